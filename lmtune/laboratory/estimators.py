@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,11 @@ from lmtune.errors import InputError
 from lmtune.laboratory.data import index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
 from lmtune.laboratory.landscape import concavity
-from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.laboratory.pictures import Chart
+from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
-from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, legend_below, looks, new_figure
+from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.results_files import check_names, file_name
 from lmtune.reporting.tuning_tables import as_records
 from lmtune.tuning.experiment.plan import Plan
@@ -34,69 +35,6 @@ from lmtune.tuning.experiment.result import (
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@in_style
-def losses(table: pd.DataFrame, *, what: str) -> Figure:
-    """Draw each fold's loss, method beside method, joined where they are of one fold.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        From `lmtune.laboratory.estimators.relative_losses`.
-    what : str
-        What the folds are, for the alternative text.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel a measure; black bars are means.
-    """
-    measures = table["measure"].unique().tolist()
-    datasets = table["dataset"].unique().tolist()
-    methods = table["method"].unique().tolist()
-    figure, [axes] = new_figure(PAGE, 2.6, columns=len(measures), sharey=True)
-    look = looks(methods)
-    described = []
-    for ax, measure in zip(axes, measures, strict=True):
-        for position, dataset in enumerate(datasets):
-            rows = table[(table["measure"] == measure) & (table["dataset"] == dataset)]
-            at = [position * (len(methods) + 1) + number for number in range(len(methods))]
-            values = np.array(
-                [100.0 * rows[rows["method"] == method]["loss"].to_numpy() for method in methods]
-            )
-            ax.plot(at, values, color="#999999", lw=0.5, zorder=1)
-            for x, method, losses_ in zip(at, methods, values, strict=True):
-                dots = {**look[method].options(), "ls": "none", "mfc": "none", "zorder": 2}
-                label = method if position == 0 else None
-                ax.plot(np.full(losses_.size, x), losses_, label=label, **dots)
-                bar = "mean" if position == 0 and method == methods[-1] else None
-                ax.plot(
-                    [x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3, label=bar
-                )
-                described.append(
-                    f"{dataset} {parse_measure(measure).title} {method}: {losses_.mean():.2f} % on "
-                    f"average, at worst {losses_.max():.2f} %."
-                )
-        middle = [
-            position * (len(methods) + 1) + 0.5 * (len(methods) - 1) for position in range(len(datasets))
-        ]
-        ax.set_xticks(middle, datasets)
-        ax.tick_params(axis="x", length=0)
-        ax.set_xlim(-0.7, len(datasets) * (len(methods) + 1) - 1.3)
-        ax.set_title(parse_measure(measure).title)
-    axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))
-    axes[0].set_ylabel("below Optimal, %")
-    legend_below(figure, len(methods) + 1)
-    return finish(
-        figure,
-        f"How far {', '.join(methods)} are below Optimal on the test topics, over {what}. "
-        + " ".join(described),
-    )
-
 
 NEAR = 0.9
 """How near the best both ends of a pair are, for concavity near the top."""
@@ -220,32 +158,28 @@ class Estimators(Experiment):
         Returns
         -------
         dict
-            ``topics``; ``rows``, the table's; ``fits``, ``small`` (both `_fits`), ``work``,
-            ``concavity`` and ``notes``.
+            Rows of ``table1``, ``fits``, ``small`` (both `_fits`), ``work``, ``concavity`` and ``notes``.
         """
         pool = load_pool(dataset, topics=self.topics, seed=self.seed)
         plan = self._plan()
         result = run_experiment(pool, cross_validation(pool.topics, self.folds, seed=self.seed), plan)
         splits = small_splits(pool.topics, self.small, seed=self.seed)
         assert result.surface is not None
-        return {
-            "topics": len(pool.topics),
-            "rows": as_records([result]),
-            "fits": list(_fits(result)),
-            "small": list(_fits(run_experiment(pool, splits, plan))) if splits else [],
+        tables = {
+            "table1": as_records([result]),
+            "fits": _fits(result),
+            "small": _fits(run_experiment(pool, splits, plan)) if splits else [],
             "work": _work(pool, result, plan),
-            "concavity": [*_concavity(result.surface, pool)],
-            "notes": list(result.notes),
+            "concavity": _concavity(result.surface, pool),
+            "notes": [{"note": note} for note in result.notes],
+        }
+        return {
+            name: [{"dataset": short_name(dataset), **row} for row in rows] for name, rows in tables.items()
         }
 
     def _plan(self) -> Plan:
-        return Plan(
-            tuple(parse_measures(self.measures)),
-            validation=self.validation,
-            approx=False,
-            final=False,
-            seed=self.seed,
-        )
+        shape: dict[str, Any] = {"validation": self.validation, "approx": False, "final": False}
+        return Plan(tuple(parse_measures(self.measures)), seed=self.seed, **shape)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table1``, ``fits``, ``small``, ``losses``, ``work``, ``concavity`` and ``notes``.
@@ -253,34 +187,28 @@ class Estimators(Experiment):
         ``fits`` and ``small`` have a row a fold, measure and method; ``losses`` sums them up: by how
         much a method's mean on the test topics is below Optimal's, as a share, over the folds.
         """
-        named = list(zip(map(short_name, self.datasets), results.values(), strict=True))
-
-        def joined(part: str) -> pd.DataFrame:
-            return pd.DataFrame([{"dataset": name, **row} for name, result in named for row in result[part]])
-
-        fits, small = joined("fits"), joined("small")
-        losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small)) if len(part)]
-        notes = [(name, note) for name, result in named for note in result["notes"]]
-        return {
-            "table1": joined("rows").drop(columns="collection"),
-            "losses": pd.concat(losses, ignore_index=True),
-            "fits": fits,
-            "small": small,
-            "work": joined("work"),
-            "concavity": joined("concavity"),
-            "notes": pd.DataFrame(notes, columns=["dataset", "note"]),
-        }
+        tables = super().tables(results)
+        sets = {"folds": tables["fits"], "small": tables["small"]}
+        losses = [_losses(part, name) for name, part in sets.items() if len(part)]
+        first = tables.pop("table1").drop(columns="collection")
+        return {"table1": first, "losses": pd.concat(losses, ignore_index=True), **tables}
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the losses of the small sets, or of the folds where there are none."""
         drawn = []
+        chart = Chart("method", "below Optimal, %", "line", "panel", bold="mean", same=True)
         for sets, name, what in (
             ("small", "losses-small", "small training and test sets"),
             ("fits", "losses", "folds"),
         ):
             if len(tables[sets]):
-                figure = losses(relative_losses(tables[sets]), what=what)
-                drawn.append(Picture(name, f"Loss against Optimal over {what}", figure))
+                folds = relative_losses(tables[sets]).assign(line=lambda rows: rows["fold"].astype(str))
+                folds["panel"] = folds["dataset"] + ", " + folds["measure"]
+                folds["below Optimal, %"] = 100.0 * folds["loss"]
+                keys = ["panel", "method", "line"]
+                means = folds.assign(line="mean").groupby(keys, sort=False)["below Optimal, %"].mean()
+                both = pd.concat([folds, means.reset_index()])
+                drawn.append(chart.draw(both, name, f"Loss against Optimal over {what}, each and mean"))
         return drawn
 
     def claims(self) -> Sequence[Claim]:
@@ -327,15 +255,9 @@ def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
                 for other in (DIRECT, RANKNET)
             }
             yield {
-                "measure": str(row.measure),
-                "method": row.method,
-                "fold": number + 1,
-                **fit.params,
-                "train": fit.train_value,
-                "test": fit.test_value,
-                "evaluations": fit.evaluations,
-                "at_edge": ", ".join(fit.at_edge),
-                **tests,
+                **{"measure": str(row.measure), "method": row.method, "fold": number + 1, **fit.params},
+                **{"train": fit.train_value, "test": fit.test_value, "evaluations": fit.evaluations},
+                **{"at_edge": ", ".join(fit.at_edge), **tests},
             }
 
 
@@ -350,17 +272,11 @@ def _work(pool: CandidatePool, result: CollectionResult, plan: Plan) -> list[dic
             if row.method in documents and (row.method != RANKNET or row.measure == result.rows[0].measure):
                 scored = int(documents[row.method][train].sum())
                 evaluations = row.fits[number].evaluations
-                rows.append(
-                    {
-                        "fold": number + 1,
-                        "method": row.method,
-                        "measure": str(row.measure) if row.method == DIRECT else "(all)",
-                        "evaluations": evaluations,
-                        "documents": scored,
-                        "pairs": int(pairs.per_topic[train].sum()) if row.method == RANKNET else 0,
-                        "documents_scored": evaluations * scored,
-                    }
-                )
+                measure = str(row.measure) if row.method == DIRECT else "(all)"
+                judged = int(pairs.per_topic[train].sum()) if row.method == RANKNET else 0
+                work = {"evaluations": evaluations, "documents": scored, "pairs": judged}
+                work["documents_scored"] = evaluations * scored
+                rows.append({"fold": number + 1, "method": row.method, "measure": measure, **work})
     return rows
 
 
@@ -372,12 +288,8 @@ def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]
         for part, floor in (("whole", -np.inf), ("top", NEAR * means.max())):
             exact, within = (concavity(means, floor=floor, slack=s) for s in (0.0, SLACK))
             yield {
-                "measure": str(measure),
-                "part": part,
-                "range": float(np.ptp(means)),
-                **exact._asdict(),
-                "concave_within": within.concave,
-                "quasi_concave_within": within.quasi_concave,
+                **{"measure": str(measure), "part": part, "range": float(np.ptp(means)), **exact._asdict()},
+                **{"concave_within": within.concave, "quasi_concave_within": within.quasi_concave},
             }
 
 

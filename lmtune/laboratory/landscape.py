@@ -159,10 +159,7 @@ def local_maxima(values: ArrayLike) -> int:
     >>> local_maxima([0, 1, 1, 0, 2]), local_maxima([0, 1, 1, 2])
     (2, 1)
     """
-    curve = _curve(values)
-    levels = curve[np.append(True, curve[1:] != curve[:-1])]
-    padded = np.concatenate(([-np.inf], levels, [-np.inf]))
-    return int(np.sum((padded[1:-1] > padded[:-2]) & (padded[1:-1] > padded[2:])))
+    return _maxima(_curve(values))
 
 
 def jump_noise(values: ArrayLike) -> float:
@@ -301,26 +298,19 @@ def _midpoints(
             )
 
 
-def _maxima(surface: NDArray[np.float64]) -> int:
-    rows, columns = surface.shape
-    seen = np.zeros(surface.shape, bool)
-    count = 0
-    for start in np.ndindex(rows, columns):
-        if seen[start]:
-            continue
-        seen[start] = True
-        todo, highest = [start], True
-        while todo:
-            i, j = todo.pop()
-            for k in range(max(0, i - 1), min(rows, i + 2)):
-                for m in range(max(0, j - 1), min(columns, j + 2)):
-                    if surface[k, m] > surface[start]:
-                        highest = False
-                    elif surface[k, m] == surface[start] and not seen[k, m]:
-                        seen[k, m] = True
-                        todo.append((k, m))
-        count += highest
-    return count
+def _maxima(values: NDArray[np.float64]) -> int:
+    """Count connected points of one value with nothing higher beside them, diagonals included."""
+    from scipy.ndimage import label, maximum_filter
+
+    def around(of: NDArray[np.float64]) -> NDArray[np.float64]:
+        highest: NDArray[np.float64] = maximum_filter(of, 3, mode="constant", cval=-np.inf)
+        return highest
+
+    tops = around(values) <= values
+    marks, count = label(tops, np.ones((3,) * values.ndim))
+    # One of them has an equal beside it that is itself below another point.
+    slopes = tops & (around(np.where(tops, -np.inf, values)) == values)
+    return int(count - np.unique(marks[slopes]).size)
 
 
 Vector = NDArray[np.float64]

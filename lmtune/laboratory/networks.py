@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.laboratory.data import HELP, load_split
+from lmtune.laboratory.experiment import Experiment
 from lmtune.measures.lists import Measurer
-from lmtune.measures.measure import Measure
+from lmtune.measures.measure import Measure, parse_list_measure
+from lmtune.options import option
 from lmtune.reranking.data import RankingData, batches
 from lmtune.reranking.losses.names import Loss, make_loss
 from lmtune.reranking.settings import Settings
@@ -345,3 +348,45 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
                 total[name] += weight * one.grad.double().numpy()
     weights = {name: torch.from_numpy(value / max(counted, 1)) for name, value in total.items()}
     return FlatNetwork.from_weights(weights).point
+
+
+@dataclass(frozen=True)
+class NetExperiment(Experiment):
+    """An experiment on linear and two-layer nets that are trained to convergence, in full."""
+
+    data: str = option("artificial:2000", HELP)
+    measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
+    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer", choices=NETWORKS, fewest=1)
+    epochs: int = option(100, "passes over the training queries", low=1)
+    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0", above=0)
+    batch_size: int = option(100, "queries a step", low=1)
+    seed: int = option(0, "draws artificial data, first weights, batches, samples and directions", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_list_measure(self.measure)
+
+    @property
+    def higher(self) -> float:
+        """1 where higher values of the measure are better, -1 for a cost."""
+        return 1.0 if parse_list_measure(self.measure).higher_is_better else -1.0
+
+    def trained(self, network: str, loss: str, times: int = 1) -> tuple[Converged, list[RankingData]]:
+        """Train a net by a loss, in so many times the epochs; return it, training and test queries."""
+        fold, measure = load_split(self.data, self.seed), parse_list_measure(self.measure)
+        parts = without_idle_features(fold.train, fold.test)
+        settings = Settings(
+            loss=loss_for(loss, measure),
+            network=network,
+            epochs=times * self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+        )
+        return train_to_convergence(parts[0], settings), parts
+
+
+def odd(name: str, value: int) -> None:
+    """Raise InputError for an even number of points about a trained weight."""
+    if value % 2 == 0:
+        raise InputError(f"bad {name}", value=value, accepted="an odd number")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,32 +17,24 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
-from lmtune.errors import InputError
-from lmtune.laboratory.data import COLLECTION_HELP, HELP, index_collection, load_pool, load_split, short_name
+from lmtune.laboratory.data import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
 from lmtune.laboratory.landscape import (
+    CLEARLY,
     AscentTest,
     ascent_test,
     directions_needed,
     line_noise,
     random_directions,
 )
-from lmtune.laboratory.networks import (
-    NETWORKS,
-    FlatNetwork,
-    NetworkMeasure,
-    loss_for,
-    train_to_convergence,
-    without_idle_features,
-)
-from lmtune.laboratory.pictures import draw_directions, draw_sweeps
+from lmtune.laboratory.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
+from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_list_measure, parse_measure
 from lmtune.options import option
 from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.losses.names import loss_names
-from lmtune.reranking.settings import Settings
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import DIRECT, RANKNET
@@ -58,18 +50,8 @@ _BATCH = 250
 _MORE = 4
 
 
-class Objective(Protocol):
-    """A function of a point, higher is better, and its values along a line."""
-
-    def __call__(self, point: Vector) -> float:
-        """Return the value at a point."""
-
-    def along(self, point: Vector, direction: Vector, steps: Vector) -> Vector:
-        """Return the values at ``point + step * direction``."""
-
-
 def count_ascents(
-    objective: Objective,
+    objective: MeanOnPool | NetworkMeasure,
     point: Vector,
     scale: Any,
     steps: Sequence[float],
@@ -103,6 +85,39 @@ def ascent_claim(table: str, case: str, title: str, share: float, confidence: fl
         figures(table, f"{case} step", shown),
         lambda rows: rows["share_at_most"] < share,
     )
+
+
+def draw_ascents(
+    counts: pd.DataFrame, name: str, panel: str, line: str, step: str, title: str, share: float
+) -> Picture:
+    """Draw the share of directions that ascend by step size, and the largest ascent.
+
+    Parameters
+    ----------
+    counts : pandas.DataFrame
+        A row a point and step, with `lmtune.laboratory.landscape.StepCounts`.
+    name : str
+        The picture's.
+    panel, line : str
+        The columns of what has panels of its own, and of what lines.
+    step, title : str
+        The unit of steps, and the measure's title.
+    share : float
+        The share that is to be bounded.
+    """
+    inside = counts["ascents"] + counts["descents"] + counts["unchanged"]
+    keys, names = [step, line, panel], ["% of directions ascend", "largest ascent, × noise of jumps"]
+    counts = counts.rename(columns={"step": step}).sort_values(step, kind="stable")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        counts[names[0]] = 100.0 * counts["ascents"] / inside
+        counts[names[1]] = counts["largest"].clip(lower=0.0) / counts["noise"]
+    drawn = stacked(counts, keys, dict(zip(names, names, strict=True)))
+    heights = dict(zip(names, [(100.0 * share,), (CLEARLY,)], strict=True))
+    levels = {f"{of}: {what}": heights[what] for of in counts[panel].unique() for what in names}
+    drawn["panel"] = drawn[panel] + ": " + drawn["panel"]
+    chart = Chart(step, line=line, panel="panel", levels=levels, symlog=1.0, wide=counts[panel].nunique())
+    caption = f"Random directions in which mean {title} ascends; {share:.0%}, and what jumps come to, dashed"
+    return chart.draw(drawn, name, caption)
 
 
 def _first_steps(share: float) -> Statistic:
@@ -177,23 +192,12 @@ class MapOptimality(Experiment):
         directions = random_directions(self.directions, _SCALE, seed=self.seed)
         mean.remember(np.concatenate([at + np.array(steps)[:, None] * direction for direction in directions]))
         test = count_ascents(mean, at, _SCALE, steps, self.directions, self.seed, _CONFIDENCE)
-        record: dict[str, Any] = {
-            "points": [
-                {
-                    **{"method": method, **fit.params, "value": test.value},
-                    **{"at_edge": ", ".join(fit.at_edge), "evaluations": fit.evaluations},
-                }
-            ],
-            "ascents": [
-                {
-                    "method": method,
-                    "step": counts.step,
-                    "inside": self.directions - counts.outside,
-                    **asdict(counts),
-                }
-                for counts in test.steps
-            ],
-        }
+        point = {"method": method, **fit.params, "value": test.value, "at_edge": ", ".join(fit.at_edge)}
+        rows = [
+            {"method": method, "step": step["step"], "inside": self.directions - step["outside"], **step}
+            for step in map(asdict, test.steps)
+        ]
+        record: dict[str, Any] = {"points": [point | {"evaluations": fit.evaluations}], "ascents": rows}
         if method == RANKNET:
             [lines] = measure_profiles(pool, result, plan).values()
             # There are no test topics here.
@@ -206,9 +210,9 @@ class MapOptimality(Experiment):
         title, group = parse_measure(self.measure).title, short_name(self.dataset)
         caption = f"{title} and the RankNet cost along lines through RankNet's choice"
         lines = Picture("lines", caption, cost_and_measure(tables["lines"], measure=title), group)
-        counts = tables["ascents"].assign(panel=group).rename(columns={"method": "point"})
+        counts = tables["ascents"].assign(collection=group)
         step = "step in (logit λ, log μ)"
-        return [lines, draw_directions(counts, "ascents", title=title, share=_SHARE, step=step)]
+        return [lines, draw_ascents(counts, "ascents", "collection", "method", step, title, _SHARE)]
 
     def claims(self) -> Sequence[Claim]:
         """Claim that either choice is a local optimum of the measure."""
@@ -273,7 +277,7 @@ class MeanOnPool:
 
 
 @dataclass(frozen=True)
-class Optimality(Experiment):
+class Optimality(NetExperiment):
     """Experiment.
 
     Optimality: is a trained net at a local optimum of a measure? Random directions say.
@@ -301,9 +305,6 @@ class Optimality(Experiment):
         "batch_size": 60,
     }
 
-    data: str = option("artificial:2000", HELP)
-    measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
-    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer", choices=NETWORKS, fewest=1)
     losses: tuple[str, ...] = option(
         ("lambdarank", "ranknet", "approxndcg", "song"), "what to train by", choices=loss_names(), fewest=1
     )
@@ -318,15 +319,10 @@ class Optimality(Experiment):
     shifts: int = option(21, "shifts of a single weight, an odd number", low=3)
     weights: int = option(50, "single weights a net, the largest of each layer first", low=1)
     epochs: int = option(100, "passes over the training queries, by a two-layer net four times that", low=1)
-    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0", above=0)
-    batch_size: int = option(100, "queries a step", low=1)
-    seed: int = option(0, "draws artificial data, first weights, batches and directions", low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shifts % 2 == 0:
-            raise InputError("bad shifts", value=self.shifts, accepted="an odd number")
-        parse_list_measure(self.measure)
+        odd("shifts", self.shifts)
 
     def units(self) -> list[Unit]:
         """Return one piece of work a network and loss."""
@@ -338,37 +334,25 @@ class Optimality(Experiment):
 
     def examine(self, network: str, loss: str) -> dict[str, Any]:
         """Train a network by a loss, count ascending directions and shift single weights."""
-        fold = load_split(self.data, self.seed)
-        train, held_out = without_idle_features(fold.train, fold.test)
-        measure = parse_list_measure(self.measure)
-        settings = Settings(
-            loss=loss_for(loss, measure),
-            network=network,
-            epochs=self.epochs if network == "linear" else _MORE * self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            seed=self.seed,
-        )
-        trained = train_to_convergence(train, settings)
+        times = 1 if network == "linear" else _MORE
+        trained, (train, held_out) = self.trained(network, loss, times)
+        measure, sign = parse_list_measure(self.measure), self.higher
         flat, objective = trained.network, NetworkMeasure(trained.network, train, measure)
         directions = directions_needed(self.confidence, self.share)
         test = count_ascents(
             objective, flat.point, flat.scale(), self.steps, directions, self.seed, self.confidence
         )
-        sign = 1.0 if measure.higher_is_better else -1.0
         shifts = np.linspace(-self.shift, self.shift, self.shifts)
         # Gains, so that more is better for costs as well.
         gains = {
-            flat.name(weight): objective.at_weight(
-                flat.point, weight, (1 + shifts / 100) * flat.point[weight]
-            )
-            - test.value
+            flat.name(weight): objective.at_weight(flat.point, weight, values) - test.value
             for weight in _largest(flat, self.weights)
+            for values in [(1 + shifts / 100) * flat.point[weight]]
         }
         top = max(gains, key=lambda name: gains[name].max())
         key = {"network": network, "loss": loss}
-        net = {
-            **{**key, "weights": flat.point.size, "train": sign * test.value},
+        net = key | {
+            **{"weights": flat.point.size, "train": sign * test.value},
             "test": sign * NetworkMeasure(flat, held_out, measure)(flat.point),
             **{"gradient": trained.gradient, "first_gradient": trained.first_gradient},
             **{"directions": test.directions, "swept": len(gains)},
@@ -376,14 +360,9 @@ class Optimality(Experiment):
             **{"best_shifted": top, "best_shift": float(shifts[np.argmax(gains[top])])},
             "best_gain": float(gains[top].max()),
         }
-        bounds = {"fewer": "bound", "clearly_fewer": "clear_bound"}
         counts = [
-            {
-                **key,
-                "directions": test.directions,
-                **step,
-                **{n: step[bound] < self.share for n, bound in bounds.items()},
-            }
+            {**key, "directions": test.directions, **step}
+            | {"fewer": step["bound"] < self.share, "clearly_fewer": step["clear_bound"] < self.share}
             for step in map(asdict, test.steps)
         ]
         sweeps = [
@@ -396,12 +375,18 @@ class Optimality(Experiment):
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the share of directions that ascend by step size, and the gains of single weights."""
         title = parse_list_measure(self.measure).title
-        counts = tables["directions"].rename(columns={"network": "panel", "loss": "point"})
-        counts["panel"] += " net"
         step = "step, relative to the weights' norm"
+        shift, gain = "shift of one weight (% of its trained value)", f"change of mean {title}"
+        sweeps = tables["sweeps"].assign(panel=lambda rows: rows["network"] + ", " + rows["loss"])
+        highest = sweeps.groupby(["panel", "shift"], sort=False)["gain"].max().reset_index()
+        highest["weight"] = "the highest of all"
+        both = pd.concat([sweeps, highest]).rename(columns={"shift": shift, "gain": gain})
+        chart = Chart(shift, gain, "weight", "panel", bold="the highest of all", levels={"": (0.0,)})
+        chart = replace(chart, wide=sweeps["loss"].nunique())
+        caption = f"{title} through trained weights, one at a time"
         return [
-            draw_directions(counts, "directions", title=title, share=self.share, step=step),
-            draw_sweeps(tables["sweeps"], title=title),
+            draw_ascents(tables["directions"], "directions", "network", "loss", step, title, self.share),
+            chart.draw(both, "sweeps", caption),
         ]
 
     def claims(self) -> Sequence[Claim]:

@@ -16,7 +16,7 @@ from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.laboratory.data import COLLECTION_HELP, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
-from lmtune.laboratory.pictures import draw_panels
+from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.laboratory.surrogates.methods import Choice, Methods, best_known
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
@@ -164,7 +164,7 @@ class Parameters(Experiment):
         methods, and a fold's mean work. ``models`` has each pair of models by Direct's choices,
         corrected over the pairs of a collection. ``folds`` has settings, and climbs that agree.
         """
-        folds = pd.DataFrame([row for result in results.values() for row in result["rows"]])
+        folds = super().tables(results)["rows"]
         by = ["dataset", "model", "parameters"]
         rows, values = [], {}
         for keys, model in folds.groupby(by, sort=False):
@@ -174,35 +174,23 @@ class Parameters(Experiment):
             }
             values[keys[:2]] = by_method[DIRECT]
             rows += _against_direct(dict(zip(by, keys, strict=True)), model, by_method)
-        shown = folds.assign(
-            setting=[
-                " ".join(f"{name}={value:.6g}" for name, value in setting.items())
-                for setting in folds["setting"]
-            ],
-            test=[float(np.mean(topics)) for topics in folds["values"]],
-        )
+        settings = [" ".join(f"{n}={value:.6g}" for n, value in one.items()) for one in folds["setting"]]
+        shown = folds.assign(setting=settings, test=[float(np.mean(topics)) for topics in folds["values"]])
         pairs = [row for dataset in folds["dataset"].unique() for row in _between_models(dataset, values)]
-        return {
-            "methods": pd.DataFrame(rows),
-            "models": pd.DataFrame(pairs),
-            "folds": shown.drop(columns="values"),
-        }
+        tables = {"methods": pd.DataFrame(rows), "models": pd.DataFrame(pairs)}
+        return tables | {"folds": shown.drop(columns="values")}
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw work and quality by the number of parameters, means over collections and models."""
-        rows = tables["methods"].rename(columns={"parameters": "free parameters"})
         keys = ["method", "free parameters"]
-        means = (
-            rows[rows["method"] != OPTIMAL].groupby(keys, sort=False).mean(numeric_only=True).reset_index()
-        )
-        title = parse_measure(self.measure).title
-        work = {"evaluations": "settings", "documents": "documents scored", "seconds": "seconds"}
-        labels = {column: f"{words} a fold" for column, words in work.items()}
-        labels["difference"] = f"{title} on test topics, minus Direct's"
+        rows = tables["methods"].rename(columns={"parameters": keys[1]}).query(f"method != '{OPTIMAL}'")
+        means = rows.groupby(keys, sort=False).mean(numeric_only=True).reset_index().sort_values(keys[1])
+        difference = f"{parse_measure(self.measure).title} on test topics, minus Direct's"
+        titles = {"evaluations": "settings a fold", "documents": "documents scored a fold"}
+        titles |= {"seconds": "seconds a fold", "difference": difference}
+        chart = Chart(keys[1], line="method", panel="panel", wide=2, levels={difference: (0.0,)})
         caption = "Tuning by the number of free parameters"
-        means = means.sort_values("free parameters", kind="stable")
-        axes: dict[str, Any] = {"rows": 2, "log": _WORK, "zero": ("difference",)}
-        return [draw_panels(means, "growth", caption, x="free parameters", y=labels, lines="method", **axes)]
+        return [chart.draw(stacked(means, keys, titles), "growth", caption)]
 
     def claims(self) -> Sequence[Claim]:
         """Return what each method takes and reaches, and which models differ."""
@@ -274,14 +262,9 @@ def _between_models(dataset: str, values: Mapping[Any, Any]) -> list[dict[str, A
     by_model = {model: of for (name, model), of in values.items() if name == dataset}
     pairs = list(combinations(by_model, 2))
     p_values = [paired_t_test(by_model[b], by_model[a]) for a, b in pairs]
-    return [
-        {
-            "dataset": dataset,
-            "baseline": a,
-            "model": b,
-            "difference": by_model[b].mean() - by_model[a].mean(),
-            "p_value": p_value,
-            "p_holm": p_holm,
-        }
-        for (a, b), p_value, p_holm in zip(pairs, p_values, adjusted(p_values), strict=True)
+    rows = [
+        {"dataset": dataset, "baseline": a, "model": b, "difference": by_model[b].mean() - by_model[a].mean()}
+        for a, b in pairs
     ]
+    tested = zip(rows, p_values, adjusted(p_values), strict=True)
+    return [row | {"p_value": p_value, "p_holm": p_holm} for row, p_value, p_holm in tested]

@@ -16,25 +16,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
-from lmtune.laboratory.data import COLLECTION_HELP, HELP, index_collection, load_pool, load_split, short_name
+from lmtune.laboratory.data import COLLECTION_HELP, HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
 from lmtune.laboratory.landscape import jump_noise, roughness
-from lmtune.laboratory.networks import (
-    NETWORKS,
-    FlatNetwork,
-    NetworkMeasure,
-    loss_for,
-    train_to_convergence,
-    without_idle_features,
-)
-from lmtune.laboratory.pictures import LINES, draw_curves, draw_roughness
+from lmtune.laboratory.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
+from lmtune.laboratory.pictures import VALUE, Chart, stacked
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_list_measure, parse_measure, parse_measures
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.results_files import file_name
-from lmtune.reranking.settings import Settings
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.space import ParameterSpace
 
@@ -45,6 +36,7 @@ COLUMN = "topics_"
 # Every so many points of a line, where they go into it.
 _STRIDES = (1, 2, 5, 10, 25, 50)
 _GRID = (20, 26)
+_SECTIONS = {"whole": "", "zoom": ", blown up", "section": ", blown up"}
 
 
 def power(table: str, case: str, x: str, y: str, where: str) -> Statistic:
@@ -150,11 +142,7 @@ class MapSmoothness(Experiment):
         Returns
         -------
         dict
-            ``measure``, ``topics`` (all), ``best`` (lambda, mu and value) and ``lines``, for lambda
-            and mu: ``position`` and ``curves`` (the first sample's mean by number of topics), the
-            same of the section as ``zoom_position`` and ``zoom_curves``, ``single`` (by stride the
-            mean total variation of single topics) and ``roughness`` (dicts: topics, sample, stride
-            and `Roughness`' fields).
+            Rows of the tables ``best``, ``curves`` and ``single``, and of ``roughness`` a row a sample.
         """
         pool = load_pool(self.dataset)
         what, space = parse_measure(measure), ParameterSpace.of()
@@ -164,35 +152,28 @@ class MapSmoothness(Experiment):
         rng = np.random.default_rng(self.seed)
         orders = [rng.permutation(len(pool.topics)) for _ in range(self.samples)]
         strides = [stride for stride in _STRIDES if (self.points - 1) % stride == 0]
-        lines = {}
+        curves, rough, single = [], [], []
         for line in (LAMBDA, MU):
+            keys = {"measure": str(what), "line": line}
+            steps = {stride: stride * (_width(line) / (self.points - 1)) for stride in strides}
             sections = positions(space, line, at, self.points, self.zoom_points, self.zoom)
-            whole, zoomed = (along(pool, what, line, at, position) for position in sections)
-            lines[line] = {
-                "position": sections[0].tolist(),
-                "curves": {str(size): mean(whole, orders[0][:size]).tolist() for size in sizes},
-                "zoom_position": sections[1].tolist(),
-                "zoom_curves": {str(size): mean(zoomed, orders[0][:size]).tolist() for size in sizes},
-                "single": {
-                    str(stride): float(np.abs(np.diff(whole[:, ::stride])).sum(axis=1).mean())
-                    for stride in strides
-                },
-                "roughness": [
-                    {"topics": size, "sample": sample, "stride": stride}
-                    | roughness(curve[::stride])._asdict()
-                    for size in sizes
-                    for sample, order in enumerate(orders[: 1 if size == sizes[-1] else None])
-                    for curve in [mean(whole, order[:size])]
-                    for stride in strides
-                ],
-            }
-        best_value = float(surface.means(what, pool.positions())[best])
-        return {
-            "measure": str(what),
-            "topics": len(pool.topics),
-            "best": {**at, "value": best_value},
-            "lines": lines,
-        }
+            values = [along(pool, what, line, at, position) for position in sections]
+            for part, position, topics in zip(("whole", "section"), sections, values, strict=True):
+                means = {f"{COLUMN}{size}": mean(topics, orders[0][:size]) for size in sizes}
+                drawn = pd.DataFrame({**keys, "part": part, "position": position, **means})
+                curves += drawn.to_dict("records")
+            for stride, step in steps.items():
+                variation = np.abs(np.diff(values[0][:, ::stride])).sum(axis=1).mean()
+                single.append({**keys, "step": step, "total_variation": float(variation)})
+            rough += [
+                {**keys, "topics": size, "step": step, **roughness(curve[::stride])._asdict()}
+                for size in sizes
+                for order in orders[: 1 if size == sizes[-1] else None]
+                for curve in [mean(values[0], order[:size])]
+                for stride, step in steps.items()
+            ]
+        top = {"measure": str(what), **at, "value": float(surface.means(what, pool.positions())[best])}
+        return {"best": [top], "roughness": rough, "single": single, "curves": curves}
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make the tables ``best``, ``roughness``, ``needed``, ``single`` and ``curves``.
@@ -205,26 +186,8 @@ class MapSmoothness(Experiment):
         less at each step, interpolated between the numbers of topics on logarithmic scales, infinite
         where all of them are too few. ``single``: the mean total variation of single topics' curves.
         """
-        curves, rough, single = [], [], []
-        for result in results.values():
-            for line, line_curves in result["lines"].items():
-                keys = {"measure": result["measure"], "line": line}
-                for part, prefix in (("whole", ""), ("section", "zoom_")):
-                    points = {"position": line_curves[f"{prefix}position"]}
-                    points |= {
-                        f"{COLUMN}{size}": curve for size, curve in line_curves[f"{prefix}curves"].items()
-                    }
-                    curves.append(pd.DataFrame({**keys, "part": part, **points}))
-                width = _width(line) / (self.points - 1)
-                samples = pd.DataFrame(line_curves["roughness"])
-                rough.append(samples.assign(**keys, step=samples["stride"] * width))
-                single += [
-                    {**keys, "step": int(stride) * width, "total_variation": variation}
-                    for stride, variation in line_curves["single"].items()
-                ]
-        grouped = pd.concat(rough, ignore_index=True).groupby(
-            ["measure", "line", "topics", "step"], sort=False
-        )
+        tables = super().tables(results)
+        grouped = tables["roughness"].groupby(["measure", "line", "topics", "step"], sort=False)
         summary = grouped[["total_variation", "range", "ratio", "excess", "maxima"]].median()
         summary.insert(0, "samples", grouped.size())
         for name, share in (("excess_10", 0.1), ("excess_90", 0.9)):
@@ -234,13 +197,12 @@ class MapSmoothness(Experiment):
             (*keys, smooth_from(part["topics"].tolist(), part["excess"].tolist(), self.smooth))
             for keys, part in summary.groupby(["measure", "line", "step"], sort=False)
         ]
-        best = [{"measure": result["measure"], **result["best"]} for result in results.values()]
         return {
-            "best": pd.DataFrame(best),
+            "best": tables["best"],
             "roughness": summary,
             "needed": pd.DataFrame(needed, columns=["measure", "line", "step", "topics"]),
-            "single": pd.DataFrame(single),
-            "curves": pd.concat(curves, ignore_index=True),
+            "single": tables["single"],
+            "curves": tables["curves"],
         }
 
     def pictures(self, tables: Tables) -> list[Picture]:
@@ -252,20 +214,27 @@ class MapSmoothness(Experiment):
                 table[table["measure"] == measure] for table in (tables["curves"], tables["roughness"])
             )
             sizes = [int(name.removeprefix(COLUMN)) for name in map(str, wide) if name.startswith(COLUMN)]
-            parts = [
-                wide[["line", "part"]].assign(
-                    x=wide["position"], y=wide[f"{COLUMN}{size}"], curve="", panel=size
-                )
-                for size in sorted({sizes[0], sizes[(len(sizes) - 1) // 2], sizes[-1]})
+            shown = {
+                f"{COLUMN}{n}": f"{n:,} topics"
+                for n in sorted({sizes[0], sizes[(len(sizes) - 1) // 2], sizes[-1]})
+            }
+            curves = stacked(wide, ["line", "part", "position"], shown).rename(columns={VALUE: title})
+            curves["panel"] = [
+                f"{size}, {line}{_SECTIONS[part]}"
+                for size, line, part in zip(curves["panel"], curves["line"], curves["part"], strict=True)
             ]
-            curves = pd.concat(parts).rename(columns={"line": "row"})
-            named = {(line, size): f"{size:,} topics" for line in LINES for size in sizes}
-            caption = f"{title} along lambda and mu, by topics"
-            name = f"curves-{file_name(measure)}"
-            drawn += [
-                draw_curves(curves, name, caption, measure=title, titles=named, labels=LINES, group=group),
-                draw_roughness(rough, f"roughness-{file_name(measure)}", title, self.smooth, group),
-            ]
+            curves = curves.sort_values(["line", "part"], ascending=[True, False], kind="stable")
+            chart = Chart("position", title, panel="panel", wide=len(shown))
+            drawn.append(
+                chart.draw(curves, f"curves-{file_name(measure)}", f"{title} along lambda and mu", group)
+            )
+            excess = f"variation of {title} beyond one hill, %"
+            rough = rough.assign(
+                step=rough["step"].map("step {:.2g}".format), **{excess: 100.0 * rough["excess"]}
+            )
+            chart = Chart("topics", excess, "step", "line", symlog=1.0, levels={"": (100.0 * self.smooth,)})
+            caption = f"{title}: roughness by topics and step; {self.smooth:.0%} or less is smooth"
+            drawn.append(chart.draw(rough, f"roughness-{file_name(measure)}", caption, group))
         return drawn
 
     def claims(self) -> Sequence[Claim]:
@@ -326,7 +295,7 @@ def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -
 
 
 @dataclass(frozen=True)
-class Smoothness(Experiment):
+class Smoothness(NetExperiment):
     """Experiment.
 
     Smoothness: a measure against one weight of a trained net, on more and more queries.
@@ -350,23 +319,16 @@ class Smoothness(Experiment):
     }
 
     data: str = option("artificial:10000", HELP)
-    measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
     queries: tuple[int, ...] = option((100, 1000, 10000), "sizes of the subsamples", low=1, fewest=1)
-    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer", choices=NETWORKS, fewest=1)
     weights: int = option(5, "weights of the linear net", low=1)
     shift: float = option(100.0, "largest shift, percent of a weight", above=0)
     zoom: float = option(1.0, "largest shift of the section blown up, percent", above=0)
     points: int = option(401, "shifts on each grid, an odd number", low=5)
-    epochs: int = option(100, "passes over the training queries", low=1)
-    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0", above=0)
     batch_size: int = option(200, "queries a step", low=1)
-    seed: int = option(0, "draws artificial data, first weights, batches and subsamples", low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.points % 2 == 0:
-            raise InputError("bad points", value=self.points, accepted="an odd number")
-        parse_list_measure(self.measure)
+        odd("points", self.points)
 
     def units(self) -> list[Unit]:
         """Return one piece of work a network."""
@@ -374,20 +336,9 @@ class Smoothness(Experiment):
 
     def sweep(self, network: str) -> dict[str, Any]:
         """Train a network and take the measure as single weights are shifted."""
-        [data] = without_idle_features(load_split(self.data, self.seed).train)
-        measure = parse_list_measure(self.measure)
-        settings = Settings(
-            loss=loss_for("lambdarank", measure),
-            network=network,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            seed=self.seed,
-        )
-        trained = train_to_convergence(data, settings)
-        flat = trained.network
+        trained, (data, _) = self.trained(network, "lambdarank")
+        flat, measure, sign = trained.network, parse_list_measure(self.measure), self.higher
         order = np.random.default_rng([self.seed, 52]).permutation(len(data.queries))
-        sign = 1.0 if measure.higher_is_better else -1.0
         chosen = _weights(flat, self.weights)
         lines = [("shift", chosen[0]), ("zoom", chosen[0]), *(("shift", weight) for weight in chosen[1:])]
         curves, rough = [], []
@@ -422,22 +373,21 @@ class Smoothness(Experiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the measure against the shifts of single weights."""
-        title = parse_list_measure(self.measure).title
-        names = {"network": "row", "queries": "panel", "weight": "curve", "shift": "x", "value": "y"}
-        rough = tables["roughness"].query("part == 'shift'").groupby(["network", "queries"], sort=False)
-        titles = {
-            key: f"{key[0]}, {key[1]:,} {'query' if key[1] == 1 else 'queries'}\n"
-            f"variation / range {rows['variation'].median():.2f}, optima {rows['optima'].median():.0f}"
-            for key, rows in rough
-        }
-        curves = (
-            tables["curves"].rename(columns=names).replace({"part": {"shift": "whole", "zoom": "section"}})
-        )
-        labels = dict.fromkeys(curves["row"].unique(), "shift of a weight (% of its trained value)")
-        caption = f"{title} against the shift of single weights"
-        return [
-            draw_curves(curves, "smoothness", caption, measure=f"mean {title}", titles=titles, labels=labels)
+        title, largest = f"mean {parse_list_measure(self.measure).title}", "the largest weight"
+        shift = "shift of a weight (% of its trained value)"
+        curves = tables["curves"].rename(columns={"shift": shift, "value": title})
+        first = tables["curves"].query("part == 'zoom'").groupby("network")["weight"].first()
+        curves["line"] = curves["weight"].where(curves["weight"] != curves["network"].map(first), largest)
+        curves["panel"] = [
+            f"{network}, {queries:,} {'query' if queries == 1 else 'queries'}{_SECTIONS.get(part, '')}"
+            for network, queries, part in zip(
+                curves["network"], curves["queries"], curves["part"], strict=True
+            )
         ]
+        curves = curves.sort_values(["network", "part"], kind="stable")
+        wide = curves["queries"].nunique()
+        chart = Chart(shift, title, "line", "panel", bold=largest, wide=wide)
+        return [chart.draw(curves, "smoothness", f"{title} against the shift of single weights")]
 
     def claims(self) -> Sequence[Claim]:
         """Return how roughness falls with the number of queries, and what is left of it."""

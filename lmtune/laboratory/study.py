@@ -89,18 +89,39 @@ class Study:
 
 def choose_by_first(
     run: Callable[..., dict[str, Any]],
-    options: Sequence[Any],
+    options: Sequence[Mapping[str, Any]],
     trials: Sequence[int],
-    value: Callable[[Any], float],
+    value: str,
+    shown: Sequence[str],
+    *,
+    lowest: bool = False,
 ) -> dict[str, Any]:
-    """Choose the option whose first trial has the largest value, and run the other trials with it.
+    """Choose the option whose first trial is best, and run the other trials with it.
+
+    Parameters
+    ----------
+    run : callable
+        Of a trial and an option's fields; its result is a mapping.
+    options : sequence of mapping
+        Fields by name.
+    trials : sequence of int
+        At least one.
+    value : str
+        What of a result chooses: the largest, or the lowest.
+    shown : sequence of str
+        What of the options' first results is kept.
 
     Returns
     -------
     dict
-        ``chosen``, the option's place; ``tried``, the first trial of each option; ``runs``, of the chosen.
+        ``tried``, a row an option: its fields, what is shown, and whether it is ``chosen``; ``runs``, the
+        results of the chosen.
     """
-    tried = [run(trials[0], *option) for option in options]
-    chosen = int(np.argmax([value(first) for first in tried]))
-    others = [run(trial, *options[chosen]) for trial in trials[1:]]
-    return {"chosen": chosen, "tried": tried, "runs": [tried[chosen], *others]}
+    firsts = [run(trials[0], **option) for option in options]
+    values = [first[value] for first in firsts]
+    best = int(np.argmin(values) if lowest else np.argmax(values))
+    tried = [
+        {**option, **{name: first[name] for name in shown}, "chosen": number == best}
+        for number, (option, first) in enumerate(zip(options, firsts, strict=True))
+    ]
+    return {"tried": tried, "runs": [firsts[best], *(run(trial, **options[best]) for trial in trials[1:])]}

@@ -42,10 +42,14 @@ def test_the_first_trial_chooses_and_is_not_run_again() -> None:
         ran.append((trial, rate))
         return {"value": -abs(rate - 2.0), "trial": trial}
 
-    found = choose_by_first(run, [(1.0,), (2.0,), (3.0,)], [7, 8, 9], lambda own: own["value"])
+    options = [{"rate": 1.0}, {"rate": 2.0}, {"rate": 3.0}]
+    found = choose_by_first(run, options, [7, 8, 9], "value", ("value",))
     assert ran == [(7, 1.0), (7, 2.0), (7, 3.0), (8, 2.0), (9, 2.0)]
-    assert found["chosen"] == 1
+    assert found["tried"][1] == {"rate": 2.0, "value": 0.0, "chosen": True}
+    assert [row["chosen"] for row in found["tried"]] == [False, True, False]
     assert [own["trial"] for own in found["runs"]] == [7, 8, 9]
+    lowest = choose_by_first(run, options, [7], "value", (), lowest=True)
+    assert [row["chosen"] for row in lowest["tried"]] == [True, False, False]
 
 
 TABLE = pd.DataFrame(

@@ -9,27 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
-from lmtune.laboratory.lambdas import functions, pictures
+from lmtune.laboratory.lambdas import functions
 from lmtune.laboratory.lambdas.cost import check_cost, needed_alpha, rebuild_cost
-from lmtune.laboratory.lambdas.evidence import COST_TESTS, Examination
+from lmtune.laboratory.lambdas.evidence import CONVEXITY_TESTS, COST_TESTS, Examination
 from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.functions import BUILTIN
 from lmtune.laboratory.lambdas.integrals import loop_across, trio_plane, work
+from lmtune.laboratory.pictures import VALUE, Chart, stacked
 from lmtune.options import option
-from lmtune.reporting.figures.style import Picture
+from lmtune.reporting.figures.style import COLUMN, Picture, finish, in_style, new_figure, thin_outline
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function, split_name
 
 _LOOPS = ("loops", "trios", "paths")
 # Three documents, of which the two that tie are the two that are relevant.
 _WALK_LABELS, _WALK_CENTRE, _WALK_RADIUS, _WALK_STEPS = (2.0, 1.0, 0.0), (0.4, 0.4, -0.8), 0.4, 12
 _FIELD = 13
+_FLOOR, _ROUNDING = 1e-17, 1e-14
+_COUNTS, _SIZES = "tests violated unclear outcome", "relative tolerance violation error scale"
+_NAMES = {"ranknet": "RankNet", "lambdarank": "LambdaRank"}
 
 
 @dataclass(frozen=True)
@@ -90,10 +94,11 @@ class LambdaFunctions(Experiment):
         function = checked(known.function, name) if known else load_function(name)
         examination = self._examined(function, self.documents, name)
         alpha = needed_alpha(examination)
-        record = _record(examination) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
-        record |= {"gradient": np.nan, "gradient_error": np.nan, "closed_form": np.nan}
+        row = _row(examination) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
+        row |= {"gradient": np.nan, "gradient_error": np.nan, "closed_form": np.nan}
+        tables = {"functions": [row], "evidence": _evidence(examination)}
         if examination.has_cost == "no":
-            return record
+            return tables
         rng = np.random.default_rng([self.seed, 1])
         labels = np.array([2.0, 0.0, 1.0])
         # From a random origin: the way from 0 would cross no tie.
@@ -102,17 +107,19 @@ class LambdaFunctions(Experiment):
         # Where there are forces, if there are: no gradient is easily right.
         points = sorted(drawn, key=lambda scores: not function(scores, labels).any())[:2]
         checked_cost = check_cost(cost, points)
-        record |= {"gradient": checked_cost.largest, "gradient_error": checked_cost.error}
+        row |= {"gradient": checked_cost.largest, "gradient_error": checked_cost.error}
         if known is not None and known.cost is not None:
             first = known.cost(cost.origin, labels)
-            record["closed_form"] = max(
+            row["closed_form"] = max(
                 abs(cost(point) - (known.cost(point, labels) - first)) for point in points
             )
-        return record
+        return tables
 
     def examine_lambdarank(self, k: int | None, documents: int) -> dict[str, Any]:
         """Examine LambdaRank's lambdas for nDCG@k and one number of documents."""
-        return _record(self._examined(functions.lambdarank(k), (documents,)))
+        row = _row(self._examined(functions.lambdarank(k), (documents,)))
+        kept = {name: row[name] for name in row if name not in ("function", "convex", "where_no_cost")}
+        return {"lambdarank": [{"documents": documents, "cutoff": str(k or "all"), **kept}]}
 
     def _examined(
         self, function: LambdaFunction, documents: Sequence[int], name: str | None = None
@@ -120,45 +127,76 @@ class LambdaFunctions(Experiment):
         size: dict[str, Any] = {"label_vectors": self.label_vectors, "points": self.points, "seed": self.seed}
         return examine(function, documents=documents, name=name, **size)
 
-    def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Make tables: functions, all their tests, LambdaRank by size, the margin's costs, the walk."""
-        records = [result for key, result in results.items() if key.startswith("examine-")]
-        evidence = [
-            {"function": record["function"], "test": test, **numbers}
-            for record in records
-            for test, numbers in record["evidence"].items()
-        ]
-        tables = {"functions": pd.DataFrame(map(_row, records)), "evidence": pd.DataFrame(evidence)}
-        if self.function:
-            return tables
-        by_size = [
-            {"documents": int(key.split("-")[1]), "cutoff": key.split("-")[2], **_row(result)}
-            for key, result in results.items()
-            if key.startswith("lambdarank-")
-        ]
-        tables["lambdarank"] = pd.DataFrame(by_size).drop(columns=["function", "convex", "where_no_cost"])
-        margins = [
-            pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(self.deltas)
-        ]
-        tables["margin"] = pd.concat(margins, ignore_index=True)
-        walk = results["walk"]
-        done = pd.DataFrame({name: walk["work"][name] for name in ("ranknet", "lambdarank")})
-        tables["walk"] = done.rename_axis("step").reset_index()
-        tables["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
-        tables["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
-        tables["across"] = pd.DataFrame(walk["across"])
-        return tables
-
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the violations and, for our own functions, the example's costs and the walk."""
-        both = tables["evidence"], tables["functions"]
+        drawn = [_violations(tables)]
         if self.function:
-            return [pictures.violations(*both)]
-        return [pictures.violations(*both), pictures.margin_costs(tables["margin"]), pictures.walk(tables)]
+            return drawn
+        deltas = tables["margin"].assign(line=lambda rows: rows["delta"].map("δ = {:g}".format))
+        paper = deltas.assign(line=deltas["line"] + ", equations 7–9", rebuilt=deltas["paper"])
+        titles = {"lambda": "λ₁ = −λ₂", "rebuilt": "cost rebuilt from the λ's"}
+        costs = stacked(pd.concat([deltas, paper]), ["x", "line"], titles).rename(
+            columns={"x": "x = s₁ − s₂"}
+        )
+        chart = Chart("x = s₁ − s₂", line="line", panel="panel")
+        drawn.append(chart.draw(costs, "margin", "The two-document example's cost, rebuilt"))
+        way = "steps around the square; s₁ − s₂"
+        titles = {"walk": "work done by the λ's around the square", "across": "cost rebuilt on either side"}
+        lines = [
+            tables[table]
+            .rename(columns={"step": way, "difference": way, **_NAMES})
+            .melt([way], [*_NAMES.values()], "line", VALUE)
+            .assign(panel=title)
+            for table, title in titles.items()
+        ]
+        chart = Chart(way, line="line", panel="panel", levels={"": (0.0,)})
+        drawn.append(chart.draw(pd.concat(lines), "walk", "Why LambdaRank has no cost"))
+        return [*drawn, _field(tables)]
 
     def claims(self) -> Sequence[Claim]:
         """Return the verdicts, and for our own functions the claims of the paper."""
         return _VERDICTS if self.function else (*_VERDICTS, *_PAPER)
+
+
+def _violations(tables: Tables) -> Picture:
+    """Draw each test's largest violation, of what errors explain, by function and verdict."""
+    evidence = tables["evidence"].join(
+        tables["functions"].set_index("function")[["has_cost", "convex"]], "function"
+    )
+    axis = "largest violation, of what errors explain"
+    evidence[axis] = np.maximum(evidence["relative"], _FLOOR) / np.maximum(evidence["tolerance"], _ROUNDING)
+    panels = {"is there a cost?": ("has_cost", COST_TESTS), "is it convex?": ("convex", CONVEXITY_TESTS)}
+    drawn = pd.concat(
+        evidence[evidence["test"].isin(tests) & (evidence[verdict] != "no cost")].assign(panel=title)
+        for title, (verdict, tests) in panels.items()
+    )
+    verdicts = " ".join(_VERDICTS[0].sentences(tables))
+    chart = Chart("function", axis, "test", "panel", dots=True, levels={"": (1.0,)}, wide=2)
+    return chart.draw(drawn, "violations", "Which lambdas come from a cost", says=verdicts)
+
+
+@in_style
+def _field(tables: Tables) -> Picture:
+    """Draw LambdaRank's forces where three scores have a fixed sum, the ties, and the square."""
+    figure, [[ax]] = new_figure(COLUMN, COLUMN)
+    field, corners = tables["field"], tables["corners"].to_numpy()
+    reach = float(field["x"].max()) * 1.08
+    # In these coordinates the ties are the lines at 90, 150 and 30 degrees.
+    for angle, words in ((90, "s₁ = s₂"), (150, "s₁ = s₃"), (30, "s₂ = s₃")):
+        end = reach * np.array([np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))])
+        ax.plot(*np.array([-end, end]).T, color="0.6", lw=0.7, zorder=1)
+        x, y = (-0.86 * end).tolist()
+        ax.text(x, y, words, ha="center", va="center", path_effects=thin_outline(3.0))
+    arrows = (field[column] for column in ("x", "y", "force_x", "force_y"))
+    ax.quiver(*arrows, color="#0072B2", angles="xy", scale=6.0, width=0.006, zorder=2)
+    ax.plot(*np.vstack([corners, corners[:1]]).T, color="#CC79A7", lw=1.4, zorder=3)
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+    ax.set_xlabel("LambdaRank's forces, and the square of the walk")
+    alt = (
+        "LambdaRank's forces on three documents with labels 2, 1 and 0, in the plane in which scores "
+        "have a fixed sum, with the three ties and a square across the tie of documents 1 and 2."
+    )
+    return Picture("field", "LambdaRank's forces", finish(figure, alt))
 
 
 def _distances(tables: Tables) -> pd.DataFrame:
@@ -217,20 +255,19 @@ _PAPER = (
 )
 
 
-def margin_costs(delta: float, places: int) -> dict[str, list[float]]:
-    """Rebuild the two-document example's cost, and compute equations 7 to 9."""
+def margin_costs(delta: float, places: int) -> dict[str, list[dict[str, float]]]:
+    """Rebuild the two-document example's cost, and compute equations 7 to 9: rows of ``margin``."""
     labels = np.array([1.0, 0.0])
     cost, forces = rebuild_cost(functions.margin(delta), labels), functions.margin(delta)
-    rows: dict[str, list[float]] = {"x": [], "lambda": [], "rebuilt": [], "error": [], "paper": []}
+    rows = []
     # With the places where the equations change, and one just before the jump.
     for x in np.unique([*np.linspace(-1.5, 3.0, places), -1e-9, 0.0, delta]).tolist():
         scores = np.array([x / 2.0, -x / 2.0])
         value, error = cost.with_error(scores)
-        force = float(np.asarray(forces(scores, labels))[0])
-        paper = functions.margin_cost(scores, labels, delta)
-        for column, one in zip(rows.values(), (x, force, value, error, paper), strict=True):
-            column.append(one)
-    return rows
+        force, paper = np.asarray(forces(scores, labels))[0], functions.margin_cost(scores, labels, delta)
+        row = {"x": x, "lambda": float(force), "rebuilt": value, "error": error, "paper": paper}
+        rows.append({**row, "delta": delta})
+    return {"margin": rows}
 
 
 def walked() -> dict[str, Any]:
@@ -239,8 +276,8 @@ def walked() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``work``: work done so far at each step of the way; ``corners`` of the square, ``field`` of
-        LambdaRank's forces, both in the plane in which the three scores have a fixed sum; and
+        Rows of tables. ``walk``: work done so far at each step of the way; ``corners`` of the square,
+        ``field`` of LambdaRank's forces, both in the plane in which the three scores have a fixed sum; and
         ``across``: costs rebuilt from 0 on the way through the tie.
     """
     labels, centre = np.array(_WALK_LABELS), np.array(_WALK_CENTRE)
@@ -248,73 +285,68 @@ def walked() -> dict[str, Any]:
     first, second = trio_plane(3, (0, 1, 2))
     corners = loop_across(centre, 0, 1, second, _WALK_RADIUS)
     closed = [*corners, corners[0]]
-    sides = pairwise(closed)
+    shares = np.arange(_WALK_STEPS)
     stations = [
-        start + (end - start) * step / _WALK_STEPS for start, end in sides for step in range(_WALK_STEPS)
-    ] + [corners[0]]
-    done: dict[str, list[float]] = {}
-    for name, function in named.items():
-        parts = [work(function, labels, start, end) for start, end in pairwise(stations)]
-        done[name] = np.cumsum([0.0, *(part.value for part in parts)]).tolist()
-        done[f"{name}_error"] = [float(sum(part.error for part in parts))]
+        start + (end - start) * step / _WALK_STEPS for start, end in pairwise(closed) for step in shares
+    ]
+    done = {
+        name: np.cumsum(
+            [0.0, *(work(function, labels, *ends).value for ends in pairwise([*stations, corners[0]]))]
+        )
+        for name, function in named.items()
+    }
     field = []
-    for x in np.linspace(-1.6, 1.6, _FIELD):
-        for y in np.linspace(-1.6, 1.6, _FIELD):
-            # A little off the grid, for ties lie on it.
-            force = named["lambdarank"]((x + 0.003) * first + (y + 0.001) * second, labels)
-            field.append([float(x), float(y), float(force @ first), float(force @ second)])
-    across: dict[str, list[float]] = {"difference": []}
-    for half in np.linspace(-0.6, 0.6, 42):
-        across["difference"].append(float(2.0 * half))
-        scores = centre + np.array([half, -half, 0.0])
-        for name, function in named.items():
-            across.setdefault(name, []).append(rebuild_cost(function, labels)(scores))
-    flat = [[float(corner @ first), float(corner @ second)] for corner in corners]
-    return {"work": done, "corners": flat, "field": field, "across": across}
-
-
-def _record(examination: Examination) -> dict[str, Any]:
-    tests = {}
-    for name, evidence in examination.evidence.items():
-        if evidence.worst is not None:
-            counts = {key: getattr(evidence, key) for key in ("tests", "violated", "unclear", "outcome")}
-            sizes = ("relative", "tolerance", "violation", "error", "scale")
-            largest = {key: getattr(evidence.worst, key) for key in sizes}
-            tests[name] = {**counts, **largest, "where": evidence.worst.where()}
-    lowest = examination.lowest
-    refuting = [name for name in examination.refuting() if name in COST_TESTS]
+    for x, y in product(np.linspace(-1.6, 1.6, _FIELD).tolist(), repeat=2):
+        # A little off the grid, for ties lie on it.
+        force = named["lambdarank"]((x + 0.003) * first + (y + 0.001) * second, labels)
+        field.append({"x": x, "y": y, "force_x": float(force @ first), "force_y": float(force @ second)})
+    across = [
+        {"difference": 2.0 * half}
+        | {
+            name: rebuild_cost(one, labels)(centre + np.array([half, -half, 0.0]))
+            for name, one in named.items()
+        }
+        for half in np.linspace(-0.6, 0.6, 42).tolist()
+    ]
     return {
-        "function": examination.name,
-        "has_cost": examination.has_cost,
-        "convex": examination.convex,
-        "sums_to_zero": examination.sums_to_zero,
-        "refuted_by": ", ".join(refuting),
-        "largest_slope": examination.largest_slope,
-        "eigenvalue": examination.smallest_eigenvalue,
-        "eigenvalue_error": np.nan if lowest is None else lowest.error,
-        "evidence": tests,
+        "walk": pd.DataFrame(done).rename_axis("step").reset_index().to_dict("records"),
+        "corners": [{"x": float(corner @ first), "y": float(corner @ second)} for corner in corners],
+        "field": field,
+        "across": across,
     }
 
 
-def _row(record: Mapping[str, Any]) -> dict[str, Any]:
-    tests = record["evidence"]
+def _evidence(examination: Examination) -> list[dict[str, Any]]:
+    """Return a row a test."""
+    counts, sizes = _COUNTS.split(), _SIZES.split()
+    return [
+        {
+            **{"function": examination.name, "test": name},
+            **{key: getattr(evidence, key) for key in counts},
+            **{key: getattr(evidence.worst, key) for key in sizes},
+            "where": evidence.worst.where(),
+        }
+        for name, evidence in examination.evidence.items()
+        if evidence.worst is not None
+    ]
+
+
+def _row(examination: Examination) -> dict[str, Any]:
+    """Return a function's verdicts, and its largest violations."""
+    tests, lowest = {row["test"]: row for row in _evidence(examination)}, examination.lowest
     loops = [tests[name] for name in _LOOPS if name in tests]
     circulation = max(loops, key=lambda one: (one["outcome"] == "violated", one["relative"]))
-    refuting = [tests[name] for name in COST_TESTS if name in tests and tests[name]["outcome"] == "violated"]
-    row = {name: record[name] for name in ("function", "has_cost", "convex", "refuted_by")}
-    for name, test in (
-        ("symmetry", tests["symmetry"]),
-        ("jump", tests["jumps"]),
-        ("circulation", circulation),
-    ):
+    refuting = [name for name in examination.refuting() if name in COST_TESTS]
+    row = {"function": examination.name, "has_cost": examination.has_cost, "convex": examination.convex}
+    row["refuted_by"] = ", ".join(refuting)
+    shown = {"symmetry": tests["symmetry"], "jump": tests["jumps"], "circulation": circulation}
+    for name, test in shown.items():
         row |= {name: test["relative"], f"{name}_tolerance": test["tolerance"]}
-    row |= {
-        "smallest_eigenvalue": record["eigenvalue"],
-        "eigenvalue_error": record["eigenvalue_error"],
+    return row | {
+        "smallest_eigenvalue": examination.smallest_eigenvalue,
+        "eigenvalue_error": np.nan if lowest is None else lowest.error,
         "wrong_jump": tests["kinks"]["relative"],
-        "largest_slope": record["largest_slope"],
-        "sums_to_zero": record["sums_to_zero"],
-        "where_no_cost": refuting[0]["where"] if refuting else "",
+        "largest_slope": examination.largest_slope,
+        "sums_to_zero": examination.sums_to_zero,
+        "where_no_cost": tests[refuting[0]]["where"] if refuting else "",
     }
-    more = ("alpha", "alpha_reason", "gradient", "gradient_error", "closed_form")
-    return row | {name: record[name] for name in more if name in record}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from lmtune.laboratory.lambdas import examples, functions
+from lmtune.laboratory.lambdas import examples
 from lmtune.reranking.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
@@ -212,7 +212,7 @@ class Known:
 
 
 def _margin(delta: float) -> Known:
-    return Known(functions.margin(delta), lambda scores, labels: functions.margin_cost(scores, labels, delta))
+    return Known(margin(delta), lambda scores, labels: margin_cost(scores, labels, delta))
 
 
 def _by_rank(direction: float) -> Known:
@@ -221,22 +221,22 @@ def _by_rank(direction: float) -> Known:
         rank = np.arange(1, scores.size + 1) - (scores.size + 1) / 2
         return float(-direction * (np.sort(scores)[::-1] @ rank))
 
-    return Known(functions.by_rank(direction), cost)
+    return Known(by_rank(direction), cost)
 
 
 BUILTIN: dict[str, Known] = {
     "margin 0.5": _margin(0.5),
     "margin 1": _margin(1.0),
     "margin 2": _margin(2.0),
-    "ranknet": Known(functions.ranknet(), functions.ranknet_cost),
-    "listnet": Known(functions.listnet(), functions.listnet_cost),
-    "lambdarank": Known(functions.lambdarank()),
-    "lambdarank@1": Known(functions.lambdarank(1)),
-    "lambdarank@3": Known(functions.lambdarank(3)),
-    "constant pairs": Known(functions.constant_pairs()),
+    "ranknet": Known(ranknet(), ranknet_cost),
+    "listnet": Known(listnet(), listnet_cost),
+    "lambdarank": Known(lambdarank()),
+    "lambdarank@1": Known(lambdarank(1)),
+    "lambdarank@3": Known(lambdarank(3)),
+    "constant pairs": Known(constant_pairs()),
     "by rank": _by_rank(1.0),
     "by rank, reversed": _by_rank(-1.0),
-    "gain by rank": Known(functions.gain_by_rank()),
+    "gain by rank": Known(gain_by_rank()),
     "winner": Known(examples.winner),
     "soft_errors": Known(examples.soft_errors),
     "squared_hinge": Known(examples.squared_hinge),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,8 +14,8 @@ import pandas as pd
 
 from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP, check_name, load_split, short_name
-from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.papers.table import changes, differences, differing, paper_table, rows_of, weighed
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.papers.table import better, differences, differing, paper_table, rows_of
 from lmtune.laboratory.study import Run, Study
 from lmtune.measures.lists import Empty
 from lmtune.measures.measure import exponential_ndcg, parse_list_measure
@@ -157,24 +157,15 @@ class LossTable(Experiment):
         texts = {method: text for method, text in self.protocol.methods.items() if text}
         known = self.protocol.set_of(self.data)
         fixed = {**self.protocol.settings, **(known.settings if known else {})}
-        common = Settings.from_record(
-            {
-                **fixed,
-                "network": self.network,
-                "epochs": self.warm_up + self.epochs,
-                "warm_up": self.warm_up,
-                "schedule": self._schedule(),
-            }
-        )
+        falls, epochs = self.protocol.falls, self.warm_up + self.epochs
+        schedule = "constant" if falls is None else f"step:{self.warm_up + math.ceil(falls * self.epochs)}"
+        own = {"network": self.network, "epochs": epochs, "warm_up": self.warm_up, "schedule": schedule}
+        common = Settings.from_record({**fixed, **own})
         losses: list[list[Loss]] = read_losses(",".join(texts.values()), common)
         return {
             method: [replace(common, loss=loss) for loss in (some if self.grids else some[:1])]
             for method, some in zip(texts, losses, strict=True)
         }
-
-    def _schedule(self) -> str:
-        falls = self.protocol.falls
-        return "constant" if falls is None else f"step:{self.warm_up + math.ceil(falls * self.epochs)}"
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Choose each method's options by validation, and compare the methods."""
@@ -190,16 +181,11 @@ class LossTable(Experiment):
             values = np.array(trials.loc[trials["chosen"], "test"].tolist())
             values[np.isnan(values)] = fill
             outcomes.append(Outcome(str(method), math.nan, measures, values))
+            options = zip(study.cases[str(method)], trials.groupby("option"), strict=True)
             tried += [
-                {
-                    "method": method,
-                    "options": str(settings.loss),
-                    "validation": float(np.mean(mine["validation"].tolist())),
-                    "chosen": mine["chosen"].all(),
-                }
-                for settings, (_, mine) in zip(
-                    study.cases[str(method)], trials.groupby("option"), strict=True
-                )
+                {"method": method, "options": str(settings.loss)}
+                | {"validation": float(np.mean(mine["validation"].tolist())), "chosen": mine["chosen"].all()}
+                for settings, (_, mine) in options
             ]
         known = self.protocol.set_of(self.data)
         labels = self.protocol.methods if known else [outcome.label for outcome in outcomes]
@@ -228,19 +214,16 @@ class LossTable(Experiment):
         caption = f"{self.protocol.source}, on {known.name if known else short_name(self.data)}: test queries"
         return paper_table(tables["table"], caption=caption, over=f"{self.trials} trials")
 
-    def conclusions(self, tables: Tables) -> list[str]:
-        """Say whether the paper's order holds, and what differs from its protocol."""
-        chosen = parse_list_measure(str(self.protocol.settings["measure"]))
-        said = weighed(tables["differences"], self.protocol.claims, chosen)
-        said += [f"{note}." for note in tables["notes"]["note"]]
-        return [*said, *differing(self._otherwise())]
-
-    def _otherwise(self) -> Iterator[str]:
-        yield from changes(self)
-        if self.protocol.set_of(self.data) is None:
-            names = " and ".join(each.name for each in self.protocol.sets)
-            yield f"its data are {names}, so that none of its figures stand beside ours"
-        yield from self.protocol.differences
+    def claims(self) -> Sequence[Claim]:
+        """Return whether the paper's order holds, and what differs from its protocol."""
+        names = " and ".join(each.name for each in self.protocol.sets)
+        other = f"its data are {names}, so that none of its figures stand beside ours"
+        known = self.protocol.set_of(self.data) is not None
+        return (
+            better(self.protocol.claims, parse_list_measure(str(self.protocol.settings["measure"]))),
+            Claim("Notes", figures("notes", "note")),
+            differing(self, [*([] if known else [other]), *self.protocol.differences]),
+        )
 
 
 def train(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,8 +12,8 @@ import pandas as pd
 
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.laboratory.data import short_name
-from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.papers.table import changes, differing, paper_table, rows_of
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.papers.table import differing, paper_table, rows_of
 from lmtune.measures.measure import parse_measures
 from lmtune.options import option
 from lmtune.reporting.results_files import check_names, file_name
@@ -44,6 +44,12 @@ DIFFERENCES = (
 )
 
 
+_CELLS = (
+    f"Cells in which it is significantly better or worse than {DIRECT} (the paper: never better, worse in "
+    "MAP and BPREF on WSJ and ROBUST and in P@10 on WSJ)"
+)
+
+
 @dataclass(frozen=True)
 class Metzler(Experiment):
     """Experiment.
@@ -69,13 +75,8 @@ class Metzler(Experiment):
         for collection in collections:
             collection.load(need=("topics", "qrels"))
         return [
-            Unit(
-                file_name(short_name(str(collection.name))),
-                self.compare,
-                {"collection": collection},
-                reports=True,
-            )
-            for collection in collections
+            Unit(file_name(short_name(str(one.name))), self.compare, {"collection": one}, reports=True)
+            for one in collections
         ]
 
     def compare(
@@ -96,10 +97,8 @@ class Metzler(Experiment):
         for row in result.rows:
             values.setdefault(str(row.measure), {})[row.method] = row.values.tolist()
         fits = [
-            {
-                **{"measure": str(row.measure), "method": row.method, "fold": number, **fit.params},
-                **{"train": fit.train_value, "test": fit.test_value, "evaluations": fit.evaluations},
-            }
+            {"measure": str(row.measure), "method": row.method, "fold": number, **fit.params}
+            | {"train": fit.train_value, "test": fit.test_value, "evaluations": fit.evaluations}
             for row in result.rows
             for number, fit in enumerate(row.fits, 1)
         ]
@@ -107,14 +106,13 @@ class Metzler(Experiment):
         return {"values": values, "fits": fits, "undefined": undefined, "notes": list(result.notes)}
 
     def _plan(self) -> Plan:
-        return Plan(
-            **PROTOCOL,
-            grid=self.points,
-            ascents=self.ascents,
-            restarts=self.restarts,
-            starts=self.starts,
-            seed=self.seed,
-        )
+        own: dict[str, Any] = {
+            "ascents": self.ascents,
+            "restarts": self.restarts,
+            "starts": self.starts,
+            "seed": self.seed,
+        }
+        return Plan(**PROTOCOL, grid=self.points, **own)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table``, ``fits`` and ``notes``."""
@@ -145,16 +143,20 @@ class Metzler(Experiment):
         caption = "Metzler (2007), table 1: means over test topics"
         return paper_table(tables["table"], caption=caption, over="test topics", first="Metric")
 
-    def conclusions(self, tables: Tables) -> list[str]:
-        """Say whether the paper's claim holds, and what differs from its protocol."""
-        mine = tables["table"][tables["table"]["method"] == RANKNET]
-        cells = int(mine["mean"].notna().sum())
-        better = int(mine["better_than"].str.contains(DIRECT).sum())
-        direct = tables["table"][tables["table"]["method"] == DIRECT]
-        worse = int(direct["better_than"].str.contains(RANKNET).sum())
-        said = [
-            f"Of {cells} cells {RANKNET} is significantly better than {DIRECT} in {better}, worse in "
-            f"{worse}; the paper: never better, worse in MAP and BPREF on WSJ and ROBUST and in P@10 on WSJ.",
-            *(f"{row['collection']}: {row['note']}." for row in tables["notes"].to_dict("records")),
-        ]
-        return [*said, *differing([*changes(self), *DIFFERENCES])]
+    def claims(self) -> Sequence[Claim]:
+        """Return how often RankNet is better or worse than direct search, and what is not the paper's."""
+        return (
+            Claim(_CELLS, _cells),
+            Claim("Notes", figures("notes", "collection note")),
+            differing(self, DIFFERENCES),
+        )
+
+
+def _cells(tables: Tables) -> pd.DataFrame:
+    cells = tables["table"].set_index("method")
+    counts = {
+        "cells": cells.loc[[RANKNET], "mean"].notna().sum(),
+        "better": cells.loc[[RANKNET], "better_than"].str.contains(DIRECT).sum(),
+        "worse": cells.loc[[DIRECT], "better_than"].str.contains(RANKNET).sum(),
+    }
+    return pd.DataFrame(counts, index=[RANKNET])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from typing import Any
 
 import pandas as pd
 
-from lmtune.laboratory.experiment import Experiment
+from lmtune.laboratory.experiment import Claim, Experiment, Tables
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.reporting.comparison_tables import letters
@@ -82,20 +82,30 @@ def differences(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["measure", "a", "b", "difference", "low", "high", "p_holm"])
 
 
-def weighed(rows: pd.DataFrame, claims: Sequence[tuple[str, str]], measure: Measure) -> list[str]:
-    """Say of each claim, that a method is better than another, what `differences` say of it."""
-    return [
-        f"NDCG@{measure.cutoff}, {row['a']} minus {row['b']}: {short(row['difference'])} "
-        f"({short(row['low'])} to {short(row['high'])}, "
-        f"{'significant' if row['p_holm'] < _LEVEL else 'not significant'})."
-        for row in rows[rows["measure"] == str(measure)].to_dict("records")
-        if (row["a"], row["b"]) in claims
+def better(claims: Sequence[tuple[str, str]], measure: Measure) -> Claim:
+    """Claim of pairs that the first method is better than the second, by the table ``differences``."""
+
+    def statistic(tables: Tables) -> pd.DataFrame:
+        rows = tables["differences"].query("measure == @measure", local_dict={"measure": str(measure)})
+        rows = rows.set_index(["a", "b"])[["difference", "low", "high", "p_holm"]]
+        return rows[rows.index.isin(claims)]
+
+    def test(rows: pd.DataFrame) -> pd.Series[bool]:
+        return (rows["difference"] > 0.0) & (rows["p_holm"] < _LEVEL)
+
+    return Claim(f"NDCG@{measure.cutoff}, first minus second, significantly better", statistic, test)
+
+
+def differing(experiment: Experiment, otherwise: Iterable[str]) -> Claim:
+    """Say what is not as in the paper: options other than its protocol's, the defaults, and the rest."""
+    usual, texts = type(experiment)(), list(otherwise)
+    changed = [
+        f"{name.replace('_', ' ')} {getattr(experiment, name)} instead of {getattr(usual, name)}"
+        for name in (field.name for field in fields(experiment))
+        if name not in _FREE and getattr(experiment, name) != getattr(usual, name)
     ]
-
-
-def differing(otherwise: Iterable[str]) -> list[str]:
-    """Say what is not as in the paper."""
-    return [f"Differs from the paper: {text}." for text in otherwise]
+    texts = [f"this run has {', '.join(changed)}", *texts] if changed else texts
+    return Claim("Differs from the paper", lambda _: pd.DataFrame(index=texts))
 
 
 def paper_table(rows: pd.DataFrame, *, caption: str, over: str, first: str = "") -> Table:
@@ -147,15 +157,3 @@ def _cell(row: Mapping[Hashable, Any], names: Mapping[str, str]) -> Cell:
     spread = "" if math.isnan(row["half"]) else f" ± {short(row['half'])}"
     better = [names[other] for other in row["better_than"].split("; ") if other]
     return Cell(short(row["mean"]) + spread, "".join(better))
-
-
-def changes(experiment: Experiment) -> Iterator[str]:
-    """Say which options are not those of the paper's protocol, their defaults."""
-    usual = type(experiment)()
-    changed = [
-        f"{name.replace('_', ' ')} {getattr(experiment, name)} instead of {getattr(usual, name)}"
-        for name in (field.name for field in fields(experiment))
-        if name not in _FREE and getattr(experiment, name) != getattr(usual, name)
-    ]
-    if changed:
-        yield f"this run has {', '.join(changed)}"

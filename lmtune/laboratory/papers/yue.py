@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
-from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,16 +16,8 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.gradient_free import minimise
 from lmtune.laboratory.data import HELP, load_split, short_name
-from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.papers.table import (
-    changes,
-    differences,
-    differing,
-    paper_table,
-    row_of,
-    rows_of,
-    weighed,
-)
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.papers.table import better, differences, differing, paper_table, row_of, rows_of
 from lmtune.laboratory.spsa.experiment import first_weights, gains_of
 from lmtune.laboratory.spsa.linear_net import LinearMeasure
 from lmtune.laboratory.study import choose_by_first
@@ -42,12 +33,10 @@ from lmtune.reranking.settings import Settings
 LOSSES = {"LambdaRank": "lambdarank", "RankNet": "ranknet"}
 PARTS = ("train", "validation", "test")
 
+_SHOWN = ("validation", "train")
 # The iterates of a descent that validation chooses from.
 _CHECKS = 50
-_PRINTED = (
-    "The paper, on its Web data, train, validation and test: LambdaRank .721, .713, .707; "
-    "SPSA:4 .690, .682, .677."
-)
+_PRINTED = {"LambdaRank": (0.721, 0.713, 0.707), "SPSA:4": (0.690, 0.682, 0.677)}
 _DIFFERENCES = (
     "its Web data, 367 features of a commercial engine, were not handed out",
     "it tried a variety of rates, without saying which; ours are chosen by the first training's validation",
@@ -120,21 +109,13 @@ class SpsaOnNdcg(Experiment):
 
     def descend(self) -> dict[str, Any]:
         """Choose SPSA's rate and width by the first seed's validation, and descend from each start."""
-        return self._chosen(self._descent, list(product(self.rates, self.widths)))
+        choices = [{"rate": rate, "width": width} for rate, width in product(self.rates, self.widths)]
+        return choose_by_first(self._descent, choices, self.all_seeds, "validation", _SHOWN)
 
     def train(self, loss: str) -> dict[str, Any]:
         """Choose Adam's rate by the first seed's validation, and train from each seed."""
-        return self._chosen(partial(self._training, loss), [(rate, math.nan) for rate in self.learning_rates])
-
-    def _chosen(
-        self, run: Callable[..., dict[str, Any]], choices: Sequence[tuple[float, float]]
-    ) -> dict[str, Any]:
-        record = choose_by_first(run, choices, self.all_seeds, itemgetter("validation"))
-        tried = [
-            {"rate": rate, "width": width, "validation": first["validation"], "train": first["train"]}
-            for (rate, width), first in zip(choices, record["tried"], strict=True)
-        ]
-        return {**record, "tried": tried}
+        choices = [{"rate": rate, "width": math.nan} for rate in self.learning_rates]
+        return choose_by_first(partial(self._training, loss), choices, self.all_seeds, "validation", _SHOWN)
 
     def _descent(self, seed: int, rate: float, width: float) -> dict[str, Any]:
         nets = _nets(self.data, self.seed, self.cutoff)
@@ -194,10 +175,7 @@ class SpsaOnNdcg(Experiment):
             for part in PARTS[:-1]:
                 interval = confidence_interval([run[part] for run in record["runs"]])
                 rows.append(row_of(name, part.title(), interval))
-            tried += [
-                {"method": name, **row, "chosen": number == record["chosen"]}
-                for number, row in enumerate(record["tried"])
-            ]
+            tried += [{"method": name, **row} for row in record["tried"]]
         courses = [run["course"] for run in results["spsa"]["runs"]]
         course = np.array([record["train"] for record in courses])
         spread = {"train": course.mean(axis=0), "lowest": course.min(axis=0), "highest": course.max(axis=0)}
@@ -216,18 +194,17 @@ class SpsaOnNdcg(Experiment):
         caption = f"Yue and Burges (2007), table 1: NDCG@{self.cutoff} of linear nets on {data}"
         return paper_table(tables["table"], caption=caption, over=f"{self.seeds} trainings")
 
-    def conclusions(self, tables: Tables) -> list[str]:
-        """Say whether SPSA on NDCG itself is worse than the two losses by gradient."""
-        claims = [(name, self.spsa) for name in LOSSES]
-        said = weighed(tables["differences"], claims, exponential_ndcg(self.cutoff))
-        spent = tables["runs"].groupby("method", sort=False)["evaluations"].mean()
-        passes = ", ".join(f"{name} {mean:,.0f}" for name, mean in spent.items())
-        return [
-            *said,
-            f"Passes over the training queries until the best: {passes}.",
-            _PRINTED,
-            *differing([*changes(self), *_DIFFERENCES]),
-        ]
+    def claims(self) -> Sequence[Claim]:
+        """Return whether SPSA on NDCG itself is worse than the two losses by gradient."""
+        return (
+            better([(name, self.spsa) for name in LOSSES], exponential_ndcg(self.cutoff)),
+            Claim(
+                "Passes over the training queries until the best",
+                figures("runs", "method", "evaluations", "mean"),
+            ),
+            Claim("The paper, on its Web data", lambda _: pd.DataFrame(_PRINTED, index=list(PARTS)).T),
+            differing(self, _DIFFERENCES),
+        )
 
 
 @lru_cache(maxsize=1)

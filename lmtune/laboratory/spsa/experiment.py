@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,25 +16,12 @@ from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, fdsa_gradient, minimise
 from lmtune.laboratory.data import HELP, load_split
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
-from lmtune.laboratory.pictures import draw_panels
+from lmtune.laboratory.pictures import Chart
 from lmtune.laboratory.spsa.linear_net import LinearRankNet
 from lmtune.laboratory.study import choose_by_first
 from lmtune.options import option
-from lmtune.reporting.figures.style import (
-    COLUMN,
-    Look,
-    Picture,
-    finish,
-    in_style,
-    legend_below,
-    looks,
-    new_figure,
-)
+from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.data import RankingData
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 # Curves are drawn through so many points.
 _MARKS = 60
@@ -183,55 +170,6 @@ def count_evaluations(
     return rows
 
 
-def draw_range(ax: Axes, x: NDArray[np.int64], part: pd.DataFrame, look: Look) -> None:
-    """Draw a band from the columns ``lowest`` to ``highest``."""
-    low, high = part["lowest"].to_numpy(), part["highest"].to_numpy()
-    ax.fill_between(x, low, high, color=look.color, alpha=0.15, lw=0)
-
-
-@in_style
-def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture:
-    """Draw mean costs by evaluations, with the range of the runs.
-
-    Parameters
-    ----------
-    costs : pandas.DataFrame
-        Columns method, evaluations, cost, lowest, highest.
-    methods : pandas.DataFrame
-        Columns method, minimum, final, evaluations_to_95, a row a method.
-    data : str
-        What the net was trained on.
-    """
-    figure, [[ax]] = new_figure(1.4 * COLUMN, 3.0)
-    look = looks(list(methods["method"]))
-    minimum = float(methods["minimum"].iloc[0])
-    for name, part in costs.groupby("method", sort=False):
-        style = look[str(name)]
-        x, y = part["evaluations"].to_numpy(), part["cost"].to_numpy()
-        draw_range(ax, x, part, style)
-        ax.plot(x, y, markevery=10, ms=3.5, label=name, **style.options())
-    ax.axhline(minimum, color="black", lw=0.7, ls=":", label="minimum")
-    start = float(costs.loc[costs["evaluations"] == 0, "cost"].max())
-    margin = 0.05 * (start - minimum)
-    # Runs that go up at first do not squeeze the others.
-    ax.set_ylim(minimum - margin, start + 4 * margin)
-    ax.set_xlim(0, float(costs["evaluations"].max()))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_xlabel("function evaluations")
-    ax.set_ylabel("pair-wise cross-entropy (nats)")
-    legend_below(figure, min(5, len(look) + 1))
-    text = f"Pair-wise cross-entropy of a linear net on {data} by function evaluations. "
-    for row in methods.to_dict("records"):
-        count = row["evaluations_to_95"]
-        there = "not within the run" if np.isnan(count) else f"after {count:,.0f} evaluations"
-        text += (
-            f"{row['method']} ends at {row['final']:.4f} and has gone 95% of the way to the minimum {there}. "
-        )
-    finish(figure, f"{text}The minimum is {minimum:.4f}.", f"A linear net on {data}")
-    title = "Cross-entropy by function evaluations: mean of the runs, and their range"
-    return Picture("costs", title, figure)
-
-
 FDSA = "FDSA"
 
 # Of the way from the start to the minimum.
@@ -293,21 +231,14 @@ class SpsaVersusFdsa(Experiment):
         apart that have reached the minimum.
         """
         net = rank_net(self.data, self.seed)
-        costs = partial(
-            course, net, self.seed, evaluations=self.evaluations, width=self.width, per_step=per_step
-        )
-        record = choose_by_first(
-            lambda run, rate: {"costs": costs(run, rate=rate)},
-            [(rate,) for rate in self.rates],
-            [0, *range(1, self.runs + 1)],
-            lambda first: -float(np.mean(first["costs"])),
-        )
-        rates = [
-            {"rate": rate, "mean": float(np.mean(first["costs"])), "final": first["costs"][-1]}
-            for rate, first in zip(self.rates, record["tried"], strict=True)
-        ]
-        runs = [later["costs"] for later in record["runs"][1:]]
-        return {"rate": self.rates[record["chosen"]], "rates": rates, "runs": runs}
+        fixed: dict[str, Any] = {"evaluations": self.evaluations, "width": self.width, "per_step": per_step}
+
+        def descent(run: int, rate: float) -> dict[str, Any]:
+            found = course(net, self.seed, run, rate=rate, **fixed)
+            return {"costs": found, "mean": float(np.mean(found)), "final": found[-1]}
+
+        rates, runs = [{"rate": rate} for rate in self.rates], range(self.runs + 1)
+        return choose_by_first(descent, rates, runs, "mean", ("mean", "final"), lowest=True)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Return the mean costs with their ranges, what became of each method, and the checks."""
@@ -316,28 +247,20 @@ class SpsaVersusFdsa(Experiment):
         curves, methods, rates = [], [], []
         for name in self.methods:
             record = results[_key(name)]
-            runs = np.array(record["runs"])
+            runs = np.array([run["costs"] for run in record["runs"][1:]])
+            [chosen] = [row for row in record["tried"] if row["chosen"]]
             mean = runs.mean(axis=0)
             spread = {"cost": mean, "lowest": runs.min(axis=0), "highest": runs.max(axis=0)}
             curves.append(pd.DataFrame({"method": name, "evaluations": marks, **spread}))
             goal = mean[0] - _THERE * (mean[0] - gradient["minimum"])
             there = np.flatnonzero(mean <= goal)
             per_step = self.methods[name] or 2 * gradient["features"]
-            methods.append(
-                {
-                    "method": name,
-                    "evaluations_per_step": per_step,
-                    "rate": record["rate"],
-                    "start": mean[0],
-                    "final": mean[-1],
-                    "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
-                    "minimum": gradient["minimum"],
-                    "evaluations_to_95": marks[there[0]] if there.size else math.nan,
-                }
-            )
-            rates += [
-                {"method": name, **row, "chosen": row["rate"] == record["rate"]} for row in record["rates"]
-            ]
+            row = {"method": name, "evaluations_per_step": per_step, "rate": chosen["rate"]}
+            row |= {"start": mean[0], "final": mean[-1]}
+            row["deviation"] = runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan
+            row["minimum"] = gradient["minimum"]
+            methods.append(row | {"evaluations_to_95": marks[there[0]] if there.size else math.nan})
+            rates += [{"method": name, **row} for row in record["tried"]]
         return {
             "costs": pd.concat(curves, ignore_index=True),
             "methods": pd.DataFrame(methods),
@@ -348,13 +271,14 @@ class SpsaVersusFdsa(Experiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the costs by evaluations, and a step's evaluations by weights."""
-        steps = tables["steps"].rename(columns={"features": "weights"})
-        shape: dict[str, Any] = {"x": "weights", "lines": "method", "log": ("weights", "evaluations")}
-        caption, labels = "Function evaluations a step", {"evaluations": "function evaluations a step"}
-        return [
-            draw_costs(tables["costs"], tables["methods"], self.data),
-            draw_panels(steps, "steps", caption, y=labels, **shape),
-        ]
+        x, y, step = "function evaluations", "pair-wise cross-entropy (nats)", "function evaluations a step"
+        minimum = {"": tables["methods"]["minimum"].iloc[:1].tolist()}
+        costs = Chart(x, y, "method", low="lowest", high="highest", levels=minimum, late=True)
+        caption = f"Cross-entropy of a linear net on {self.data}: mean of the runs, and their range"
+        axes, names = {"evaluations": x, "cost": y}, {"features": "weights", "evaluations": step}
+        descents, steps = tables["costs"].rename(columns=axes), tables["steps"].rename(columns=names)
+        drawn = Chart("weights", step, "method").draw(steps, "steps", step.capitalize())
+        return [costs.draw(descents, "costs", caption), drawn]
 
     def claims(self) -> Sequence[Claim]:
         """Return whether SPSA converges faster, and the work of a step."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from lmtune.candidates.columns import Columns
@@ -105,7 +106,7 @@ class PairCosts:
         return float(optimum.fun), float(np.exp(optimum.x))
 
 
-def find_causes(methods: Methods, alpha: float) -> dict[str, Any]:
+def find_causes(methods: Methods, alpha: float) -> dict[str, list[Any]]:
     """Compute the objectives of `STEPS` over the grid, and what measure each one's lowest point has.
 
     Parameters
@@ -118,8 +119,8 @@ def find_causes(methods: Methods, alpha: float) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``surface``: by name the parameters, ``AP`` and the costs, an entry a setting; ``steps``: a row
-        an objective with its best setting, the slope there, the mean there and its share of the best.
+        Rows of tables. ``surfaces``: the parameters, ``AP`` and the costs, a row a setting; ``causes``: a
+        row an objective with its best setting, the slope there, the mean there and its share of the best.
     """
     pool, surface = methods.pool, methods.surface
     ap, places = parse_measure("AP"), pool.positions()
@@ -141,29 +142,13 @@ def find_causes(methods: Methods, alpha: float) -> dict[str, Any]:
         scores = over_lists.scores(setting, divided=True)
         costs[4, at], slopes[4, at] = over_lists.fitted(scores, by_topic=True)
         costs[5, at], slopes[5, at] = smooth(setting, alpha).value, alpha
-    columns_of = dict(zip(surface.names, surface.settings.T.tolist(), strict=True))
     space = ParameterSpace.of(pool.formula)
     rows = [
-        _row(name, surface.settings[lowest], slope[lowest], means, lowest, space)
+        {"objective": name, **space.named(surface.settings[lowest]), "slope": float(slope[lowest])}
+        | {"AP": float(means[lowest]), "best": float(means.max())}
+        | {"at_edge": ", ".join(space.at_edge(surface.settings[lowest]))}
         for name, slope, lowest in zip(STEPS, slopes, costs.argmin(axis=1).tolist(), strict=True)
     ]
-    named = dict(zip(STEPS, costs.tolist(), strict=True))
-    return {"surface": {**columns_of, "AP": means.tolist(), **named}, "steps": rows}
-
-
-def _row(
-    name: str,
-    setting: NDArray[np.float64],
-    slope: float,
-    means: NDArray[np.float64],
-    lowest: int,
-    space: ParameterSpace,
-) -> dict[str, Any]:
-    return {
-        "objective": name,
-        **space.named(setting),
-        "slope": float(slope),
-        "AP": float(means[lowest]),
-        "best": float(means.max()),
-        "at_edge": ", ".join(space.at_edge(setting)),
-    }
+    columns_of = dict(zip(surface.names, surface.settings.T, strict=True))
+    over = pd.DataFrame({**columns_of, "AP": means, **dict(zip(STEPS, costs, strict=True))})
+    return {"causes": rows, "surfaces": over.to_dict("records")}

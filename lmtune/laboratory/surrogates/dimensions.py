@@ -119,7 +119,7 @@ def made_up(dataset: str, dimensions: int, seed: int) -> tuple[CandidatePool, ND
     return pool.with_judgements(qrels), hidden
 
 
-def search(dataset: str, dimensions: int, seed: int, evaluations: int) -> list[dict[str, Any]]:
+def search(dataset: str, dimensions: int, seed: int, evaluations: int) -> dict[str, list[dict[str, Any]]]:
     """Tune a made-up model on every other topic by each method.
 
     Parameters
@@ -131,8 +131,8 @@ def search(dataset: str, dimensions: int, seed: int, evaluations: int) -> list[d
 
     Returns
     -------
-    list of dict
-        A row a method, and one of the hidden weights: AP on the training and the other topics,
+    dict
+        ``parameters``: a row a method, and one of the hidden weights: AP on training and other topics,
         evaluations, documents scored, seconds.
     """
     pool, hidden = made_up(dataset, dimensions, seed)
@@ -159,13 +159,9 @@ def search(dataset: str, dimensions: int, seed: int, evaluations: int) -> list[d
         seconds = time.monotonic() - begin
         documents = int(np.diff(columns.start)[pool.positions(train)].sum())
         row = _row(pool, name, np.array(list(tuner.best_params_.values())), train, test)
-        work = {
-            "evaluations": tuner.n_evaluations_,
-            "documents": tuner.n_evaluations_ * documents,
-            "seconds": seconds,
-        }
-        rows.append(row | work)
-    return [{"parameters": dimensions, "draw": seed, **row} for row in rows]
+        work = {"evaluations": tuner.n_evaluations_, "documents": tuner.n_evaluations_ * documents}
+        rows.append(row | work | {"seconds": seconds})
+    return {"parameters": [{"parameters": dimensions, "draw": seed, **row} for row in rows]}
 
 
 def _row(

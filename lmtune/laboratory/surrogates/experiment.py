@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,22 +15,29 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.laboratory.data import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
-from lmtune.laboratory.surrogates import pictures
-from lmtune.laboratory.surrogates.causes import find_causes
-from lmtune.laboratory.surrogates.dimensions import search
+from lmtune.laboratory.pictures import Chart, stacked
+from lmtune.laboratory.surrogates.causes import PAIRS, SMOOTH, find_causes
+from lmtune.laboratory.surrogates.dimensions import HIDDEN, search
 from lmtune.laboratory.surrogates.methods import Fitted, Methods, compare_on, continuation, disjoint_sets
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.measures.significance.effects import equivalence_test, mean_interval
 from lmtune.measures.significance.resampling import corrected_resampling, topics_and_sets
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
+from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.results_files import check_names, file_name
-from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.objectives import parse_objective
 from lmtune.tuning.spsa import FEWEST
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _LEVEL = 0.05
 _JUDGED = f"method not in {(DIRECT, OPTIMAL)}"
+_BY_SIZE: dict[str, Any] = {"training topics": lambda rows: rows["topics"].astype(str)}
+_PARTS = ["train", "test"]
+_TABLES = ("fits", "causes", "surfaces", "parameters")
 
 
 def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
@@ -56,15 +63,12 @@ def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, A
             continue
         low, high = mean_interval(differences, 0.0, 0.9)
         tested = equivalence_test(differences, 0.0, margin)
+        within = int((np.abs(differences) < margin).sum())
         yield {
             **dict(zip(keys, values, strict=True)),
-            "collections": differences.size,
-            "within": int((np.abs(differences) < margin).sum()),
-            "difference": float(differences.mean()),
-            "low": low,
-            "high": high,
-            "p_not_worse": tested.not_worse,
-            "p_equivalent": tested.equivalent,
+            **{"collections": differences.size, "within": within, "difference": float(differences.mean())},
+            **{"low": low, "high": high},
+            **{"p_not_worse": tested.not_worse, "p_equivalent": tested.equivalent},
         }
 
 
@@ -196,7 +200,7 @@ class Surrogates(Experiment):
         Returns
         -------
         dict
-            ``rows`` of `lmtune.laboratory.surrogates.methods.compare_on` with dataset, size and
+            ``fits``, rows of `lmtune.laboratory.surrogates.methods.compare_on` with dataset, size and
             set; by measure and method the ``sums`` over the sets of each test topic's difference to
             Direct; and in how many sets a topic was a test topic, ``counts``.
         """
@@ -219,7 +223,7 @@ class Surrogates(Experiment):
             measure: {method: by_topic.tolist() for method, by_topic in subset.items()}
             for measure, subset in sums.items()
         }
-        return {"rows": rows, "sums": listed, "counts": counts.tolist()}
+        return {"fits": rows, "sums": listed, "counts": counts.tolist()}
 
     def causes(self, dataset: str) -> dict[str, Any]:
         """Compute RankNet's cost, cures of it and the smooth AP over the grid, on all topics.
@@ -230,7 +234,10 @@ class Surrogates(Experiment):
             Of `lmtune.laboratory.surrogates.causes.find_causes`, with the dataset.
         """
         methods = _methods(dataset, self.topics, tuple(self._fitted()), self.grid, self.seed)
-        return {"dataset": short_name(dataset), **find_causes(methods, self.alphas[0])}
+        found = find_causes(methods, self.alphas[0])
+        return {
+            name: [{"dataset": short_name(dataset), **row} for row in rows] for name, rows in found.items()
+        }
 
     def _fitted(self) -> dict[Measure, list[Fitted]]:
         """Return each measure's surrogates."""
@@ -261,9 +268,8 @@ class Surrogates(Experiment):
         `lmtune.laboratory.surrogates.dimensions.search`.
         """
         compared = [result for result in results.values() if "sums" in result]
-        causes = [result for result in results.values() if "surface" in result]
-        made_up = [row for result in results.values() if isinstance(result, list) for row in result]
-        fits = pd.DataFrame([row for result in compared for row in result["rows"]])
+        parts = {key: {name: result.get(name, []) for name in _TABLES} for key, result in results.items()}
+        fits, *others = super().tables(parts).values()
         by = ["dataset", "size", "topics", "measure", "method"]
         grouped = fits.groupby(by, sort=False)
         work = grouped[["evaluations", "documents", "seconds"]].mean().dropna().reset_index()
@@ -278,21 +284,17 @@ class Surrogates(Experiment):
                 mine = [
                     result
                     for result in compared
-                    if (result["rows"][0]["dataset"], result["rows"][0]["size"]) == (dataset, size)
+                    if (result["fits"][0]["dataset"], result["fits"][0]["size"]) == (dataset, size)
                 ]
                 row |= self._judged(mine, row, difference)
             rows.append(row)
-        surfaces = [pd.DataFrame({"dataset": group["dataset"], **group["surface"]}) for group in causes]
-        steps = [{"dataset": group["dataset"], **row} for group in causes for row in group["steps"]]
         equivalence = pd.DataFrame(rows)
         return {
             "equivalence": equivalence,
             "collections": pd.DataFrame(over_collections(equivalence, self.margin)),
             "work": work,
             "fits": fits,
-            "causes": pd.DataFrame(steps),
-            "surfaces": pd.concat(surfaces, ignore_index=True) if surfaces else pd.DataFrame(),
-            "parameters": pd.DataFrame(made_up),
+            **dict(zip(_TABLES[1:], others, strict=True)),
         }
 
     def _judged(
@@ -312,29 +314,29 @@ class Surrogates(Experiment):
         for suffix, estimate in estimates.items():
             low, high = estimate.interval(_CONFIDENCE)
             both = estimate.equivalence(self.margin)
-            judged |= {
-                f"low{suffix}": low,
-                f"high{suffix}": high,
-                f"p_value{suffix}": estimate.p_value,
-                f"p_not_worse{suffix}": both.not_worse,
-                f"p_equivalent{suffix}": both.equivalent,
-            }
+            judged |= {f"low{suffix}": low, f"high{suffix}": high, f"p_value{suffix}": estimate.p_value}
+            judged |= {f"p_not_worse{suffix}": both.not_worse, f"p_equivalent{suffix}": both.equivalent}
         return judged
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw each method's difference to Direct by size, and where each objective leads."""
-        drawn = []
-        for measure, rows in tables["equivalence"].groupby("measure", sort=False):
+        drawn, margin = [], self.margin
+        for measure, rows in tables["equivalence"].query(_JUDGED).groupby("measure", sort=False):
             title = f"{parse_measure(str(measure)).title} on test topics, minus Direct's"
-            figure = pictures.differences(rows, margin=self.margin)
-            drawn.append(Picture(f"differences-{file_name(str(measure))}", title, figure))
+            rows = rows.rename(columns={"difference": title}).assign(**_BY_SIZE)
+            chart = Chart("training topics", title, "method", "dataset", "low_crossed", "high_crossed")
+            chart = replace(chart, dots=True, symlog=5.0 * margin, levels={"": (-margin, 0.0, margin)})
+            drawn.append(chart.draw(rows, f"differences-{file_name(str(measure))}", title))
         if len(tables["causes"]):
-            drawn.append(pictures.mends(tables["causes"]))
+            below = "MAP below the grid's best, %"
+            steps = tables["causes"].assign(**{below: lambda row: 100.0 * (1.0 - row["AP"] / row["best"])})
+            caption = "RankNet's cost mended step by step"
+            drawn.append(Chart("objective", below, "dataset").draw(steps, "causes", caption))
             title = "MAP, RankNet's cost and the smooth AP over lambda and mu"
             for dataset, rows in tables["surfaces"].groupby("dataset", sort=False):
                 name = f"surfaces-{file_name(str(dataset))}"
-                drawn.append(Picture(name, title, pictures.cost_surfaces(rows), str(dataset)))
-        return [*drawn, *([pictures.dimensions(tables["parameters"])] if len(tables["parameters"]) else [])]
+                drawn.append(Picture(name, title, cost_surfaces(rows), str(dataset)))
+        return [*drawn, *([_on_made_up(tables["parameters"])] if len(tables["parameters"]) else [])]
 
     def claims(self) -> Sequence[Claim]:
         """Return which methods are level with Direct, where, what they take, and why."""
@@ -362,3 +364,44 @@ def _methods(
     dataset: str, topics: int, measures: tuple[Measure, ...], grid: tuple[int, ...], seed: int
 ) -> Methods:
     return Methods.over(load_pool(dataset, topics=topics, seed=seed), measures, grid, seed)
+
+
+def cost_surfaces(table: pd.DataFrame) -> Figure:
+    """Draw MAP, RankNet's cost and the smooth AP over the parameters, with their best points.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Rows of the table ``surfaces`` of one collection.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Of RankNet its lowest cost over its cost, so that higher is better on all panels; each best
+        point is drawn on its own panel, RankNet's and Direct's on the other's too.
+    """
+    settings = list(zip(table["lambda"], table["mu"], strict=True))
+    direct = {DIRECT: settings[int(table["AP"].argmax())]}
+    ranknet = {RANKNET: settings[int(table[PAIRS].argmin())]}
+    smooth = {SMOOTH: settings[int(table[SMOOTH].argmin())]}
+    x, y = table["lambda"], table["mu"]
+    panels = [
+        SurfacePanel("MAP", x, y, table["AP"], points={**ranknet, **direct}),
+        SurfacePanel(RANKNET, x, y, table[PAIRS].min() / table[PAIRS], points={**direct, **ranknet}),
+        SurfacePanel(SMOOTH, x, y, -table[SMOOTH], points={**ranknet, **smooth}),
+    ]
+    return surface(panels, measure="each objective", title=str(table["dataset"].iloc[0]))
+
+
+def _on_made_up(table: pd.DataFrame) -> Picture:
+    """Draw the measure reached on made-up models, and evaluations, from the table ``parameters``."""
+    keys = ["parameters", "method"]
+    means = table.groupby(keys, sort=False).mean(numeric_only=True).reset_index()
+    hidden = means[means["method"] == HIDDEN].set_index("parameters")
+    rest = means[means["method"] != HIDDEN].copy()
+    rest[_PARTS] -= hidden.loc[rest["parameters"], _PARTS].to_numpy()
+    titles = {"train": "MAP minus the hidden weights'", "test": "the same, other topics"}
+    levels = dict.fromkeys(titles.values(), (0.0,))
+    rest = stacked(rest, keys, titles | {"evaluations": "evaluations"})
+    chart = Chart("parameters", line="method", panel="panel", levels=levels)
+    return chart.draw(rest, "parameters", "MAP on made-up models as parameters grow in number")

@@ -135,25 +135,21 @@ class Methods:
 
     def search(self, tuner: Tuner, train: Sequence[str]) -> Choice:
         """Search the space by a tuner that measures settings."""
-        begin = time.monotonic()
-        tuner.set_params(space=self.space).fit(self.pool, topics=train)
-        return self._chosen(tuner, self.pool.candidates, train, begin)
+        return self._chosen(tuner.set_params(space=self.space), self.pool.candidates, train)
 
     def ranknet(self, train: Sequence[str], optimizer: str = "coordinate-descent") -> Choice:
         """Minimise RankNet's cost of judged pairs."""
-        begin = time.monotonic()
         tuner = RankNetTuner(space=self.space, optimizer=optimizer, seed=self.seed)
-        tuner.fit(self.pool, topics=train, pairs=self.pairs)
-        return self._chosen(tuner, self.pairs.columns, train, begin)
+        return self._chosen(tuner, self.pairs.columns, train, pairs=self.pairs)
 
     def surrogate(self, objective: str, alphas: Sequence[float], train: Sequence[str]) -> Choice:
         """Minimise a cost that is free of the scores' scale."""
-        begin = time.monotonic()
         tuner = SurrogateTuner(objective, alpha=alphas, space=self.space, seed=self.seed)
-        tuner.fit(self.pool, topics=train, lists=self.lists)
-        return self._chosen(tuner, self.lists.columns, train, begin)
+        return self._chosen(tuner, self.lists.columns, train, lists=self.lists)
 
-    def _chosen(self, tuner: Tuner, columns: Columns, train: Sequence[str], begin: float) -> Choice:
+    def _chosen(self, tuner: Any, columns: Columns, train: Sequence[str], **prepared: Any) -> Choice:
+        begin = time.monotonic()
+        tuner.fit(self.pool, topics=train, **prepared)
         seconds = time.monotonic() - begin
         evaluations = tuner.n_evaluations_
         return Choice(tuner, evaluations, evaluations * self._scored(columns, train), seconds)
@@ -198,19 +194,10 @@ def compare_on(
         settings = [choice.tuner.best_params_ for choice in chosen.values()]
         values = measure_settings(pool, settings, [measure])[:, :, 0]
         for (name, choice), by_topic in zip(chosen.items(), values.T, strict=True):
-            rows.append(
-                {
-                    "measure": str(measure),
-                    "method": name,
-                    **choice.tuner.best_params_,
-                    "train": float(by_topic[places].mean()),
-                    "test": float(by_topic[test].mean()),
-                    "evaluations": choice.evaluations,
-                    "documents": choice.documents,
-                    "seconds": choice.seconds,
-                    "at_edge": ", ".join(choice.tuner.at_edge_),
-                }
-            )
+            means = {"train": float(by_topic[places].mean()), "test": float(by_topic[test].mean())}
+            work = {name: getattr(choice, name) for name in ("evaluations", "documents", "seconds")}
+            row = {"measure": str(measure), "method": name, **choice.tuner.best_params_, **means, **work}
+            rows.append(row | {"at_edge": ", ".join(choice.tuner.at_edge_)})
             differences[str(measure), name] = by_topic - values[:, 0]
         best = best_known(methods.surface, measure, settings, values[test].mean(axis=0), test)
         rows.append({"measure": str(measure), "method": OPTIMAL, **best})

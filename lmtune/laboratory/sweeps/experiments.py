@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any, ClassVar
@@ -49,21 +49,13 @@ class Alpha(Sweep):
                 accepted = ", ".join(map(number, self.alphas))
                 raise InputError("an alpha to compare is not swept", value=alpha, accepted=accepted)
         trained = {"loss": "approxndcg", "network": self.network, "learning_rate": self.learning_rate}
-        return [
-            self.network_case(number(alpha), {**trained, "loss_options": {"alpha": alpha}})
-            for alpha in self.alphas
-        ]
+        return [(number(alpha), {**trained, "loss_options": {"alpha": alpha}}) for alpha in self.alphas]
 
     def comparisons(self) -> list[list[Pair]]:
         """Compare those said to be alike with each other, and the rest with the reference."""
-        return [[*self._alike(), *self._others()]]
-
-    def _alike(self) -> list[Pair]:
-        return list(combinations(map(number, self.alike), 2))
-
-    def _others(self) -> list[Pair]:
         rest = [alpha for alpha in self.alphas if alpha not in (*self.alike, self.reference)]
-        return [(number(alpha), number(self.reference)) for alpha in rest]
+        others = [(number(alpha), number(self.reference)) for alpha in rest]
+        return [[*combinations(map(number, self.alike), 2), *others]]
 
 
 @dataclass(frozen=True)
@@ -91,32 +83,21 @@ class Depth(Sweep):
 
     def cases(self) -> list[Case]:
         """Return one training a network."""
-        trained = {
-            "loss": "approxndcg",
-            "loss_options": {"alpha": self.alpha},
-            "learning_rate": self.learning_rate,
-        }
-        return [
-            self.network_case(network.upper(), {**trained, "network": network}) for network in self.networks
-        ]
+        loss = {"loss": "approxndcg", "loss_options": {"alpha": self.alpha}}
+        trained = {**loss, "learning_rate": self.learning_rate}
+        return [(network.upper(), {**trained, "network": network}) for network in self.networks]
 
     def comparisons(self) -> list[list[Pair]]:
         """Compare each network with the shallowest and with the one before it."""
-        return [[*self._with_first(), *self._with_previous()]]
+        first, *rest = names = [network.upper() for network in self.networks]
+        # But for the first two neighbours, which are a pair already.
+        previous = [(later, before) for before, later in pairwise(names[1:])]
+        return [[*((network, first) for network in rest), *previous]]
 
     @property
     def told_at(self) -> tuple[int, ...]:
         """The cutoffs of which sentences tell."""
         return self.measured_at
-
-    def _with_first(self) -> list[Pair]:
-        first, *rest = (network.upper() for network in self.networks)
-        return [(network, first) for network in rest]
-
-    def _with_previous(self) -> list[Pair]:
-        """Pair neighbours, but for the first two, which are a pair already."""
-        names = [network.upper() for network in self.networks]
-        return [(later, before) for before, later in pairwise(names[1:])]
 
 
 _MEASURED = 10
@@ -172,7 +153,25 @@ class Sets(Sweep):
 
     def cases(self) -> list[Case]:
         """Return one training a loss."""
-        return [self._case(text) for text in self.losses]
+        fields = {"network": self.network, "learning_rate": self.learning_rate}
+        losses = [(text, parse_loss(text)) for text in self.losses]
+        return [
+            (
+                text,
+                {
+                    "loss": loss.name,
+                    "loss_options": dict(loss.options),
+                    "list_size": self.list_size or None,
+                    **fields,
+                },
+            )
+            for text, loss in losses
+        ]
+
+    def work(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return a training of so many steps an epoch at least."""
+        train, common = super().work()
+        return train, {**common, "least_steps": _STEPS}
 
     def comparisons(self) -> list[list[Pair]]:
         """Compare all losses with the first."""
@@ -187,28 +186,21 @@ class Sets(Sweep):
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Average each set's trials; the sets then stand where other sweeps have trials."""
         runs = self.study().table(results)
-        rows = []
-        for label in self.losses:
-            for name in self.sets:
-                mine = runs[(runs["case"] == label) & (runs["fold"] == name)]
-                epoch = float(np.mean(mine["best_epoch"]))
-                rows += [
-                    (label, name, queries, _MEASURED, float(np.mean(mine[queries].tolist())), epoch)
-                    for queries in QUERIES
-                ]
+        rows = [
+            (
+                label,
+                name,
+                queries,
+                _MEASURED,
+                float(np.mean(mine[queries].tolist())),
+                mine["best_epoch"].mean(),
+            )
+            for (label, name), mine in runs.groupby(["case", "fold"], sort=False)
+            for queries in QUERIES
+        ]
+        rows.sort(key=lambda row: self.losses.index(row[0]))
         sets = pd.DataFrame(rows, columns=["value", "set", "queries", "cutoff", "ndcg", "best_epoch"])
         return {"sets": sets, **self.compared(sets.rename(columns={"set": "trial"}))}
-
-    def _case(self, text: str) -> Case:
-        loss = parse_loss(text)
-        trained = {
-            "loss": loss.name,
-            "loss_options": dict(loss.options),
-            "network": self.network,
-            "learning_rate": self.learning_rate,
-            "list_size": self.list_size or None,
-        }
-        return self.network_case(text, trained, least_steps=_STEPS)
 
 
 QUICK: dict[str, Any] = {
@@ -266,53 +258,39 @@ class LongLists(Sweep):
         """The cutoff that chooses the epoch."""
         return 10
 
-    def song_case(
-        self,
-        label: str,
-        options: Mapping[str, Any],
-        *,
-        loss: str = "song",
-        whole: bool = False,
-        warm_up: int | None = None,
-    ) -> Case:
-        """Make a case that trains SONG or a relative of it.
+    def work(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return a training on labels of so much at least, or on ratings."""
+        # Courses on ratings have no measure of the training lists.
+        watched = bool({"objective", "" if self.on_ratings else "training"} & set(self.courses))
+        train, common = super().work()
+        if self.on_ratings:
+            path = self.data.removeprefix(_RATINGS)
+            return train_on_ratings, {"path": path, "cutoffs": common["cutoffs"], "watched": watched}
+        return train, {**common, "least": self.least, "watched": watched}
+
+    def song(self, options: Mapping[str, Any], loss: str = "song", **fields: Any) -> dict[str, Any]:
+        """Return the settings of a training by SONG or a relative of it.
 
         Parameters
         ----------
-        label : str
-            The case's.
         options : mapping
             The loss's, besides the margin.
         loss : {"song", "k-song", "cross-entropy"}
             Which.
-        whole : bool
-            Whether steps see all items.
-        warm_up : int, optional
-            Instead of the sweep's own.
-
-        Raises
-        ------
-        InputError
-            For settings out of range.
+        **fields
+            Settings that differ from the sweep's own.
         """
-        settings: dict[str, Any] = {
+        return {
             "loss": loss,
             "loss_options": {**({} if loss == "cross-entropy" else {"margin": self.margin}), **options},
             "network": self.network,
-            "epochs": self.epochs,
-            "warm_up": self.warm_up if warm_up is None else warm_up,
+            "warm_up": self.warm_up,
             "warm_up_loss": "cross-entropy",
-            "batch_size": self.batch_size,
-            "list_size": None if whole else self.sampled,
-            "list_relevant": None if whole else self.relevant,
+            "list_size": self.sampled,
+            "list_relevant": self.relevant,
             "learning_rate": self.learning_rate,
+            **fields,
         }
-        # Courses on ratings have no measure of the training lists.
-        watched = bool({"objective", "" if self.on_ratings else "training"} & set(self.courses))
-        if self.on_ratings:
-            where = {"path": self.data.removeprefix(_RATINGS), "cutoffs": list(self.measured_at)}
-            return Case(label, train_on_ratings, {**where, "settings": settings, "watched": watched})
-        return self.network_case(label, settings, least=self.least, watched=watched)
 
     def claims(self) -> Sequence[Claim]:
         """Return where the objective ends, and the claims of `Sweep`."""
@@ -352,12 +330,9 @@ class Gamma(LongLists):
     def cases(self) -> list[Case]:
         """Return one training an estimator and gamma."""
         return [
-            self.song_case(
-                self._label(estimator, gamma),
-                {"gamma": gamma} | ({} if estimator == "moving-average" else {"estimator": estimator}),
-                loss=self.loss,
-            )
+            (self._label(estimator, gamma), self.song({"gamma": gamma} | how, self.loss))
             for estimator in self.estimators
+            for how in [{} if estimator == "moving-average" else {"estimator": estimator}]
             for gamma in self.gammas
         ]
 
@@ -405,15 +380,12 @@ class WarmUp(LongLists):
 
     def cases(self) -> list[Case]:
         """Return one training a loss, with and without warm-up."""
-        cases: list[Case] = []
-        for name, labels in _LABELS.items():
-            loss = name.lower()
-            options = {"gamma": self.gamma} | ({"cutoff": self.cutoff} if loss == "k-song" else {})
-            cases += [
-                self.song_case(label, options, loss=loss, warm_up=epochs)
-                for label, epochs in zip(labels, (0, self.warm_up), strict=True)
-            ]
-        return cases
+        options = {"SONG": {"gamma": self.gamma}, "K-SONG": {"gamma": self.gamma, "cutoff": self.cutoff}}
+        return [
+            (label, self.song(options[name], name.lower(), warm_up=epochs))
+            for name, labels in _LABELS.items()
+            for label, epochs in zip(labels, (0, self.warm_up), strict=True)
+        ]
 
     def comparisons(self) -> list[list[Pair]]:
         """Compare both forms of each loss."""
@@ -448,9 +420,7 @@ class KSongForms(LongLists):
     def cases(self) -> list[Case]:
         """Return one training a form and K."""
         return [
-            self.song_case(
-                _label(form, cutoff), {"gamma": self.gamma, "cutoff": cutoff, **options}, loss="k-song"
-            )
+            (_label(form, cutoff), self.song({"gamma": self.gamma, "cutoff": cutoff, **options}, "k-song"))
             for cutoff in self.cutoffs
             for form, options in _FORMS.items()
         ]
@@ -489,9 +459,9 @@ class FullItems(LongLists):
     def cases(self) -> list[Case]:
         """Return one training a method."""
         return [
-            self.song_case(FULL, {"gamma": 1.0}, loss=self.loss, whole=True),
-            self.song_case(BIASED, {"gamma": 1.0}, loss=self.loss),
-            *(self.song_case(_estimated(gamma), {"gamma": gamma}, loss=self.loss) for gamma in self.gammas),
+            (FULL, self.song({"gamma": 1.0}, self.loss, list_size=None, list_relevant=None)),
+            (BIASED, self.song({"gamma": 1.0}, self.loss)),
+            *((_estimated(gamma), self.song({"gamma": gamma}, self.loss)) for gamma in self.gammas),
         ]
 
     def comparisons(self) -> list[list[Pair]]:

@@ -18,9 +18,10 @@ import pandas as pd
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.pictures import VALUE, Chart, intervals, stacked
 from lmtune.laboratory.study import Run, Study
-from lmtune.laboratory.sweeps.pictures import course_picture, value_picture
-from lmtune.measures.significance.effects import confidence_interval, mean_interval
+from lmtune.measures.measure import exponential_ndcg
+from lmtune.measures.significance.effects import mean_interval
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
@@ -34,26 +35,15 @@ CHOSEN_AT = 5
 """The cutoff of the validation nDCG that chooses the epoch, for short lists."""
 
 Pair = tuple[str, str]
-_COURSES = ("objective", "training", "validation")
+_TITLES = {
+    "objective": "objective, all training items",
+    "training": "{}, training queries",
+    "validation": "{}, validation",
+}
 
 
-@dataclass(frozen=True)
-class Case:
-    """One value of a sweep.
-
-    Attributes
-    ----------
-    label : str
-        How tables and pictures name it.
-    function : callable
-        A function of `lmtune.laboratory.sweeps.trainings`.
-    arguments : mapping
-        Its arguments; ``settings`` are completed by each trial's seed.
-    """
-
-    label: str
-    function: Callable[..., Any]
-    arguments: Mapping[str, Any]
+Case = tuple[str, dict[str, Any]]
+"""A value's label, and the fields of `lmtune.reranking.settings.Settings` that it is trained with."""
 
 
 @dataclass(frozen=True)
@@ -108,36 +98,26 @@ class Sweep(Experiment):
         """The cutoffs of which sentences tell."""
         return (self.main_cutoff,)
 
-    def network_case(self, label: str, trained: Mapping[str, Any], **more: Any) -> Case:
-        """Make a case that trains a network.
+    def work(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the function of `lmtune.laboratory.sweeps.trainings` that trains, and its arguments."""
+        from lmtune.laboratory.sweeps.trainings import train
 
-        Parameters
-        ----------
-        label : str
-            The case's.
-        trained : mapping
-            Fields of `lmtune.reranking.settings.Settings`, besides this sweep's own options.
-        **more
-            Further arguments of `lmtune.laboratory.sweeps.trainings.train`.
+        return train, {"data": self.data, "data_seed": self.seed, "cutoffs": list(self.measured_at)}
+
+    def settings(self, trained: Mapping[str, Any]) -> dict[str, Any]:
+        """Complete a case's settings by this sweep's own options, and check them.
 
         Raises
         ------
         InputError
             For settings out of range, or an unknown network.
         """
-        from lmtune.laboratory.sweeps.trainings import train
         from lmtune.reranking.learners.networks import parse_network
         from lmtune.reranking.settings import Settings
 
         common = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": f"ndcg@{self.main_cutoff}"}
-        settings = {**common, **trained}
-        parse_network(Settings.from_record(settings).network)
-        return self.case(label, train, settings, **more)
-
-    def case(self, label: str, function: Callable[..., Any], trained: Mapping[str, Any], **more: Any) -> Case:
-        """Make a case that trains on this sweep's data, and measures at its cutoffs."""
-        common = {"data": self.data, "data_seed": self.seed, "cutoffs": list(self.measured_at)}
-        return Case(label, function, {**common, "settings": trained, **more})
+        parse_network(Settings.from_record(common | dict(trained)).network)
+        return common | dict(trained)
 
     @property
     def folds(self) -> Sequence[str]:
@@ -152,24 +132,21 @@ class Sweep(Experiment):
         InputError
             For a value that comes twice.
         """
-        cases = {case.label: [case] for case in self.cases()}
-        keys = [key(label, 0) for label in cases]
-        if len(set(keys)) < len(self.cases()):
-            twice = next(
-                case.label for number, case in enumerate(self.cases()) if key(case.label, 0) in keys[:number]
-            )
-            raise InputError("a value comes twice", value=twice)
+        cases = {label: [self.settings(trained)] for label, trained in self.cases()}
+        labels = [label for label, _ in self.cases()]
+        keys = [key(label, 0) for label in labels]
+        twice = [label for number, label in enumerate(labels) if keys[number] in keys[:number]]
+        if twice:
+            raise InputError("a value comes twice", value=twice[0])
+        function, common = self.work()
 
         def unit(run: Run) -> Unit:
-            [case] = list(cases.values())[run.case]
-            name = key(case.label, run.trial)
-            arguments = {
-                **case.arguments,
-                "settings": {**case.arguments["settings"], "seed": self.seed + run.trial},
-            }
+            name = key(labels[run.case], run.trial)
+            settings = {**cases[labels[run.case]][0], "seed": self.seed + run.trial}
+            arguments = {**common, "settings": settings}
             if len(self.folds) > 1:
                 name, arguments["data"] = f"set{run.fold + 1}-{name}", self.folds[run.fold]
-            return Unit(name, case.function, arguments)
+            return Unit(name, function, arguments)
 
         return Study(cases, self.trials, unit, self.folds)
 
@@ -197,7 +174,7 @@ class Sweep(Experiment):
         courses = [
             {"value": run["case"], "trial": run["trial"], "epoch": epoch, **dict(zip(kinds, at, strict=True))}
             for run in runs
-            for kinds in [[kind for kind in _COURSES if kind in run["courses"]]]
+            for kinds in [[kind for kind in _TITLES if kind in run["courses"]]]
             for epoch, at in enumerate(zip(*map(run["courses"].get, kinds), strict=True), 1)
         ]
         trials = pd.DataFrame(rows, columns=["value", "trial", "queries", "cutoff", "ndcg", "best_epoch"])
@@ -216,29 +193,22 @@ class Sweep(Experiment):
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the courses and what they reach."""
         drawn = []
+        measure = exponential_ndcg
         if self.course_title:
-            drawn.append(
-                course_picture(
-                    tables["courses"],
-                    name=f"{self.name}-courses" if self.value_title else self.name,
-                    title=self.course_title,
-                    axis=self.axis,
-                    courses=self.courses,
-                    cutoff=self.main_cutoff,
-                )
-            )
+            at = measure(self.main_cutoff)
+            kinds = {kind: title.format(at) for kind, title in _TITLES.items() if kind in self.courses}
+            keys = ["panel", "value", "epoch"]
+            courses = intervals(stacked(tables["courses"], keys[1:], kinds), keys, VALUE)
+            chart = Chart("epoch", "mean", "value", "panel", "low", "high", late=True)
+            name = f"{self.name}-courses" if self.value_title else self.name
+            drawn.append(chart.draw(courses, name, f"{self.course_title}: means with 95% intervals"))
         if self.value_title:
-            drawn.append(
-                value_picture(
-                    tables["summary"],
-                    name=self.name,
-                    title=self.value_title,
-                    axis=self.axis,
-                    cutoffs=self.measured_at,
-                    queries=QUERIES,
-                    over=self.repeated,
-                )
-            )
+            means = tables["summary"].assign(panel=lambda rows: rows["cutoff"].map(lambda k: str(measure(k))))
+            means["line"] = means["queries"] + " queries"
+            means = means.assign(low=means["mean"] - means["half"], high=means["mean"] + means["half"])
+            chart = Chart(self.axis, "mean", "line", "panel", "low", "high", dots=True)
+            caption = f"{self.value_title}: means with 95% intervals over {self.repeated}"
+            drawn.append(chart.draw(means.rename(columns={"value": self.axis}), self.name, caption))
         return drawn
 
     def claims(self) -> Sequence[Claim]:
@@ -257,12 +227,8 @@ class Sweep(Experiment):
 
 def summary(trials: pd.DataFrame) -> pd.DataFrame:
     """Average trials: mean and half the 95% interval by value, part of the queries and cutoff."""
-    keys = ["value", "queries", "cutoff"]
-    rows = [
-        (*values, *confidence_interval(group["ndcg"].tolist()), len(group))
-        for values, group in trials.groupby(keys, sort=False)
-    ]
-    return pd.DataFrame(rows, columns=[*keys, "mean", "half", "trials"])
+    means = intervals(trials, ["value", "queries", "cutoff"], "ndcg").drop(columns=["low", "high"])
+    return means.rename(columns={"count": "trials"})
 
 
 def differences(trials: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:

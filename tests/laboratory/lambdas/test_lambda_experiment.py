@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lmtune.errors import InputError
@@ -61,13 +62,13 @@ def test_verdicts_are_the_known_ones(small: Result) -> None:
 
 
 def test_pictures_are_the_same_bytes_and_say_what_they_show(small: Result) -> None:
-    names = ["violations", "margin", "walk"]
+    names = ["violations", "margin", "walk", "field"]
     assert [picture.name for picture in small.pictures] == names
     again = SMALL.pictures(small.tables)
     for first, second in zip(small.pictures, again, strict=True):
         assert render(first.figure, "svg") == render(second.figure, "svg")
     assert render(small.pictures[1].figure, "png") == render(again[1].figure, "png")
-    assert "No cost: lambdarank, lambdarank@1" in small.pictures[0].alt
+    assert "no, no cost: lambdarank refuted by jumps" in small.pictures[0].alt
     assert walked() == walked()
 
 
@@ -94,7 +95,7 @@ def test_the_walk_closes_for_ranknet_alone(small: Result) -> None:
 
 
 def test_the_margin_table_is_equations_4_to_9() -> None:
-    rows = margin_costs(2.0, 5)
+    rows = pd.DataFrame(margin_costs(2.0, 5)["margin"])
     at = {round(x, 6): n for n, x in enumerate(rows["x"])}
     assert rows["lambda"][at[0.0]] == 2.0
     assert rows["lambda"][at[0.0] - 1] == 1.0

@@ -78,14 +78,14 @@ def test_a_topics_scores_have_deviation_one(costs: PairCosts) -> None:
 def test_each_step_has_the_measure_where_it_is_lowest(pool: CandidatePool) -> None:
     methods = Methods.over(pool, parse_measures(["AP"]), (5, 6), 0)
     found = find_causes(methods, 8.0)
-    assert [row["objective"] for row in found["steps"]] == list(STEPS)
-    surface = found["surface"]
+    assert [row["objective"] for row in found["causes"]] == list(STEPS)
+    surface = {name: [row[name] for row in found["surfaces"]] for name in found["surfaces"][0]}
     assert {len(column) for column in surface.values()} == {30}
-    for row in found["steps"]:
+    for row in found["causes"]:
         at = int(np.argmin(surface[row["objective"]]))
         assert (row["lambda"], row["mu"]) == (surface["lambda"][at], surface["mu"][at])
         setting = np.array([row["lambda"], row["mu"]])
         value = measure_settings(pool, setting, parse_measures(["AP"])).mean()
         assert row["AP"] == surface["AP"][at] == pytest.approx(value, rel=1e-12)
         assert row["best"] == max(surface["AP"])
-    assert found["steps"][0]["slope"] == 1.0
+    assert found["causes"][0]["slope"] == 1.0

@@ -55,7 +55,7 @@ def test_hidden_weights_are_near_the_best() -> None:
 
 
 def test_searches_have_a_row_each() -> None:
-    rows = search(NAME, 2, 0, 20)
+    rows = search(NAME, 2, 0, 20)["parameters"]
     by_method = {row["method"]: row for row in rows}
     smooth = ("approx-AP", "approx-AP, one start")
     assert list(by_method) == [HIDDEN, "coordinate ascent", "FDSA", "SPSA", *smooth]

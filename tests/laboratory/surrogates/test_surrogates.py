@@ -124,7 +124,7 @@ def test_pictures_and_sentences_have_the_figures(found: Any) -> None:
     ]
     assert all(picture.alt for picture in found.pictures)
     row = found.tables["equivalence"].query("size == 0 and method == 'approx-AP, alpha 8'").iloc[0]
-    assert f"{row['difference']:+.4f} with 12" in found.pictures[0].alt
+    assert f"{row['difference']:.4g} (12)" in found.pictures[0].alt
     level = (
         found.tables["equivalence"]
         .query("measure == 'AP' and method == 'approx-AP, alpha 8'")["difference"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from lmtune.laboratory.sweeps.pictures import value_picture
+from lmtune.laboratory.pictures import Chart
 
 
 @pytest.mark.parametrize(
@@ -18,15 +18,20 @@ from lmtune.laboratory.sweeps.pictures import value_picture
 )
 def test_values_do_not_overlap(values: list[str], axis: str) -> None:
     rows = [
-        {"value": value, "queries": part, "cutoff": cutoff, "trials": 3, "mean": 0.5, "half": 0.1}
+        {
+            axis: value,
+            "line": f"{part} queries",
+            "panel": f"nDCG@{cutoff}",
+            "mean": 0.5,
+            "low": 0.4,
+            "high": 0.6,
+        }
         for value in values
         for part in ("validation", "test")
         for cutoff in (1, 5, 10)
     ]
-    parts = ["validation", "test"]
-    made = value_picture(
-        pd.DataFrame(rows), name="x", title="X", cutoffs=[1, 5, 10], queries=parts, axis=axis
-    )
+    chart = Chart(axis, "mean", "line", "panel", "low", "high", dots=True)
+    made = chart.draw(pd.DataFrame(rows), "x", "X")
     made.figure.canvas.draw()
     for ax in made.figure.axes:
         texts = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.xaxis.label, ax.yaxis.label]

@@ -25,13 +25,14 @@ class Toy(Sweep):
 
     labels: tuple[str, ...] = option(tuple(LABELS), "values")
     trials: int = option(4, "trials", low=2)
+    network: str = option("linear", "network")
 
     @property
     def measured_at(self) -> tuple[int, ...]:
         return (5, 10)
 
     def cases(self) -> list[Case]:
-        return [Case(label, dict, {"data": "x", "settings": {"epochs": 3}}) for label in self.labels]
+        return [(label, {"loss": "listnet", "network": self.network}) for label in self.labels]
 
     def comparisons(self) -> list[list[Pair]]:
         return [[("0.1", "3"), ("Two, warm", "3"), ("0.1", "Two, warm")], []]
@@ -68,8 +69,7 @@ def of(found: dict[str, Any], label: str, queries: str, place: int) -> list[floa
 def test_every_case_and_trial_is_a_unit_with_a_seed_of_its_own() -> None:
     found = Toy(labels=("Two, warm", "0.1"), trials=2, seed=7).units()
     assert [unit.key for unit in found] == ["two-warm-run1", "two-warm-run2", "0.1-run1", "0.1-run2"]
-    assert found[1].arguments == {"data": "x", "settings": {"epochs": 3, "seed": 8}}
-    assert found[2].arguments["settings"] == {"epochs": 3, "seed": 7}
+    assert [unit.arguments["settings"]["seed"] for unit in found] == [7, 8, 7, 8]
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,12 @@ def test_bad_sweeps(options: dict[str, Any], message: str) -> None:
 
 
 def test_what_a_network_is_trained_with() -> None:
-    sweep = Toy(data="x", epochs=7, batch_size=3, seed=5)
-    case = sweep.network_case("a", {"loss": "listnet", "network": "linear"}, least=2)
+    unit = Toy(data="x", epochs=7, batch_size=3, seed=5).units()[0]
     trained = {"epochs": 7, "batch_size": 3, "measure": "ndcg@5", "loss": "listnet", "network": "linear"}
-    shared = {"data": "x", "data_seed": 5, "cutoffs": [5, 10], "least": 2}
-    assert case.arguments == {**shared, "settings": trained}
+    shared = {"data": "x", "data_seed": 5, "cutoffs": [5, 10]}
+    assert unit.arguments == {**shared, "settings": {**trained, "seed": 5}}
     with pytest.raises(InputError, match="unknown network"):
-        sweep.network_case("a", {"network": "b65"})
+        Toy(network="b65").units()
 
 
 def test_means_and_intervals_are_students() -> None:
