@@ -16,6 +16,7 @@ from lmtune.reporting.figures.style import (
     PAGE,
     Look,
     Picture,
+    drawable,
     finish,
     in_style,
     legend_below,
@@ -36,7 +37,7 @@ _ROOM = 0.8
 _TICKS = 8
 _LISTED, _DESCRIBED = 8, 40
 # Letters of a name that goes beside others.
-_SHORT = 8
+_SHORT, _LONGEST = 8, 24
 _THIN: dict[str, Any] = {"color": "#0072B2", "lw": 0.5, "alpha": 0.45}
 
 
@@ -129,7 +130,7 @@ class Chart:
         ax.set_title(title, loc="left")
         if words:
             (ax.yaxis if upright else ax.xaxis).set_ticks(
-                range(len(words)), words if upright else [fill(word, 16) for word in words]
+                range(len(words)), [drawable(word, _LONGEST) if upright else fill(word, 16) for word in words]
             )
             if upright:
                 ax.set_ylim(len(words) - 0.5, -0.5)

@@ -222,7 +222,7 @@ class LossTable(Experiment):
         return (
             better(self.protocol.claims, parse_list_measure(str(self.protocol.settings["measure"]))),
             Claim("Notes", figures("notes", "note")),
-            differing(self, [*([] if known else [other]), *self.protocol.differences]),
+            *differing(self, [*([] if known else [other]), *self.protocol.differences]),
         )
 
 

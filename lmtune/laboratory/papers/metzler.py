@@ -148,7 +148,7 @@ class Metzler(Experiment):
         return (
             Claim(_CELLS, _cells),
             Claim("Notes", figures("notes", "collection note")),
-            differing(self, DIFFERENCES),
+            *differing(self, DIFFERENCES),
         )
 
 

@@ -96,7 +96,7 @@ def better(claims: Sequence[tuple[str, str]], measure: Measure) -> Claim:
     return Claim(f"NDCG@{measure.cutoff}, first minus second, significantly better", statistic, test)
 
 
-def differing(experiment: Experiment, otherwise: Iterable[str]) -> Claim:
+def differing(experiment: Experiment, otherwise: Iterable[str]) -> list[Claim]:
     """Say what is not as in the paper: options other than its protocol's, the defaults, and the rest."""
     usual, texts = type(experiment)(), list(otherwise)
     changed = [
@@ -105,7 +105,11 @@ def differing(experiment: Experiment, otherwise: Iterable[str]) -> Claim:
         if name not in _FREE and getattr(experiment, name) != getattr(usual, name)
     ]
     texts = [f"this run has {', '.join(changed)}", *texts] if changed else texts
-    return Claim("Differs from the paper", lambda _: pd.DataFrame(index=texts))
+    return [_stated("Differs from the paper", text) for text in texts]
+
+
+def _stated(lead: str, text: str) -> Claim:
+    return Claim(lead, lambda _: pd.DataFrame(index=[text]))
 
 
 def paper_table(rows: pd.DataFrame, *, caption: str, over: str, first: str = "") -> Table:

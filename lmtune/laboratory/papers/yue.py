@@ -203,7 +203,7 @@ class SpsaOnNdcg(Experiment):
                 figures("runs", "method", "evaluations", "mean"),
             ),
             Claim("The paper, on its Web data", lambda _: pd.DataFrame(_PRINTED, index=list(PARTS)).T),
-            differing(self, _DIFFERENCES),
+            *differing(self, _DIFFERENCES),
         )
 
 
