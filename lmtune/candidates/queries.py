@@ -20,7 +20,7 @@ from lmtune.models.feedback import (
     term_statistics,
 )
 from lmtune.models.term_features import TERM_FEATURES, QueryTerm
-from lmtune.models.weighted import Feedback, Weighted
+from lmtune.models.weighted import Feedback, Weighted, norm_of
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
@@ -62,9 +62,18 @@ def weigh(
         feedback: Weights = {}
         if formula.feedback is not None:
             feedback = feedback_weights(EXPANSIONS[wanted.kind], documents, wanted.terms, collection)
-        rows = _rows(_counts(index, text), documents, feedback, formula, collection)
+        counts = _counts(index, text)
+        rows = _rows(counts, documents, _scaled(feedback, counts, formula.norm), formula, collection)
         weighted[topic] = WeightedQuery.of(rows, are_terms=True) if rows else text
     return weighted
+
+
+def _scaled(feedback: Weights, counts: Mapping[str, float], norm: float | None) -> Weights:
+    """Give feedback weights the norm of the query, terms that the collection lacks among it."""
+    if not feedback or norm is None:
+        return feedback
+    query, own = (norm_of(np.abs([*some.values()]), norm) for some in (counts, feedback))
+    return {term: weight * query / own for term, weight in feedback.items()}
 
 
 def _rows(

@@ -1,7 +1,8 @@
 r"""Weights of query terms with parameters of their own, on top of any formula that adds terms up.
 
 .. math:: g(Q;D) = \sum_t w_t\, g_t(D), \qquad
-    w_t = \alpha\, c_t\, e^{\theta \cdot x_t} + (1-\alpha)\, \frac{\|c\|}{\|f^s\|}\, f_t^s,
+    w_t = \alpha\, c_t\, e^{\theta \cdot x_t} + (1-\alpha)\, \frac{\|f\|}{\|f^s\|}\, f_t^s, \qquad
+    \|f\| = \|c\|,
 
 with :math:`g_t(D)` the part of the score that the formula gives a term occurring once in the query,
 :math:`c_t` how often it occurs there, :math:`x_t` its features, :math:`f_t` its weight in the feedback
@@ -162,8 +163,7 @@ class Weighted(Formula):
         held = rows[1] > 0.0
         logs = np.log(rows[1], where=held, out=np.zeros(held.size))
         powers = np.where(held, np.exp(sharpness * (logs - logs[held].max(initial=-np.inf))), 0.0)
-        # Equal columns of a term, one a field, count once.
-        scale = _norm(count, self.norm) / (_norm(powers, self.norm) or 1.0)
+        scale = norm_of(rows[1], self.norm) / (norm_of(powers, self.norm) or 1.0)
         feedback = scale * powers
         slope = _norm_slope(powers, logs, self.norm)
         return original * query + (1.0 - original) * feedback, np.stack(
@@ -205,7 +205,8 @@ class Weighted(Formula):
                     out[at : at + size] = scores[begin : begin + size]
 
 
-def _norm(values: NDArray[np.float64], norm: float) -> float:
+def norm_of(values: NDArray[np.float64], norm: float) -> float:
+    """Return a norm of numbers that are 0 or more: 1, 2 or infinity; 0 of none."""
     if np.isinf(norm) or not values.size:
         return float(values.max(initial=0.0))
     return float((values**norm).sum() ** (1.0 / norm))

@@ -107,7 +107,7 @@ def printed(rows: Any, setting: list[Any], norm: float | None) -> list[Any]:
         return max(values) if math.isinf(norm) else sum(v**norm for v in values) ** (1 / mpf(norm))
 
     powers = [mpf(f) ** sharpness if f else mpf(0) for _, f, *_ in rows]
-    scale = size([mpf(c) for c, *_ in rows]) / (size(powers) or 1)
+    scale = size([mpf(f) for _, f, *_ in rows]) / (size(powers) or 1)
     return [
         original * mpf(c) * mp.exp(sum(a * mpf(x) for a, x in zip(theta, xs, strict=True)))
         + (1 - original) * scale * power
