@@ -22,6 +22,7 @@ SMALLEST = {
     "shards": ["--documents", "1000x3", "2000x3", "--shards", "2", "--workers", "1", "--home", "home"],
     "spsa": ["--features", "3", "--queries", "2", "--documents", "5", "--repeats", "1"],
     "surrogates": ["--collection", SYNTHETIC, "--repeats", "1"],
+    "term_weights": [SYNTHETIC.replace("x3", "x12"), "--parts", "+rm3", "--folds", "2"],
     "tuning": ["--collection", SYNTHETIC, "--tolerance", ".1"],
 }
 ELSEWHERE = {
