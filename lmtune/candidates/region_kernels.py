@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
-from lmtune.models.kernels import Documents
 from lmtune.models.taylor_kernels import ROWS
 
 # Relative error granted to every bound; what is computed here loses some hundred roundings.
@@ -339,30 +338,3 @@ def _select(values: NDArray[np.float64], begin: int, end: int, k: int) -> float:
             break
     found: float = values[k]
     return found
-
-
-@compiled()
-def gather(
-    documents: Documents,
-    gain: NDArray[np.int32],
-    position: NDArray[np.int32],
-    places: NDArray[np.int64],
-    gathered: Documents,
-    gathered_gain: NDArray[np.int32],
-) -> None:
-    """Fill the columns of ``gathered``: topic i's documents at ``position[places[i] :]``."""
-    for i in range(places.size):
-        first, end = gathered.docs[i]
-        chosen = position[places[i] : places[i] + end - first]
-        docs = documents.docs[i, 1] - documents.docs[i, 0]
-        for w in range(documents.terms[i, 1] - documents.terms[i, 0]):
-            row = documents.tf[documents.tfs[i, 0] + w * docs :]
-            filled = gathered.tf[gathered.tfs[i, 0] + w * chosen.size :]
-            for k in range(chosen.size):
-                filled[k] = row[np.uint64(chosen[k])]
-        length = documents.length[documents.docs[i, 0] :]
-        gains = gain[documents.docs[i, 0] :]
-        own_length, own_gain = gathered.length[first:end], gathered_gain[first:end]
-        for k in range(chosen.size):
-            own_length[k] = length[np.uint64(chosen[k])]
-            own_gain[k] = gains[np.uint64(chosen[k])]

@@ -20,7 +20,6 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice
 from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
-from lmtune.models.kernels import Documents
 from lmtune.models.parameter import as_settings
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count
@@ -165,23 +164,6 @@ class Regions:
         row = np.clip(np.searchsorted(self.s_edges, s, "right") - 1, 0, self.shape[0] - 1)
         column = np.clip(np.searchsorted(self.u_edges, u, "right") - 1, 0, self.shape[1] - 1)
         return np.where(inside, row * self.shape[1] + column, OUTSIDE).astype(np.int64)
-
-    def gather(self, topics: NDArray[np.int64], cell: int) -> tuple[Documents, NDArray[np.int32]]:
-        """Return the candidates of some topics in a cell, in tie order, and their gains."""
-        whole = self.pool.documents(self.pool.candidates).of(topics)
-        places = self.start[topics, cell]
-        ends = np.cumsum(self.start[topics, cell + 1] - places)
-        docs = np.stack((np.append(0, ends[:-1]), ends), axis=1)
-        tf_ends = np.cumsum((docs[:, 1] - docs[:, 0]) * (whole.terms[:, 1] - whole.terms[:, 0]))
-        gathered = whole._replace(
-            docs=docs,
-            tfs=np.stack((np.append(0, tf_ends[:-1]), tf_ends), axis=1),
-            length=np.empty(ends[-1], np.int32),
-            tf=np.empty(tf_ends[-1], np.int32),
-        )
-        gain = np.empty(ends[-1], np.int32)
-        kernels.gather(whole, self.pool.candidates.gain, self.position, places, gathered, gain)
-        return gathered, gain
 
     def candidates(self, t: int, cell: int) -> NDArray[np.int32]:
         """Return the places of topic t's candidates in a cell, ascending."""

@@ -12,11 +12,15 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import OUTSIDE, Regions
 from lmtune.errors import InputError, check_least
 from lmtune.measures import kernels
+from lmtune.measures.cell_kernels import SCORES, Cells, measure_cells
 from lmtune.measures.from_runs import from_runs
 from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
+from lmtune.models.bm25 import BM25, LuceneBM25
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
+from lmtune.models.lucene_dirichlet import LuceneDirichlet
 from lmtune.models.parameter import Setting, as_settings
+from lmtune.models.two_stage import TwoStage
 from lmtune.progress import Count
 from lmtune.threads import over_slices
 
@@ -39,10 +43,10 @@ KIND_CODES = {
 
 _LARGEST_EXPONENT = 500
 _NO_CUTOFF = np.iinfo(np.int64).max
-# Scores computed at a time: they fit in a core's cache. With many settings to measure, so many
-# take turns on a topic before the next one's documents are fetched.
-_SCORES = 1 << 16
+# With many settings to measure, so many take turns on a topic before the next one's documents are fetched.
 _SETTINGS = 64
+# Formulas that the compiled loop knows, with its word for them; others are asked for their scores.
+_FLOORED = {TwoStage: False, LuceneDirichlet: True, BM25: None, LuceneBM25: None}
 
 
 def measure_settings(
@@ -107,57 +111,70 @@ def measure_settings(
     if not fast:
         return out
     targets = targets_of(pool, [measures[m] for m in fast], depth)
-    if regions is not None:
-        regions.require(pool, depth)
-    cells = np.full(len(settings), OUTSIDE) if regions is None else regions.cells(settings)
-    groups = [(int(cell), np.flatnonzero(cells == cell)) for cell in np.unique(cells)]
+    order, cells = _by_cell(pool, settings, regions, depth)
+    ordered = settings[order]
     whole = pool.documents(pool.candidates)
     judged = kernels.Judged.at(pool.judged_candidates, whole.docs, pool.candidates.gain)
+    kind = type(pool.formula)
 
     def work(chunk: slice) -> None:
         some = topics[chunk]
+        known = whole.of(some), judged.of(some), targets.of(some)
         values = np.empty((some.size, len(settings), len(fast)))
-        for cell, places in groups:
-            if regions is None or cell == OUTSIDE:
-                documents, own = whole.of(some), judged.of(some)
-            else:
-                documents, gain = regions.gather(some, cell)
-                own = kernels.Judged.at(np.flatnonzero(gain >= 0), documents.docs, gain)
-            values[:, places] = _measure(pool.formula, documents, own, settings[places], targets.of(some))
-        out[chunk, :, fast] = values
+        scores = np.empty(max(SCORES, known[1].docs.max()))
+        if kind in _FLOORED:
+            floored = _FLOORED[kind]
+            mean_length = pool.mean_length if floored is None else None
+            measure_cells(floored, mean_length, *known, cells.of(some), ordered, scores, values)
+        else:
+            _measure(pool.formula, *known, ordered, scores, values)
+        out[chunk, order[:, None], fast] = values
 
     over_slices(work, topics.size, threads=threads, progress=None if slow else progress)
     return out
+
+
+def _by_cell(
+    pool: CandidatePool, settings: NDArray[np.float64], regions: Regions | None, depth: int
+) -> tuple[NDArray[np.int64], Cells]:
+    """Return an order of settings in which those of a cell stand together, and the cells."""
+    start, position = np.zeros((len(pool.topics), 1), np.int64), np.empty(0, np.int32)
+    cell = np.full(len(settings), OUTSIDE)
+    if regions is not None:
+        regions.require(pool, depth)
+        start, position, cell = regions.start, regions.position, regions.cells(settings)
+    order = np.argsort(cell, kind="stable")
+    cell, first = np.unique(cell[order], return_index=True)
+    return order, Cells(cell, np.append(first, len(settings)), start, position)
 
 
 def _measure(
     formula: Formula,
     documents: Documents,
     judged: kernels.Judged,
-    settings: NDArray[np.float64],
     targets: kernels.Targets,
-) -> NDArray[np.float64]:
+    settings: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
     """Measure settings on some topics, as many at a time as their scores stay in a core's cache."""
     sizes = judged.docs.tolist()
-    values = np.empty((len(sizes), len(settings), targets.kind.size))
-    scores = np.empty(max([_SCORES, *sizes]))
     together = min(len(settings), _SETTINGS)
     first = 0
     while first < len(sizes):
         docs, end = sizes[first], first + 1
-        while end < len(sizes) and (docs + sizes[end]) * together <= _SCORES:
+        while end < len(sizes) and (docs + sizes[end]) * together <= SCORES:
             docs, end = docs + sizes[end], end + 1
         topics = slice(first, end)
         some = formula.prepare(documents.of(topics))
-        step = max(1, _SCORES // max(docs, 1))
+        step = max(1, SCORES // max(docs, 1))
         for begin in range(0, len(settings), step):
             part = settings[begin : begin + step]
             found = np.empty((end - first, len(part), targets.kind.size))
             formula.rank_scores(some, part, scores)
             kernels.measure_scores(scores, judged, targets, first, found)
-            values[topics, begin : begin + step] = found
+            out[topics, begin : begin + step] = found
         first = end
-    return values
 
 
 def measure(

@@ -90,20 +90,24 @@ def measure_scores(
         docs = judged.docs[first + i]
         own = scores[filled : filled + docs * settings].reshape(settings, docs)
         filled += docs * settings
-        _measure_topic(own, judged, targets, first + i, out[i])
+        held = slice(judged.bounds[first + i, 0], judged.bounds[first + i, 1])
+        measure_topic(own, judged.position[held], judged.gain[held], targets, first + i, out[i])
 
 
 @compiled()
-def _measure_topic(
-    scores: NDArray[np.float64], judged: Judged, targets: Targets, topic: int, out: NDArray[np.float64]
+def measure_topic(
+    scores: NDArray[np.float64],
+    position: NDArray[np.int64],
+    gain: NDArray[np.int32],
+    targets: Targets,
+    topic: int,
+    out: NDArray[np.float64],
 ) -> None:
-    """Fill out[s, m] for one topic.
+    """Fill out[s, m] for one topic, whose judged candidates stand at ``position`` with gains ``gain``.
 
     A document's rank is the number of documents that score higher, plus those of equal score
     that stand before it.
     """
-    position = judged.position[judged.bounds[topic, 0] : judged.bounds[topic, 1]]
-    gain = judged.gain[judged.bounds[topic, 0] : judged.bounds[topic, 1]]
     least = targets.rel[0]
     for m in range(1, targets.rel.size):
         least = min(least, targets.rel[m])

@@ -27,19 +27,33 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
         weight = documents.value[terms] * documents.counts[terms]
         docs = length.size
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(weight.size, docs)
-        inverse = np.empty(docs)
-        for s in range(settings.shape[0]):
-            k1, b = settings[s]
-            flat, slope = k1 * (1.0 - b), k1 * b / documents.mean_length
-            score = out[filled : filled + docs]
-            filled += docs
-            for j in range(docs):
-                inverse[j] = 1.0 / max(flat + slope * length[j], LEAST_ROOM)
-                score[j] = 0.0
-            for w in range(weight.size):
-                row, most = tf[w], weight[w]
-                for j in range(docs):
-                    score[j] += most - most / (1.0 + row[j] * inverse[j])
+        own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
+        rank_topic(tf, length, weight, documents.mean_length, settings, own)
+        filled += own.size
+
+
+@compiled()
+def rank_topic(
+    tf: NDArray[np.int32],
+    length: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    mean_length: float,
+    settings: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Fill out[s, j] for setting s and document j of one topic."""
+    inverse = np.empty(length.size)
+    for s in range(settings.shape[0]):
+        k1, b = settings[s]
+        flat, slope = k1 * (1.0 - b), k1 * b / mean_length
+        score = out[s]
+        for j in range(score.size):
+            inverse[j] = 1.0 / max(flat + slope * length[j], LEAST_ROOM)
+            score[j] = 0.0
+        for w in range(weight.size):
+            row, most = tf[w], weight[w]
+            for j in range(score.size):
+                score[j] += most - most / (1.0 + row[j] * inverse[j])
 
 
 @compiled()

@@ -134,13 +134,18 @@ def relative_frequencies(documents: Documents) -> tuple[NDArray[np.int64], NDArr
         p = documents.value[documents.terms[i, 0] : documents.terms[i, 1]]
         docs = documents.docs[i, 1] - documents.docs[i, 0]
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
-        own = y[bounds[i, 0] : bounds[i, 1]].reshape(p.size, docs)
-        for w in range(p.size):
-            row, out = tf[w], own[w]
-            scale = 1.0 / p[w]
-            for j in range(docs):
-                out[j] = row[j] * scale
+        divide(tf, p, y[bounds[i, 0] : bounds[i, 1]].reshape(p.size, docs))
     return bounds, y
+
+
+@compiled()
+def divide(tf: NDArray[np.int32], p: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+    """Fill y = tf / P(w|C) of a topic, shape (terms, documents)."""
+    for w in range(p.size):
+        row, out = tf[w], y[w]
+        scale = 1.0 / p[w]
+        for j in range(row.size):
+            out[j] = row[j] * scale
 
 
 @compiled()
@@ -165,13 +170,29 @@ def rank_scores(
         if docs == 0:
             continue
         y = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
-        ratio = np.empty(min(docs, _DOCUMENTS))
-        p_min, longest, weight = p.min(), documents.longest, repeats(count)
-        for s in range(settings.shape[0]):
-            product = scores_as_product(p_min, longest, weight, settings[s, 0], settings[s, 1])
-            score = out[filled : filled + docs]
-            filled += docs
-            _score(y, length, count, settings[s, 0], settings[s, 1], product, floored, ratio, score)
+        own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
+        rank_topic(y, length, p, count, documents.longest, settings, floored, own)
+        filled += own.size
+
+
+@compiled()
+def rank_topic(
+    y: NDArray[np.float64],
+    length: NDArray[np.int32],
+    p: NDArray[np.float64],
+    count: NDArray[np.int64],
+    longest: int,
+    settings: NDArray[np.float64],
+    floored: bool,
+    out: NDArray[np.float64],
+) -> None:
+    """Fill out[s, j] for setting s and document j of one topic, which has documents."""
+    ratio = np.empty(min(length.size, _DOCUMENTS))
+    p_min, weight = p.min(), repeats(count)
+    for s in range(settings.shape[0]):
+        lambda_, mu = settings[s]
+        product = scores_as_product(p_min, longest, weight, lambda_, mu)
+        _score(y, length, count, lambda_, mu, product, floored, ratio, out[s])
 
 
 @compiled()

@@ -23,7 +23,9 @@ from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.models.bm25 import BM25
+from lmtune.models.bm25 import BM25, LuceneBM25
+from lmtune.models.lucene_dirichlet import LuceneDirichlet
+from lmtune.models.two_stage import TwoStage
 from lmtune.tuning.space import ParameterSpace
 
 WEIGHTS = [(1,), (3,), (1, 1), (2, 1), (1, 1, 1), (1, 2, 3), (1, 1, 1, 1, 1), (1,) * 60]
@@ -77,24 +79,20 @@ def settings_inside(
     ]
 
 
-def best_in_cell(regions: Regions, t: int, lambda_: float, mu: float, depth: int) -> list[int]:
-    """Rank the documents of the setting's cell."""
+def best_in_cell(regions: Regions, lambda_: float, mu: float, depth: int) -> list[int]:
+    """Rank the documents of the setting's cell, of a pool of one topic."""
     pool = regions.pool
     cell = int(regions.cells(at(lambda_, mu))[0])
     assert cell != OUTSIDE
-    chosen = regions.candidates(t, cell)
+    chosen = regions.candidates(0, cell)
     assert (np.diff(chosen) > 0).all()
     if chosen.size == 0:
         return []
-    rows = pool.candidates.rows(t)
-    documents, gain = regions.gather(np.array([t]), cell)
-    np.testing.assert_array_equal(documents.tf.reshape(-1, chosen.size), pool.candidates.block(t)[:, chosen])
-    np.testing.assert_array_equal(documents.length, pool.candidates.length[rows][chosen])
-    np.testing.assert_array_equal(gain, pool.candidates.gain[rows][chosen])
+    columns = pool.candidates.take([chosen])
     scores = np.empty(chosen.size)
-    pool.formula.rank_scores(pool.formula.prepare(documents), at(lambda_, mu), scores)
-    best = chosen[np.argsort(-scores, kind="stable")[:depth]]
-    return [int(d) for d in pool.candidates.doc[rows][best]]
+    pool.formula.rank_scores(pool.formula.prepare(pool.documents(columns)), at(lambda_, mu), scores)
+    best = np.argsort(-scores, kind="stable")[:depth]
+    return [int(d) for d in columns.doc[best]]
 
 
 @settings(max_examples=COLLECTIONS, deadline=None)
@@ -139,7 +137,7 @@ def check_cells(
     regions = Regions.build(pool, ranges, shape=shape, depth=depth)
     for lambda_, mu in settings_inside(regions, bounds, np.random.default_rng(seed)):
         whole = best_documents(pool, 0, lambda_, mu, depth)
-        assert best_in_cell(regions, 0, lambda_, mu, depth) == whole
+        assert best_in_cell(regions, lambda_, mu, depth) == whole
 
 
 @settings(max_examples=COLLECTIONS, deadline=None)
@@ -203,6 +201,48 @@ def test_measures_stay_the_same_to_the_last_bit(
     topics = np.array([3, 0])
     values = measure_settings(pool, at(lambdas, mus), MEASURES, depth=depth, regions=regions, topics=topics)
     assert np.array_equal(values, whole[topics])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([TwoStage, LuceneDirichlet, BM25, LuceneBM25]),
+    st.integers(1, 30),
+    st.sampled_from(SHAPES),
+    st.booleans(),
+)
+def test_the_compiled_loop_gives_the_bits_of_the_formula_itself(
+    seed: int, formula: type[TwoStage] | type[BM25], depth: int, shape: tuple[int, int], equal_p: bool
+) -> None:
+    calls = []
+
+    class Own(formula):  # type: ignore[misc, valid-type]
+        def rank_scores(self, *arguments: Any) -> None:
+            calls.append(arguments)
+            super().rank_scores(*arguments)
+
+    # Ties are common; the last topic's documents are few or none.
+    pools = (
+        random_pool(seed, documents=n, weights=w, equal_p=equal_p) for n, w in ((80, WEIGHTS), (1, [(1,)]))
+    )
+    rng = np.random.default_rng(seed)
+    for pool in pools:
+        loop, own = replace(pool, formula=formula()), replace(pool, formula=Own())
+        space = ParameterSpace.of(loop.formula)
+        # A dense cell and settings all over the range, in any order.
+        drawn = np.array([space.random(rng) for _ in range(30)])
+        drawn = rng.permutation(np.concatenate((drawn, np.linspace(drawn[0], drawn[1], 30), drawn[:3])))
+        expected = measure_settings(own, drawn, MEASURES, depth=depth)
+        assert np.array_equal(measure_settings(loop, drawn, MEASURES, depth=depth), expected)
+        assert calls
+        if formula is LuceneDirichlet:
+            continue
+        middle = np.quantile(drawn, [0.2, 0.8], axis=0).T.tolist()
+        ranges = {p.name: (low, high) for p, (low, high) in zip(space.parameters, middle, strict=True)}
+        for each in (loop, own):
+            regions = Regions.build(each, ranges, shape=shape, depth=depth)
+            values = measure_settings(each, drawn, MEASURES, depth=depth, regions=regions)
+            assert np.array_equal(values, expected)
 
 
 @pytest.mark.parametrize(
