@@ -67,6 +67,7 @@ def measure_cells(
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(value.size, docs)
         position = judged.position[judged.bounds[i, 0] : judged.bounds[i, 1]]
         gain = judged.gain[judged.bounds[i, 0] : judged.bounds[i, 1]]
+        y: NDArray[Any]
         if floored is not None:
             y = np.empty(tf.shape)
             divide(tf, value, y)
