@@ -16,7 +16,7 @@ from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.figures.style import PAGE, Picture, new_figure
-from lmtune.reporting.results_writer import write_results
+from lmtune.reporting.tuning_results import write_results
 from lmtune.tuning.experiment.result import (
     DIRECT,
     EDGE,
@@ -112,8 +112,8 @@ def write_made(folder: Path, results: list[CollectionResult], **parts: Any) -> P
     # No pools: nothing is ranked for them.
     pools = cast(list[CandidatePool], parts.pop("pools", [None] * len(results)))
     with (
-        patch("lmtune.reporting.results_writer._write_runs"),
-        patch("lmtune.reporting.results_writer._recall", return_value=()),
+        patch("lmtune.reporting.tuning_results._write_runs"),
+        patch("lmtune.reporting.tuning_results._recall", return_value=()),
     ):
         write_results(folder, results, pools, record, **parts)
     return folder

@@ -86,7 +86,7 @@ MODULES = (
 
 NEURAL = (
     *(f"lmtune.cli.rerank.{name}" for name in ("apply", "compare", "features", "train")),
-    *("lmtune.reranking.applying", "lmtune.reranking.letor_folder", "lmtune.reporting.loss_folder"),
+    *("lmtune.reranking.applying", "lmtune.reranking.letor_folder", "lmtune.reporting.loss_tables"),
 )
 
 

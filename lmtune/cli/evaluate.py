@@ -125,7 +125,7 @@ def _text(evaluations: list[Evaluation], printing: Printing) -> str:
     style = printing.style or ("trec_eval" if len(evaluations) == 1 else "table")
     summary = not printing.no_summary
     if style == "trec_eval":
-        from lmtune.reporting.trec_eval import trec_eval_text
+        from lmtune.reporting.run_tables import trec_eval_text
 
         return "".join(
             trec_eval_text(one, per_topic=printing.per_topic, summary=summary) for one in evaluations

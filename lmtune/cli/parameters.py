@@ -14,7 +14,7 @@ from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, read, usual
-from lmtune.reporting.final_settings import FinalSetting, take_final
+from lmtune.reporting.tuning_results import FinalSetting, take_final
 from lmtune.tuning.experiment.result import DIRECT
 
 T = TypeVar("T")

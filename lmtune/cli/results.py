@@ -10,7 +10,7 @@ from lmtune.cli.messages import note
 from lmtune.cli.screen import stages
 from lmtune.options import option
 from lmtune.progress import quantity
-from lmtune.reporting.results_files import PAGE, PICTURES, record_pictures
+from lmtune.reporting.tuning_results import PAGE, PICTURES, read_results, record_pictures
 from lmtune.storage.outputs import check_writable
 
 
@@ -35,7 +35,6 @@ def plot(
     lmtune plot results --format pdf --output pictures
     """
     from lmtune.reporting.figures import draw, save
-    from lmtune.reporting.results_reader import read_results
 
     stored = read_results(results)
     target = pictures.output or results / PICTURES
@@ -70,7 +69,7 @@ def report(
     lmtune report results
     lmtune report results --output page.html
     """
-    from lmtune.reporting.report import write_report
+    from lmtune.reporting.page import write_report
 
     target = page.output or results / PAGE
     with stages() as progress:

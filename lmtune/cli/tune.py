@@ -15,9 +15,8 @@ from lmtune.models.model import named_model
 from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import timed
-from lmtune.reporting.keeping import keep_results
-from lmtune.reporting.results_files import KIND, check_names
 from lmtune.reporting.table import STYLES
+from lmtune.reporting.tuning_results import KIND, check_names, keep_results
 from lmtune.reporting.tuning_tables import final_tables, mean_table, parameter_table, tuning_table
 from lmtune.storage.folders import check_directory
 from lmtune.tuning.experiment.plan import Plan

@@ -25,8 +25,8 @@ from lmtune.measures.significance.run_files import run_labels
 from lmtune.models.model import NAMES, find_model, named_model
 from lmtune.options import given_words, option, usual
 from lmtune.progress import Progress, note, silent, timed
-from lmtune.reporting.final_settings import of_collection
-from lmtune.reporting.results_reader import read_results
+from lmtune.reporting.result_folder import file_name
+from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import CollectionResult
@@ -84,14 +84,13 @@ def open_collection(
     found = None
     model = named_model(shown.model or "two-stage", collection.fields)
     if shown.results is not None:
-        stored = read_results(shown.results)
-        place, found = of_collection(stored, collection.name)
+        found, analysis = read_results(shown.results).of_collection(collection.name)
         if shown.model not in (None, found.model):
             raise InputError(
                 "--model beside --from, whose results are another's", value=shown.model, accepted=found.model
             )
         model = found.model
-        collection = replace(collection, analysis=stored.record["collections"][place].get("analysis"))
+        collection = replace(collection, analysis=analysis)
     measures = shown.measures or (
         Plan.measures if found is None else tuple(dict.fromkeys(str(row.measure) for row in found.rows))
     )
@@ -196,7 +195,7 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
     """
     for row in result.rows:
         chosen, kind = row.final or row.fits[0], row.method.lower()
-        keys = [f"{own}-final" for own in (f"{kind}-{row.measure}", kind)]
+        keys = [file_name(f"{own}-final") for own in (f"{kind}-{row.measure}", kind)]
         traces = [result.traces[key] for key in keys if key in result.traces]
         path = way_up(traces[0], list(chosen.params), str(row.measure)) if traces else []
         yield Mark(row.method, str(row.measure), chosen.params, path, result.bound(row))

@@ -20,7 +20,8 @@ from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
-from lmtune.reporting.results_files import check_names, file_name
+from lmtune.reporting.result_folder import file_name
+from lmtune.reporting.tuning_results import check_names
 from lmtune.reporting.tuning_tables import as_records
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (

@@ -25,7 +25,7 @@ from lmtune.models.model import find_model
 from lmtune.models.parameter import shares
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
-from lmtune.reporting.results_files import file_name
+from lmtune.reporting.result_folder import file_name
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.proofs import proof_of
 from lmtune.tuning.coordinate_ascent import CoordinateAscent

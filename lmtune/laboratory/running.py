@@ -16,9 +16,10 @@ from lmtune import parallel
 from lmtune.errors import check_choice
 from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.reporting.figures.style import Picture, save
+from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.provenance import installed, versions
-from lmtune.reporting.table import FILES, RENDERED, Table, render
+from lmtune.reporting.result_folder import RECORD, ResultFolder
+from lmtune.reporting.table import RENDERED, Table, frame_text, in_all_formats, render
 from lmtune.storage.digests import parse_json, sealed, unsealed
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import FolderKind, check_directory
@@ -26,10 +27,9 @@ from lmtune.storage.folders import FolderKind, check_directory
 E = TypeVar("E", bound=Experiment)
 Progress = Callable[..., None]
 
-PARTS, RECORD, NUMBERS = "parts", "made.json", "numbers.json"
+PARTS, NUMBERS = "parts", "numbers.json"
 _IDENTITY = "identity.json"
 _KIND = FolderKind(PARTS)
-_PICTURES = ("png", "svg")
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,8 @@ class _Plan:
         if known != identity:
             shutil.rmtree(self._parts, ignore_errors=True)
             self._parts.mkdir(parents=True)
-            _write_json(file, identity)
+            with atomic_write(file) as stream:
+                stream.write(_json_text(identity))
         for unit in self.units:
             part = self._part(unit)
             # A damaged piece is done again.
@@ -268,29 +269,15 @@ def _write(order: Order, folder: Path, result: Result) -> None:
         old = unsealed(parse_json(record.read_bytes()), kinds={"files": list[str]})
     # Without a record there is no result; it comes last.
     record.unlink(missing_ok=True)
-    files = []
-    for name, table in result.tables.items():
-        files.append(f"{name}.csv")
-        with atomic_write(folder / files[-1]) as stream:
-            table.to_csv(stream, index=False, lineterminator="\n")
+    tables = {f"{name}.csv": frame_text(table) for name, table in result.tables.items()}
     if (printed := result.table) is not None:
-        for name, style in FILES.items():
-            if style in RENDERED:  # the numbers have files of their own
-                files.append(name)
-                with atomic_write(folder / name) as stream:
-                    stream.write(render(style, lambda: [printed], list))
+        # The numbers have files of their own.
+        tables |= in_all_formats(lambda style: render(style, lambda: [printed], list), RENDERED)
     numbers = {
         "conclusions": result.conclusions,
         "tables": {name: _records(table) for name, table in result.tables.items()},
     }
-    files.append(NUMBERS)
-    _write_json(folder / NUMBERS, numbers)
-    for picture in result.pictures:
-        for suffix in _PICTURES:
-            files.append(f"{picture.name}.{suffix}")
-            save(picture.figure, folder / files[-1])
-    for name in set(old.get("files", ())) - set(files):
-        (folder / Path(name).name).unlink(missing_ok=True)
+    tables[NUMBERS] = _json_text(numbers)
     made = {
         "experiment": order.experiment.name,
         **order.made,
@@ -298,9 +285,17 @@ def _write(order: Order, folder: Path, result: Result) -> None:
         "pictures": {
             picture.name: {"title": picture.title, "alt": picture.alt} for picture in result.pictures
         },
-        "files": files,
     }
-    _write_json(record, sealed(made))
+    figures = {picture.name: picture.figure for picture in result.pictures}
+    files = []
+    for name, content in ResultFolder(tables, made, figures).files():
+        files.append(name)
+        with atomic_write(folder / name, mode="binary") as stream:
+            stream.write(content)
+    for name in set(old.get("files", ())) - set(files):
+        (folder / Path(name).name).unlink(missing_ok=True)
+    with atomic_write(record) as text:
+        text.write(_json_text(sealed({**made, "files": files})))
 
 
 def _records(table: Any) -> list[dict[str, Any]]:
@@ -315,10 +310,8 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _write_json(path: Path, content: Any) -> None:
-    with atomic_write(path) as stream:
-        json.dump(content, stream, indent=1)
-        stream.write("\n")
+def _json_text(content: Any) -> str:
+    return json.dumps(content, indent=1) + "\n"
 
 
 def settings_of(experiment: type[E], options: Mapping[str, Any], *, quick: bool = False) -> E:

@@ -25,7 +25,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_list_measure, parse_measure, parse_measures
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
-from lmtune.reporting.results_files import file_name
+from lmtune.reporting.result_folder import file_name
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.space import ParameterSpace
 

@@ -1,21 +1,41 @@
-"""The table of losses compared: mean test nDCG with 95% intervals, in five formats."""
+"""Tables of losses compared and of features' importance, and the folders that keep them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Empty
+from lmtune.measures.measure import parse_list_measure
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.progress import quantity
-from lmtune.reporting.comparison_tables import DASH, letters
-from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
-from lmtune.reranking.comparison import OVER, Outcome, contrasts
+from lmtune.reporting.comparison_tables import DASH, interval_text, letters, p_text
+from lmtune.reporting.figures import Course, difference_intervals, training_courses
+from lmtune.reporting.provenance import NEURAL, record
+from lmtune.reporting.result_folder import FIGURE_FORMATS, RECORD, ResultFolder
+from lmtune.reporting.table import FILES, Cell, Column, Table, in_all_formats, name_columns, render, short
+from lmtune.reranking.comparison import OVER, Outcome, contrasts, history_rows
+from lmtune.storage.folders import FolderKind
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
 """What queries without relevant documents do to a mean, by convention."""
+
+_HISTORY, _CONVERGENCE, _IMPORTANCE = "history.csv", "convergence", "importance"
+LOSSES, IMPORTANCE = (
+    FolderKind(RECORD, (*FILES, RECORD, _HISTORY, *(f"{figure}.{format_}" for format_ in FIGURE_FORMATS)))
+    for figure in (_CONVERGENCE, _IMPORTANCE)
+)
+"""The folders that keep losses compared, and features' importance."""
+
+_MOST_DRAWN = 40
 
 
 def loss_table(
@@ -144,3 +164,110 @@ def _trial_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[
         for record in as_records(outcomes, empty)
         for trial, value in enumerate(record["trials"], 1)
     ]
+
+
+def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty], *, data: str) -> None:
+    """Write the folder of losses compared: tables, every epoch, the picture of convergence.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    outcomes : sequence of Outcome
+        A loss each.
+    empty : sequence of {"skip", "zero"}
+        How queries without a relevant document count; a table's column each.
+    data : str
+        The name of what was learnt from.
+
+    Raises
+    ------
+    InputError
+        For a folder that holds something else.
+    """
+    tables = in_all_formats(partial(loss_table, outcomes, empty=empty))
+    figures = {}
+    if rows := history_rows(outcomes):
+        tables[_HISTORY] = csv_text(rows[0], ([*row.values()] for row in rows))
+        measure = next(trained.settings.measure for one in outcomes for trained in one.trained)
+        courses = [_course(outcome) for outcome in outcomes if outcome.trials]
+        figures[_CONVERGENCE] = training_courses(courses, measure=parse_list_measure(measure).label)
+    ResultFolder(tables, record(data=data), figures).write(path, LOSSES)
+
+
+def _course(outcome: Outcome) -> Course:
+    return Course(
+        outcome.label,
+        [
+            np.array([e.objective if e.epoch > one.settings.warm_up else np.nan for e in one.history])
+            for one in outcome.trained
+        ],
+        [np.array([e.validation for e in one.history]) for one in outcome.trained],
+    )
+
+
+def importance_table(found: Comparison, gains: Mapping[str, float], style: str = "table") -> str:
+    """Render what `lmtune.reranking.importance.permutation_importance` found.
+
+    Parameters
+    ----------
+    found : Comparison
+        A system a feature.
+    gains : mapping of str to float
+        LightGBM's gain of each feature; empty for networks.
+    style : {"table", "markdown", "latex", "csv", "json"}
+        ``"table"`` is plain text.
+    """
+    rows = _importance_records(found, gains)
+    return render(style, lambda: [_importance(found, rows)], lambda: rows)
+
+
+def _importance_records(found: Comparison, gains: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return one record a feature, the most important one first."""
+    total = sum(gains.values())
+    return [
+        {
+            "feature": own.system,
+            "measure": own.measure,
+            "loss": -own.difference,
+            "low": -own.interval[1],
+            "high": -own.interval[0],
+            "adjusted_p": own.adjusted["t"],
+            **({"gain": gains[own.system] / total if total else 0.0} if gains else {}),
+        }
+        for own in sorted(found.contrasts, key=lambda one: one.difference)
+    ]
+
+
+def _importance(found: Comparison, rows: list[dict[str, Any]]) -> Table:
+    cells = [
+        (
+            Cell(own["feature"]),
+            Cell(short(own["loss"]), "†" if own["loss"] > 0 and own["adjusted_p"] < 0.05 else ""),
+            Cell(interval_text((own["low"], own["high"]))),
+            Cell(p_text(own["adjusted_p"])),
+            *([Cell(f"{own['gain']:.1%}")] if "gain" in own else []),
+        )
+        for own in rows
+    ]
+    [measure] = found.measures
+    headers = [f"{measure} lost", "95% interval", "adjusted p", *(["gain"] if "gain" in rows[0] else [])]
+    gain = "; gain: LightGBM's, the share of all splits' gain in training" if "gain" in rows[0] else ""
+    return Table(
+        [*name_columns("Feature"), *map(Column, headers)],
+        [cells],
+        caption="What the measure loses where a feature's values are shuffled",
+        legend=f"{measure} of {len(found.topics)} queries is {short(found.means(found.systems[0])[0])}; lost "
+        "where a feature's values are shuffled among a query's documents (one that they share: among "
+        "queries). † significant: two-sided paired t-test over queries, Holm's correction over "
+        f"{len(rows)} features; the intervals hold together (Bonferroni){gain}",
+    )
+
+
+def write_importance(path: Path, found: Comparison, gains: Mapping[str, float]) -> None:
+    """Write the folder of features' importance; the picture has the most important ones."""
+    ordered = tuple(sorted(found.contrasts, key=lambda contrast: contrast.difference))[:_MOST_DRAWN]
+    drawn = replace(found, contrasts=ordered)
+    figure = difference_intervals(drawn, title="one feature's values shuffled")
+    tables = in_all_formats(partial(importance_table, found, gains))
+    ResultFolder(tables, record(NEURAL), {_IMPORTANCE: figure}).write(path, IMPORTANCE)

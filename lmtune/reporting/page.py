@@ -5,17 +5,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lmtune.errors import visible
+from lmtune.progress import Progress, silent
 from lmtune.reporting.comparison_tables import DASH
-from lmtune.reporting.differences import differences
-from lmtune.reporting.figures.style import COLUMN, ParameterAxis, Picture, render
-from lmtune.reporting.results_reader import StoredResults
+from lmtune.reporting.figures import Picture, draw, render
+from lmtune.reporting.figures.style import COLUMN, ParameterAxis
+from lmtune.reporting.result_folder import RECORD
 from lmtune.reporting.table import listed
+from lmtune.reporting.tuning_results import KIND, StoredResults, read_results
 from lmtune.reporting.tuning_tables import (
     ABOVE_DIRECT,
     ABOVE_RANKNET,
@@ -26,10 +34,54 @@ from lmtune.reporting.tuning_tables import (
     parameters,
     remarks_on,
 )
-from lmtune.tuning.experiment.result import OPTIMAL, SIGNIFICANCE, UNDEFINED, CollectionResult
+from lmtune.storage.files import atomic_write
+from lmtune.storage.folders import recorded
+from lmtune.storage.outputs import check_file
+from lmtune.tuning.experiment.result import (
+    DIRECT,
+    OPTIMAL,
+    RANKNET,
+    SIGNIFICANCE,
+    UNDEFINED,
+    CollectionResult,
+    Row,
+)
 
 MOST_ROWS = 2500
 """Rows of the topic table that a page shows before it is asked for all."""
+
+_PLOT_WIDTH, _PLOT_MARGIN = 200, 6  # pixels
+_MINUS, _THIN_SPACE = "−", "\u2009"
+
+
+def write_report(results: Path, target: Path, *, progress: Progress = silent) -> None:
+    """Write one HTML page of a results folder.
+
+    Parameters
+    ----------
+    results : path
+        A folder that `lmtune.reporting.tuning_results.write_results` wrote.
+    target : path
+        The page.
+    progress : Progress
+        Called after each picture.
+
+    Raises
+    ------
+    InputError
+        For a folder that is none of results, or a table in it that cannot be read.
+    """
+    check_file(target, reads=[results / name for name in (RECORD, *recorded(results, KIND))])
+    stored = read_results(results)
+
+    def pictures() -> Iterator[Picture]:
+        for number, picture in enumerate(draw(results, stored.results)):
+            progress("drawing pictures", number, 0)
+            yield picture
+
+    text = page(stored, pictures())
+    with atomic_write(target) as file:
+        file.write(text)
 
 
 def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: int = MOST_ROWS) -> str:
@@ -38,7 +90,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
     Parameters
     ----------
     stored : StoredResults
-        What `lmtune.reporting.results_reader.read_results` read.
+        What `lmtune.reporting.tuning_results.read_results` read.
     pictures : iterable of Picture
         Shown in this order, those of a group under its name, and those of a part folded away
         until the reader opens it. One that needs a page's width scrolls in a box on a phone.
@@ -203,3 +255,85 @@ def _text(value: object) -> str:
 
 def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean difference and its confidence interval."""
+
+    low: float
+    mean: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{_signed(self.low)} to {_signed(self.high)}"
+
+
+@dataclass(frozen=True)
+class PlotScale:
+    """Where differences stand in a row's plot."""
+
+    low: float
+    high: float
+
+    def x(self, value: float) -> str:
+        """Return a difference's place in pixels."""
+        width = (self.high - self.low) or 1.0
+        place = (value - self.low) / width * (_PLOT_WIDTH - 2 * _PLOT_MARGIN) + _PLOT_MARGIN
+        return f"{place:.1f}"
+
+    @property
+    def width(self) -> int:
+        """The width of a plot in pixels."""
+        return _PLOT_WIDTH
+
+
+def differences(result: CollectionResult) -> dict[str, Any]:
+    """Return each method's mean beside Direct's, by measure, and the scale of the intervals."""
+    measures: list[dict[str, Any]] = []
+    for measure, group in groupby(result.rows, key=lambda row: row.measure):
+        rows = list(group)
+        baseline = next((row for row in rows if row.method == DIRECT), rows[0])
+        measures.append({"title": measure.title, "lines": [_difference(row, baseline) for row in rows]})
+    intervals = [interval for own in measures for line in own["lines"] if (interval := line["interval"])]
+    low = min([0.0, *(interval.low for interval in intervals)])
+    high = max([0.0, *(interval.high for interval in intervals)])
+    return {"name": result.name, "measures": measures, "scale": PlotScale(low, high)}
+
+
+def _difference(row: Row, baseline: Row) -> dict[str, Any]:
+    by_topic = row.values - baseline.values
+    counts = [int(np.sum(np.sign(by_topic) == sign)) for sign in (1, 0, -1)]
+    own = row is baseline or UNDEFINED in row.cautions
+    return {
+        "method": row.method,
+        "mean": DASH if UNDEFINED in row.cautions else f"{row.mean:.4f}",
+        "interval": None if own else _interval(by_topic),
+        "difference": "" if own else _signed(row.mean - baseline.mean),
+        "counts": ["", "", ""] if own else [f"{count:,}" for count in counts],
+        "p_direct": _p_value(row.p_values.get(DIRECT)),
+        "p_ranknet": _p_value(row.p_values.get(RANKNET)),
+    }
+
+
+def _interval(by_topic: NDArray[np.float64]) -> Interval:
+    """Return the mean difference with its 95% confidence interval, from Student's t."""
+    mean, size = float(by_topic.mean()), by_topic.size
+    if size < 2:
+        return Interval(mean, mean, mean)
+    # scipy.stats would take a second to import.
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(size - 1, 0.975)) * float(by_topic.std(ddof=1)) / math.sqrt(size)
+    return Interval(mean - half, mean, mean + half)
+
+
+def _signed(number: float) -> str:
+    text = f"{abs(number):.4f}"
+    return text if number == 0 else f"{_MINUS if number < 0 else '+'}{text}"
+
+
+def _p_value(p: float | None) -> str:
+    if p is None:
+        return ""
+    return f"{p:.4f}" if p >= 0.00005 else f"<{_THIN_SPACE}0.0001"

@@ -14,6 +14,7 @@ from lmtune.errors import InputError, visible
 from lmtune.formats.csv_files import csv_text
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.table import Table as RichTable
 
 Record = Mapping[str, object]
@@ -237,6 +238,16 @@ def render(
     if style not in _RENDERERS:
         raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
     return "\n".join(_RENDERERS[style](table) for table in tables())
+
+
+def in_all_formats(rendered: Callable[[str], str], styles: Sequence[str] = STYLES) -> dict[str, str]:
+    """Return what is rendered in each of some styles, by the names of `FILES`."""
+    return {name: rendered(style) for name, style in FILES.items() if style in styles}
+
+
+def frame_text(frame: pd.DataFrame) -> str:
+    """Write a frame as CSV, every figure at full precision."""
+    return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
 def _known(content: Any) -> Any:

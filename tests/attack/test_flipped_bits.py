@@ -31,7 +31,7 @@ from lmtune.indexing.sharding import build_sharded_index
 from lmtune.indexing.text_store import keep_texts
 from lmtune.laboratory.running import run
 from lmtune.reporting.figures import style
-from lmtune.reporting.results_reader import read_results
+from lmtune.reporting.tuning_results import read_results
 from lmtune.reporting.tuning_tables import tuning_table
 from lmtune.storage.digests import sealed
 

@@ -26,7 +26,7 @@ from lmtune.formats.letor import read_letor
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.run_columns import read_run_columns
 from lmtune.formats.topics import read_topics
-from lmtune.reporting.results_reader import read_results
+from lmtune.reporting.tuning_results import read_results
 
 CASES = int(os.environ.get("LMTUNE_FUZZ_CASES", "2000"))
 

@@ -12,7 +12,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.cli.main import run
 from lmtune.datasets.folds import cross_validation
 from lmtune.measures.measure import parse_measures
-from lmtune.reporting.results_writer import write_results
+from lmtune.reporting.tuning_results import write_results
 from lmtune.storage.digests import sealed
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
@@ -70,7 +70,9 @@ def test_pictures_are_drawn_and_bad_tables_named(
     assert "AP-fold1.csv: damaged: the checksum differs" in capsys.readouterr().err
     made = json.loads((folder / "made.json").read_text())
     del made["crc32"]
-    (folder / "made.json").write_text(json.dumps(sealed({**made, "files": {}})))
+    # Tables that are not in the record are read as they are.
+    del made["files"]["surfaces/tiny/AP-fold1.csv"]
+    (folder / "made.json").write_text(json.dumps(sealed(made)))
     for content, problem in (
         (rows.replace("lambda", "lamda"), "AP-fold1.csv:1: a column is missing: 'lambda'"),
         (rows.replace("\n0.0,1.0,", "\n0.0,high,"), "AP-fold1.csv:2: not a number in column mu"),

@@ -14,14 +14,12 @@ from toy_formulas import Mixed
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
-from lmtune.errors import InputError
 from lmtune.models.model import MODELS as NAMED
 from lmtune.models.model import Model
 from lmtune.reporting.figures import draw, render
 from lmtune.reporting.figures.style import ParameterAxis
 from lmtune.reporting.page import page
-from lmtune.reporting.results_files import PROFILES, SURFACE
-from lmtune.reporting.results_reader import read_results
+from lmtune.reporting.tuning_results import PROFILES, SURFACE, read_results
 from lmtune.reporting.tuning_tables import parameter_table, tuning_table
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import BEST, measure_profiles
@@ -156,14 +154,3 @@ def test_many_parameters_are_tuned_kept_read_and_drawn(
     for picture in (profiles, pairs):
         (tmp_path / f"{picture.name}.png").write_bytes(render(picture.figure, "png"))
     assert "each pair of parameters" in page(stored, list(pictures.values()))
-
-
-def test_an_empty_parameter_is_refused(tmp_path: Path) -> None:
-    kept(tmp_path / "kept", FIVE)
-    path = tmp_path / "kept" / "parameters.csv"
-    [head, first, *rest] = path.read_text().splitlines()
-    cells = first.split(",")
-    cells[4] = ""
-    path.write_text("\n".join([head, ",".join(cells), *rest, ""]))
-    with pytest.raises(InputError, match=r"parameters\.csv:2: not a number in column k1"):
-        read_results(tmp_path / "kept")

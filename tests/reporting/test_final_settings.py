@@ -9,7 +9,7 @@ from reported import made_results, write_made
 
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.reporting.final_settings import take_final
+from lmtune.reporting.tuning_results import take_final
 from lmtune.tuning.experiment.result import DIRECT, RANKNET
 
 

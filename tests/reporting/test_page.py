@@ -20,7 +20,7 @@ from lmtune.cli.main import app
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.figures.style import COLUMN, PAGE, render
 from lmtune.reporting.page import page
-from lmtune.reporting.results_reader import read_results
+from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.experiment.result import DIRECT, RANKNET
 
 NASTY = "</script><img src=x onerror=alert(1)>"

@@ -13,7 +13,7 @@ from reported import made_picture, made_results, write_made
 
 from lmtune.reporting.figures.style import COLUMN, PAGE
 from lmtune.reporting.page import page
-from lmtune.reporting.results_reader import read_results
+from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult
 
 if TYPE_CHECKING:

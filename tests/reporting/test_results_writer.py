@@ -16,8 +16,7 @@ from lmtune.formats.runs import read_run
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.recall_precision import recall_precision
-from lmtune.reporting.results_files import KIND
-from lmtune.reporting.results_writer import write_results
+from lmtune.reporting.tuning_results import KIND, write_results
 from lmtune.storage.folders import recorded
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles

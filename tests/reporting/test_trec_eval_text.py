@@ -16,7 +16,7 @@ from made_trec_eval import COMMANDS, HOME, OF_10, commands
 from lmtune.cli.main import run
 from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.trec_names import VERSIONS
-from lmtune.reporting.trec_eval import trec_eval_text
+from lmtune.reporting.run_tables import trec_eval_text
 
 NAMED = [
     "iprec_at_recall..10,.20,.25,.75,.50",

@@ -130,8 +130,7 @@ def compare_losses(
 
     `read` also gives the conventions for lists without a relevant item.
     """
-    from lmtune.reporting.loss_folder import KIND, write_losses
-    from lmtune.reporting.loss_tables import loss_table
+    from lmtune.reporting.loss_tables import LOSSES, loss_table, write_losses
     from lmtune.reranking import comparison
     from lmtune.reranking.training.devices import parse_devices
 
@@ -139,7 +138,7 @@ def compare_losses(
     parse_devices(machine.device)
     if output.output is not None:
         reads = [Path(name) for name in (data, trials.validation) if name is not None]
-        check_directory(output.output, KIND, reads=[*reads, *checkpoints.folders()])
+        check_directory(output.output, LOSSES, reads=[*reads, *checkpoints.folders()])
     with timed(f"{data}: read"):
         contest, conventions = read()
     asked = f"{quantity(len(losses), 'loss', 'losses')}, {quantity(trials.trials, 'trial')} each"

@@ -15,7 +15,6 @@ from lmtune.errors import InputError
 from lmtune.formats.letor import write_letor
 from lmtune.formats.runs import read_run
 from lmtune.options import option, usual
-from lmtune.reporting.provenance import NEURAL, record
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.features import features_of
 from lmtune.reranking.sources import FeatureSettings, judged_topics
@@ -88,7 +87,7 @@ def importance(
     lmtune rerank importance model MSLR/Fold1/test.txt
     lmtune rerank importance model my-collection --run bm25.run --output worth
     """
-    from lmtune.reporting.importance_folder import KIND, importance_table, write_importance
+    from lmtune.reporting.loss_tables import IMPORTANCE, importance_table, write_importance
     from lmtune.reranking.applying import read_lists, unseen_lists
     from lmtune.reranking.importance import permutation_importance
     from lmtune.reranking.learners.trees import LambdaMart
@@ -97,8 +96,8 @@ def importance(
     if data is None and shuffling.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")
     if shuffling.output is not None:
-        reads = (model, shuffling.run or data)
-        check_directory(shuffling.output, KIND, reads=[Path(name) for name in reads if name is not None])
+        reads = [Path(name) for name in (model, shuffling.run or data) if name is not None]
+        check_directory(shuffling.output, IMPORTANCE, reads=reads)
     loaded = load_model(model)
     if not loaded.names:
         raise InputError(
@@ -123,6 +122,6 @@ def importance(
     if isinstance(loaded.scorer, LambdaMart):
         gains = dict(zip(loaded.names, loaded.scorer.gains, strict=True))
     if shuffling.output is not None:
-        write_importance(shuffling.output, losses, gains, record(NEURAL))
+        write_importance(shuffling.output, losses, gains)
     with utf8_output() as stream:
         stream.write(importance_table(losses, gains, shuffling.style))

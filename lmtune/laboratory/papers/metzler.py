@@ -16,8 +16,9 @@ from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figure
 from lmtune.laboratory.papers.table import differing, paper_table, rows_of
 from lmtune.measures.measure import parse_measures
 from lmtune.options import option
-from lmtune.reporting.results_files import check_names, file_name
+from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.table import Table
+from lmtune.reporting.tuning_results import check_names
 from lmtune.reranking.comparison import Outcome
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Split, prepare

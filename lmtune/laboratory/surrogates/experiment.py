@@ -25,7 +25,8 @@ from lmtune.measures.significance.resampling import corrected_resampling, topics
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
-from lmtune.reporting.results_files import check_names, file_name
+from lmtune.reporting.result_folder import file_name
+from lmtune.reporting.tuning_results import check_names
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.objectives import parse_objective
 from lmtune.tuning.spsa import FEWEST

@@ -21,7 +21,8 @@ from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
 from lmtune.reporting.figures.topics import topic_differences
-from lmtune.reporting.results_files import PROFILES, RECALL, SMOOTH, SURFACE, TRACE, UNCHANGED, file_name
+from lmtune.reporting.result_folder import file_name
+from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SMOOTH, SURFACE, TRACE
 from lmtune.tuning.experiment.profiles import BEST
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
 from lmtune.tuning.experiment.smooth import smooth_form
@@ -41,7 +42,7 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
     Parameters
     ----------
     path : path-like
-        A folder that `lmtune.reporting.results_writer.write_results` wrote. Pictures whose tables it
+        A folder that `lmtune.reporting.tuning_results.write_results` wrote. Pictures whose tables it
         lacks are left out.
     results : sequence of CollectionResult
         What was written, or read back.
@@ -115,17 +116,18 @@ class _Collection:
     def __init__(self, folder: Path, result: CollectionResult) -> None:
         self.folder = folder
         self.result = result
+        self.traces = {file_name(key): trace for key, trace in result.traces.items()}
         self.axes = parameter_axes(result)
         self.parameters = [axis.name for axis in self.axes]
         known = known_model(result.model)
         self.free = [axis for axis in self.axes if known is None or axis.name not in known.fixed]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
-        table = self.result.traces.get(name)
+        table = self.traces.get(file_name(name))
         if table is None or not (missing := [column for column in columns if column not in table]):
             return table
         path = TRACE.path(self.folder, self.result.name, name)
-        raise InputError("a column is missing", file=path, value=missing[0], accepted=UNCHANGED)
+        raise InputError("a column is missing", file=path, value=missing[0], accepted=ACCEPTED)
 
     def picture(self, name: str, title: str, figure: Figure, part: str = "") -> Picture:
         stem = file_name(f"{self.result.name}-{name}")

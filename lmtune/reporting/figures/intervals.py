@@ -22,7 +22,7 @@ from lmtune.reporting.figures.style import (
     short,
 )
 from lmtune.reporting.figures.topics import topic_differences
-from lmtune.reporting.results_files import file_name
+from lmtune.reporting.result_folder import file_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

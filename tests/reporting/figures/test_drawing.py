@@ -15,7 +15,7 @@ from lmtune.datasets.folds import cross_validation
 from lmtune.measures.measure import parse_measures
 from lmtune.reporting.figures import Picture, draw
 from lmtune.reporting.figures.style import tokens
-from lmtune.reporting.results_writer import write_results
+from lmtune.reporting.tuning_results import write_results
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import CollectionResult

@@ -12,10 +12,13 @@ import pytest
 from reported import made_results, write_made
 
 from lmtune.errors import InputError
-from lmtune.reporting.results_reader import read_results
+from lmtune.reporting import tuning_results
+from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.table import STYLES
+from lmtune.reporting.tuning_results import read_results
 from lmtune.reporting.tuning_tables import tuning_table
 from lmtune.storage.digests import sealed
+from lmtune.tuning.experiment.result import Row
 
 
 def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
@@ -30,9 +33,9 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
         assert tuning_table(stored.results, style) == tuning_table(results, style)
     for got, expected in zip(stored.results, results, strict=True):
         assert (got.name, got.folds, got.notes) == (expected.name, expected.folds, expected.notes)
-        assert got.traces.keys() == expected.traces.keys()
+        assert {*got.traces} == {*map(file_name, expected.traces)}
         for name, trace in expected.traces.items():
-            pd.testing.assert_frame_equal(got.traces[name], trace, check_exact=True)
+            pd.testing.assert_frame_equal(got.traces[file_name(name)], trace, check_exact=True)
         for row, wanted in zip(got.rows, expected.rows, strict=True):
             for name in ("measure", "method", "topics", "fits", "p_values", "final", "cautions"):
                 assert getattr(row, name) == getattr(wanted, name)
@@ -40,21 +43,27 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
     assert stored.record["command"] == "lmtune tune plain"
 
 
-def test_folders_without_bounds_and_traces_are_read(tmp_path: Path) -> None:
+def test_traces_and_runs_may_be_missing(tmp_path: Path) -> None:
     folder = write_made(tmp_path / "kept", made_results())
-    lines = (folder / "parameters.csv").read_text().splitlines()
-    (folder / "parameters.csv").write_text("".join(f"{line.rpartition(',')[0]}\n" for line in lines))
     for path in (folder / "traces").rglob("*.csv"):
         path.unlink()
-    made = json.loads((folder / "made.json").read_text())
-    del made["crc32"]
-    (folder / "made.json").write_text(json.dumps(sealed({**made, "files": {}})))
-    (folder / "surfaces").mkdir()
-    (folder / "final.csv").unlink()
     (result,) = read_results(folder).results
-    assert {row.final for row in result.rows} == {None}
     assert result.traces == {}
-    assert {fit.bound for row in result.rows for fit in row.fits} == {None}
+
+
+def test_a_folder_that_takes_the_place_of_the_one_being_read_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_made(tmp_path / "kept", made_results())
+    read_rows = tuning_results._rows
+
+    def rows_of_another(path: Path) -> dict[str, list[Row]]:
+        write_made(folder, made_results(seed=1))
+        return read_rows(path)
+
+    monkeypatch.setattr(tuning_results, "_rows", rows_of_another)
+    with pytest.raises(InputError, match=r"made\.json: damaged: the checksum differs"):
+        read_results(folder)
 
 
 def _replace(name: str, old: str, new: str) -> Callable[[Path], None]:
@@ -85,46 +94,48 @@ def _cut(name: str) -> Callable[[Path], None]:
     return change
 
 
+def _record(**changes: object) -> Callable[[Path], None]:
+    """Write other values into the record, as lmtune would write them."""
+
+    def change(folder: Path) -> None:
+        made = json.loads((folder / "made.json").read_text())
+        made.pop("crc32")
+        (folder / "made.json").write_text(json.dumps(sealed({**made, **changes})))
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (_remove("made.json"), "not a results folder: made.json is missing; accepted: a folder"),
-        (_remove("topics.csv"), "not a results folder: topics.csv is missing"),
-        (_write("made.json", b"[]"), "made.json: not an object"),
-        (_write("made.json", b'{"command": 1}'), "made.json: bad or missing command: 1"),
-        (_cut("made.json"), r"made.json:\d+: not JSON"),
-        (_write("made.json", b"\xff"), "made.json: not JSON"),
-        (_write("folds.json", b"{}"), "folds.json: no collection"),
-        (_replace("folds.json", '"train"', '"trains"'), "folds.json: bad folds of plain"),
-        (_replace("folds.json", '"plain"', '"other"'), "other collections than topics.csv"),
-        (_write("topics.csv", b""), "topics.csv:1: a column is missing: 'collection'"),
-        (_replace("topics.csv", "value", "values"), "topics.csv:1: a column is missing: 'value'"),
-        (_replace("topics.csv", "plain,AP,Direct,1,", "plain,AP,Direct,1,x"), "csv:2: not a"),
-        (_replace("topics.csv", "plain,AP,Direct,1,0", "plain,AP,Direct,1,nan,0"), "6 columns"),
-        (_replace("topics.csv", "Direct,1,", "Direct,2,"), "topics.csv:3: a topic twice: '2'"),
-        (_replace("topics.csv", "Direct,1,", "Direct,9,"), "other topics than folds.json"),
-        (_replace("topics.csv", "AP", "AQ"), "topics.csv:2: unknown measure: 'AQ'"),
-        (_replace("topics.csv", "Direct,1,0", 'Direct,"1,0'), "topics.csv:.*not CSV"),
-        (_write("topics.csv", b"\xff\n"), "topics.csv:1: invalid UTF-8"),
-        (_cut("topics.csv"), "topics.csv"),
-        (_cut("parameters.csv"), "parameters.csv"),
-        (_replace("parameters.csv", "Direct,2,", "Direct,3,"), "a fold out of order: '3'; acc"),
-        (
-            _replace("parameters.csv", ",522,", ",many,"),
-            "parameters.csv:2: not a count in column evaluations: 'many'",
+        *(
+            (_remove(name), f"not a results folder: {name} is missing")
+            for name in ("topics.csv", "parameters.csv", "final.csv", "folds.json", "table.json")
         ),
-        (_replace("table.json", '"mean": 0', '"mean": 1'), "not the mean in topics.csv"),
-        (_replace("table.json", '"mean"', '"median"'), "table.json: not a row of the table"),
-        (_replace("table.json", '"RankNet"', '"Net"'), "table.json: other rows than topics.csv"),
-        (_write("table.json", b"7"), "table.json: not a row"),
-        (_write("traces/plain/ranknet-fold1.csv", b"a,b\n1,2\n1\n"), "fold1.csv:3: 1 columns: '1'"),
-        (
-            _write("traces/plain/ranknet-fold1.csv", b"iteration,cost\n0,1\n1,low\n"),
-            "ranknet-fold1.csv:3: not a number in column cost: 'low'",
+        (_write("made.json", b"[]"), "made.json: damaged: no checksum; accepted: a folder that lmtune tune"),
+        (_replace("made.json", "lmtune tune", "lmtune tuna"), "made.json: damaged: the checksum differs"),
+        (_cut("made.json"), "made.json: damaged"),
+        (_write("made.json", b"\xff"), "made.json: damaged"),
+        (_record(command=1), "made.json: damaged: bad or missing command: 1"),
+        (_record(collections=[1]), r"made.json: damaged: bad or missing collections: \[1\]"),
+        (_record(notes={"plain": "one"}), "made.json: damaged: bad or missing notes: {'plain': 'one'}"),
+        (_record(files={"topics.csv": "x"}), "made.json: damaged: bad or missing files"),
+        *(
+            (_cut(name), f"{name}: damaged: the checksum differs")
+            for name in ("topics.csv", "parameters.csv")
         ),
+        (_write("folds.json", b"{}"), "folds.json: damaged: the checksum differs; accepted: the file as"),
+        (_replace("topics.csv", "plain,AP,Direct,1,0", "plain,AP,Direct,1,1"), "topics.csv: damaged"),
+        (_replace("parameters.csv", ",522,", ",523,"), "parameters.csv: damaged"),
+        (_replace("final.csv", ",522,", ",523,"), "final.csv: damaged"),
+        (_replace("table.json", '"mean": 0', '"mean": 1'), "table.json: damaged"),
+        (_write("traces/plain/ranknet-fold1.csv", b"a,b\n1,2\n1\n"), "ranknet-fold1.csv: damaged"),
     ],
 )
-def test_each_defect_has_its_line(tmp_path: Path, change: Callable[[Path], None], message: str) -> None:
+def test_what_is_missing_or_was_changed_is_named(
+    tmp_path: Path, change: Callable[[Path], None], message: str
+) -> None:
     folder = write_made(tmp_path / "kept", made_results())
     read_results(folder)
     change(folder)
