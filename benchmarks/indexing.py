@@ -36,7 +36,7 @@ _FIND_JAVA = (
 _BUILD = """
 import json, sys
 from pathlib import Path
-from lmtune.formats.documents import FileDocuments, document_files
+from lmtune.formats.file_documents import FileDocuments, document_files
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 corpus, out, workers, memory = sys.argv[1:]

@@ -13,7 +13,7 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.index_names import LUCENE, SHARDED, find_index
 from lmtune.datasets.loading import PARTS, files_of, load
 from lmtune.errors import InputError
-from lmtune.formats.document import check_fields
+from lmtune.formats.documents import check_fields
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.index import field_index
 from lmtune.indexing.windows import KINDS

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.documents import document_files
+from lmtune.formats.file_documents import document_files
 from lmtune.progress import note
 
 _PACKED = r"(\.gz|\.bz2|\.zst)?"

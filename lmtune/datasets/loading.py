@@ -17,7 +17,7 @@ from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.datasets.synthetic import source as synthetic
 from lmtune.errors import InputError, PathLike, name_of
-from lmtune.formats.documents import FileDocuments, document_files
+from lmtune.formats.file_documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
 from lmtune.progress import Count, detail, note

@@ -1,32 +1,377 @@
-"""Documents: where they come from and how they are read, a batch at a time."""
+"""Documents: what a collection of them offers, and collections in memory or as postings."""
 
 from __future__ import annotations
 
-from lmtune.formats.document import (
-    Changeable,
-    Document,
-    DocumentBatch,
-    DocumentSource,
-    check_fields,
-    check_held,
-    field_of,
-    parts_of,
-    unchanged,
-)
-from lmtune.formats.file_documents import FileDocuments, document_files
-from lmtune.formats.list_documents import ListDocuments
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice, pairwise
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = [
-    "Changeable",
-    "Document",
-    "DocumentBatch",
-    "DocumentSource",
-    "FileDocuments",
-    "ListDocuments",
-    "check_fields",
-    "check_held",
-    "document_files",
-    "field_of",
-    "parts_of",
-    "unchanged",
-]
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError, check_least
+from lmtune.progress import Count
+
+
+class Document(NamedTuple):
+    """One document: its name in runs and judgements, and its text."""
+
+    docno: str
+    text: str
+
+
+class DocumentBatch(Protocol):
+    """A picklable piece of a collection that a worker process reads by itself."""
+
+    @property
+    def size(self) -> int:
+        """How much work the batch is, in bytes of input (for the progress bar)."""
+        ...
+
+    def read(self) -> Iterator[Document]:
+        """Yield the batch's documents in collection order."""
+        ...
+
+
+class DocumentSource(Protocol):
+    """A collection of documents that can be read in batches, in a fixed order."""
+
+    @property
+    def name(self) -> str:
+        """What to call the collection in messages."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of input over all batches, or 0 where that is not known beforehand."""
+        ...
+
+    def batches(self) -> Iterator[DocumentBatch]:
+        """Yield the batches in collection order."""
+        ...
+
+    def digest(self) -> str:
+        """Return a hexadecimal digest that changes whenever the documents do."""
+        ...
+
+    def locate(self, docno: str) -> list[tuple[str, int]]:
+        """Return (file, line) of every document of that name: slow, for error messages."""
+        ...
+
+
+@runtime_checkable
+class Changeable(Protocol):
+    """A document source that can tell, without reading it all, whether it has changed."""
+
+    def state(self) -> dict[str, object]:
+        """Return by file what differs as soon as the file is written to, or replaced."""
+        ...
+
+
+@runtime_checkable
+class Fielded(Protocol):
+    """A document source whose documents have fields, parts with names of their own."""
+
+    @property
+    def fields(self) -> Collection[str]:
+        """The fields' names, of files those of the first document."""
+        ...
+
+    def of_field(self, field: str) -> DocumentSource:
+        """Return the same documents with this field's text alone, empty where one lacks it."""
+        ...
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A document source that can be cut into sources of consecutive documents."""
+
+    def parts(self, count: int, digest: str) -> Sequence[DocumentSource]:
+        """Return parts of about equal size: `count`, or as many as there can be.
+
+        Parameters
+        ----------
+        count : int
+            How many, at least 1.
+        digest : str
+            The source's own `digest`, from which those of the parts follow.
+        """
+        ...
+
+
+def parts_of(source: DocumentSource, count: int, digest: str) -> Sequence[DocumentSource]:
+    """Cut a source into so many parts of consecutive documents, in order.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be cut, or not into so many.
+    """
+    check_least("bad number of shards", count, 1)
+    parts = source.parts(count, digest) if isinstance(source, Divisible) else [source]
+    if len(parts) != count:
+        raise InputError(
+            "the documents cannot be cut into so many shards",
+            file=source.name,
+            value=count,
+            accepted=f"at most {len(parts)}; a compressed file is one piece",
+        )
+    return parts
+
+
+def cut(sizes: Sequence[int], count: int) -> list[slice]:
+    """Cut pieces of some sizes into at most `count` runs of about equal size, each of one piece or more."""
+    count = min(count, len(sizes))
+    begins = np.cumsum([0, *sizes[:-1]]) if len(sizes) else np.zeros(0)
+    bounds = np.searchsorted(begins, np.arange(1, count) * (sum(sizes) / max(count, 1)))
+    for at in range(count - 1):
+        least = bounds[at - 1] + 1 if at else 1
+        bounds[at] = min(max(bounds[at], least), len(sizes) - count + at + 1)
+    ends = [0, *bounds.tolist(), len(sizes)]
+    return [slice(begin, end) for begin, end in pairwise(ends) if end > begin]
+
+
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+def check_fields(fields: Sequence[str]) -> None:
+    """Raise `InputError` unless fields have names, of letters, digits and ``_``, each once."""
+    for name in fields:
+        if not _FIELD.fullmatch(name) or fields.count(name) > 1:
+            raise InputError(
+                "bad field of documents", value=name, accepted="names such as title,body, each once"
+            )
+
+
+def field_of(source: DocumentSource, field: str) -> DocumentSource:
+    """Return a source's documents with one field's text alone.
+
+    Raises
+    ------
+    InputError
+        Where the source knows no fields, or not this one.
+    """
+    check_fields([field])
+    if not isinstance(source, Fielded):
+        raise InputError(
+            f"the documents of {source.name} have no fields",
+            value=field,
+            accepted="JSON lines, TREC documents",
+        )
+    return source.of_field(field)
+
+
+def check_held(source: DocumentSource, field: str) -> None:
+    """Raise `InputError` unless a document has this field: they are read up to the first that has.
+
+    Raises
+    ------
+    InputError
+        Also as `field_of`.
+    """
+    view = field_of(source, field)
+    if not any(document.text.strip() for batch in view.batches() for document in batch.read()):
+        known = ", ".join(source.fields) if isinstance(source, Fielded) else ""
+        raise InputError(
+            f"no document of {source.name} has this field, or a word in it",
+            value=field,
+            accepted=known or "documents with fields",
+        )
+
+
+@contextlib.contextmanager
+def unchanged(source: DocumentSource) -> Iterator[None]:
+    """Read documents that must be the same at the end.
+
+    Raises
+    ------
+    InputError
+        At the end, if a `Changeable` source has changed meanwhile, naming the file.
+    """
+    before = source.state() if isinstance(source, Changeable) else {}
+    yield
+    after = source.state() if isinstance(source, Changeable) else {}
+    changed = [file for file in before if after.get(file) != before[file]]
+    if changed:
+        raise InputError(
+            "the file changed while it was indexed",
+            file=changed[0],
+            accepted="documents left alone meanwhile",
+        )
+
+
+_BATCH_BYTES = 1 << 20
+
+Documents = Sequence[Document] | Callable[[], Iterable[Document]]
+
+
+@dataclass(frozen=True)
+class ListBatch:
+    """Documents in memory."""
+
+    documents: tuple[Document, ...]
+    size: int
+
+    def read(self) -> Iterator[Document]:
+        """Yield the documents."""
+        yield from self.documents
+
+
+@dataclass(frozen=True)
+class ListDocuments:
+    """Documents in memory, or made anew whenever they are read: a DocumentSource.
+
+    Parameters
+    ----------
+    name : str
+        What to call the collection.
+    documents : sequence of Document, or callable that returns an iterable of them
+        The documents in collection order; a callable must give the same ones every time.
+    fields : mapping of str to the same, optional
+        The same documents with one field's text alone, by the field's name.
+    """
+
+    name: str
+    documents: Documents
+    fields: Mapping[str, Documents] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of text, as UTF-8; 0 where the documents come from a callable."""
+        if callable(self.documents):
+            return 0
+        return sum(_text_size(document) for document in self.documents)
+
+    def batches(self) -> Iterator[ListBatch]:
+        """Yield batches of about 1 MiB of text.
+
+        Raises
+        ------
+        InputError
+            For a docno that is empty or holds white space.
+        """
+        batch: list[Document] = []
+        size = 0
+        for position, document in enumerate(self._all(), 1):
+            if document.docno.split() != [document.docno]:
+                raise InputError(
+                    "bad document identifier",
+                    file=self.name,
+                    line=position,
+                    value=document.docno,
+                    accepted="a name without white space",
+                )
+            batch.append(document)
+            size += _text_size(document)
+            if size >= _BATCH_BYTES:
+                yield ListBatch(tuple(batch), size)
+                batch, size = [], 0
+        if batch:
+            yield ListBatch(tuple(batch), size)
+
+    def digest(self) -> str:
+        """Return a digest (BLAKE2b, 128 bits) of the docnos and texts."""
+        state = hashlib.blake2b(digest_size=16)
+        for docno, text in self._all():
+            for part in (docno.encode(), text.encode("utf-8", "surrogatepass")):
+                state.update(f"{len(part)}\n".encode())
+                state.update(part)
+        return state.hexdigest()
+
+    def of_field(self, field: str) -> ListDocuments:
+        """Return the same documents with one field's text alone."""
+        if field not in self.fields:
+            known = ", ".join(self.fields) or "documents with fields"
+            raise InputError(f"the documents of {self.name} have no such field", value=field, accepted=known)
+        return ListDocuments(self.name, self.fields[field])
+
+    def locate(self, docno: str) -> list[tuple[str, int]]:
+        """Return (collection name, position from 1) of every document of that name."""
+        return [
+            (self.name, position)
+            for position, document in enumerate(self._all(), 1)
+            if document.docno == docno
+        ]
+
+    def parts(self, count: int, digest: str) -> list[ListDocuments]:
+        """Return at most so many parts of about equally many documents."""
+        total = sum(1 for _ in self._all())
+        return [
+            ListPart(
+                self.name,
+                _some(self.documents, place),
+                {name: _some(documents, place) for name, documents in self.fields.items()},
+                f"{digest}/{number}of{count}",
+            )
+            for number, place in enumerate(cut([1] * total, count), 1)
+        ]
+
+    def _all(self) -> Iterable[Document]:
+        return self.documents() if callable(self.documents) else self.documents
+
+
+@dataclass(frozen=True)
+class ListPart(ListDocuments):
+    """Some consecutive documents of others, which one they are in `own_digest`."""
+
+    own_digest: str = ""
+
+    def digest(self) -> str:
+        """Return the part's digest."""
+        return self.own_digest
+
+
+def _some(documents: Documents, place: slice) -> Documents:
+    if callable(documents):
+        return partial(_read_some, documents, place)
+    return documents[place]
+
+
+def _read_some(documents: Callable[[], Iterable[Document]], place: slice) -> Iterable[Document]:
+    return islice(documents(), place.start, place.stop)
+
+
+def _text_size(document: Document) -> int:
+    text = document.text
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+class InvertedCollection(NamedTuple):
+    """What an index of a collection holds, in memory.
+
+    Attributes
+    ----------
+    docnos : sequence of str
+        Distinct names, in document order.
+    lengths : numpy.ndarray of int32, shape (documents,)
+        Document lengths in tokens: the sums of the documents' term frequencies.
+    terms : sequence of str
+        The vocabulary, in any order.
+    postings : sequence of (numpy.ndarray of int32, numpy.ndarray of int), shapes (df,)
+        Of each term in that order: document numbers, ascending, and frequencies of at least 1.
+    """
+
+    docnos: Sequence[str]
+    lengths: NDArray[np.int32]
+    terms: Sequence[str]
+    postings: Sequence[tuple[NDArray[np.int32], NDArray[Any]]]
+
+
+@runtime_checkable
+class Invertible(Protocol):
+    """A document source that can give its postings without going through its text."""
+
+    def invert(self, progress: Count | None = None) -> InvertedCollection:
+        """Return the postings of every term.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with (work done, work in all), in units of the source's own.
+        """
+        ...

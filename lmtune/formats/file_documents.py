@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from lmtune.errors import InputError, PathLike, check_least
-from lmtune.formats.document import Document, cut
-from lmtune.formats.jsonl import keys_with_text, parse_jsonl
-from lmtune.formats.tab_separated import FIRST, parse_tab_separated
-from lmtune.formats.trectext import START, element_names, parse_trec
+from lmtune.formats.documents import Document, cut
+from lmtune.formats.line_documents import FIRST, keys_with_text, parse_jsonl, parse_tab_separated
+from lmtune.formats.trec_documents import START, element_names, parse_trec
 from lmtune.storage.compression import is_compressed
 from lmtune.storage.files import BOM, open_bytes, unreadable
 from lmtune.storage.limits import within_lines
@@ -87,7 +86,7 @@ class FileDocuments:
     """Documents in files: a DocumentSource.
 
     The format of each file is found by its first bytes: JSON lines (see
-    lmtune.formats.jsonl), TRECTEXT or TRECWEB (see lmtune.formats.trectext). Plain files are
+    lmtune.formats.line_documents), TRECTEXT or TRECWEB (see lmtune.formats.trec_documents). Plain files are
     split, so that several workers can read one.
 
     Parameters

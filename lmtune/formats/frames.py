@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.formats.document import Document, DocumentSource
-from lmtune.formats.list_documents import ListDocuments
+from lmtune.formats.documents import Document, DocumentSource, ListDocuments
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import Ranking, printed_scores, read_run
 from lmtune.formats.topics import read_topics

@@ -1,17 +1,199 @@
-"""LETOR files: labels, queries and features, as SVMlight, RankLib and LightGBM write them."""
+"""LETOR files, as SVMlight, RankLib and LightGBM write them, and their columnar form on disk."""
 
 from __future__ import annotations
 
-from typing import Literal
+import hashlib
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.letor_cache import cached
-from lmtune.formats.letor_parsing import HIGHEST_ID
-from lmtune.formats.letor_rows import Letor, collect
-from lmtune.storage.files import atomic_write
+from lmtune.formats.letor_rows import HIGHEST_ID, Letor, collect
+from lmtune.storage.digests import digest, parse_json, read_whole, sealed, unsealed
+from lmtune.storage.files import atomic_write, unreadable
+from lmtune.storage.folders import FolderKind, atomic_directory
+from lmtune.storage.locks import StaleError, build_once
+from lmtune.threads import over_slices
+
+FORMAT = "lmtune letor 3"
+"""Raised whenever the files' content changes its meaning."""
+
+WORTH_KEEPING_BYTES = 1 << 24
+"""Files from this size on are kept in columnar form beside themselves."""
+
+_KINDS = {
+    "options": dict,
+    "size": int,
+    "changed": int,
+    "sha256": str,
+    "rows": int,
+    "width": int,
+    "named": bool,
+    "digests": dict[str, int],
+    "blocks": list[int],
+}
+# Of a digest each of the features, which are read by several threads.
+_BLOCK_BYTES = 1 << 22
+
+_MARKER = "letor.json"
+_KIND = FolderKind(_MARKER, (_MARKER, "features", "labels", "starts", "queries", "docids"))
+
+
+def cached(path: PathLike, cache: bool | PathLike, *, repeated: str, docids: bool) -> Letor | None:
+    """Read a file through its columnar form, made where there is none that is current.
+
+    Parameters
+    ----------
+    path, cache, repeated, docids
+        As for `lmtune.formats.letor.read_letor`.
+
+    Returns
+    -------
+    Letor or None
+        None where nothing is to be kept.
+
+    Raises
+    ------
+    InputError
+        As `read_letor`; if a folder given for the columnar form holds other files, or cannot be
+        written; if the file changes while it is read.
+    """
+    if cache is False:
+        return None
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    folder = Path(os.path.realpath(path)).parent / f".{Path(path).name}.letor"
+    if cache is not True:
+        folder = Path(cache)
+    elif status.st_size < WORTH_KEEPING_BYTES or not os.access(folder.parent, os.W_OK):
+        return None
+    if not Path(path).is_file():
+        return None
+    options = {"format": FORMAT, "repeated": repeated, "docids": docids}
+    arguments = (folder, Path(path), status, options)
+    return build_once(folder, partial(_read, *arguments), partial(_build, *arguments))
+
+
+def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
+    """Return what the folder holds if it stands for the file and is whole."""
+    try:
+        header = unsealed(parse_json((folder / _MARKER).read_bytes()), kinds=_KINDS)
+        if header["options"] != options or header["size"] != status.st_size:
+            raise StaleError("of another file")
+        if header["changed"] != status.st_mtime_ns and header["sha256"] != _digest(path):
+            raise StaleError("of another file")
+        rows, width, digests = header["rows"], header["width"], header["digests"]
+        features = _mapped(folder / "features", rows, width)
+        if _block_digests(features) != header["blocks"]:
+            raise StaleError("damaged")
+        read = {name: read_whole(folder / name, digest) for name, digest in digests.items()}
+        labels = np.frombuffer(read["labels"], "<f4").astype(np.float32)
+        starts = np.frombuffer(read["starts"], "<i8").astype(np.int64)
+        docnos = _names(read["docids"]) if header["named"] else None
+        return Letor(features, labels, starts, _names(read["queries"]), docnos)
+    except (OSError, ValueError, LookupError) as error:
+        raise StaleError("damaged") from error
+
+
+def _build(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
+    with atomic_directory(folder, _KIND) as made:
+        features = _OnDisk(made / "features")
+        try:
+            rest = collect(path, features.append, repeated=options["repeated"], docids=options["docids"])
+        finally:
+            features.close()
+        features.finish(rest.width)
+        if rest.missing:
+            rest.complete(_mapped(made / "features", rest.labels.size, rest.width, "r+"), path)
+        small = {
+            "labels": rest.labels.astype("<f4").tobytes(),
+            "starts": rest.starts.astype("<i8").tobytes(),
+            "queries": "\n".join(rest.queries).encode(),
+        }
+        if rest.docnos is not None:
+            small["docids"] = "\n".join(rest.docnos).encode()
+        for name, content in small.items():
+            (made / name).write_bytes(content)
+        header = {
+            "options": options,
+            "size": status.st_size,
+            "changed": status.st_mtime_ns,
+            "sha256": _digest(path),
+            "rows": rest.labels.size,
+            "width": rest.width,
+            "named": rest.docnos is not None,
+            "digests": {name: digest(content) for name, content in small.items()},
+            "blocks": _block_digests(_mapped(made / "features", rest.labels.size, rest.width)),
+        }
+        now = path.stat()
+        if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
+            raise InputError("the file changed while it was read", file=path)
+        (made / _MARKER).write_text(json.dumps(sealed(header), indent=1) + "\n", encoding="utf-8")
+    try:
+        return _read(folder, path, status, options)
+    except StaleError:
+        raise InputError("cannot read back what was just written", file=folder) from None
+
+
+def _mapped(path: Path, rows: int, width: int, mode: Literal["r", "r+"] = "r") -> NDArray[np.float32]:
+    return np.memmap(path, "<f4", mode, shape=(rows, width)) if width else np.empty((rows, 0), np.float32)
+
+
+def _block_digests(features: NDArray[np.float32]) -> list[int]:
+    raw = features.reshape(-1).view(np.uint8)
+    digests = [0] * -(-raw.size // _BLOCK_BYTES)
+
+    def work(part: slice) -> None:
+        for block in range(part.start, part.stop):
+            digests[block] = digest(raw[block * _BLOCK_BYTES : (block + 1) * _BLOCK_BYTES].data)
+
+    over_slices(work, len(digests))
+    return digests
+
+
+def _names(content: bytes) -> tuple[str, ...]:
+    # Names hold no white space.
+    return tuple(content.decode().split("\n"))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class _OnDisk:
+    """Rows in a file: each block as wide as those before it had to be, in the end all alike."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("wb")
+        self._shapes: list[tuple[int, int]] = []
+
+    def append(self, rows: NDArray[np.float32]) -> None:
+        rows.astype("<f4", copy=False).tofile(self._file)
+        self._shapes.append((rows.shape[0], rows.shape[1]))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def finish(self, width: int) -> None:
+        if all(shape[1] == width for shape in self._shapes):
+            return
+        narrow = self._path.with_suffix(".narrow")
+        self._path.rename(narrow)
+        with narrow.open("rb") as source, self._path.open("wb") as target:
+            for rows, columns in self._shapes:
+                wide = np.zeros((rows, width), "<f4")
+                wide[:, :columns] = np.fromfile(source, "<f4", rows * columns).reshape(rows, columns)
+                wide.tofile(target)
+        narrow.unlink()
 
 
 def read_letor(

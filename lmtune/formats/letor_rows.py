@@ -1,20 +1,197 @@
-"""The rows of a LETOR file, put together from its blocks."""
+"""The rows of LETOR files: parsed block by block, and put together."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_05UP, Context
+from fractions import Fraction
+from functools import partial
+from typing import BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
+from lmtune.formats import letor_kernels as kernels
 from lmtune.formats.letor_kernels import fill_missing
-from lmtune.formats.letor_parsing import read_blocks
 from lmtune.progress import note
+from lmtune.storage.files import BOM, decode_line, line_blocks, open_bytes
+from lmtune.storage.limits import within_lines
+
+HIGHEST_ID = 1 << 16
+"""The largest feature id: rows are kept dense."""
+
+BLOCK_BYTES = 1 << 23
+# The middle between two float32 has 113 digits at most; of longer decimals this rounding keeps on
+# which side of it they lie.
+_DIGITS = Context(prec=120, rounding=ROUND_05UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_LARGEST = np.finfo(np.float32).max
+_LINE = "a line such as 2 qid:10 1:0.5 3:-1e-3 #docid = D1"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive rows.
+
+    Attributes
+    ----------
+    labels : numpy.ndarray of float32, shape (rows,)
+        Grades.
+    lines : numpy.ndarray of int64, shape (rows,)
+        Each row's line in the file, from 1.
+    query_rows : numpy.ndarray of int64, shape (changes,)
+        The rows whose query is not that of the row before; 0 among them.
+    queries : list of str
+        The queries of these rows.
+    docids : list of str or None
+        Each row's docid, None where its comment has none.
+    row_start, ids, values : numpy.ndarray
+        Row r's features are ``row_start[r]`` to ``row_start[r + 1]`` of `ids`, from 1, and
+        `values`, float32.
+    missing : int
+        How many of the values are NaN: missing.
+    """
+
+    labels: NDArray[np.float32]
+    lines: NDArray[np.int64]
+    query_rows: NDArray[np.int64]
+    queries: list[str]
+    docids: list[str | None]
+    row_start: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    values: NDArray[np.float32]
+    missing: int
+
+    @property
+    def width(self) -> int:
+        """The largest feature id."""
+        return int(self.ids.max(initial=0))
+
+    def dense(self, width: int) -> NDArray[np.float32]:
+        """Return the features as (rows, width), 0 where a row has none."""
+        out = np.zeros((self.labels.size, width), np.float32)
+        kernels.scatter(self.row_start, self.ids, self.values, out)
+        return out
+
+
+def read_blocks(path: PathLike, *, repeated: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Parse a file block by block; see `lmtune.formats.letor.read_letor`."""
+    seen = np.full(HIGHEST_ID + 1, -1, np.int64)
+    line, row = 1, 0
+    with open_bytes(path) as stream:
+        try:
+            for raw in _whole_lines(stream, block_bytes, path):
+                block = _parse(path, raw, line, row if repeated == "error" else -1, seen)
+                line += raw.count(b"\n")
+                row += block.labels.size
+                if block.labels.size:
+                    yield block
+        except InputError as error:
+            if error.line is None:
+                error.line = line
+            raise
+
+
+def nearest_float32(text: str) -> np.float32:
+    """Return the float32 nearest to a decimal, ties to even; infinite beyond the largest."""
+    double = float(text)
+    if not math.isfinite(double) or abs(double) > 2.0 * float(_LARGEST):
+        return np.float32(math.copysign(math.inf, double))
+    if abs(double) < 1e-50:
+        return np.float32(math.copysign(0.0, double))
+    exact = Fraction(_DIGITS.create_decimal(text))
+    with np.errstate(over="ignore"):
+        guess = np.float32(double)
+        near = [guess, np.nextafter(guess, np.float32(-np.inf)), np.nextafter(guess, np.float32(np.inf))]
+
+    def distance(value: np.float32) -> tuple[Fraction, int]:
+        # The next value after the largest would be 2**128: what rounds there is out of range.
+        whole = Fraction(2) ** 128 if np.isinf(value) else Fraction(abs(float(value)))
+        odd = 0 if np.isinf(value) else int(value.view(np.uint32)) & 1
+        return abs(whole * (-1 if value < 0 else 1) - exact), odd
+
+    return min(near, key=distance)
+
+
+def _whole_lines(stream: BinaryIO, size: int, path: PathLike) -> Iterator[bytes]:
+    """Yield bytes that end in a line feed, about `size` at a time."""
+    first = True
+    for block in line_blocks(within_lines(iter(partial(stream.read, size), b""), path)):
+        whole = block.removeprefix(BOM) if first else block
+        first = False
+        if whole:
+            yield whole if whole.endswith(b"\n") else whole + b"\n"
+
+
+def _parse(path: PathLike, raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:
+    text = np.frombuffer(raw, np.uint8)
+    found = _empty(raw.count(b"\n"), raw.count(b":"))
+    code, begin, end = kernels.parse(text, stamp, seen, found)
+    rows, filled, queries, undecided, missing = found.counts.tolist()
+    for place, first, last in found.undecided[:undecided].tolist():
+        value = nearest_float32(raw[first:last].decode())
+        if np.isinf(value):
+            what = kernels.BAD_LABEL if place < 0 else kernels.BAD_VALUE
+            raise _error(path, raw, line, what, first, last)
+        if place < 0:
+            found.labels[-1 - place] = value
+        else:
+            found.values[place] = value
+    if code != kernels.DONE:
+        raise _error(path, raw, line, code, begin, end)
+    newlines = np.flatnonzero(text == ord("\n"))
+    numbers = line + np.searchsorted(newlines, found.lines[:rows])
+
+    def decoded(row: int, span: list[int]) -> str:
+        return decode_line(raw[span[0] : span[1]], path, int(numbers[row]))
+
+    changes = found.query_rows[:queries].copy()
+    docids = found.docids[:rows].tolist()
+    return Block(
+        labels=found.labels[:rows],
+        lines=numbers,
+        query_rows=changes,
+        queries=list(map(decoded, changes.tolist(), found.query_spans[:queries].tolist())),
+        docids=[None if span[0] < 0 else decoded(row, span) for row, span in enumerate(docids)],
+        row_start=found.start[: rows + 1],
+        ids=found.ids[:filled],
+        values=found.values[:filled],
+        missing=missing,
+    )
+
+
+def _empty(rows: int, values: int) -> kernels.Rows:
+    """Make room for so many rows and values at most."""
+    return kernels.Rows(
+        labels=np.empty(rows, np.float32),
+        lines=np.empty(rows, np.int64),
+        query_rows=np.empty(rows, np.int64),
+        query_spans=np.empty((rows, 2), np.int64),
+        docids=np.empty((rows, 2), np.int64),
+        start=np.empty(rows + 1, np.int64),
+        ids=np.empty(values, np.int32),
+        values=np.empty(values, np.float32),
+        undecided=np.empty((values + rows, 3), np.int64),
+        counts=np.empty(5, np.int64),
+    )
+
+
+def _error(path: PathLike, raw: bytes, line: int, code: int, begin: int, end: int) -> InputError:
+    token = raw[begin:end].decode(errors="backslashreplace")
+    finite = "a finite number within float32's range, such as 0.25 or -1e-3; NULL where it is missing"
+    message, accepted = {
+        kernels.BAD_LABEL: ("bad label", "a number, 0 or more, first in the line"),
+        kernels.NO_QUERY: ("no query after the label", f"qid:ID, in {_LINE}"),
+        kernels.BAD_ID: ("bad feature", f"ID:VALUE with an ID from 1 to {HIGHEST_ID}"),
+        kernels.BAD_VALUE: ("bad value of a feature", finite),
+        kernels.REPEATED: ("feature repeated in a row", "each once, or repeated='last'"),
+    }[code]
+    number = line + raw.count(b"\n", 0, begin)
+    return InputError(message, file=path, line=number, value=token, accepted=accepted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lmtune.errors import InputError, PathLike, check_least
-from lmtune.formats.documents import DocumentBatch, DocumentSource, field_of, unchanged
-from lmtune.formats.inverted import InvertedCollection, Invertible
+from lmtune.formats.documents import (
+    DocumentBatch,
+    DocumentSource,
+    InvertedCollection,
+    Invertible,
+    field_of,
+    unchanged,
+)
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.documents import FileDocuments, field_of
+from lmtune.formats.documents import field_of
+from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.frames import as_documents
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_field, build_index

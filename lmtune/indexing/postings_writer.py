@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.formats.inverted import InvertedCollection
+from lmtune.formats.documents import InvertedCollection
 from lmtune.indexing.columns import StoredColumn, encode, write_column, write_lists, write_strings
 from lmtune.indexing.docnos import write_docnos
 

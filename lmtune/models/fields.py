@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.document import check_fields
+from lmtune.formats.documents import check_fields
 from lmtune.indexing.index import Index, Postings, field_index
 from lmtune.models import fields_kernels as kernels
 from lmtune.models.formula import Formula, QueryColumn

@@ -12,12 +12,12 @@ import pytest
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import read_csv
 from lmtune.formats.file_documents import FileDocuments
-from lmtune.formats.jsonl import parse_jsonl
 from lmtune.formats.letor import read_letor
+from lmtune.formats.line_documents import parse_jsonl
 from lmtune.formats.qrels import read_qrels
-from lmtune.formats.run_columns import read_run_columns
+from lmtune.formats.runs import read_run_columns
 from lmtune.formats.topics import read_topics
-from lmtune.formats.trectext import parse_trec
+from lmtune.formats.trec_documents import parse_trec
 
 SIZE, TIMES = 50_000, 8
 # Eight times the input takes about 8 times as long where time is linear, 64 where it is quadratic.

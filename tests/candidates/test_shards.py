@@ -15,7 +15,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
-from lmtune.formats.documents import FileDocuments
+from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing import builder
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index

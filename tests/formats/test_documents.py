@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import Document, DocumentSource, FileDocuments, ListDocuments, document_files
+from lmtune.formats.documents import Document, DocumentSource, ListDocuments
+from lmtune.formats.file_documents import FileDocuments, document_files
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats import letor_cache, letor_rows
+from lmtune.formats import letor, letor_rows
 from lmtune.formats.letor import read_letor, write_letor
-from lmtune.formats.letor_parsing import read_blocks
-from lmtune.formats.letor_rows import Letor
+from lmtune.formats.letor_rows import Letor, read_blocks
 
 
 def written(folder: Path, text: str | bytes, name: str = "train.txt") -> Path:
@@ -301,7 +300,7 @@ class TestColumnarForm:
             parsed.append(path)
             return collect(path, *rest, **options)
 
-        monkeypatch.setattr(letor_cache, "collect", watched)
+        monkeypatch.setattr(letor, "collect", watched)
         assert equal(read_letor(path, cache=cache), plain)
         os.utime(path, ns=(1, 1))  # touched, not changed
         assert equal(read_letor(path, cache=cache), plain)
@@ -337,7 +336,7 @@ class TestColumnarForm:
         path = written(tmp_path, made_text(3))
         read_letor(path)
         assert [entry.name for entry in tmp_path.iterdir()] == ["train.txt"]
-        monkeypatch.setattr(letor_cache, "WORTH_KEEPING_BYTES", 10)
+        monkeypatch.setattr(letor, "WORTH_KEEPING_BYTES", 10)
         plain = read_letor(path)
         beside = tmp_path / ".train.txt.letor"
         assert beside.is_dir()

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from made_documents import MadeBatch, MadeDocuments, made_documents
 
 from lmtune.errors import InputError, LostWorkerError
-from lmtune.formats.documents import Document, DocumentSource, FileDocuments, ListDocuments
+from lmtune.formats.documents import Document, DocumentSource, ListDocuments
+from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex

@@ -12,8 +12,8 @@ from threading import Barrier
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import Document, FileDocuments, ListDocuments, document_files
-from lmtune.formats.file_documents import FileBatch
+from lmtune.formats.documents import Document, ListDocuments
+from lmtune.formats.file_documents import FileBatch, FileDocuments, document_files
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path, index_for

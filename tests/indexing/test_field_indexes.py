@@ -10,7 +10,8 @@ import pytest
 
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.errors import InputError
-from lmtune.formats.documents import Document, DocumentSource, FileDocuments, ListDocuments
+from lmtune.formats.documents import Document, DocumentSource, ListDocuments
+from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import index_for

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtune.formats.documents import Document, ListDocuments
-from lmtune.formats.inverted import InvertedCollection, Invertible
+from lmtune.formats.documents import Document, InvertedCollection, Invertible, ListDocuments
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 

@@ -15,7 +15,8 @@ from made_documents import made_documents
 from made_lucene import require_java, write_index
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import Document, FileDocuments, ListDocuments
+from lmtune.formats.documents import Document, ListDocuments
+from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex

@@ -11,7 +11,8 @@ import pytest
 
 from lmtune.datasets.synthetic.source import load_synthetic
 from lmtune.errors import InputError
-from lmtune.formats.documents import Document, DocumentSource, FileDocuments, ListDocuments
+from lmtune.formats.documents import Document, DocumentSource, ListDocuments
+from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex

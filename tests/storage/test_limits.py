@@ -14,7 +14,7 @@ from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.letor import read_letor
 from lmtune.formats.qrels import read_qrels
-from lmtune.formats.run_columns import read_run_columns
+from lmtune.formats.runs import read_run_columns
 from lmtune.formats.topics import read_topics
 from lmtune.storage.limits import limits
 

@@ -15,8 +15,7 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.synthetic.model import COMMON_WORDS, REFERENCE, VERSION, Shape, topic_model
 from lmtune.datasets.synthetic.words import docnos, word
 from lmtune.errors import InputError
-from lmtune.formats.document import Document
-from lmtune.formats.inverted import InvertedCollection
+from lmtune.formats.documents import Document, InvertedCollection
 from lmtune.progress import Count
 
 PREFIX = "synthetic:"

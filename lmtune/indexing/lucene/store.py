@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
 from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, read_columns
 from lmtune.indexing.docnos import Docnos, DuplicateDocnoError, write_docnos
 from lmtune.indexing.index import Postings
+from lmtune.storage.append_logs import AppendLog
 from lmtune.storage.digests import parse_json, sealed, sealed_bytes, unsealed, unsealed_bytes
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import FolderKind, atomic_directory
@@ -34,6 +34,76 @@ _FILE = "store.json"
 _COLUMNS = ("docnos", "docno_bytes", "docno_ranks")
 _KIND = FolderKind(_FILE, ("*", "candidates/*"))
 _REMOVE = "this folder removed; it is made again"
+
+
+class _Place(NamedTuple):
+    """Where a term's documents and frequencies stand, one after the other."""
+
+    file: str
+    begin: int
+    df: int
+    crc32: int
+
+
+class PostingsLog:
+    """Postings by term, in a folder of logs.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The folder; it must be there.
+    of : str
+        What the postings belong to, as for `AppendLog`.
+    kind : str
+        What the logs are called.
+    """
+
+    def __init__(self, folder: Path, of: str, kind: str = "postings") -> None:
+        self._folder, self._log = folder, AppendLog(folder, kind, of)
+        self._places = {
+            line["term"]: _Place(f"{log}.bin", line["begin"], line["df"], line["values_crc32"])
+            for log, line in self._log.lines()
+        }
+        self._checked: set[str] = set()
+        self._mapped: dict[str, NDArray[np.int32]] = {}
+        self._bytes: BinaryIO | None = None
+
+    def __contains__(self, term: str) -> bool:
+        """Tell whether the term's postings, or that there are none, are kept and whole."""
+        place = self._places.get(term)
+        if place is not None and term not in self._checked:
+            if zlib.crc32(self._values(place).tobytes()) == place.crc32:
+                self._checked.add(term)
+            else:
+                del self._places[term]
+        return term in self._places
+
+    def get(self, term: str) -> Postings | None:
+        """Return the postings of a term that is kept, None where it has none."""
+        place = self._places[term]
+        return Postings(*self._values(place).reshape(2, -1)) if place.df else None
+
+    def add(self, term: str, found: Postings | None) -> None:
+        """Keep a term's postings, or that it has none."""
+        if self._bytes is None:
+            self._bytes = Path(self._log.file.name).with_suffix(".bin").open("ab")
+        values = np.concatenate(found or [np.empty(0)]).astype("<i4")
+        begin = self._bytes.tell() // values.itemsize
+        self._bytes.write(values.tobytes())
+        self._bytes.flush()
+        df, crc32 = values.size // 2, zlib.crc32(values.tobytes())
+        self._log.append({"term": term, "begin": begin, "df": df, "values_crc32": crc32})
+        self._places[term] = _Place(Path(self._bytes.name).name, begin, df, crc32)
+        self._checked.add(term)
+
+    def _values(self, place: _Place) -> NDArray[np.int32]:
+        end = place.begin + 2 * place.df
+        if len(self._mapped.get(place.file, ())) < end:
+            try:
+                self._mapped[place.file] = np.memmap(self._folder / place.file, "<i4", mode="r")
+            except (OSError, ValueError):
+                return np.empty(0, np.int32)
+        return np.asarray(self._mapped.get(place.file, np.empty(0, np.int32))[place.begin : end])
 
 
 class LuceneStore:
@@ -60,11 +130,10 @@ class LuceneStore:
         self.docnos = Docnos(Strings(mapped["docnos"], mapped["docno_bytes"]), self._ranks)
         self._postings = PostingsLog(path, facts["digest"])
         self._positions = PostingsLog(path, facts["digest"], "positions")
+        self._analyses = AppendLog(path, "analysis", facts["digest"])
         self._analysed = {
-            (line["analysis"], line["text"]): line["terms"]
-            for _, line in read_logs(path, "analysis", facts["digest"])
+            (line["analysis"], line["text"]): line["terms"] for _, line in self._analyses.lines()
         }
-        self._analysis_log: BinaryIO | None = None
 
     @classmethod
     def open(cls, path: Path, digest: str) -> LuceneStore | None:
@@ -139,10 +208,7 @@ class LuceneStore:
         key = analysis, text
         if key not in self._analysed:
             self._analysed[key] = read()
-            if self._analysis_log is None:
-                self._analysis_log = new_log(self.path, "analysis", ".jsonl")
-            line = {"analysis": analysis, "text": text, "terms": self._analysed[key]}
-            append(self._analysis_log, line, self.facts["digest"])
+            self._analyses.append({"analysis": analysis, "text": text, "terms": self._analysed[key]})
         return list(self._analysed[key])
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from lmtune.errors import InputError
-from lmtune.formats.jsonl import keys_with_text, parse_jsonl
-from lmtune.formats.trectext import TEXT_ELEMENTS, element_names, news_text, without_markup
+from lmtune.formats.line_documents import keys_with_text, parse_jsonl
+from lmtune.formats.trec_documents import TEXT_ELEMENTS, element_names, news_text, without_markup
 from lmtune.indexing.index import CONTENTS
 
 RAW = "raw"

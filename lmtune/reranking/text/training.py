@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.indexing.append_logs import append, new_log, read_logs
 from lmtune.progress import note, quantity
 from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.learners.feature_networks import ListTask, digest_of
@@ -29,6 +28,7 @@ from lmtune.reranking.text.models import find_model
 from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.training.devices import autocast, check_device
 from lmtune.reranking.training.loop import Progress, Training, TrainingOptions, TrainingRun, run_through
+from lmtune.storage.append_logs import AppendLog
 from lmtune.storage.files import unwritable
 
 _SCORES = "scores"
@@ -131,21 +131,20 @@ class Kept:
     """
 
     def __init__(self, folder: Path | None, of: str) -> None:
-        self.folder, self.of = folder, of
-        self.log: BinaryIO | None = None
+        self.log: AppendLog | None = None
         self.found: dict[int, list[float]] = {}
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise unwritable(folder, error) from error
-            self.found = {line["first"]: line["scores"] for _, line in read_logs(folder, _SCORES, of)}
+            self.log = AppendLog(folder, _SCORES, of)
+            self.found = {line["first"]: line["scores"] for _, line in self.log.lines()}
 
     def add(self, first: int, scores: NDArray[np.float32]) -> None:
         """Keep the scores of rows from `first` on."""
-        if self.folder is not None:
-            self.log = self.log or new_log(self.folder, _SCORES, ".jsonl")
-            append(self.log, {"first": first, "scores": scores.tolist()}, self.of)
+        if self.log is not None:
+            self.log.append({"first": first, "scores": scores.tolist()})
 
 
 class TextFeed:

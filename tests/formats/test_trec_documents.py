@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import FileDocuments
-from lmtune.formats.trectext import TEXT_ELEMENTS, news_text, parse_trec
-from lmtune.formats.trecweb import page_text
+from lmtune.formats.file_documents import FileDocuments
+from lmtune.formats.trec_documents import TEXT_ELEMENTS, news_text, page_text, parse_trec
 
 NEWS = """<DOC>
 <DOCNO> AP880212-0001 </DOCNO>
