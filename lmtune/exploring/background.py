@@ -66,7 +66,7 @@ class Turns:
 
 
 def told(error: BaseException) -> str:
-    """Return what a page is told of an error in a line; where it lies inside lmtune the log says where."""
+    """Return an error as a line for a page; where it lies inside lmtune the log says where."""
     if isinstance(error, InputError):
         return str(error)
     note("".join(traceback.format_exception(error)).rstrip())
@@ -99,7 +99,7 @@ class Points:
 
 
 class _Key(NamedTuple):
-    """What points are of: all measures, or a measure's smooth form; around a setting where lines are."""
+    """The function of some points: all measures, or a measure's smooth form; around a setting for lines."""
 
     smooth: str
     around: tuple[float, ...]
@@ -119,7 +119,7 @@ class Surfaces:
         self._worker.start()
 
     def ask(self, setting: NDArray[np.float64], smooth: Measure | None = None) -> Points:
-        """Return what is known of the grid, or of the lines through a setting; what is missing follows.
+        """Return the known points of the grid, or of the lines through a setting; the others follow.
 
         Parameters
         ----------
@@ -209,8 +209,8 @@ class Surfaces:
 
     def _drop(self, points: Points) -> None:
         """Forget points, so that they are measured anew where they are asked for again."""
-        self._known = {key: own for key, own in self._known.items() if own is not points}
-        self._waiting = [own for own in self._waiting if own is not points]
+        self._known = {key: kept for key, kept in self._known.items() if kept is not points}
+        self._waiting = [kept for kept in self._waiting if kept is not points]
 
 
 def _some(points: Points, count: int) -> None:
@@ -222,7 +222,7 @@ def _some(points: Points, count: int) -> None:
 def plan(view: View, setting: NDArray[np.float64], each: int) -> tuple[NDArray[np.float64], tuple[int, int]]:
     """Return settings to measure: a grid over two free parameters, else a line along each."""
     space = view.space
-    free = [axis for axis, own in enumerate(space.parameters) if not own.is_fixed]
+    free = [axis for axis, parameter in enumerate(space.parameters) if not parameter.is_fixed]
     along = {axis: _along(space.parameters[axis], each) for axis in free}
     if len(free) == 2:
         grid = np.tile(setting, (each, each, 1))
@@ -232,10 +232,10 @@ def plan(view: View, setting: NDArray[np.float64], each: int) -> tuple[NDArray[n
     return np.stack(lines), (len(free), each)
 
 
-def _along(own: Parameter, each: int) -> list[float]:
+def _along(parameter: Parameter, each: int) -> list[float]:
     """Return values from a parameter's low end to its high one, evenly on its scale."""
     places = np.linspace(0.0, 1.0, each).tolist()
-    return [own.clip(own.between(own.low, own.high, place)) for place in places]
+    return [parameter.clip(parameter.between(parameter.low, parameter.high, share)) for share in places]
 
 
 def coarse_first(shape: tuple[int, int]) -> list[int]:

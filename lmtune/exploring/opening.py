@@ -81,18 +81,18 @@ def open_collection(
     InputError
         For what is missing, malformed or does not belong together.
     """
-    found = None
+    tuned = None
     model = named_model(shown.model or "two-stage", collection.fields)
     if shown.results is not None:
-        found, analysis = read_results(shown.results).of_collection(collection.name)
-        if shown.model not in (None, found.model):
+        tuned, analysis = read_results(shown.results).of_collection(collection.name)
+        if shown.model not in (None, tuned.model):
             raise InputError(
-                "--model beside --from, whose results are another's", value=shown.model, accepted=found.model
+                "--model beside --from, whose results are another's", value=shown.model, accepted=tuned.model
             )
-        model = found.model
+        model = tuned.model
         collection = replace(collection, analysis=analysis)
     measures = shown.measures or (
-        Plan.measures if found is None else tuple(dict.fromkeys(str(row.measure) for row in found.rows))
+        Plan.measures if tuned is None else tuple(dict.fromkeys(str(row.measure) for row in tuned.rows))
     )
     plan = Plan(measures=measures, model=model, ranges=dict(ranges(model)), depth=shown.depth)  # type: ignore[arg-type]
     ready = prepare(collection, Split(), plan, progress=progress)
@@ -100,7 +100,7 @@ def open_collection(
         note(text)
     texts = _texts(collection, ready, shown.text)
     default, space = find_model(model).default, plan.space
-    start = {own.name: own.clip(default[own.name]) for own in space.parameters}
+    start = {p.name: p.clip(default[p.name]) for p in space.parameters}
     return View(
         pool=ready.pool,
         space=space,
@@ -109,7 +109,7 @@ def open_collection(
         queries=ready.dataset.topics,
         marks=(
             Mark("default" if start == default else "start", "", start),
-            *(() if found is None else _inside(marks(found), space)),
+            *(() if tuned is None else _inside(marks(tuned), space)),
         ),
         source=_source(collection),
         texts=texts,
@@ -136,9 +136,9 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
     InputError
         As `lmtune.fusion.fusing.fuse_runs`; for a model or results, which runs do not have.
     """
-    for name, given in (("--model", shown.model), ("--from", shown.results)):
-        if given is not None:
-            raise InputError(f"{name} with runs", value=str(given), accepted="a collection, or runs alone")
+    for name, value in (("--model", shown.model), ("--from", shown.results)):
+        if value is not None:
+            raise InputError(f"{name} with runs", value=str(value), accepted="a collection, or runs alone")
     qrels, *paths = files
     runs: dict[str, dict[str, dict[str, float]]] = {}
     for label, path in zip(run_labels(paths), paths, strict=True):
@@ -148,7 +148,7 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
     columns = METHODS["linear"].columns(FusionOptions(), 0.0)
     whole = loaded.pool(columns, judged, judged_topics(loaded, judged))
     pool = prune(whole, shown.depth)
-    weights = {own.name: own.default for own in pool.formula.parameters}
+    weights = {p.name: p.default for p in pool.formula.parameters}
     single = [Mark(name, "", {other: float(other == name) for other in weights}) for name in weights]
     return View(
         pool=pool,
@@ -174,11 +174,13 @@ def _source(collection: Collection) -> list[str]:
     return [*filter(None, [collection.name]), *given_words(collection)]
 
 
-def _inside(found: Iterable[Mark], space: ParameterSpace) -> Iterator[Mark]:
+def _inside(every: Iterable[Mark], space: ParameterSpace) -> Iterator[Mark]:
     """Yield the marks inside the ranges that are shown, and say which are not."""
-    for mark in found:
+    for mark in every:
         settings = [mark.setting, *mark.path]
-        inside = [all(own.low <= step[own.name] <= own.high for own in space.parameters) for step in settings]
+        inside = [
+            all(axis.low <= step[axis.name] <= axis.high for axis in space.parameters) for step in settings
+        ]
         if inside[0]:
             yield mark._replace(path=mark.path if all(inside) else ())
         else:
@@ -186,7 +188,7 @@ def _inside(found: Iterable[Mark], space: ParameterSpace) -> Iterator[Mark]:
 
 
 def marks(result: CollectionResult) -> Iterator[Mark]:
-    """Yield what each method chose on all topics, the way it went, and what is proven.
+    """Yield each method's setting on all topics, its search path, and the bound that is proven.
 
     Parameters
     ----------
@@ -195,7 +197,7 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
     """
     for row in result.rows:
         chosen, kind = row.final or row.fits[0], row.method.lower()
-        keys = [file_name(f"{own}-final") for own in (f"{kind}-{row.measure}", kind)]
+        keys = [file_name(f"{stem}-final") for stem in (f"{kind}-{row.measure}", kind)]
         traces = [result.traces[key] for key in keys if key in result.traces]
         path = way_up(traces[0], list(chosen.params), str(row.measure)) if traces else []
         yield Mark(row.method, str(row.measure), chosen.params, path, result.bound(row))
@@ -216,9 +218,9 @@ def way_up(trace: pd.DataFrame, names: list[str], measure: str) -> list[dict[str
     """
     worth = -trace["cost"].to_numpy() if "cost" in trace else trace[measure].to_numpy()
     start = trace["start"].to_numpy()
-    own = np.flatnonzero(start == start[worth.argmax()])
-    best = np.maximum.accumulate(worth[own])
-    better = own[np.append(True, best[1:] > best[:-1])]
+    steps = np.flatnonzero(start == start[worth.argmax()])
+    best = np.maximum.accumulate(worth[steps])
+    better = steps[np.append(True, best[1:] > best[:-1])]
     return [dict(zip(names, step, strict=True)) for step in trace[names].to_numpy()[better].tolist()]
 
 

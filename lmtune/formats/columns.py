@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 _BLOCK_BYTES = 1 << 17  # small enough for fields to stay in the processor's cache
 
@@ -14,6 +15,15 @@ def blocks(data: bytes) -> Iterator[bytes]:
         end = data.find(b"\n", begin + _BLOCK_BYTES)
         end = len(data) if end < 0 else end + 1
         yield data if end - begin == len(data) else data[begin:end]
+        begin = end
+
+
+def equal_neighbours(column: list[bytes]) -> Iterator[tuple[bytes, slice]]:
+    """Yield each name that a column has, and the lines where it stands, as often as it begins anew."""
+    begin = 0
+    for name, group in groupby(column):
+        end = begin + len(list(group))
+        yield name, slice(begin, end)
         begin = end
 
 
@@ -54,4 +64,4 @@ def split_columns(data: bytes, width: int) -> list[list[bytes]] | None:
         fields.append(b"\0")
     if len(fields) != lines * (width + 1) or fields[width :: width + 1].count(b"\0") != lines:
         return None
-    return [fields[place :: width + 1] for place in range(width)]
+    return [fields[column :: width + 1] for column in range(width)]

@@ -43,7 +43,7 @@ class DocumentSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call the collection in messages."""
+        """The collection's name in messages."""
         ...
 
     @property
@@ -304,11 +304,11 @@ class ListDocuments:
         return [
             ListPart(
                 self.name,
-                _some(self.documents, place),
-                {name: _some(documents, place) for name, documents in self.fields.items()},
+                _some(self.documents, part),
+                {name: _some(documents, part) for name, documents in self.fields.items()},
                 f"{digest}/{number}of{count}",
             )
-            for number, place in enumerate(cut([1] * total, count), 1)
+            for number, part in enumerate(cut([1] * total, count), 1)
         ]
 
     def _all(self) -> Iterable[Document]:
@@ -326,14 +326,14 @@ class ListPart(ListDocuments):
         return self.own_digest
 
 
-def _some(documents: Documents, place: slice) -> Documents:
+def _some(documents: Documents, part: slice) -> Documents:
     if callable(documents):
-        return partial(_read_some, documents, place)
-    return documents[place]
+        return partial(_read_some, documents, part)
+    return documents[part]
 
 
-def _read_some(documents: Callable[[], Iterable[Document]], place: slice) -> Iterable[Document]:
-    return islice(documents(), place.start, place.stop)
+def _read_some(documents: Callable[[], Iterable[Document]], part: slice) -> Iterable[Document]:
+    return islice(documents(), part.start, part.stop)
 
 
 def _text_size(document: Document) -> int:
@@ -342,7 +342,7 @@ def _text_size(document: Document) -> int:
 
 
 class InvertedCollection(NamedTuple):
-    """What an index of a collection holds, in memory.
+    """The postings of a collection in memory.
 
     Attributes
     ----------

@@ -132,11 +132,11 @@ class FileDocuments:
 
     def state(self) -> dict[str, object]:
         """Return each file's size, time of change and number in the file system."""
-        found: dict[str, object] = {}
+        states: dict[str, object] = {}
         for path in self.files:
             status = _status(path)
-            found[os.fspath(path)] = status.st_size, status.st_mtime_ns, status.st_ino
-        return found
+            states[os.fspath(path)] = status.st_size, status.st_mtime_ns, status.st_ino
+        return states
 
     def batches(self) -> Iterator[FileBatch]:
         """Yield the batches in collection order.
@@ -185,8 +185,8 @@ class FileDocuments:
         pieces = tuple(replace(self, batch_bytes=step).batches())
         places = cut([piece.size for piece in pieces], count)
         return [
-            FilePart(self.name, pieces[place], f"{digest}/{number}of{count}")
-            for number, place in enumerate(places, 1)
+            FilePart(self.name, pieces[part], f"{digest}/{number}of{count}")
+            for number, part in enumerate(places, 1)
         ]
 
 
@@ -239,7 +239,7 @@ class FilePart:
 def _locate(batches: Iterable[FileBatch], docno: str) -> list[tuple[str, int]]:
     places = []
     for batch in batches:
-        lines = [line for line, found, _ in batch.numbered() if found == docno]
+        lines = [line for line, name, _ in batch.numbered() if name == docno]
         before = batch.lines_before() if lines else 0
         places += [(batch.path, before + line) for line in lines]
     return places
@@ -276,7 +276,7 @@ def document_files(path: PathLike) -> list[Path]:
         )
     if not top.is_dir():
         raise InputError("no such file or folder", file=path, accepted=_ACCEPTED)
-    found = []
+    files = []
     visited = set()
     for folder, folders, names in os.walk(top, followlinks=True):
         visited.add(os.path.realpath(folder))
@@ -285,10 +285,10 @@ def document_files(path: PathLike) -> list[Path]:
             for name in folders
             if not _NOT_DOCUMENTS.fullmatch(name) and os.path.realpath(Path(folder, name)) not in visited
         ]
-        found += [Path(folder, name) for name in names if not _NOT_DOCUMENTS.fullmatch(name)]
-    if not found:
+        files += [Path(folder, name) for name in names if not _NOT_DOCUMENTS.fullmatch(name)]
+    if not files:
         raise InputError("no document files in the folder", file=path, accepted=_ACCEPTED)
-    return sorted(found, key=lambda file: file.relative_to(top).parts)
+    return sorted(files, key=lambda file: file.relative_to(top).parts)
 
 
 def _kind(path: PathLike) -> _Format:

@@ -1,4 +1,4 @@
-"""What users hold in memory, read as lmtune's own runs, judgements, topics and documents.
+"""Users' objects in memory, read as lmtune's own runs, judgements, topics and documents.
 
 Each of them may be given as
 
@@ -64,12 +64,12 @@ class _Kind(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """What agrees with the name."""
+        """The verb that agrees with the name."""
         return "are" if self.name.endswith("s") else "is"
 
     @property
     def accepted(self) -> str:
-        """What `InputError` says."""
+        """The accepted forms, for `InputError`."""
         columns = ", ".join(" or ".join(names) for names in self.columns)
         return f"a path, a dictionary, or a frame or named rows with {columns}"
 
@@ -81,7 +81,7 @@ _TOPICS = _Kind("topics", (TOPIC, ("query", *_TEXT)), "queries_iter")
 _DOCUMENTS = _Kind("documents", (DOCNO, _TEXT), "docs_iter")
 
 
-def as_run(given: Any, *, name: str = "run") -> dict[str, dict[str, float]]:
+def as_run(data: Any, *, name: str = "run") -> dict[str, dict[str, float]]:
     """Take anything for a run: finite scores by topic and docno.
 
     Where there are ranks and no scores, the score is minus the rank.
@@ -99,15 +99,15 @@ def as_run(given: Any, *, name: str = "run") -> dict[str, dict[str, float]]:
     >>> as_run(iter([row("1", "a", 2), row("1", "b", 1.5)]))
     {'1': {'a': 2.0, 'b': 1.5}}
     """
-    if isinstance(given, _PATH):
-        return read_run(given)
-    if _names(given) and "score" not in _names(given) and "rank" in _names(given):
-        ranks = _nested(given, _RANKS, name, _score)
-        return {topic: {docno: -rank for docno, rank in own.items()} for topic, own in ranks.items()}
-    return _some(_nested(given, _RUN, name, _score), _RUN)
+    if isinstance(data, _PATH):
+        return read_run(data)
+    if _names(data) and "score" not in _names(data) and "rank" in _names(data):
+        ranks = _nested(data, _RANKS, name, _score)
+        return {topic: {docno: -rank for docno, rank in places.items()} for topic, places in ranks.items()}
+    return _some(_nested(data, _RUN, name, _score), _RUN)
 
 
-def as_qrels(given: Any, *, name: str = "judgements") -> dict[str, dict[str, int]]:
+def as_qrels(data: Any, *, name: str = "judgements") -> dict[str, dict[str, int]]:
     """Take anything for judgements, if only of no topic: integer gains by topic and docno.
 
     Raises
@@ -120,10 +120,10 @@ def as_qrels(given: Any, *, name: str = "judgements") -> dict[str, dict[str, int
     >>> as_qrels([{"qid": 1, "docno": "a", "label": 2.0}])
     {'1': {'a': 2}}
     """
-    return read_qrels(given) if isinstance(given, _PATH) else _nested(given, _QRELS, name, _gain)
+    return read_qrels(data) if isinstance(data, _PATH) else _nested(data, _QRELS, name, _gain)
 
 
-def as_topics(given: Any, *, name: str = "topics") -> dict[str, str]:
+def as_topics(data: Any, *, name: str = "topics") -> dict[str, str]:
     """Take anything for topics: query text by topic identifier.
 
     Raises
@@ -131,13 +131,13 @@ def as_topics(given: Any, *, name: str = "topics") -> dict[str, str]:
     InputError
         As `as_run`; for a topic that comes twice with different texts.
     """
-    if isinstance(given, _PATH):
-        return read_topics(given)
+    if isinstance(data, _PATH):
+        return read_topics(data)
     topics: dict[str, str] = {}
-    for row, (topic, own) in enumerate(_rows(given, _TOPICS, name), 1):
-        identifier, text = _identifier(topic, name, row), own
-        if isinstance(own, dict):
-            text = WeightedQuery.of(own)
+    for row, (topic, query) in enumerate(_rows(data, _TOPICS, name), 1):
+        identifier, text = _identifier(topic, name, row), query
+        if isinstance(query, dict):
+            text = WeightedQuery.of(query)
         if not isinstance(text, str) or topics.get(identifier, text) != text:
             problem = "has a second text" if isinstance(text, str) else "has no text"
             raise InputError(f"topic {identifier} {problem}", file=name, line=row, value=text)
@@ -145,7 +145,7 @@ def as_topics(given: Any, *, name: str = "topics") -> dict[str, str]:
     return _some(topics, _TOPICS)
 
 
-def as_documents(given: Any, *, name: str = "documents") -> DocumentSource:
+def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
     """Take anything for documents that can be read again and again.
 
     Rows of a generator are kept in memory; ir_datasets' collections are read anew each time.
@@ -155,11 +155,11 @@ def as_documents(given: Any, *, name: str = "documents") -> DocumentSource:
     InputError
         As `as_run`; paths are for `lmtune.load`.
     """
-    if hasattr(given, "batches") and hasattr(given, "digest"):
-        source: DocumentSource = given
+    if hasattr(data, "batches") and hasattr(data, "digest"):
+        source: DocumentSource = data
         return source
-    if isinstance(given, _PATH):
-        raise InputError("documents by a path", value=given, accepted="lmtune.load(documents=...).documents")
+    if isinstance(data, _PATH):
+        raise InputError("documents by a path", value=data, accepted="lmtune.load(documents=...).documents")
 
     def documents(rows: Any) -> Iterator[Document]:
         for row, (docno, text) in enumerate(_rows(rows, _DOCUMENTS, name), 1):
@@ -167,28 +167,28 @@ def as_documents(given: Any, *, name: str = "documents") -> DocumentSource:
                 raise InputError("a document has no text", file=name, line=row, value=text)
             yield Document(_identifier(docno, name, row), text)
 
-    if hasattr(given, "docs_iter"):
-        own = f"irds:{given.dataset_id()}" if hasattr(given, "dataset_id") else name
-        return ListDocuments(own, lambda: documents(given))
-    return ListDocuments(name, _some(tuple(documents(given)), _DOCUMENTS))
+    if hasattr(data, "docs_iter"):
+        collection = f"irds:{data.dataset_id()}" if hasattr(data, "dataset_id") else name
+        return ListDocuments(collection, lambda: documents(data))
+    return ListDocuments(name, _some(tuple(documents(data)), _DOCUMENTS))
 
 
-def named_runs(given: Any) -> Iterator[tuple[str, Any]]:
+def named_runs(data: Any) -> Iterator[tuple[str, Any]]:
     """Tell runs apart: yield a name and what `as_run` takes for each, paths under their own name.
 
     Parameters
     ----------
-    given : a run, an iterable of runs, or a mapping of names to runs
+    data : a run, an iterable of runs, or a mapping of names to runs
         As `as_run` takes them.
     """
-    if isinstance(given, _PATH):
-        yield os.fspath(given), given
-    elif isinstance(given, Mapping) and given and not _is_by_docno(next(iter(given.values()))):
-        yield from given.items()
-    elif isinstance(given, Mapping) or _is_table(given) or not isinstance(given, Iterable):
-        yield _name_of(given, "run"), given
+    if isinstance(data, _PATH):
+        yield os.fspath(data), data
+    elif isinstance(data, Mapping) and data and not _is_by_docno(next(iter(data.values()))):
+        yield from data.items()
+    elif isinstance(data, Mapping) or _is_table(data) or not isinstance(data, Iterable):
+        yield _name_of(data, "run"), data
     else:
-        rest = iter(given)
+        rest = iter(data)
         first = next(rest, None)
         if _field(first, TOPIC) is not None and not _is_table(first):
             yield "run", itertools.chain([first], rest)
@@ -223,9 +223,9 @@ def run_frame(rankings: Iterable[Ranking]) -> pd.DataFrame:
 
     parts = [
         pd.DataFrame(
-            {"qid": own.topic, "docno": own.docnos, "score": printed_scores(own.docnos, own.scores)}
-        ).assign(rank=range(len(own.docnos)))
-        for own in rankings
+            {"qid": one.topic, "docno": one.docnos, "score": printed_scores(one.docnos, one.scores)}
+        ).assign(rank=range(len(one.docnos)))
+        for one in rankings
     ]
     columns = {"qid": str, "docno": str, "score": np.float32, "rank": np.int64}
     parts = parts or [pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})]
@@ -237,8 +237,8 @@ def _is_by_docno(values: Any) -> bool:
     return isinstance(values, Mapping) and all(isinstance(value, Real) for value in values.values())
 
 
-def _is_table(given: Any) -> bool:
-    return any(hasattr(given, name) for name in ("columns", "to_dict", "scoreddocs_iter"))
+def _is_table(data: Any) -> bool:
+    return any(hasattr(data, name) for name in ("columns", "to_dict", "scoreddocs_iter"))
 
 
 def _name_of(run: Any, otherwise: str) -> str:
@@ -246,19 +246,19 @@ def _name_of(run: Any, otherwise: str) -> str:
     return name if isinstance(name, str) and name else otherwise
 
 
-def _names(given: Any) -> list[str]:
+def _names(data: Any) -> list[str]:
     """Return the columns of a frame; none of anything else."""
-    return [str(name) for name in getattr(given, "columns", ())]
+    return [str(name) for name in getattr(data, "columns", ())]
 
 
 def _nested(
-    given: Any, kind: _Kind, name: str, read: Callable[[Any, str, int], _Value]
+    data: Any, kind: _Kind, name: str, read: Callable[[Any, str, int], _Value]
 ) -> dict[str, dict[str, _Value]]:
-    found: dict[str, dict[str, _Value]] = {}
-    for row, (topic, docno, value) in enumerate(_rows(given, kind, name), 1):
-        own = found.setdefault(_identifier(topic, name, row), {})
+    by_topic: dict[str, dict[str, _Value]] = {}
+    for row, (topic, docno, value) in enumerate(_rows(data, kind, name), 1):
+        values = by_topic.setdefault(_identifier(topic, name, row), {})
         document = _identifier(docno, name, row)
-        if document in own:
+        if document in values:
             raise InputError(
                 f"a document comes twice for topic {topic}",
                 file=name,
@@ -266,31 +266,31 @@ def _nested(
                 value=document,
                 accepted="each document once for a topic",
             )
-        own[document] = read(value, name, row)
-    return found
+        values[document] = read(value, name, row)
+    return by_topic
 
 
-def _rows(given: Any, kind: _Kind, name: str) -> Iterable[tuple[Any, ...]]:
+def _rows(data: Any, kind: _Kind, name: str) -> Iterable[tuple[Any, ...]]:
     """Return rows of the columns that a kind has, from whatever is given."""
-    if names := _names(given):
-        chosen = [next((own for own in wanted if own in names), None) for wanted in kind.columns]
+    if names := _names(data):
+        chosen = [next((alias for alias in wanted if alias in names), None) for wanted in kind.columns]
         if None in chosen:
             missing = kind.columns[chosen.index(None)][0]
             raise InputError(f"no column {missing}", file=name, value=names, accepted=kind.accepted)
-        return zip(*(given[column] for column in chosen), strict=True)
-    if hasattr(given, "to_dict"):
-        given = given.to_dict()
-    if isinstance(given, Mapping):
-        return _of_mapping(given, kind, name)
-    if hasattr(given, kind.rows_of):
-        given = getattr(given, kind.rows_of)()
-    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise InputError(f"no {kind.name}", value=type(given).__name__, accepted=kind.accepted)
-    return _of_records(given, kind, name)
+        return zip(*(data[column] for column in chosen), strict=True)
+    if hasattr(data, "to_dict"):
+        data = data.to_dict()
+    if isinstance(data, Mapping):
+        return _of_mapping(data, kind, name)
+    if hasattr(data, kind.rows_of):
+        data = getattr(data, kind.rows_of)()
+    if not isinstance(data, Iterable) or isinstance(data, str | bytes):
+        raise InputError(f"no {kind.name}", value=type(data).__name__, accepted=kind.accepted)
+    return _of_records(data, kind, name)
 
 
-def _of_mapping(given: Mapping[Any, Any], kind: _Kind, name: str) -> Iterator[tuple[Any, ...]]:
-    for key, value in given.items():
+def _of_mapping(data: Mapping[Any, Any], kind: _Kind, name: str) -> Iterator[tuple[Any, ...]]:
+    for key, value in data.items():
         if len(kind.columns) == 2:
             yield key, value
         elif isinstance(value, Mapping):
@@ -301,8 +301,8 @@ def _of_mapping(given: Mapping[Any, Any], kind: _Kind, name: str) -> Iterator[tu
             )
 
 
-def _of_records(given: Iterable[Any], kind: _Kind, name: str) -> Iterator[tuple[Any, ...]]:
-    for row, record in enumerate(given, 1):
+def _of_records(data: Iterable[Any], kind: _Kind, name: str) -> Iterator[tuple[Any, ...]]:
+    for row, record in enumerate(data, 1):
         if isinstance(record, Ranking):
             scores = printed_scores(record.docnos, record.scores).tolist()
             yield from ((record.topic, *pair) for pair in zip(record.docnos, scores, strict=True))
@@ -359,7 +359,7 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real) and math.isfinite(value)
 
 
-def _some(found: _Found, kind: _Kind) -> _Found:
-    if not found:
+def _some(data: _Found, kind: _Kind) -> _Found:
+    if not data:
         raise InputError(f"the {kind.name} {kind.verb} empty", accepted=kind.accepted)
-    return found
+    return data

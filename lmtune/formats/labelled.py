@@ -79,8 +79,8 @@ class LabelledExamples:
 
     def select(self, rows: NDArray[np.int64]) -> LabelledExamples:
         """Return the examples of these rows, in their order."""
-        (bag, starts), (own, label_starts) = self.bags.places(rows), self.relevant.places(rows)
-        relevant = Lists(label_starts, self.relevant.ids[own])
+        (bag, starts), (label, label_starts) = self.bags.places(rows), self.relevant.places(rows)
+        relevant = Lists(label_starts, self.relevant.ids[label])
         bags = Lists(starts, self.bags.ids[bag])
         return LabelledExamples(self.features, self.labels, bags, self.values[bag], relevant)
 
@@ -150,30 +150,30 @@ def _read(path: PathLike, numbers: int) -> _Read:
     labels = _stacked([Lists(part.label_starts, part.label_ids) for part in parts])
     bags = _stacked([Lists(part.starts, part.ids) for part in parts])
     values = np.concatenate([part.values for part in parts])
-    rows, given = len(bags.starts) - 1, sizes[0]
-    if rows < given or bags.starts[given] < len(bags.ids) or labels.starts[given] < len(labels.ids):
+    rows, examples = len(bags.starts) - 1, sizes[0]
+    if rows < examples or bags.starts[examples] < len(bags.ids) or labels.starts[examples] < len(labels.ids):
         raise InputError(
-            "another number of examples than in the first line", file=path, value=rows, accepted=f"{given}"
+            "another number of examples than in the first line", file=path, value=rows, accepted=f"{examples}"
         )
-    labels, bags = (Lists(own.starts[: given + 1], own.ids) for own in (labels, bags))
-    for name, own in (("label", labels), ("feature", bags)):
-        if (row := own.repeated()) is not None:
+    labels, bags = (Lists(lists.starts[: examples + 1], lists.ids) for lists in (labels, bags))
+    for name, lists in (("label", labels), ("feature", bags)):
+        if (row := lists.repeated()) is not None:
             raise InputError(f"{name} repeated in an example", file=path, line=row + 2, accepted="each once")
     return _Read(sizes, labels, bags, values)
 
 
 def _sizes(path: PathLike, line: bytes, numbers: int) -> tuple[int, ...]:
     fields = line.split()
-    if len(fields) != numbers or not all(re.fullmatch(rb"0*[1-9][0-9]{0,9}", own) for own in fields):
+    if len(fields) != numbers or not all(re.fullmatch(rb"0*[1-9][0-9]{0,9}", text) for text in fields):
         accepted = f"{_HEADER if numbers == 3 else 'ROWS COLUMNS'}, each 1 to {HIGHEST}"
         raise InputError(
             "no header", file=path, line=1, value=line.decode(errors="replace"), accepted=accepted
         )
-    return tuple(min(int(own), HIGHEST) for own in fields)
+    return tuple(min(int(text), HIGHEST) for text in fields)
 
 
 class Failure(NamedTuple):
-    """What `parse_block` cannot read: one of the kernels' codes, and where it begins and ends."""
+    """Text that `parse_block` cannot read: one of the kernels' codes, and where it begins and ends."""
 
     code: int
     begin: int
@@ -194,9 +194,9 @@ def parse_block(raw: bytes, features: int, labels: int) -> kernels.Rows | Failur
     code, begin, end, count = kernels.parse(np.frombuffer(raw, np.uint8), features, labels, rows)
     if code != kernels.DONE:
         return Failure(code, begin, max(end, begin + 1))
-    for place, first, last in rows.undecided[:count].tolist():
-        rows.values[place] = nearest_float32(raw[first:last].decode())
-        if np.isinf(rows.values[place]):
+    for at, first, last in rows.undecided[:count].tolist():
+        rows.values[at] = nearest_float32(raw[first:last].decode())
+        if np.isinf(rows.values[at]):
             return Failure(kernels.BAD_VALUE, first, last)
     used, named = int(rows.starts[-1]), int(rows.label_starts[-1])
     return rows._replace(ids=rows.ids[:used], values=rows.values[:used], label_ids=rows.label_ids[:named])
@@ -217,9 +217,9 @@ def _parse(
                 kernels.BAD_ID: ("bad feature", f"ID:VALUE with an ID from 0 to {features - 1}"),
                 kernels.BAD_VALUE: ("bad value", "a finite number within float32's range"),
             }[rows.code]
-            place = line + raw.count(b"\n", 0, rows.begin)
+            number = line + raw.count(b"\n", 0, rows.begin)
             token = raw[rows.begin : rows.end].decode(errors="backslashreplace")
-            raise InputError(message, file=path, line=place, value=token, accepted=accepted)
+            raise InputError(message, file=path, line=number, value=token, accepted=accepted)
         line += raw.count(b"\n")
         yield rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.letor_rows import HIGHEST_ID, Letor, collect
-from lmtune.storage.digests import digest, parse_json, read_whole, sealed, unsealed
+from lmtune.storage.digests import digest, read_whole, sealed_text, unsealed
 from lmtune.storage.files import atomic_write, unreadable
 from lmtune.storage.folders import FolderKind, atomic_directory
 from lmtune.storage.locks import StaleError, build_once
@@ -82,9 +81,9 @@ def cached(path: PathLike, cache: bool | PathLike, *, repeated: str, docids: boo
 
 
 def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
-    """Return what the folder holds if it stands for the file and is whole."""
+    """Return the folder's content if it stands for the file and is whole."""
     try:
-        header = unsealed(parse_json((folder / _MARKER).read_bytes()), kinds=_KINDS)
+        header = unsealed((folder / _MARKER).read_bytes(), kinds=_KINDS)
         if header["options"] != options or header["size"] != status.st_size:
             raise StaleError("of another file")
         if header["changed"] != status.st_mtime_ns and header["sha256"] != _digest(path):
@@ -135,7 +134,7 @@ def _build(folder: Path, path: Path, status: os.stat_result, options: dict[str, 
         now = path.stat()
         if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
             raise InputError("the file changed while it was read", file=path)
-        (made / _MARKER).write_text(json.dumps(sealed(header), indent=1) + "\n", encoding="utf-8")
+        (made / _MARKER).write_text(sealed_text(header), encoding="utf-8")
     try:
         return _read(folder, path, status, options)
     except StaleError:
@@ -247,14 +246,14 @@ def read_letor(
         raise InputError("unknown way with repeats", value=repeated, accepted="error, last")
     if width is not None and not 0 <= width <= HIGHEST_ID:
         raise InputError("bad number of features", value=width, accepted=f"0 to {HIGHEST_ID}")
-    found = cached(path, cache, repeated=repeated, docids=docids)
-    if found is None:
+    data = cached(path, cache, repeated=repeated, docids=docids)
+    if data is None:
         blocks: list[NDArray[np.float32]] = []
         rest = collect(path, blocks.append, repeated=repeated, docids=docids)
         features = _stacked(blocks, rest.width)
         rest.complete(features, path)
-        found = Letor(features, rest.labels, rest.starts, rest.queries, rest.docnos)
-    return found.widened(width or 0)
+        data = Letor(features, rest.labels, rest.starts, rest.queries, rest.docnos)
+    return data.widened(width or 0)
 
 
 def _stacked(blocks: list[NDArray[np.float32]], width: int) -> NDArray[np.float32]:

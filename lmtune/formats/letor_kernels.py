@@ -341,9 +341,9 @@ def _parse_features(
 
 
 @compiled()
-def _leave_undecided(rows: Rows, place: int, begin: int, end: int) -> None:
+def _leave_undecided(rows: Rows, at: int, begin: int, end: int) -> None:
     count = rows.counts[UNDECIDED]
-    rows.undecided[count, 0] = place
+    rows.undecided[count, 0] = at
     rows.undecided[count, 1] = begin
     rows.undecided[count, 2] = end
     rows.counts[UNDECIDED] = count + 1

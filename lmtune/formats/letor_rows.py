@@ -129,37 +129,37 @@ def _whole_lines(stream: BinaryIO, size: int, path: PathLike) -> Iterator[bytes]
 
 def _parse(path: PathLike, raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:
     text = np.frombuffer(raw, np.uint8)
-    found = _empty(raw.count(b"\n"), raw.count(b":"))
-    code, begin, end = kernels.parse(text, stamp, seen, found)
-    rows, filled, queries, undecided, missing = found.counts.tolist()
-    for place, first, last in found.undecided[:undecided].tolist():
+    parsed = _empty(raw.count(b"\n"), raw.count(b":"))
+    code, begin, end = kernels.parse(text, stamp, seen, parsed)
+    rows, filled, queries, undecided, missing = parsed.counts.tolist()
+    for at, first, last in parsed.undecided[:undecided].tolist():
         value = nearest_float32(raw[first:last].decode())
         if np.isinf(value):
-            what = kernels.BAD_LABEL if place < 0 else kernels.BAD_VALUE
+            what = kernels.BAD_LABEL if at < 0 else kernels.BAD_VALUE
             raise _error(path, raw, line, what, first, last)
-        if place < 0:
-            found.labels[-1 - place] = value
+        if at < 0:
+            parsed.labels[-1 - at] = value
         else:
-            found.values[place] = value
+            parsed.values[at] = value
     if code != kernels.DONE:
         raise _error(path, raw, line, code, begin, end)
     newlines = np.flatnonzero(text == ord("\n"))
-    numbers = line + np.searchsorted(newlines, found.lines[:rows])
+    numbers = line + np.searchsorted(newlines, parsed.lines[:rows])
 
     def decoded(row: int, span: list[int]) -> str:
         return decode_line(raw[span[0] : span[1]], path, int(numbers[row]))
 
-    changes = found.query_rows[:queries].copy()
-    docids = found.docids[:rows].tolist()
+    changes = parsed.query_rows[:queries].copy()
+    docids = parsed.docids[:rows].tolist()
     return Block(
-        labels=found.labels[:rows],
+        labels=parsed.labels[:rows],
         lines=numbers,
         query_rows=changes,
-        queries=list(map(decoded, changes.tolist(), found.query_spans[:queries].tolist())),
+        queries=list(map(decoded, changes.tolist(), parsed.query_spans[:queries].tolist())),
         docids=[None if span[0] < 0 else decoded(row, span) for row, span in enumerate(docids)],
-        row_start=found.start[: rows + 1],
-        ids=found.ids[:filled],
-        values=found.values[:filled],
+        row_start=parsed.start[: rows + 1],
+        ids=parsed.ids[:filled],
+        values=parsed.values[:filled],
         missing=missing,
     )
 
@@ -196,7 +196,7 @@ def _error(path: PathLike, raw: bytes, line: int, code: int, begin: int, end: in
 
 @dataclass(frozen=True, eq=False)
 class Letor:
-    """What a LETOR file holds.
+    """The content of a LETOR file.
 
     Attributes
     ----------

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import groupby
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.columns import blocks, split_columns
+from lmtune.formats.columns import blocks, equal_neighbours, split_columns
 from lmtune.storage.files import atomic_write, decode_line, read_bytes
 
 _COLUMNS = "topic, iteration, docno, gain"
@@ -43,7 +42,7 @@ def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
 
 
 def read_judgements(path: PathLike) -> dict[bytes, dict[bytes, int]]:
-    """Read what `read_qrels` reads, with topics and docnos as UTF-8 bytes: half the time.
+    """Read judgements with topics and docnos as UTF-8 bytes: half the time of `read_qrels`.
 
     Raises
     ------
@@ -70,12 +69,9 @@ def _uniform(data: bytes) -> dict[bytes, dict[bytes, int]] | None:
             return None
         gains = {value: int(value) for value in values}
         lines += len(topic)
-        begin = 0
-        for name, group in groupby(topic):
-            end = begin + len(list(group))
-            judged = zip(docno[begin:end], map(gains.get, written[begin:end]), strict=True)
+        for name, part in equal_neighbours(topic):
+            judged = zip(docno[part], map(gains.get, written[part]), strict=True)
             qrels.setdefault(name, {}).update(judged)  # type: ignore[arg-type]
-            begin = end
     if sum(map(len, qrels.values())) != lines or any(name[0] == 35 for name in qrels):  # "#"
         return None
     return qrels

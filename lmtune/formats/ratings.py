@@ -111,9 +111,9 @@ def rating_files(path: PathLike) -> list[Path]:
     if not folder.is_dir():
         return [folder]
     for name in _NAMES:
-        found = [own for suffix in ("", *SUFFIXES) for own in folder.glob(f"{name}{suffix}")]
-        if found:
-            return sorted(found)
+        files = [file for suffix in ("", *SUFFIXES) for file in folder.glob(f"{name}{suffix}")]
+        if files:
+            return sorted(files)
     raise InputError("no ratings in the folder", file=path, accepted=", ".join(_NAMES))
 
 
@@ -143,8 +143,8 @@ def _blocks(path: Path) -> Iterator[list[NDArray[Any]]]:
     lines = 0
     with open_bytes(path) as stream:
         pieces = iter(partial(stream.read, _BLOCK_BYTES), b"")
-        for number, given in enumerate(line_blocks(within_lines(pieces, path))):
-            block = given.removeprefix(BOM) if number == 0 else given
+        for number, piece in enumerate(line_blocks(within_lines(pieces, path))):
+            block = piece.removeprefix(BOM) if number == 0 else piece
             block = block if block.endswith(b"\n") else block + b"\n"
             header = _HEADER.match(block) if number == 0 else None
             block = block[header.end() :] if header else block
@@ -163,7 +163,7 @@ def _blocks(path: Path) -> Iterator[list[NDArray[Any]]]:
             columns = _columns(text, form)
             if form.by_item:
                 counts = [body.count(b"\n") for body in bodies]
-                columns.insert(1, np.repeat([int(own or 0) for own in items], counts))
+                columns.insert(1, np.repeat([int(name or 0) for name in items], counts))
             yield columns
 
 
@@ -177,11 +177,11 @@ def _form_of(block: bytes) -> _Form:
 
 def _bad_line(path: Path, lines: int, block: bytes, form: _Form) -> InputError:
     wrong = re.compile(rb"(?:%b)?\r?" % form.line)
-    place, line = next(
-        (place, line) for place, line in enumerate(block.split(b"\n"), 1) if not wrong.fullmatch(line)
+    number, line = next(
+        (number, line) for number, line in enumerate(block.split(b"\n"), 1) if not wrong.fullmatch(line)
     )
     shown = line.decode(errors="replace")
-    return InputError("not a rating", file=path, line=lines + place, value=shown, accepted=form.accepted)
+    return InputError("not a rating", file=path, line=lines + number, value=shown, accepted=form.accepted)
 
 
 def _columns(text: bytes, form: _Form) -> list[NDArray[Any]]:

@@ -9,14 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import groupby
 from typing import NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.columns import blocks, split_columns
+from lmtune.formats.columns import blocks, equal_neighbours, split_columns
 from lmtune.storage.files import atomic_write, read_bytes
 
 COLUMNS = "6 columns: topic, Q0, docno, rank, score, tag"
@@ -92,13 +91,10 @@ def _uniform(data: bytes) -> RunColumns | None:
             return None
         if not all(map(math.isfinite, scores)) or (b"_" in block and b"_" in b"".join(score)):
             return None
-        begin = 0
-        for name, group in groupby(topic):
-            end = begin + len(list(group))
-            docnos, found = topics.setdefault(name, ([], []))
-            docnos += docno[begin:end]
-            found += scores[begin:end]
-            begin = end
+        for name, lines in equal_neighbours(topic):
+            docnos, values = topics.setdefault(name, ([], []))
+            docnos += docno[lines]
+            values += scores[lines]
     if any(len(set(docnos)) != len(docnos) for docnos, _ in topics.values()):
         return None
     if any(name[0] == 35 for name in topics):  # "#"
@@ -107,7 +103,7 @@ def _uniform(data: bytes) -> RunColumns | None:
 
 
 class _DefectError(Exception):
-    """What is wrong with a line: its kind, then what InputError is told."""
+    """A defect of a line: its kind, then the parts of an InputError."""
 
     def __init__(self, kind: str, message: str, value: object, accepted: str) -> None:
         self.kind, self.message, self.value, self.accepted = kind, message, value, accepted

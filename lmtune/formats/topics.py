@@ -206,7 +206,7 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
         raise InputError("no topics: the file is empty", file=path, accepted=_ACCEPTED)
     start = lines[0][1].lstrip()
     if start.startswith("<") and "\t" not in start.strip():
-        found: Iterator[Topic] = _sgml_topics(path, lines, wanted)
+        topics: Iterator[Topic] = _sgml_topics(path, lines, wanted)
     elif wanted != ("title",):
         raise InputError(
             "topic fields other than the title need TREC SGML topics",
@@ -215,10 +215,10 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
             accepted="title for this file",
         )
     elif start.startswith("{"):
-        found = _json_topics(path, lines)
+        topics = _json_topics(path, lines)
     else:
-        found = _tsv_topics(path, lines)
-    return _collect(path, found)
+        topics = _tsv_topics(path, lines)
+    return _collect(path, topics)
 
 
 def write_topics(path: PathLike, topics: Mapping[str, str]) -> None:
@@ -253,10 +253,10 @@ def _check_fields(fields: Sequence[str]) -> tuple[str, ...]:
     return wanted
 
 
-def _collect(path: PathLike, found: Iterator[Topic]) -> dict[str, str]:
+def _collect(path: PathLike, read: Iterator[Topic]) -> dict[str, str]:
     topics: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for identifier, text, line in found:
+    for identifier, text, line in read:
         if identifier in topics:
             raise InputError(
                 f"topic defined twice, first in line {lines[identifier]}",
@@ -350,16 +350,16 @@ def _json_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic
         )
 
 
-def _weighted(path: PathLike, line: int, given: object) -> WeightedQuery:
+def _weighted(path: PathLike, line: int, weights: object) -> WeightedQuery:
     """Read the weights of a query's terms: by term, or as text."""
     try:
-        if isinstance(given, str):
-            return WeightedQuery.parse(given)
-        if isinstance(given, dict):
-            return WeightedQuery.of(given)
+        if isinstance(weights, str):
+            return WeightedQuery.parse(weights)
+        if isinstance(weights, dict):
+            return WeightedQuery.of(weights)
     except InputError as error:
         raise InputError(error.message, file=path, line=line, value=error.value, accepted=ACCEPTED) from None
-    raise InputError("no weights of terms", file=path, line=line, value=given, accepted=ACCEPTED)
+    raise InputError("no weights of terms", file=path, line=line, value=weights, accepted=ACCEPTED)
 
 
 def _check_identifier(path: PathLike, line: int, identifier: str) -> None:

@@ -95,13 +95,13 @@ def news_text(source: str, elements: tuple[str, ...] = TEXT_ELEMENTS) -> str:
 
 def element_names(head: bytes) -> list[str]:
     """Return the elements of the first of some TREC documents, in lower case."""
-    found = re.findall(r"</([a-z][a-z0-9_]*)\s*>", head.decode("latin-1").lower().partition("</doc>")[0])
-    return [name for name in dict.fromkeys(found) if name not in ("docno", "dochdr")]
+    closed = re.findall(r"</([a-z][a-z0-9_]*)\s*>", head.decode("latin-1").lower().partition("</doc>")[0])
+    return [name for name in dict.fromkeys(closed) if name not in ("docno", "dochdr")]
 
 
 @lru_cache
 def _tags(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
-    """Return what finds the opening tag of any of these elements, and the closing one of each."""
+    """Return patterns of the opening tag of any of these elements, and of the closing one of each."""
     opening = re.compile(rf"<({'|'.join(names)})(?:\s[^>]*)?>", re.IGNORECASE)
     return opening, {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in names}
 
@@ -124,18 +124,18 @@ def without_markup(markup: str) -> str:
 
 
 def _docno(path: PathLike, line: int, source: str) -> tuple[str, str]:
-    found = _DOCNO.search(source)
-    end = None if found is None else _DOCNO_END.search(source, found.end())
-    if found is None or end is None:
+    start = _DOCNO.search(source)
+    end = None if start is None else _DOCNO_END.search(source, start.end())
+    if start is None or end is None:
         raise InputError(
             "document without <DOCNO>", file=path, line=line, accepted="<DOC> <DOCNO>name</DOCNO> ... </DOC>"
         )
-    docno = source[found.end() : end.start()].strip()
+    docno = source[start.end() : end.start()].strip()
     if docno.split() != [docno]:
         raise InputError(
             "bad <DOCNO>",
             file=path,
-            line=line + source.count("\n", 0, found.start()),
+            line=line + source.count("\n", 0, start.start()),
             value=docno,
             accepted="a name without white space",
         )

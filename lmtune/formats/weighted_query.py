@@ -60,11 +60,11 @@ class WeightedQuery(str):
         for word in text.split():
             term, mark, number = word.rpartition("^")
             try:
-                own = float(number) if mark else 1.0
+                weight = float(number) if mark else 1.0
             except ValueError:
                 raise InputError("bad weight in a query", value=word, accepted=ACCEPTED) from None
             name = term if mark else word
-            weights[name] = _plus(weights.get(name), own)
+            weights[name] = _plus(weights.get(name), weight)
         return cls.of(weights)
 
     def by_term(self, analyze: Callable[[str], Sequence[str]]) -> dict[str, Weight]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import typing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.indexing.columns import REBUILD, StoredColumn, read_columns
-from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.digests import parse_json, sealed_text, unsealed
 from lmtune.storage.files import unreadable
 from lmtune.storage.folders import FolderKind, is_folder
 
@@ -110,7 +109,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``index.json`` into an index's folder."""
     content = {"format": FORMAT, "version": VERSION, "fingerprint": manifest.fingerprint}
     content |= asdict(manifest)
-    text = json.dumps(sealed(content), indent=1, ensure_ascii=True) + "\n"
+    text = sealed_text(content)
     (folder / FILE).write_text(text, encoding="ascii")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.text_store import KeptTexts
 from lmtune.parallel import Task, run_all
-from lmtune.storage.digests import checked, parse_json, sealed, unsealed
+from lmtune.storage.digests import checked, sealed_text, unsealed
 from lmtune.storage.files import read_bytes
 from lmtune.storage.folders import FolderKind, is_folder
 
@@ -350,7 +349,7 @@ def _call(function: Callable[..., T], shard: Index, **arguments: Any) -> T:
 def write_shards(folder: Path, manifest: ShardsManifest) -> None:
     """Write ``shards.json`` into a sharded index's folder."""
     content = {"format": FORMAT, "version": VERSION} | asdict(manifest)
-    text = json.dumps(sealed(content), indent=1, ensure_ascii=True) + "\n"
+    text = sealed_text(content)
     (folder / FILE).write_text(text, encoding="ascii")
 
 
@@ -370,7 +369,7 @@ def read_shards(folder: Path) -> ShardsManifest:
             accepted="a folder of lmtune index --shards or --join",
         )
     try:
-        content = unsealed(parse_json(read_bytes(path)), kinds=typing.get_type_hints(ShardsManifest) | _PARTS)
+        content = unsealed(read_bytes(path), kinds=typing.get_type_hints(ShardsManifest) | _PARTS)
         if (content["format"], content["version"]) != (FORMAT, VERSION):
             raise ValueError("another format")
         kinds = typing.get_type_hints(StoredShard)

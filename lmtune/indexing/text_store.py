@@ -6,7 +6,6 @@ Texts stand one after the other in blocks of whole documents, each block a Zstan
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +20,7 @@ from lmtune.indexing.columns import Column, ColumnWriter, StoredColumn, Strings,
 from lmtune.indexing.index import CONTENTS, Index, StoredIndex
 from lmtune.indexing.manifest import TEXTS
 from lmtune.progress import Count
-from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.digests import sealed_text, unsealed
 from lmtune.storage.folders import FolderKind, atomic_directory
 from lmtune.storage.locks import locked
 
@@ -119,7 +118,7 @@ class KeptTexts:
         if digest is None and field in self._opened:
             return self._opened[field]
         try:
-            content = unsealed(parse_json((self.path(field) / FILE).read_bytes()), FORMAT, _FACTS)
+            content = unsealed((self.path(field) / FILE).read_bytes(), FORMAT, _FACTS)
             columns = read_columns(content["columns"], _COLUMNS)
         except (OSError, ValueError):
             return None
@@ -187,7 +186,7 @@ def keep_texts(
             columns = _write(folder, _documents(view, index, progress))
             described = {name: asdict(column) for name, column in columns.items()}
             content = {"index": index.fingerprint, "digest": digest, "columns": described}
-            text = json.dumps(sealed(content, FORMAT), indent=1) + "\n"
+            text = sealed_text(content, FORMAT)
             (folder / FILE).write_text(text, encoding="ascii")
     return True
 

@@ -22,7 +22,7 @@ from lmtune.reporting.figures.style import (
     legend_below,
     log_ticks,
     looks,
-    new_figure,
+    new_panels,
 )
 
 if TYPE_CHECKING:
@@ -90,21 +90,18 @@ class Chart:
     def draw(self, table: pd.DataFrame, name: str, caption: str, group: str = "", says: str = "") -> Picture:
         """Draw a table; ``says`` begins the alternative text after the caption."""
         panels, lines = _parts(table, self.panel), _parts(table, self.line)
-        wide = min(self.wide, len(panels))
-        rows = -(-len(panels) // wide)
         words = _words(table[self.x])
         sideways = self.dots and max(map(len, words), default=0) > _SHORT
         height = 1.0 + 0.2 * len(words) if sideways else 1.8
-        figure, grid = new_figure(PAGE, 0.8 + height * rows, rows=rows, columns=wide, sharey=self.same)
-        axes = [ax for row in grid for ax in row]
-        for ax, (title, part) in zip(axes, panels.items(), strict=False):
+        figure, axes, wide = new_panels(
+            len(panels), height, above=0.8, width=PAGE, most=self.wide, sharey=self.same
+        )
+        for ax, (title, part) in zip(axes, panels.items(), strict=True):
             self._panel(ax, title, part, looks(list(lines)), words if sideways else [])
-        for ax in axes[len(panels) :]:
-            ax.set_axis_off()
         below, beside = (self.y, self.x) if sideways else (self.x, self.y)
-        for ax in axes[len(panels) - wide : len(panels)]:
+        for ax in axes[-wide:]:
             ax.set_xlabel(below)
-        figure.supylabel(fill(beside, 12 + 22 * rows), fontsize=8.0)
+        figure.supylabel(fill(beside, 12 + 22 * -(-len(axes) // wide)), fontsize=8.0)
         if self.line:
             legend_below(figure, 4)
         alt = " ".join([f"{caption}.", *([says] if says else []), *self._described(panels)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,8 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.provenance import installed, versions
 from lmtune.reporting.result_folder import RECORD, ResultFolder
-from lmtune.reporting.table import RENDERED, Table, frame_text, in_all_formats, render
-from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.reporting.table import RENDERED, Table, finite, frame_text, in_all_formats, render
+from lmtune.storage.digests import parse_json, sealed, sealed_text, unsealed
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import FolderKind, check_directory
 
@@ -203,9 +202,7 @@ class _Plan:
             # A damaged piece is done again.
             with contextlib.suppress(OSError, ValueError):
                 if part is not None:
-                    self.results[unit.key] = unsealed(
-                        parse_json(part.read_bytes()), self._of, {"result": Any}
-                    )["result"]
+                    self.results[unit.key] = unsealed(part.read_bytes(), self._of, {"result": Any})["result"]
 
     def abandon(self) -> None:
         """Remove the folder if this run made it and has nothing to keep."""
@@ -266,7 +263,7 @@ def _write(order: Order, folder: Path, result: Result) -> None:
     record = folder / RECORD
     old: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        old = unsealed(parse_json(record.read_bytes()), kinds={"files": list[str]})
+        old = unsealed(record.read_bytes(), kinds={"files": list[str]})
     # Without a record there is no result; it comes last.
     record.unlink(missing_ok=True)
     tables = {f"{name}.csv": frame_text(table) for name, table in result.tables.items()}
@@ -295,19 +292,11 @@ def _write(order: Order, folder: Path, result: Result) -> None:
     for name in set(old.get("files", ())) - set(files):
         (folder / Path(name).name).unlink(missing_ok=True)
     with atomic_write(record) as text:
-        text.write(_json_text(sealed({**made, "files": files})))
+        text.write(sealed_text({**made, "files": files}))
 
 
-def _records(table: Any) -> list[dict[str, Any]]:
-    return [
-        {name: _plain(value) for name, value in row.items()}
-        for row in json.loads(json.dumps(table.to_dict("records"), default=lambda x: x.item()))
-    ]
-
-
-def _plain(value: Any) -> Any:
-    """Put null where JSON has no number."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _records(table: Any) -> Any:
+    return finite(json.loads(json.dumps(table.to_dict("records"), default=lambda x: x.item())))
 
 
 def _json_text(content: Any) -> str:

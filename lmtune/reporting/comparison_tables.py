@@ -60,17 +60,17 @@ def comparison_table(comparison: Comparison, style: str = "table", *, per_topic:
 def letters(number: int) -> list[str]:
     """Name systems a, b, ... z, aa, ab ..."""
     names = []
-    for place in range(1, number + 1):
+    for rest in range(1, number + 1):
         name = ""
-        while place:
-            place, letter = divmod(place - 1, 26)
+        while rest:
+            rest, letter = divmod(rest - 1, 26)
             name = chr(ord("a") + letter) + name
         names.append(name)
     return names
 
 
 def legend(comparison: Comparison) -> str:
-    """Say what the marks mean and how they were found, in one line."""
+    """Explain the marks and the tests behind them, in one line."""
     first = comparison.options.tests[0]
     if comparison.options.pairwise:
         marks = "Raised letters: the systems that a mean is significantly better than"
@@ -258,11 +258,11 @@ def as_records(comparison: Comparison) -> list[dict[str, object]]:
             "ties": contrast.ties,
             "losses": contrast.losses,
         }
-        for name, found in contrast.tested.items():
+        for name, test in contrast.tested.items():
             key = name.replace(" ", "_")
-            record[f"p_{key}"] = found.p_value
+            record[f"p_{key}"] = test.p_value
             record[f"adjusted_p_{key}"] = contrast.adjusted[name]
-            record[f"how_{key}"] = found.how
+            record[f"how_{key}"] = test.how
         record["effect_size"] = contrast.effect_size
         record["interval_low"], record["interval_high"] = contrast.interval
         record["interval_confidence"] = comparison.interval_confidence
@@ -287,11 +287,11 @@ def topic_records(comparison: Comparison) -> list[dict[str, object]]:
                 "measure": contrast.measure,
                 "system": contrast.system,
                 "against": contrast.against,
-                "topic": comparison.topics[place],
-                "value": float(a[place]),
-                "against_value": float(b[place]),
-                "difference": float(difference[place]),
+                "topic": comparison.topics[topic],
+                "value": float(a[topic]),
+                "against_value": float(b[topic]),
+                "difference": float(difference[topic]),
             }
-            for place in np.argsort(-difference.round(12), kind="stable").tolist()
+            for topic in np.argsort(-difference.round(12), kind="stable").tolist()
         ]
     return records

@@ -68,7 +68,7 @@ def as_records(result: FusionResult) -> list[dict[str, Any]]:
 
 
 def legend(result: FusionResult) -> str:
-    """Say what the table shows."""
+    """Explain the table."""
     options = result.options
     parts = [
         quantity(len(result.topics), "topic"),
@@ -82,8 +82,8 @@ def legend(result: FusionResult) -> str:
 
 
 def _normalisation(row: FusedRow, result: FusionResult) -> str | None:
-    own = METHODS.get(row.chosen.method)
-    return result.options.normalise if own is not None and own.is_scored else None
+    method = METHODS.get(row.chosen.method)
+    return result.options.normalise if method is not None and method.is_scored else None
 
 
 def _constant(row: FusedRow, result: FusionResult) -> float | None:
@@ -93,15 +93,15 @@ def _constant(row: FusedRow, result: FusionResult) -> float | None:
 def _flattened(record: dict[str, Any]) -> dict[str, Any]:
     """Put nested values into one cell of CSV each."""
     return {
-        key: "; ".join(f"{name}={_joined(own)}" for name, own in value.items())
+        key: "; ".join(f"{name}={_joined(part)}" for name, part in value.items())
         if isinstance(value, dict)
         else value
         for key, value in record.items()
     }
 
 
-def _joined(own: Any) -> str:
-    return " to ".join(map(repr, own)) if isinstance(own, list) else repr(own)
+def _joined(part: Any) -> str:
+    return " to ".join(map(repr, part)) if isinstance(part, list) else repr(part)
 
 
 def _values(result: FusionResult) -> Table:

@@ -75,9 +75,9 @@ def as_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict
             for measure in outcomes[0].measures
         }
         for outcome in outcomes:
-            for measure, own in tests.items():
+            for measure, both in tests.items():
                 name, interval = str(measure), outcome.interval(convention, measure)
-                p_values = {over: _p_values(found, outcome.label) for over, found in own.items()}
+                p_values = {over: _p_values(test, outcome.label) for over, test in both.items()}
                 records.append(
                     {
                         "empty": convention,
@@ -88,8 +88,8 @@ def as_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict
                         "learning_rate": None if math.isnan(outcome.rate) else outcome.rate,
                         "trials": outcome.by_trial(convention, measure).tolist(),
                         "better_than": {
-                            over: [other for other in p if found and found.beats(name, outcome.label, other)]
-                            for (over, found), p in zip(own.items(), p_values.values(), strict=True)
+                            over: [other for other in p if test and test.beats(name, outcome.label, other)]
+                            for (over, test), p in zip(both.items(), p_values.values(), strict=True)
                         },
                         "adjusted_p": p_values,
                     }
@@ -97,10 +97,10 @@ def as_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict
     return records
 
 
-def _p_values(found: Comparison | None, loss: str) -> dict[str, float]:
+def _p_values(comparison: Comparison | None, loss: str) -> dict[str, float]:
     """Return the corrected p-values of one loss against each other."""
     p_values = {}
-    for contrast in found.contrasts if found else ():
+    for contrast in comparison.contrasts if comparison else ():
         sides = [contrast.system, contrast.against]
         if loss in sides:
             sides.remove(loss)
@@ -109,45 +109,45 @@ def _p_values(found: Comparison | None, loss: str) -> dict[str, float]:
 
 
 def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
-    names = dict(zip((own.label for own in outcomes), letters(len(outcomes)), strict=True))
+    names = dict(zip((line.label for line in outcomes), letters(len(outcomes)), strict=True))
     measures, several = [*map(str, outcomes[0].measures)], len(outcomes[0].queries) > 1
     every = as_records(outcomes, empty)
     best = {
         (convention, measure): max(
-            own["mean"] for own in every if (own["empty"], own["measure"]) == (convention, measure)
+            line["mean"] for line in every if (line["empty"], line["measure"]) == (convention, measure)
         )
         for convention in empty
         for measure in measures
     }
     rows: dict[tuple[str, str], list[Cell]] = {}
     why: dict[str, None] = {}
-    for own in every:
-        start = (Cell(EMPTY[own["empty"]]), Cell(names[own["loss"]]), Cell(own["loss"]))
-        row = rows.setdefault((own["empty"], own["loss"]), [*start])
-        marks = ["".join(names[other] for other in own["better_than"][over]) for over in OVER]
-        top = own["mean"] == best[own["empty"], own["measure"]]
-        few = several and len(own["trials"]) < FEWEST and len(names) > 1
-        flat = [any(map(math.isnan, own["adjusted_p"][over].values())) for over in OVER]
-        why |= {f"{quantity(len(own['trials']), 'trial')}: a t-test needs {FEWEST}": None} if few else {}
+    for line in every:
+        start = (Cell(EMPTY[line["empty"]]), Cell(names[line["loss"]]), Cell(line["loss"]))
+        row = rows.setdefault((line["empty"], line["loss"]), [*start])
+        marks = ["".join(names[other] for other in line["better_than"][over]) for over in OVER]
+        top = line["mean"] == best[line["empty"], line["measure"]]
+        few = several and len(line["trials"]) < FEWEST and len(names) > 1
+        flat = [any(map(math.isnan, line["adjusted_p"][over].values())) for over in OVER]
+        why |= {f"{quantity(len(line['trials']), 'trial')}: a t-test needs {FEWEST}": None} if few else {}
         why |= {"no t-test of a difference without variance": None} if any(flat) else {}
         dashes = [DASH if no_test else "" for no_test in (flat[0], few or (several and flat[1]))]
-        row.append(Cell(short(own["mean"]), marks[0] + ("†" if top else ""), caution=dashes[0]))
-        spread = f"± {short(own['half_width'])}"
+        row.append(Cell(short(line["mean"]), marks[0] + ("†" if top else ""), caution=dashes[0]))
+        spread = f"± {short(line['half_width'])}"
         row.append(Cell(spread, marks[1] if several else "", caution=dashes[1]))
-        if own["measure"] == measures[-1]:
-            row.append(Cell("" if own["learning_rate"] is None else f"{own['learning_rate']:g}"))
+        if line["measure"] == measures[-1]:
+            row.append(Cell("" if line["learning_rate"] is None else f"{line['learning_rate']:g}"))
     over = "trials" if several else "queries"
     headers = [Column(text) for measure in measures for text in [measure, over]]
     return Table(
         [*name_columns("Empty queries", "", "Loss"), *headers, Column("rate")],
-        [[row for (own, _), row in rows.items() if own == convention] for convention in empty],
+        [[row for (line, _), row in rows.items() if line == convention] for convention in empty],
         caption=f"Mean test values over queries and trials ± half of their 95% interval over {over}",
         legend="; ".join([_legend(len(outcomes), several), *(f"{DASH} {said}" for said in why)]),
     )
 
 
 def _legend(losses: int, several: bool) -> str:
-    """Say what the marks mean."""
+    """Explain the marks."""
     if losses < 2:
         return ""
     trials = "; behind ± the same over trials, paired by seed" if several else ""
@@ -206,68 +206,69 @@ def _course(outcome: Outcome) -> Course:
     )
 
 
-def importance_table(found: Comparison, gains: Mapping[str, float], style: str = "table") -> str:
-    """Render what `lmtune.reranking.importance.permutation_importance` found.
+def importance_table(comparison: Comparison, gains: Mapping[str, float], style: str = "table") -> str:
+    """Render the losses by `lmtune.reranking.importance.permutation_importance`.
 
     Parameters
     ----------
-    found : Comparison
+    comparison : Comparison
         A system a feature.
     gains : mapping of str to float
         LightGBM's gain of each feature; empty for networks.
     style : {"table", "markdown", "latex", "csv", "json"}
         ``"table"`` is plain text.
     """
-    rows = _importance_records(found, gains)
-    return render(style, lambda: [_importance(found, rows)], lambda: rows)
+    rows = _importance_records(comparison, gains)
+    return render(style, lambda: [_importance(comparison, rows)], lambda: rows)
 
 
-def _importance_records(found: Comparison, gains: Mapping[str, float]) -> list[dict[str, Any]]:
+def _importance_records(comparison: Comparison, gains: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return one record a feature, the most important one first."""
     total = sum(gains.values())
     return [
         {
-            "feature": own.system,
-            "measure": own.measure,
-            "loss": -own.difference,
-            "low": -own.interval[1],
-            "high": -own.interval[0],
-            "adjusted_p": own.adjusted["t"],
-            **({"gain": gains[own.system] / total if total else 0.0} if gains else {}),
+            "feature": contrast.system,
+            "measure": contrast.measure,
+            "loss": -contrast.difference,
+            "low": -contrast.interval[1],
+            "high": -contrast.interval[0],
+            "adjusted_p": contrast.adjusted["t"],
+            **({"gain": gains[contrast.system] / total if total else 0.0} if gains else {}),
         }
-        for own in sorted(found.contrasts, key=lambda one: one.difference)
+        for contrast in sorted(comparison.contrasts, key=lambda one: one.difference)
     ]
 
 
-def _importance(found: Comparison, rows: list[dict[str, Any]]) -> Table:
+def _importance(losses: Comparison, rows: list[dict[str, Any]]) -> Table:
     cells = [
         (
-            Cell(own["feature"]),
-            Cell(short(own["loss"]), "†" if own["loss"] > 0 and own["adjusted_p"] < 0.05 else ""),
-            Cell(interval_text((own["low"], own["high"]))),
-            Cell(p_text(own["adjusted_p"])),
-            *([Cell(f"{own['gain']:.1%}")] if "gain" in own else []),
+            Cell(row["feature"]),
+            Cell(short(row["loss"]), "†" if row["loss"] > 0 and row["adjusted_p"] < 0.05 else ""),
+            Cell(interval_text((row["low"], row["high"]))),
+            Cell(p_text(row["adjusted_p"])),
+            *([Cell(f"{row['gain']:.1%}")] if "gain" in row else []),
         )
-        for own in rows
+        for row in rows
     ]
-    [measure] = found.measures
+    [measure] = losses.measures
     headers = [f"{measure} lost", "95% interval", "adjusted p", *(["gain"] if "gain" in rows[0] else [])]
+    [whole] = losses.means(losses.systems[0])
     gain = "; gain: LightGBM's, the share of all splits' gain in training" if "gain" in rows[0] else ""
     return Table(
         [*name_columns("Feature"), *map(Column, headers)],
         [cells],
         caption="What the measure loses where a feature's values are shuffled",
-        legend=f"{measure} of {len(found.topics)} queries is {short(found.means(found.systems[0])[0])}; lost "
-        "where a feature's values are shuffled among a query's documents (one that they share: among "
-        "queries). † significant: two-sided paired t-test over queries, Holm's correction over "
+        legend=f"{measure} of {len(losses.topics)} queries is {short(whole)}; lost where a feature's values "
+        "are shuffled among a query's documents (one that they share: among queries). † significant: "
+        "two-sided paired t-test over queries, Holm's correction over "
         f"{len(rows)} features; the intervals hold together (Bonferroni){gain}",
     )
 
 
-def write_importance(path: Path, found: Comparison, gains: Mapping[str, float]) -> None:
+def write_importance(path: Path, comparison: Comparison, gains: Mapping[str, float]) -> None:
     """Write the folder of features' importance; the picture has the most important ones."""
-    ordered = tuple(sorted(found.contrasts, key=lambda contrast: contrast.difference))[:_MOST_DRAWN]
-    drawn = replace(found, contrasts=ordered)
+    ordered = tuple(sorted(comparison.contrasts, key=lambda contrast: contrast.difference))[:_MOST_DRAWN]
+    drawn = replace(comparison, contrasts=ordered)
     figure = difference_intervals(drawn, title="one feature's values shuffled")
-    tables = in_all_formats(partial(importance_table, found, gains))
+    tables = in_all_formats(partial(importance_table, comparison, gains))
     ResultFolder(tables, record(NEURAL), {_IMPORTANCE: figure}).write(path, IMPORTANCE)

@@ -157,8 +157,11 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
 def _grouped(pictures: Iterable[Picture]) -> list[tuple[str, list[tuple[str, list[dict[str, Any]]]]]]:
     """Draw pictures and gather them by group, then by part, where they follow one another."""
     return [
-        (group, [(part, [*map(_drawn, one)]) for part, one in groupby(own, key=lambda picture: picture.part)])
-        for group, own in groupby(pictures, key=lambda picture: picture.group)
+        (
+            group,
+            [(part, [*map(_drawn, one)]) for part, one in groupby(some, key=lambda picture: picture.part)],
+        )
+        for group, some in groupby(pictures, key=lambda picture: picture.group)
     ]
 
 
@@ -187,7 +190,7 @@ def _facts(stored: StoredResults) -> list[tuple[str, str]]:
 
 
 def _choices(result: CollectionResult) -> list[dict[str, Any]]:
-    """Return what each method chose on each fold, by measure."""
+    """Return each method's settings on each fold, by measure."""
     return [
         {
             "title": measure.title,
@@ -279,8 +282,8 @@ class PlotScale:
     def x(self, value: float) -> str:
         """Return a difference's place in pixels."""
         width = (self.high - self.low) or 1.0
-        place = (value - self.low) / width * (_PLOT_WIDTH - 2 * _PLOT_MARGIN) + _PLOT_MARGIN
-        return f"{place:.1f}"
+        pixels = (value - self.low) / width * (_PLOT_WIDTH - 2 * _PLOT_MARGIN) + _PLOT_MARGIN
+        return f"{pixels:.1f}"
 
     @property
     def width(self) -> int:
@@ -295,7 +298,7 @@ def differences(result: CollectionResult) -> dict[str, Any]:
         rows = list(group)
         baseline = next((row for row in rows if row.method == DIRECT), rows[0])
         measures.append({"title": measure.title, "lines": [_difference(row, baseline) for row in rows]})
-    intervals = [interval for own in measures for line in own["lines"] if (interval := line["interval"])]
+    intervals = [interval for block in measures for line in block["lines"] if (interval := line["interval"])]
     low = min([0.0, *(interval.low for interval in intervals)])
     high = max([0.0, *(interval.high for interval in intervals)])
     return {"name": result.name, "measures": measures, "scale": PlotScale(low, high)}
@@ -304,13 +307,13 @@ def differences(result: CollectionResult) -> dict[str, Any]:
 def _difference(row: Row, baseline: Row) -> dict[str, Any]:
     by_topic = row.values - baseline.values
     counts = [int(np.sum(np.sign(by_topic) == sign)) for sign in (1, 0, -1)]
-    own = row is baseline or UNDEFINED in row.cautions
+    alone = row is baseline or UNDEFINED in row.cautions
     return {
         "method": row.method,
         "mean": DASH if UNDEFINED in row.cautions else f"{row.mean:.4f}",
-        "interval": None if own else _interval(by_topic),
-        "difference": "" if own else _signed(row.mean - baseline.mean),
-        "counts": ["", "", ""] if own else [f"{count:,}" for count in counts],
+        "interval": None if alone else _interval(by_topic),
+        "difference": "" if alone else _signed(row.mean - baseline.mean),
+        "counts": ["", "", ""] if alone else [f"{count:,}" for count in counts],
         "p_direct": _p_value(row.p_values.get(DIRECT)),
         "p_ranknet": _p_value(row.p_values.get(RANKNET)),
     }

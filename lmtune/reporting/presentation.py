@@ -174,7 +174,7 @@ def _(shown: Comparison, per_topic: bool = False) -> pd.DataFrame:
 
 @plot.register(Comparison)
 def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
-    from lmtune.reporting.figures.intervals import contrast_differences, difference_intervals
+    from lmtune.reporting.figures.comparisons import contrast_differences, difference_intervals
 
     if not contrast:
         return difference_intervals(shown, title=title)
@@ -257,8 +257,8 @@ def _(shown: Tuner, per_topic: bool = False) -> pd.DataFrame:
 
 @plot.register(Tuner)
 def _(shown: Tuner, *, title: str = "") -> Figure:
+    from lmtune.reporting.figures.courses import Search, best_so_far, convergence
     from lmtune.reporting.figures.drawing import best_axes
-    from lmtune.reporting.figures.searches import Search, best_so_far, convergence
     from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 
     results, column = _fitted(shown).results_, _value_column(shown)

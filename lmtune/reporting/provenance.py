@@ -35,11 +35,11 @@ def versions() -> dict[str, str]:
 
 def installed(*names: str) -> dict[str, str]:
     """Return the versions of those libraries, out of optional ones, that are installed."""
-    found = {}
+    known = {}
     for name in names:
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            known[name] = version(name)
+    return known
 
 
 def describe(dataset: Dataset, index: AnyIndex) -> dict[str, Any]:
@@ -92,9 +92,9 @@ def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
 def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
     """Raise at once what writing a file and its record would; see `lmtune.storage.outputs.check_file`."""
     check_file(path, reads=reads)
-    place = _record_path(path)
-    if place is not None:
-        check_file(place, reads=reads)
+    record_path = _record_path(path)
+    if record_path is not None:
+        check_file(record_path, reads=reads)
 
 
 def _record_path(path: Path) -> Path | None:
@@ -104,10 +104,10 @@ def _record_path(path: Path) -> Path | None:
 
 def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> None:
     """Write beside a file how it was made; see `record`."""
-    place = _record_path(path)
-    if place is None:
+    record_path = _record_path(path)
+    if record_path is None:
         return
-    with atomic_write(place) as file:
+    with atomic_write(record_path) as file:
         file.write(json.dumps(record(libraries, **facts), indent=2) + "\n")
 
 

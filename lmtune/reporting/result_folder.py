@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.csv_files import csv_text, read_csv
-from lmtune.storage.digests import digest, parse_json, read_whole, sealed, unsealed
+from lmtune.storage.digests import digest, read_whole, sealed_text, unsealed
 from lmtune.storage.files import read_bytes
 from lmtune.storage.folders import FolderKind, atomic_directory, is_folder
 
@@ -137,15 +137,12 @@ class ResultFolder:
                 (folder / name).write_bytes(content)
             if write_more is not None:
                 write_more(folder)
-            record = dict(self.record)
+            written = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+            files = {file.relative_to(folder).as_posix(): digest(file.read_bytes()) for file in written}
+            text = json.dumps(dict(self.record), indent=2) + "\n"
             if kind.records:
-                written = (file for file in sorted(folder.rglob("*")) if file.is_file())
-                record["files"] = {
-                    file.relative_to(folder).as_posix(): digest(file.read_bytes()) for file in written
-                }
-                record = sealed(record)
-            text = json.dumps(record, indent=2)
-            (folder / RECORD).write_text(f"{text}\n", encoding="utf-8", newline="\n")
+                text = sealed_text({**self.record, "files": files}, indent=2)
+            (folder / RECORD).write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_record(
@@ -186,7 +183,7 @@ def read_record(
             raise InputError(f"not a results folder: {name} is missing", file=path, accepted=accepted)
     content = read_bytes(folder / RECORD)
     try:
-        record = unsealed(parse_json(content), kinds={**kinds, "files": dict[str, int]})
+        record = unsealed(content, kinds={**kinds, "files": dict[str, int]})
     except ValueError as error:
         raise InputError(
             f"damaged: {error}", file=folder / RECORD, accepted=f"{accepted}, unchanged"

@@ -62,10 +62,10 @@ def run_table(
 
 def run_names(evaluations: Sequence[Evaluation]) -> list[str]:
     """Name runs by their tags, or by their files where a tag comes twice."""
-    tags = [found.tag for found in evaluations]
+    tags = [evaluation.tag for evaluation in evaluations]
     if len(set(tags)) == len(tags):
         return tags
-    files = [as_text(found.file) for found in evaluations]
+    files = [as_text(evaluation.file) for evaluation in evaluations]
     stems = [Path(file).name for file in files]
     return stems if len(set(stems)) == len(stems) else files
 
@@ -74,10 +74,10 @@ def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: b
     """Make the table of runs' measures."""
     names = run_names(evaluations)
     cells: dict[tuple[str, str], list[str]] = {}
-    for place, found in enumerate(evaluations):
-        for label, topic, value in _values(found, per_topic, summary):
+    for number, evaluation in enumerate(evaluations):
+        for label, topic, value in _values(evaluation, per_topic, summary):
             row = cells.setdefault((label, topic), [""] * len(names))
-            row[place] = shown(value).strip()
+            row[number] = shown(value).strip()
     cells.pop(("runid", "all"), None)
     if per_topic:
         ordered = sorted(cells, key=lambda key: key[1] == "all")
@@ -94,15 +94,15 @@ def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: b
     )
 
 
-def _values(found: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple[str, str, Value]]:
+def _values(evaluation: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple[str, str, Value]]:
     """Yield measure, topic and value, as trec_eval orders them."""
     if per_topic:
-        columns = topic_columns(found)
-        for place, topic in found.listed():
+        columns = topic_columns(evaluation)
+        for number, topic in evaluation.listed():
             for column in columns:
-                yield column.label, topic, column.values[place]
+                yield column.label, topic, column.values[number]
     if summary:
-        for column in found.columns:
+        for column in evaluation.columns:
             if column.mean is not None:
                 yield column.label, "all", column.mean
 
@@ -111,9 +111,9 @@ def _value_records(
     evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
 ) -> list[dict[str, object]]:
     return [
-        {"run": name, "file": as_text(found.file), "measure": label, "topic": topic, "value": value}
-        for name, found in zip(run_names(evaluations), evaluations, strict=True)
-        for label, topic, value in _values(found, per_topic, summary)
+        {"run": name, "file": as_text(evaluation.file), "measure": label, "topic": topic, "value": value}
+        for name, evaluation in zip(run_names(evaluations), evaluations, strict=True)
+        for label, topic, value in _values(evaluation, per_topic, summary)
     ]
 
 
@@ -121,13 +121,13 @@ def _run_records(
     evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
 ) -> list[dict[str, object]]:
     records = []
-    for name, found in zip(run_names(evaluations), evaluations, strict=True):
-        record: dict[str, object] = {"run": name, "file": as_text(found.file)}
+    for name, evaluation in zip(run_names(evaluations), evaluations, strict=True):
+        record: dict[str, object] = {"run": name, "file": as_text(evaluation.file)}
         if summary:
-            record["all"] = {label: value for label, _, value in _values(found, False, summary=True)}
+            record["all"] = {label: value for label, _, value in _values(evaluation, False, summary=True)}
         if per_topic:
             by_topic: dict[str, dict[str, Value]] = {}
-            for label, topic, value in _values(found, True, summary=False):
+            for label, topic, value in _values(evaluation, True, summary=False):
                 by_topic.setdefault(topic, {})[label] = value
             record["topics"] = by_topic
         records.append(record)
@@ -180,6 +180,6 @@ def topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
 
 def _topic_lines(evaluation: Evaluation) -> Iterator[str]:
     columns = topic_columns(evaluation)
-    for place, topic in evaluation.listed():
+    for number, topic in evaluation.listed():
         for column in columns:
-            yield line(column, topic, column.values[place])
+            yield line(column, topic, column.values[number])

@@ -170,8 +170,8 @@ class Table:
     def _sides(self) -> list[str]:
         """Say how plain text aligns each column: figures line up only where no mark follows them."""
         return [
-            "left" if column.marked or any(row[place].mark for row in self._rows()) else column.align
-            for place, column in enumerate(self.columns)
+            "left" if column.marked or any(row[number].mark for row in self._rows()) else column.align
+            for number, column in enumerate(self.columns)
         ]
 
     def _typeset_legend(self) -> tuple[Cell, ...]:
@@ -230,18 +230,18 @@ def render(
         For an unknown style.
     """
     if style == "csv":
-        rows = _known(records())
+        rows = finite(records())
         columns = columns or list(rows[0])
         return csv_text(columns, ([row[name] for name in columns] for row in rows))
     if style == "json":
-        return json.dumps(_known((content or records)()), indent=indent) + "\n"
+        return json.dumps(finite((content or records)()), indent=indent) + "\n"
     if style not in _RENDERERS:
         raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
     return "\n".join(_RENDERERS[style](table) for table in tables())
 
 
 def in_all_formats(rendered: Callable[[str], str], styles: Sequence[str] = STYLES) -> dict[str, str]:
-    """Return what is rendered in each of some styles, by the names of `FILES`."""
+    """Render in each of some styles; return the texts by the names of `FILES`."""
     return {name: rendered(style) for name, style in FILES.items() if style in styles}
 
 
@@ -250,12 +250,12 @@ def frame_text(frame: pd.DataFrame) -> str:
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
-def _known(content: Any) -> Any:
+def finite(content: Any) -> Any:
     """Put None for numbers that are undefined, which JSON has none of."""
     if isinstance(content, Mapping):
-        return {name: _known(own) for name, own in content.items()}
+        return {name: finite(part) for name, part in content.items()}
     if isinstance(content, list | tuple):
-        return [_known(own) for own in content]
+        return [finite(part) for part in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 

@@ -33,7 +33,7 @@ from lmtune.reporting.tuning_tables import (
     topics_of,
     tuning_table,
 )
-from lmtune.storage.digests import digest, read_json, sealed
+from lmtune.storage.digests import digest, read_json, sealed_text
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import FolderKind, recorded
 from lmtune.tuning.experiment.plan import Plan
@@ -84,7 +84,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class StoredResults:
-    """What a results folder holds.
+    """The content of a results folder.
 
     Attributes
     ----------
@@ -533,7 +533,7 @@ def record_pictures(results: Path, files: Sequence[Path]) -> None:
     known.pop(RECORD, None)
     known |= {file.name: digest(file.read_bytes()) for file in files}
     with atomic_write(home / RECORD) as stream:
-        stream.write(json.dumps(sealed({"files": known}), indent=2) + "\n")
+        stream.write(sealed_text({"files": known}, indent=2))
 
 
 def check_names(names: Sequence[str | None]) -> None:

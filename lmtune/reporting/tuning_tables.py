@@ -70,11 +70,11 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
         groups.append(
             [
                 (
-                    Cell(measure.title, repeated=place > 0),
-                    Cell(own[0].method),
-                    *(_mean(row, result) for row, result in zip(own, results, strict=True)),
+                    Cell(measure.title, repeated=number > 0),
+                    Cell(by_collection[0].method),
+                    *(_mean(row, result) for row, result in zip(by_collection, results, strict=True)),
                 )
-                for place, own in enumerate(group)
+                for number, by_collection in enumerate(group)
             ]
         )
     models, remarks = _models(results), remarks_on(results)
@@ -144,13 +144,13 @@ def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
             [
                 [
                     (
-                        Cell(result.name, repeated=place > 0),
+                        Cell(result.name, repeated=position > 0),
                         Cell(row.measure.title, repeated=number > 0),
                         Cell(row.method),
                         *(Cell(parameter_text(*item)) for item in row.final.params.items()),
                         *(Cell(short(mean)) for mean in (row.final.train_value, row.final.test_value)),
                     )
-                    for place, (number, row) in enumerate(_final_rows(result))
+                    for position, (number, row) in enumerate(_final_rows(result))
                     if row.final
                 ]
                 for result in results
@@ -174,7 +174,7 @@ def topics_of(result: CollectionResult) -> set[str]:
 
 
 def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
-    """Say what dashes and references in the table of means stand for, and what certificates prove."""
+    """Explain dashes and references in the table of means, and state the bounds that certificates prove."""
     rows = [(result, row) for result in results for row in result.rows]
 
     def named(caution: str) -> str:
@@ -248,12 +248,12 @@ def _with_columns_of_parameters(results: Sequence[CollectionResult]) -> list[dic
     for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
         fits: dict[str, Fit | None] = dict.fromkeys(f"fold{number}" for number in range(1, most + 1))
         fits |= {f"fold{number}": fit for number, fit in enumerate(row.fits, 1)} | {"final": row.final}
-        record |= {f"{n}_{place}": fit and fit.params[n] for place, fit in fits.items() for n in names}
+        record |= {f"{n}_{fold}": fit and fit.params[n] for fold, fit in fits.items() for n in names}
     return records
 
 
 def _with_fits(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
-    """Add what was chosen on each fold and on all topics to the records."""
+    """Add the settings of each fold, and those fitted on all topics, to the records."""
     return [
         record
         | {

@@ -27,7 +27,7 @@ from lmtune.reranking.sources import FeatureSettings
 from lmtune.reranking.text.options import TextOptions, reads_text
 from lmtune.reranking.text.training import TextLearner, TextTrained
 from lmtune.reranking.training.loop import HISTORY, SECONDS, Progress, TrainingOptions
-from lmtune.storage.digests import digest, parse_json, read_json, read_whole, sealed, unsealed
+from lmtune.storage.digests import digest, parse_json, read_json, read_whole, sealed_text, unsealed
 from lmtune.storage.files import read_bytes
 from lmtune.storage.folders import FolderKind, atomic_directory, check_directory, is_folder
 
@@ -268,7 +268,7 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
         }
         folder.joinpath(RECORD).write_text(f"{json.dumps(dict(record), indent=2)}\n", encoding="utf-8")
         model["digests"] = {file.name: digest(file.read_bytes()) for file in sorted(folder.iterdir())}
-        folder.joinpath(_MODEL).write_text(f"{json.dumps(sealed(model), indent=2)}\n", encoding="utf-8")
+        folder.joinpath(_MODEL).write_text(sealed_text(model, indent=2), encoding="utf-8")
 
 
 def read_record(path: PathLike) -> Any:

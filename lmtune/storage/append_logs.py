@@ -6,12 +6,11 @@ A process that is killed leaves at most a line without its end, and that is not 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.digests import sealed_text, unsealed
 from lmtune.storage.files import unwritable
 
 
@@ -37,11 +36,11 @@ class AppendLog:
         for path in sorted(self._folder.glob(f"{self._kind}-*.jsonl")):
             for line in path.read_bytes().split(b"\n")[:-1]:
                 with contextlib.suppress(ValueError):
-                    yield path.stem, unsealed(parse_json(line), self._of)
+                    yield path.stem, unsealed(line, self._of)
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Write a line at the end of this process' file, at once."""
-        self.file.write(json.dumps(sealed(line, self._of)).encode() + b"\n")
+        self.file.write(sealed_text(line, self._of, indent=None).encode())
         self.file.flush()
 
     @property

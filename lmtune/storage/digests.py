@@ -27,7 +27,7 @@ _KEY = "crc32"
 
 
 def sealed(content: Mapping[str, Any], of: str = "") -> dict[str, Any]:
-    """Return what is to be written as JSON, with the digest of it.
+    """Return content to be written as JSON, with its digest.
 
     Parameters
     ----------
@@ -41,14 +41,28 @@ def sealed(content: Mapping[str, Any], of: str = "") -> dict[str, Any]:
     return {**read, _KEY: _json_digest(read, of)}
 
 
+def sealed_text(content: Mapping[str, Any], of: str = "", indent: int | None = 1) -> str:
+    """Return the text of a JSON file that `unsealed` reads; as `sealed`."""
+    return json.dumps(sealed(content, of), indent=indent) + "\n"
+
+
 def unsealed(content: Any, of: str = "", kinds: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Return what was given to `sealed`, with values of some types.
+    """Return the content that `sealed` took, with values of some types.
+
+    Parameters
+    ----------
+    content : bytes or object
+        A JSON file's bytes, or what they hold.
+    of, kinds
+        As for `sealed` and `checked`.
 
     Raises
     ------
     ValueError
         Where it is anything else.
     """
+    if isinstance(content, bytes):
+        content = parse_json(content)
     if not isinstance(content, dict) or _KEY not in content:
         raise ValueError("no checksum")
     rest = {key: value for key, value in content.items() if key != _KEY}
@@ -173,7 +187,7 @@ def sealed_bytes(content: bytes, of: str = "") -> bytes:
 
 
 def unsealed_bytes(content: bytes, of: str = "") -> bytes:
-    """Return what was given to `sealed_bytes`.
+    """Return the content that `sealed_bytes` took.
 
     Raises
     ------
@@ -270,5 +284,5 @@ class Blocks:
         self._seen[block] = True
 
     def damaged(self) -> InputError:
-        """Return what to raise where something is damaged."""
+        """Return the error to raise where a block is damaged."""
         return InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)

@@ -167,10 +167,10 @@ def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") ->
 def check_no_directory(path: PathLike) -> None:
     """Raise InputError where a file is to be written in a directory's place."""
     try:
-        found = Path(path).is_dir()
+        is_directory = Path(path).is_dir()
     except OSError as error:
         raise unwritable(path, error) from error
-    if found:
+    if is_directory:
         raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
 
 

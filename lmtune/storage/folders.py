@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike
-from lmtune.storage.digests import digest, parse_json, unsealed
+from lmtune.storage.digests import digest, unsealed
 from lmtune.storage.files import named, unwritable
 from lmtune.storage.outputs import check_apart, check_writable
 from lmtune.storage.temporaries import ASIDE, beside, is_temporary, remove, sweep, temporary
@@ -108,15 +108,15 @@ def _digest(path: Path) -> int | None:
 
 def recorded(folder: Path, kind: FolderKind) -> dict[str, int | None]:
     """Return the files that a folder's records list, with their digests; the records themselves have None."""
-    found: dict[str, int | None] = {}
+    digests: dict[str, int | None] = {}
     for record in kind.records:
         home = Path(record).parent
         with contextlib.suppress(OSError, ValueError):
-            listed = unsealed(parse_json((folder / record).read_bytes())).get("files")
+            listed = unsealed((folder / record).read_bytes()).get("files")
             if isinstance(listed, dict):
-                found |= {(home / name).as_posix(): known for name, known in listed.items()}
-                found[record] = None
-    return found
+                digests |= {(home / name).as_posix(): known for name, known in listed.items()}
+                digests[record] = None
+    return digests
 
 
 def _files(folder: Path) -> Iterator[str]:

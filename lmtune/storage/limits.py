@@ -33,10 +33,10 @@ def limits() -> Limits:
     InputError
         For an environment variable that is no limit.
     """
-    given = {name: os.environ.get(_PREFIX + name.upper()) for name in Limits.__dataclass_fields__}
-    found = Limits(**{name: read(int, text, _PREFIX + name.upper()) for name, text in given.items() if text})
-    check(found, lambda field: _PREFIX + field.name.upper())
-    return found
+    texts = {name: os.environ.get(_PREFIX + name.upper()) for name in Limits.__dataclass_fields__}
+    chosen = Limits(**{name: read(int, text, _PREFIX + name.upper()) for name, text in texts.items() if text})
+    check(chosen, lambda field: _PREFIX + field.name.upper())
+    return chosen
 
 
 def within_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") -> Iterator[bytes]:
@@ -59,8 +59,8 @@ def within_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") ->
     longest = limits().longest_line * _MIB
     since = 0
     for block in blocks:
-        place = block.rfind(end)
-        since = since + len(block) if place < 0 else len(block) - place
+        last = block.rfind(end)
+        since = since + len(block) if last < 0 else len(block) - last
         if since > longest:
             raise InputError(
                 f"a line of more than {limits().longest_line} MiB",

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class StaleError(Exception):
-    """Why what is kept at a path does not stand for what is wanted."""
+    """The reason why the content of a path is not current."""
 
 
 def build_once(
@@ -24,7 +24,7 @@ def build_once(
     build: Callable[[], T],
     on_build: Callable[[Path, str], None] | None = None,
 ) -> T:
-    """Read what is kept at a path, building it first where it is not current.
+    """Read the content of a path, building it first where it is not current.
 
     Of several processes that find nothing current, one builds and the others wait, then read.
 
@@ -88,7 +88,7 @@ def locked(path: PathLike, *, timeout: float = -1) -> Iterator[bool]:
 
 
 def _tidy(path: PathLike) -> None:
-    """Remove what killed processes left beside something that is whole: half-written ones, their lock."""
+    """Remove leftovers of killed processes beside a whole file or folder: half-written ones, their lock."""
     target = Path(os.path.realpath(path))
     sweep(target)
     if lock_path(target).exists():

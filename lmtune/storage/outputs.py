@@ -1,4 +1,4 @@
-"""What can be said of a place to write to before the work whose result it is to keep."""
+"""Checks of an output's path before the work whose result it is to keep."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def check_apart(path: PathLike, reads: Iterable[PathLike], *, whole: bool) -> No
     target = Path(os.path.realpath(path))
     if whole and Path.cwd().is_relative_to(target):
         raise InputError("will not replace the current folder", file=path, accepted=_OTHER)
-    for own in reads:
-        read = Path(os.path.realpath(own))
+    for name in reads:
+        read = Path(os.path.realpath(name))
         inside = not whole and read.is_dir() and target.is_relative_to(read)
         if inside or (whole and read.is_relative_to(target)) or _same(read, target):
             raise InputError(
                 "the output would replace what the command reads",
                 file=path,
-                value=os.fspath(own),
+                value=os.fspath(name),
                 accepted=_OTHER,
             )
 

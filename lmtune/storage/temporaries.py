@@ -114,13 +114,13 @@ def hold(path: Path, *, wait: bool = False) -> int | None:
 
 
 def sweep(target: Path) -> None:
-    """Remove what killed processes left beside a target, and put back what one had moved aside."""
+    """Remove leftovers of killed processes beside a target, and put back a folder that one moved aside."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = [entry.name for entry in target.parent.iterdir()]
     for name in names:
-        found = _NAME.fullmatch(name)
-        if found is not None and found[1] == _short(target.name):
+        match = _NAME.fullmatch(name)
+        if match is not None and match[1] == _short(target.name):
             with contextlib.suppress(OSError):
                 _tidy(target.parent / name, target)
 

@@ -28,7 +28,7 @@ from lmtune.errors import InputError
 from lmtune.exploring import answers, background
 from lmtune.exploring.background import OutdatedError, Surfaces, Turns, coarse_first
 from lmtune.exploring.opening import Shown, open_collection, open_runs, way_up
-from lmtune.exploring.page import exported
+from lmtune.exploring.server import exported
 from lmtune.exploring.view import Mark, View
 from lmtune.indexing.analysis import Analyzer
 from lmtune.measures.evaluate import measure_settings

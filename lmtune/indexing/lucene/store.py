@@ -6,7 +6,6 @@ A folder holds docnos and lengths as columns, and postings and analysed queries 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import zlib
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, 
 from lmtune.indexing.docnos import Docnos, DuplicateDocnoError, write_docnos
 from lmtune.indexing.index import Postings
 from lmtune.storage.append_logs import AppendLog
-from lmtune.storage.digests import parse_json, sealed, sealed_bytes, unsealed, unsealed_bytes
+from lmtune.storage.digests import sealed_bytes, sealed_text, unsealed, unsealed_bytes
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import FolderKind, atomic_directory
 
@@ -167,7 +166,7 @@ class LuceneStore:
                 ) from None
             described = {name: asdict(column) for name, column in columns.items()}
             content = {"format": FORMAT, "facts": dict(facts), "columns": described}
-            (folder / _FILE).write_text(json.dumps(sealed(content), indent=1) + "\n", encoding="utf-8")
+            (folder / _FILE).write_text(sealed_text(content), encoding="utf-8")
         return cls(path, dict(facts), columns)
 
     @cached_property
@@ -242,7 +241,7 @@ def stored_paths(home: PathLike, name: str) -> list[Path]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    content = unsealed(parse_json(file.read_bytes()), kinds={"facts": dict, "columns": dict})
+    content = unsealed(file.read_bytes(), kinds={"facts": dict, "columns": dict})
     if content.get("format") != FORMAT:
         raise ValueError("another format")
     return content

@@ -13,7 +13,7 @@ from typing import Any
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import DocumentSource, unchanged
 from lmtune.indexing.lucene import java
-from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.digests import sealed_text, unsealed
 from lmtune.storage.folders import FolderKind, atomic_directory
 
 NOTE = "lmtune.json"
@@ -100,7 +100,7 @@ def write_lucene_index(
                 accepted="documents that Anserini takes; its messages are above",
             )
         shutil.rmtree(scratch)
-        (folder / NOTE).write_text(json.dumps(sealed(note)) + "\n", encoding="utf-8")
+        (folder / NOTE).write_text(sealed_text(note, indent=None), encoding="utf-8")
     return documents
 
 
@@ -176,7 +176,7 @@ def read_note(path: PathLike) -> dict[str, Any]:
     """
     file = Path(path, NOTE)
     try:
-        return unsealed(parse_json(file.read_bytes()))
+        return unsealed(file.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):

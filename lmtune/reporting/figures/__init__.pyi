@@ -1,18 +1,21 @@
 """The pictures, and where they are."""
 
+from .comparisons import comparison_pictures as comparison_pictures
+from .comparisons import contrast_differences as contrast_differences
+from .comparisons import difference_intervals as difference_intervals
+from .comparisons import recall_precision_curves as recall_precision_curves
+from .comparisons import topic_differences as topic_differences
+from .courses import Course as Course
+from .courses import Search as Search
+from .courses import at_lowest as at_lowest
+from .courses import best_so_far as best_so_far
+from .courses import convergence as convergence
+from .courses import training_courses as training_courses
 from .drawing import draw as draw
 from .fusion import fusion_pictures as fusion_pictures
 from .fusion import weight_profiles as weight_profiles
-from .intervals import comparison_pictures as comparison_pictures
-from .intervals import contrast_differences as contrast_differences
-from .intervals import difference_intervals as difference_intervals
 from .profiles import best_profiles as best_profiles
 from .profiles import cost_and_measure as cost_and_measure
-from .recall import recall_precision_curves as recall_precision_curves
-from .searches import Search as Search
-from .searches import at_lowest as at_lowest
-from .searches import best_so_far as best_so_far
-from .searches import convergence as convergence
 from .spread import parameter_spread as parameter_spread
 from .style import FORMATS as FORMATS
 from .style import Picture as Picture
@@ -23,6 +26,3 @@ from .surfaces import SurfacePanel as SurfacePanel
 from .surfaces import pairs as pairs
 from .surfaces import surface as surface
 from .surfaces import ternary as ternary
-from .topics import topic_differences as topic_differences
-from .training import Course as Course
-from .training import training_courses as training_courses

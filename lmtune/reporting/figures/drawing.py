@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, PathLike
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
+from lmtune.reporting.figures.comparisons import recall_precision_curves, topic_differences
+from lmtune.reporting.figures.courses import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
-from lmtune.reporting.figures.recall import recall_precision_curves
-from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
-from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SMOOTH, SURFACE, TRACE
 from lmtune.tuning.experiment.profiles import BEST
@@ -71,19 +70,19 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
         by_measure: dict[Measure, dict[str, Row]] = {}
         for row in result.rows:
             by_measure.setdefault(row.measure, {})[row.method] = row
-        for own in by_measure.values():
-            if {DIRECT, RANKNET} <= own.keys():
-                yield collection.differences(own[RANKNET], own[DIRECT])
-            first = next(iter(own.values()))
+        for rows in by_measure.values():
+            if {DIRECT, RANKNET} <= rows.keys():
+                yield collection.differences(rows[RANKNET], rows[DIRECT])
+            first = next(iter(rows.values()))
             yield from collection.recall(first)
             yield from collection.smooth(first.measure)
-        for own in by_measure.values():
+        for rows in by_measure.values():
             for number in range(1, len(result.folds) + 1):
-                yield from collection.fold(list(own.values()), number)
+                yield from collection.fold(list(rows.values()), number)
 
 
 def chosen_parameters(result: CollectionResult) -> pd.DataFrame:
-    """Return what `parameter_spread` takes."""
+    """Return the table that `parameter_spread` takes."""
     import pandas as pd
 
     return pd.DataFrame(
@@ -97,7 +96,7 @@ def parameter_axes(result: CollectionResult) -> list[ParameterAxis]:
     """Return a model's axes; those of one that nobody knows here are told by what was chosen."""
     known = known_model(result.model)
     if known is not None:
-        return [ParameterAxis(own.name, own.unit, own.scale == "log") for own in known.parameters]
+        return [ParameterAxis(p.name, p.unit, p.scale == "log") for p in known.parameters]
     return best_axes(chosen_parameters(result).drop(columns=["measure", "method", "fold"]))
 
 
@@ -105,8 +104,8 @@ def best_axes(parameters: pd.DataFrame) -> list[ParameterAxis]:
     """Tell axes by the parameters' names, and by their values where nobody knows these here."""
     known = {axis.name: axis for axis in TWO_STAGE}
     return [
-        known.get(str(name), ParameterAxis(str(name), is_log=bool(0.0 < _MANY * own.min() < own.max())))
-        for name, own in parameters.items()
+        known.get(str(name), ParameterAxis(str(name), is_log=bool(0.0 < _MANY * values.min() < values.max())))
+        for name, values in parameters.items()
     ]
 
 
@@ -151,10 +150,10 @@ class _Collection:
         table = RECALL.frame(self.folder)
         if table is None:
             return
-        own = table[table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))]
+        rows = table[table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))]
         curves = {
             str(method): part.sort_values("recall")["precision"].to_numpy(np.float64)
-            for method, part in own.groupby("method", sort=False)
+            for method, part in rows.groupby("method", sort=False)
         }
         if curves:
             title = f"{self.result.name}, tuned for {row.measure.title}"
@@ -221,11 +220,11 @@ class _Collection:
         climbed = self.trace(f"direct-{measure}-fold{number}", (*self.parameters, measure))
         if climbed is not None:
             grid = pd.concat([grid, climbed.rename(columns={measure: "train"})], ignore_index=True)
-        found = {}
+        panels = {}
         for x, y in itertools.combinations(range(len(self.free)), 2):
             panel, _ = self.panels(grid, rows, number, [self.free[x], self.free[y]])
-            found[x, y] = replace(panel, evaluations={})
-        return found
+            panels[x, y] = replace(panel, evaluations={})
+        return panels
 
     def panels(
         self, grid: pd.DataFrame, rows: Sequence[Row], number: int, axes: Sequence[ParameterAxis]
@@ -237,7 +236,7 @@ class _Collection:
             return table[x].to_numpy(np.float64), table[y].to_numpy(np.float64)
 
         chosen = {row.method: row.fits[number - 1].params for row in rows}
-        points = {method: (own[x], own[y]) for method, own in chosen.items()}
+        points = {method: (params[x], params[y]) for method, params in chosen.items()}
         ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *names))
         direct = self.trace(f"direct-{measure}-fold{number}", (*names, str(measure)))
         approx = self.trace(f"approx-{measure}-fold{number}", ("start", *names))
@@ -260,11 +259,11 @@ class _Collection:
         return train, test
 
     def searches(self, grid: pd.DataFrame | None, measure: str, number: int) -> list[Search]:
-        found: list[Search] = []
+        searches: list[Search] = []
 
         def add(name: str, best: NDArray[np.float64], after: int = 0) -> None:
             steps = after + np.arange(1, best.size + 1)
-            found.append(Search(name, steps, best, topics="training topics"))
+            searches.append(Search(name, steps, best, topics="training topics"))
 
         def evaluated(kind: str, column: str) -> pd.DataFrame | None:
             table = self.trace(f"{kind}-fold{number}", (column,))
@@ -288,5 +287,5 @@ class _Collection:
         proof = self.trace(f"certificate-{measure}-fold{number}", _CERTIFICATE)
         if proof is not None and len(proof):
             boxes, reached, bound = (proof[column].to_numpy() for column in _CERTIFICATE)
-            found.append(Search("certificate", boxes, reached, bound, topics="test topics"))
-        return found
+            searches.append(Search("certificate", boxes, reached, bound, topics="test topics"))
+        return searches

@@ -14,15 +14,13 @@ from lmtune.fusion.runs import RunSet, pruned_for
 from lmtune.fusion.search import coordinate_line
 from lmtune.measures.evaluate import measure_settings
 from lmtune.reporting.figures.style import (
-    COLUMN,
-    PAGE,
     Picture,
     drawable,
     finish,
     in_style,
     legend_below,
     looks,
-    new_figure,
+    new_panels,
     short,
 )
 from lmtune.reporting.figures.surfaces import ternary
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LONGEST_NAME, _LONGEST_CORNER = 24, 16
-_MOST = 3  # panels side by side
 _DRAWN = 1000  # steps of a line; of more, the range in each of so many stretches
 _TRIANGLE = np.array([(i, j, 50 - i - j) for i in range(51) for j in range(51 - i)]) / 50.0
 CHOSEN, FOLDS, EQUAL = "all topics' choice", "folds' choices", "equal weights"
@@ -67,7 +64,7 @@ def fusion_pictures(
         if here.size == 3:
             values = measure_settings(pool, _TRIANGLE, [row.measure], depth=depth)[:, :, 0].mean(axis=0)
             names = [drawable(name, _LONGEST_CORNER) for name in runs.names]
-            folds = np.array([[own.shares[name] for name in runs.names] for own in row.folds])
+            folds = np.array([[fold.shares[name] for name in runs.names] for fold in row.folds])
             marks = {CHOSEN: here[None], FOLDS: folds.reshape(-1, 3), EQUAL: np.full((1, 3), 1 / 3)}
             figures["triangle"] = ternary(
                 _TRIANGLE, values, names, marks=marks, measure=row.measure.title, title=title
@@ -96,17 +93,12 @@ def weight_profiles(lines: Mapping[str, Steps], row: FusedRow, *, title: str = "
         A panel a run. Every step is drawn; of more than 1,000, the range of values on every
         thousandth of the line.
     """
-    columns, bands = min(len(lines), _MOST), -(-len(lines) // _MOST)
-    width = COLUMN if columns == 1 else PAGE
-    figure, rows = new_figure(width, 0.9 + 1.9 * bands, rows=bands, columns=columns, sharey=True)
-    panels = [ax for own in rows for ax in own]
-    for ax, (name, steps) in zip(panels, lines.items(), strict=False):
+    figure, panels, columns = new_panels(len(lines), 1.9, sharey=True)
+    for ax, (name, steps) in zip(panels, lines.items(), strict=True):
         _draw(ax, name, steps, row)
         ax.set_xlabel(f"share of {drawable(name, _LONGEST_NAME)}")
-    for ax in panels[len(lines) :]:
-        ax.set_axis_off()
-    for own in rows:
-        own[0].set_ylabel(f"{row.measure.title}, in sample")
+    for ax in panels[::columns]:
+        ax.set_ylabel(f"{row.measure.title}, in sample")
     legend_below(figure, 2 if columns == 1 else 5)
     text = f"{row.measure.title} in sample along each run's share, the other runs in their proportions."
     for name, steps in lines.items():
@@ -132,7 +124,7 @@ def _draw(ax: Axes, name: str, steps: Steps, row: FusedRow) -> None:
     else:
         ax.fill_between(*_ranges(steps), color="#555555", lw=0.5, label="the measure")
     if row.folds:
-        shares = [own.shares[name] for own in row.folds]
+        shares = [fold.shares[name] for fold in row.folds]
         down: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ls": "none", "clip_on": False}
         ax.plot(shares, [0.07] * len(shares), marker="^", ms=4, color=look[FOLDS].color, label=FOLDS, **down)
     point: dict[str, Any] = look[CHOSEN].options() | {"ls": "none", "ms": 4.5, "zorder": 5, "clip_on": False}

@@ -9,6 +9,7 @@ import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.reporting.figures.style import (
+    MOST_PANELS,
     PAGE,
     TWO_STAGE,
     ParameterAxis,
@@ -18,6 +19,7 @@ from lmtune.reporting.figures.style import (
     log_ticks,
     looks,
     new_figure,
+    new_panels,
     setting,
     short,
 )
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 _MEASURE, _TEST, _COST = "#0072B2", "#56B4E9", "#D55E00"
-_MOST = 3  # columns that a page has room for
 
 
 @in_style
@@ -66,7 +67,7 @@ def cost_and_measure(
         For an empty table.
     """
     parts = _by_line(lines, {name: name for name in (ACROSS, *(axis.name for axis in axes))})
-    columns, bands = min(len(parts), _MOST), -(-len(parts) // _MOST)
+    columns, bands = min(len(parts), MOST_PANELS), -(-len(parts) // MOST_PANELS)
     figure, rows = new_figure(
         PAGE * (columns + 0.3) / 3.3,
         3.1 * bands,
@@ -87,7 +88,7 @@ def cost_and_measure(
             log_ticks(lower.xaxis, *lower.get_xlim(), most=4)
     for ax in (*above[len(parts) :], *below[len(parts) :]):
         ax.set_axis_off()
-    for upper, lower in zip(above[::_MOST], below[::_MOST], strict=True):
+    for upper, lower in zip(above[::MOST_PANELS], below[::MOST_PANELS], strict=True):
         upper.set_ylabel(measure)
         lower.set_ylabel("cost per pair")
     legend_below(figure, columns)
@@ -128,31 +129,28 @@ def best_profiles(
         For a table without such a line.
     """
     parts = _by_line(lines, {axis: f"{BEST}{axis.name}" for axis in axes})
-    columns, bands = min(len(parts), _MOST), -(-len(parts) // _MOST)
-    figure, rows = new_figure(PAGE, 0.6 + 1.9 * bands, rows=bands, columns=columns, sharey=True)
-    panels, look = [ax for row in rows for ax in row], looks(list(chosen))
-    for ax, (axis, part) in zip(panels, parts.items(), strict=False):
+    figure, panels, columns = new_panels(len(parts), 1.9, above=0.6, width=PAGE, sharey=True)
+    look = looks(list(chosen))
+    for ax, (axis, part) in zip(panels, parts.items(), strict=True):
         for column, style in (("train", "-"), ("test", "--")):
             label = f"measure, {column.replace('train', 'training')} topics"
             ax.plot(part["position"], part[column], color="#666666", lw=1.0, ls=style, label=label)
         for method, setting_ in chosen.items():
             marks: dict[str, Any] = {"ls": "none", "mec": "black", "mew": 0.6, "ms": 5, "zorder": 5}
-            own = look[method].options() | marks
-            ax.plot(setting_[axis.name], setting_["train"], clip_on=False, label=method, **own)
+            options = look[method].options() | marks
+            ax.plot(setting_[axis.name], setting_["train"], clip_on=False, label=method, **options)
         ax.set_xlabel(axis.label)
         if axis.is_log:
             ax.set_xscale("log")
             log_ticks(ax.xaxis, *ax.get_xlim(), most=4)
         ax.margins(x=0.02)
-    for ax in panels[len(parts) :]:
-        ax.set_axis_off()
-    for row in rows:
-        row[0].set_ylabel(measure)
+    for ax in panels[::columns]:
+        ax.set_ylabel(measure)
     legend_below(figure, 4)
     sentences = [f"{measure} along each parameter through Direct's choice."]
     for axis, part in parts.items():
         best = part.iloc[int(part["train"].argmax())]
-        others = ", ".join(f"{method} {axis.text(own[axis.name])}" for method, own in chosen.items())
+        others = ", ".join(f"{method} {axis.text(options[axis.name])}" for method, options in chosen.items())
         sentences.append(
             f"Along {axis.symbol} it is {short(float(part['train'].min()))} to {short(float(best['train']))} "
             f"on the training topics, highest at {axis.text(float(best['position']))}; chosen: {others}."
@@ -163,10 +161,10 @@ def best_profiles(
 def _by_line(lines: pd.DataFrame, names: Mapping[K, str]) -> dict[K, pd.DataFrame]:
     """Return the table's part of each line that it has."""
     parts = {key: lines[lines["line"] == name].sort_values("position") for key, name in names.items()}
-    found = {key: part for key, part in parts.items() if len(part)}
-    if not found:
+    present = {key: part for key, part in parts.items() if len(part)}
+    if not present:
         raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
-    return found
+    return present
 
 
 def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
@@ -176,7 +174,7 @@ def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
     if "test" in part:
         above.plot(position, part["test"].to_numpy(), color=_TEST, ls="--", label="measure, test topics")
     below.plot(position, cost, color=_COST, ls="-", label="RankNet cost, training topics")
-    for place, colour, style, marker, label in (
+    for at, colour, style, marker, label in (
         (int(train.argmax()), _MEASURE, (0, (1, 1.5)), "o", "measure's maximum"),
         (int(cost.argmin()), _COST, (0, (4, 2)), "^", "cost's minimum"),
     ):
@@ -189,8 +187,8 @@ def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
             "zorder": 5,
         }
         for ax, values, named in ((above, train, label), (below, cost, None)):
-            ax.axvline(position[place], color=colour, lw=0.8, ls=style, zorder=0.5)
-            ax.plot(position[place], values[place], ls="none", clip_on=False, label=named, **point)
+            ax.axvline(position[at], color=colour, lw=0.8, ls=style, zorder=0.5)
+            ax.plot(position[at], values[at], ls="none", clip_on=False, label=named, **point)
     for ax in (above, below):
         ax.margins(x=0.02)
         ax.ticklabel_format(axis="y", useOffset=False)
@@ -198,11 +196,11 @@ def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
 
 def _label(name: str, part: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
     if name == ACROSS:
-        what = listed([axis.symbol for axis in axes]) if len(axes) < _MOST else "setting"
+        what = listed([axis.symbol for axis in axes]) if len(axes) < MOST_PANELS else "setting"
         return f"{what}: RankNet's at 0, Direct's at 1"
     fixed = [axis for axis in axes if axis.name != name]
     [along] = (axis for axis in axes if axis.name == name)
-    if not 0 < len(fixed) < _MOST - 1:
+    if not 0 < len(fixed) < MOST_PANELS - 1:
         return along.label
     return f"{along.label}, with {setting(fixed, (part[axis.name].iloc[0] for axis in fixed))}"
 

@@ -78,13 +78,13 @@ def parameter_spread(
     for column, measure in enumerate(measures):
         rows[0][column].set_title(measure, loc="left")
         rows[-1][column].set_xlabel(axes[0].label if plane else "each method's folds")
-        own = parameters[parameters["measure"].eq(measure)]
-        for place, (method, style) in enumerate(look.items()):
-            part = own[own["method"].eq(method)]
+        of_measure = parameters[parameters["measure"].eq(measure)]
+        for number, (method, style) in enumerate(look.items()):
+            part = of_measure[of_measure["method"].eq(method)]
             if plane:
-                _plane(rows[0][column], part, axes, place, method, style)
+                _plane(rows[0][column], part, axes, number, method, style)
             else:
-                across = place + _WIDTH * (np.arange(len(part)) / max(len(part) - 1, 1) - 0.5)
+                across = number + _WIDTH * (np.arange(len(part)) / max(len(part) - 1, 1) - 0.5)
                 for row, axis in zip(rows, axes, strict=True):
                     _points(row[column], across, part[axis.name], method, style, 4.0)
     for row, axis in zip(rows, rows_of, strict=True):
@@ -95,8 +95,8 @@ def parameter_spread(
         if parameters["fold"].max() <= _NUMBERED:
             for names, part in parameters.groupby(["measure", "method"], sort=False):
                 title_, method = map(str, names)
-                place = list(look).index(method)
-                _number_folds(rows[0][measures.index(title_)], part, axes, place, look[method])
+                number = list(look).index(method)
+                _number_folds(rows[0][measures.index(title_)], part, axes, number, look[method])
     else:
         rows[0][0].set(xlim=(-0.5, len(look) - 0.5), xticks=[])
     legend_below(figure, 6 if width > COLUMN else 3)
@@ -104,27 +104,27 @@ def parameter_spread(
 
 
 def _plane(
-    ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], place: int, method: str, look: Look
+    ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], number: int, method: str, look: Look
 ) -> None:
     across, up = (axis.name for axis in axes)
     # Smaller one by one: what lies on top of another leaves it in sight.
-    _points(ax, part[across], part[up], method, look, max(8.0 - 1.3 * place, 3.0))
+    _points(ax, part[across], part[up], method, look, max(8.0 - 1.3 * number, 3.0))
 
 
 def _number_folds(
-    ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], place: int, look: Look
+    ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], number: int, look: Look
 ) -> None:
     """Write the folds' numbers beside their points, those of points that coincide side by side."""
-    right, above, align = _OFFSETS[place % len(_OFFSETS)]
+    right, above, align = _OFFSETS[number % len(_OFFSETS)]
     near: dict[str, Any] = {"textcoords": "offset points", "ha": align, "color": look.color}
     points = part[[axis.name for axis in axes]].to_numpy(np.float64)
     pixels = ax.transData.transform(points)
     left = list(range(len(points)))
     while left:
-        beside = [own for own in left if np.hypot(*(pixels[own] - pixels[left[0]])) < _BESIDE]
+        beside = [point for point in left if np.hypot(*(pixels[point] - pixels[left[0]])) < _BESIDE]
         text = ", ".join(str(fold) for fold in part["fold"].iloc[beside])
         ax.annotate(text, tuple(points[left[0]]), (right, above), **near, fontsize=6.5)
-        left = [own for own in left if own not in beside]
+        left = [point for point in left if point not in beside]
 
 
 def _points(ax: Axes, x: ArrayLike, y: ArrayLike, method: str, look: Look, size: float) -> None:

@@ -28,6 +28,9 @@ LAMBDA, MU = "λ", "μ"
 MU_LABEL = f"{MU} (tokens)"
 _SYMBOLS = {"lambda": LAMBDA, "mu": MU}
 
+MOST_PANELS = 3
+"""Panels side by side."""
+
 FORMATS = ("png", "svg", "pdf")
 
 _DOTS_PER_INCH, _DOTS_ON_SCREEN = 300, 120
@@ -78,7 +81,7 @@ class Look(NamedTuple):
     marker: str
 
     def options(self) -> dict[str, Any]:
-        """Return what matplotlib's functions of lines take."""
+        """Return the options that matplotlib's functions of lines take."""
         return {"color": self.color, "ls": self.line, "marker": self.marker}
 
 
@@ -163,7 +166,7 @@ class Picture:
 
     @property
     def alt(self) -> str:
-        """What it shows, in a sentence or two with the main numbers."""
+        """The figure in a sentence or two, with the main numbers."""
         return alt_text(self.figure)
 
 
@@ -211,6 +214,25 @@ def new_figure(
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
+
+
+def new_panels(
+    count: int,
+    height: float,
+    *,
+    above: float = 0.9,
+    width: float = 0.0,
+    most: int = MOST_PANELS,
+    **options: Any,
+) -> tuple[Figure, list[Axes], int]:
+    """Make panels of a height in inches, at most so many side by side; return how many that are, too."""
+    columns, rows = min(count, most), -(-count // most)
+    width = width or (COLUMN if columns == 1 else PAGE)
+    figure, grid = new_figure(width, above + height * rows, rows=rows, columns=columns, **options)
+    panels = [ax for row in grid for ax in row]
+    for ax in panels[count:]:
+        ax.set_axis_off()
+    return figure, panels[:count], columns
 
 
 def legend_below(figure: Figure, columns: int, handles: dict[str, Any] | None = None) -> None:
@@ -277,7 +299,7 @@ def _write_plain_numbers(axis: Axis) -> None:
 
 
 def alt_text(figure: Figure) -> str:
-    """Return what a figure of this package shows, in words."""
+    """Return a figure of this package in words."""
     return str(figure.get_label())
 
 
@@ -298,7 +320,7 @@ def render(figure: Figure, format_: str) -> bytes:
         figure.savefig(stream, format=format_, dpi=_DOTS_PER_INCH, metadata=metadata)
     if format_ == "svg":
         return _SVG_SIZE.sub(
-            lambda found: b'%s="%gpt"' % (found[1], _LARGER * float(found[2])), stream.getvalue(), 2
+            lambda match: b'%s="%gpt"' % (match[1], _LARGER * float(match[2])), stream.getvalue(), 2
         )
     return stream.getvalue()
 

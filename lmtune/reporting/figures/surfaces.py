@@ -185,7 +185,7 @@ def pairs(
         ax.set(**{f"{which}scale": "log" for which, axis in (("x", axes[x]), ("y", axes[y])) if axis.is_log})
         values = np.asarray(panel.values, np.float64)
         order = np.argsort(values, kind="stable")
-        xs, ys = (np.asarray(own, np.float64)[order] for own in (panel.x, panel.y))
+        xs, ys = (np.asarray(coordinates, np.float64)[order] for coordinates in (panel.x, panel.y))
         ax.scatter(xs, ys, c=_below(values[order]), **_colours(), s=5, lw=0, zorder=1)
         _overlay(ax, panel, handles)
         for ticks, axis in ((ax.xaxis, axes[x]), (ax.yaxis, axes[y])):
@@ -257,9 +257,9 @@ def ternary(
     legend_below(figure, 2, handles)
     best = int(values.argmax())
     text = (
-        f"{measure} over the shares of {listed(names)}: alone {listed([short(own) for own in alone])}; "
+        f"{measure} over the shares of {listed(names)}: alone {listed([short(share) for share in alone])}; "
         f"of {values.size:,} settings the best is {short(float(values[best]))} with "
-        f"{listed([short(float(own)) for own in weights[best]])}; "
+        f"{listed([short(float(share)) for share in weights[best]])}; "
         f"{np.mean(values >= 0.99 * values[best]):.0%} of them are within 1 % of it."
     )
     return finish(figure, text, title)
@@ -303,7 +303,7 @@ def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> None:
         if min(matrix.shape) > 1:
             drawn = ax.contourf(xs, ys, loss, levels=_BANDS, antialiased=False, **look)
         else:
-            edges = (_edges(own, log=axis.is_log) for own, axis in zip((xs, ys), axes, strict=True))
+            edges = (_edges(values, log=axis.is_log) for values, axis in zip((xs, ys), axes, strict=True))
             drawn = ax.pcolormesh(*edges, loss, **look)
         drawn.set_rasterized(matrix.size > _RASTERIZED)
         return drawn
@@ -363,8 +363,8 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
     look = looks(list(dict.fromkeys(name.partition(":")[0] for name in names)))
 
     def draw(name: str, x: ArrayLike, y: ArrayLike, outline: float = 0.0, **options: Any) -> None:
-        own = look[name.partition(":")[0]]
-        options = {"marker": own.marker, "color": own.color, "ls": "none"} | options
+        style = look[name.partition(":")[0]]
+        options = {"marker": style.marker, "color": style.color, "ls": "none"} | options
         if outline:
             options["path_effects"] = thin_outline(outline)
         [line] = ax.plot(np.asarray(x), np.asarray(y), **options)
@@ -412,8 +412,8 @@ def _left(panel: SurfacePanel, boxes: pd.DataFrame, axes: Sequence[ParameterAxis
         np.log(high / low) if a.is_log else high - low for a, (low, high) in zip(axes, corners, strict=True)
     ]
     whole = math.prod(
-        float(np.ptp(np.log(own) if axis.is_log else own))
-        for axis, own in zip(axes, panel.matrix(), strict=False)
+        float(np.ptp(np.log(values) if axis.is_log else values))
+        for axis, values in zip(axes, panel.matrix(), strict=False)
     )
     area = f" ({float((sides[0] * sides[1]).sum()) / whole:.1%} of the area)" if whole > 0.0 else ""
     return f"The certificate leaves {len(boxes):,} boxes{area} for a better setting, {ranges}."

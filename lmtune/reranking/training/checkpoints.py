@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lmtune.errors import InputError, PathLike
-from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.digests import parse_json, sealed_text, unsealed
 from lmtune.storage.files import atomic_write, read_bytes
 
 FILE = "checkpoint.json"
@@ -52,8 +52,7 @@ def save_checkpoint(
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     home, name = Path(folder), f"state-{digest}.safetensors"
     kept = {"version": _VERSION, "state": name, "identity": identity, "record": record}
-    written = json.dumps(sealed(kept), indent=1)
-    for file, data in ((name, content), (FILE, f"{written}\n".encode())):
+    for file, data in ((name, content), (FILE, sealed_text(kept).encode())):
         with atomic_write(home / file, mode="binary") as stream:
             stream.write(data)
             stream.flush()

@@ -1,4 +1,4 @@
-"""How the best measure found grows with evaluations and with time."""
+"""How searches and trainings go: the best found so far, losses and measures epoch by epoch."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from lmtune.reporting.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 # Searches begin far below where they end: the axis shows this share of the best.
 _SHOWN = 0.9
@@ -78,9 +79,9 @@ def at_lowest(cost: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
     lowest = np.minimum.accumulate(costs)
     # The place of the first step with the lowest cost so far.
     new = np.append(True, lowest[1:] < lowest[:-1])
-    place = np.maximum.accumulate(np.where(new, np.arange(costs.size), 0))
-    found: NDArray[np.float64] = np.asarray(values, np.float64)[place]
-    return found
+    step = np.maximum.accumulate(np.where(new, np.arange(costs.size), 0))
+    reached: NDArray[np.float64] = np.asarray(values, np.float64)[step]
+    return reached
 
 
 @in_style
@@ -151,20 +152,20 @@ def _draw(ax: Axes, search: Search, look: Look, *, by_time: bool) -> None:
 def _limit(ax: Axes, searches: Sequence[Search], *, by_time: bool) -> None:
     """Show where searches end and the way there, and bounds from where they come into sight."""
     values = [np.asarray(search.best, np.float64) for search in searches]
-    top = max(float(np.max(own)) for own in values)
-    end = min(float(own[-1]) for own in values)
-    low = max(min(float(np.min(own)) for own in values), min(_SHOWN * top, end))
+    top = max(float(np.max(line)) for line in values)
+    end = min(float(line[-1]) for line in values)
+    low = max(min(float(np.min(line)) for line in values), min(_SHOWN * top, end))
     bounds = [np.asarray(s.bound, np.float64) for s in searches if s.bound is not None]
     sight = (2.0 - _SHOWN) * top
-    high = max([top, *(min(float(own.max()), max(sight, float(own[-1]))) for own in bounds)])
+    high = max([top, *(min(float(line.max()), max(sight, float(line[-1]))) for line in bounds)])
     margin = 0.06 * ((high - low) or abs(top) or 1.0)
     ax.set_ylim(low - margin, high + margin)
     steps = [_along(search, by_time=by_time) for search in searches]
-    first, last = min(float(own[0]) for own in steps), max(float(own[-1]) for own in steps)
+    first, last = min(float(line[0]) for line in steps), max(float(line[-1]) for line in steps)
     if len(bounds) == len(searches):
         first = min(
-            float(own[max(0, int((bound > high).sum()) - 1)])
-            for own, bound in zip(steps, bounds, strict=True)
+            float(line[max(0, int((bound > high).sum()) - 1)])
+            for line, bound in zip(steps, bounds, strict=True)
         )
     # A tenth of the way on both sides, and no axis without a length.
     more = max((last / first) ** 0.1, 1.1)
@@ -187,3 +188,110 @@ def _alt(search: Search) -> str:
     if search.seconds is not None:
         text += f", in {float(np.asarray(search.seconds)[-1]):.3g} seconds"
     return text + "."
+
+
+_BAND = 0.15
+
+
+@dataclass(frozen=True)
+class Course:
+    """One loss's trainings.
+
+    Attributes
+    ----------
+    name : str
+        The loss.
+    objective, validation : sequence of arrays of float, shape (epochs,)
+        One array a trial; those that stopped early are shorter. An objective is NaN in epochs of
+        warm-up, whose loss is another.
+    """
+
+    name: str
+    objective: Sequence[NDArray[np.float64]]
+    validation: Sequence[NDArray[np.float64]]
+
+
+@in_style
+def training_courses(courses: Sequence[Course], *, measure: str, title: str = "") -> Figure:
+    """Draw objectives and the validation measure by epoch: means and ranges over trials.
+
+    Losses have scales of their own, so that each objective is shown as a share of its way from
+    the highest to the lowest mean.
+
+    Parameters
+    ----------
+    courses : sequence of Course
+        One a loss.
+    measure : str
+        The measure's title, such as ``"nDCG@10"``.
+    title : str
+        Put above both panels.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two panels; `alt_text` describes it.
+
+    Raises
+    ------
+    InputError
+        For no course, or one without an epoch.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    if not courses or any(not one.validation or not one.objective for one in courses):
+        raise InputError("no training to draw", accepted="one trial a loss at least")
+    figure, [[left, right]] = new_figure(PAGE, 2.9, columns=2)
+    drawn = looks([course.name for course in courses])
+    floors = []
+    for number, course in enumerate(courses):
+        objective, validation = _over_trials(course.objective), _over_trials(course.validation)
+        base = float(np.nanmin(objective[0]))
+        spread = float(np.nanmax(objective[0])) - base or 1.0
+        draw_course(left, course.name, drawn[course.name], number, (objective - base) / spread)
+        draw_course(right, course.name, drawn[course.name], number, validation)
+        low = validation[1]
+        floors.append(float(low[len(low) // 10 :].min()))
+    left.set_ylim(-0.1, 1.15)
+    # Where trainings begin is far below where they end.
+    bottom, top = right.get_ylim()
+    right.set_ylim(max(bottom, min(floors) - 0.05 * (top - min(floors))), top)
+    left.set_ylabel("training objective, rescaled")
+    right.set_ylabel(f"{measure},\nvalidation queries")
+    for ax in (left, right):
+        ax.set_xlabel("epoch")
+        ax.margins(x=0.02)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    legend_below(figure, 5)
+    return finish(figure, _describe_courses(courses, measure), title)
+
+
+def _over_trials(trials: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return mean, lowest and highest by epoch; what has ended stays where it was."""
+    longest = max(len(trial) for trial in trials)
+    table = np.array([np.pad(trial, (0, longest - len(trial)), mode="edge") for trial in trials])
+    return np.array([table.mean(axis=0), table.min(axis=0), table.max(axis=0)])
+
+
+def draw_course(ax: Axes, name: str, look: Look, number: int, band: NDArray[np.float64]) -> None:
+    """Draw means by epoch, and the range about them: three rows."""
+    mean, low, high = band
+    epochs = np.arange(1, len(mean) + 1)
+    ax.fill_between(epochs, low, high, color=look.color, alpha=_BAND, lw=0)
+    # Markers of different losses stand at different epochs.
+    step = max(1, len(mean) // 6)
+    at = (min(number % step, len(mean) - 1), step)
+    ax.plot(epochs, mean, **look.options(), ms=3.5, label=name, markevery=at)
+
+
+def _describe_courses(courses: Sequence[Course], measure: str) -> str:
+    text = f"Training objective and {measure} on the validation queries by epoch. "
+    parts = []
+    for course in courses:
+        mean = _over_trials(course.validation)[0]
+        best = int(mean.argmax())
+        parts.append(
+            f"{course.name}: {len(course.validation)} trials of {len(mean)} epochs, highest mean "
+            f"{short(float(mean[best]))} in epoch {best + 1}, {short(float(mean[-1]))} at the end."
+        )
+    return text + " ".join(parts)
