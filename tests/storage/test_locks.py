@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lmtune.storage.files import atomic_write
 from lmtune.storage.locks import StaleError, build_once, locked
 
 
@@ -65,7 +66,8 @@ def test_what_several_want_is_built_by_one(tmp_path: Path) -> None:
 
     def build() -> str:
         time.sleep(0.01)
-        file.write_text("whole")
+        with atomic_write(file) as stream:  # others read without the lock
+            stream.write("whole")
         return "built"
 
     def ask(_: int) -> str:
