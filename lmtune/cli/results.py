@@ -10,7 +10,6 @@ from lmtune.cli.messages import note
 from lmtune.cli.screen import stages
 from lmtune.options import option
 from lmtune.progress import quantity
-from lmtune.reporting.tuning_results import PAGE, PICTURES, read_results, record_pictures
 from lmtune.storage.outputs import check_writable
 
 
@@ -35,6 +34,7 @@ def plot(
     lmtune plot results --format pdf --output pictures
     """
     from lmtune.reporting.figures import draw, save
+    from lmtune.reporting.tuning_results import PICTURES, read_results, record_pictures
 
     stored = read_results(results)
     target = pictures.output or results / PICTURES
@@ -70,6 +70,7 @@ def report(
     lmtune report results --output page.html
     """
     from lmtune.reporting.page import write_report
+    from lmtune.reporting.tuning_results import PAGE
 
     target = page.output or results / PAGE
     with stages() as progress:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
-import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TextIO
@@ -15,179 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.columns import blocks, equal_neighbours, split_columns
-from lmtune.storage.files import atomic_write, read_bytes
-
-COLUMNS = "6 columns: topic, Q0, docno, rank, score, tag"
-_RANK = re.compile(rb"[+-]?[0-9]+")
-
-
-class RunColumns(NamedTuple):
-    """A run as its file has it.
-
-    Attributes
-    ----------
-    tag : str
-        The last line's tag.
-    topics : dict of bytes to (list of bytes, list of float)
-        Docnos and their scores by topic, in the file's order, as UTF-8.
-    passed : dict of str to int
-        Numbers of lines by kind of defect, and whether they were skipped or kept.
-    """
-
-    tag: str
-    topics: dict[bytes, tuple[list[bytes], list[float]]]
-    passed: dict[str, int]
-
-
-def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: bool = False) -> RunColumns:
-    """Read a TREC run.
-
-    Parameters
-    ----------
-    path : path-like
-        A UTF-8 file, plain or compressed, or ``-`` for standard input: ``topic Q0 docno rank
-        score tag``, separated by any ASCII white space. A byte order mark, CRLF line ends, blank
-        lines and lines that begin with ``#`` do no harm.
-    lenient : bool
-        Skip bad lines and count them by kind. Lines with another tag or a rank that is no number
-        are counted but kept: what they rank is clear, and trec_eval keeps them.
-    like_trec_eval : bool
-        Keep and count those, and ignore what follows the tag.
-
-    Returns
-    -------
-    RunColumns
-
-    Raises
-    ------
-    InputError
-        At a line with another number of columns, a rank that is no integer, a score that is no
-        finite number, a second tag, a repeated (topic, docno), invalid UTF-8, or a carriage
-        return within it; if there are no lines; as `open_bytes`.
-    """
-    data = read_bytes(path, text=True)
-    run = _uniform(data) or _line_by_line(path, data, lenient, like_trec_eval)
-    if not run.topics:
-        raise InputError("the run is empty", file=path, accepted=COLUMNS)
-    return run
-
-
-def _uniform(data: bytes) -> RunColumns | None:
-    """Read a run without any defect; None for all others."""
-    topics: dict[bytes, tuple[list[bytes], list[float]]] = {}
-    first_tag = b""
-    for block in blocks(data):
-        columns = split_columns(block, 6)
-        if columns is None or block.count(b"\r") != block.count(b"\r\n"):
-            return None
-        topic, _, docno, rank, score, tag = columns
-        first_tag = first_tag or tag[0]
-        if tag.count(first_tag) != len(tag) or not all(map(bytes.isdigit, rank)):
-            return None
-        try:
-            scores = list(map(float, score))
-        except ValueError:
-            return None
-        if not all(map(math.isfinite, scores)) or (b"_" in block and b"_" in b"".join(score)):
-            return None
-        for name, lines in equal_neighbours(topic):
-            docnos, values = topics.setdefault(name, ([], []))
-            docnos += docno[lines]
-            values += scores[lines]
-    if any(len(set(docnos)) != len(docnos) for docnos, _ in topics.values()):
-        return None
-    if any(name[0] == 35 for name in topics):  # "#"
-        return None
-    return RunColumns(first_tag.decode(), topics, {})
-
-
-class _DefectError(Exception):
-    """A defect of a line: its kind, then the parts of an InputError."""
-
-    def __init__(self, kind: str, message: str, value: object, accepted: str) -> None:
-        self.kind, self.message, self.value, self.accepted = kind, message, value, accepted
-
-
-def _line_by_line(path: PathLike, data: bytes, lenient: bool, like_trec_eval: bool) -> RunColumns:
-    topics: dict[bytes, tuple[list[bytes], list[float]]] = {}
-    lines: dict[bytes, dict[bytes, int]] = {}
-    passed: Counter[str] = Counter()
-    first_tag = last_tag = b""
-    for number, line in enumerate(data.split(b"\n"), 1):
-        columns = line.split()
-        if not columns or columns[0][0] == 35:
-            continue
-        try:
-            _check_form(line, len(columns), like_trec_eval)
-            topic, _, docno, rank, written, tag = columns[:6]
-            ranked = lines.setdefault(topic, {})
-            first = ranked.get(docno)
-            if first is not None:
-                message = f"document ranked twice for topic {topic.decode()}"
-                accepted = f"each document once (first in line {first})"
-                raise _DefectError("repeated documents", message, docno, accepted)
-            score = _score(written)
-            ours = first_tag or tag
-            for defect in _let_pass(rank, tag, ours):
-                if not lenient and not like_trec_eval:
-                    raise defect
-                passed[f"{defect.kind} kept"] += 1
-        except _DefectError as defect:
-            if not lenient:
-                raise _input_error(defect, path, number) from None
-            passed[f"{defect.kind} skipped"] += 1
-            continue
-        first_tag, last_tag = ours, tag
-        ranked[docno] = number
-        docnos, scores = topics.setdefault(topic, ([], []))
-        docnos.append(docno)
-        scores.append(score)
-    return RunColumns(last_tag.decode(), topics, dict(passed))
-
-
-def _check_form(line: bytes, width: int, extra_columns: bool) -> None:
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        message = f"invalid UTF-8 at byte {error.start + 1} of the line"
-        value = line[error.start : error.start + 8]
-        raise _DefectError("invalid UTF-8", message, value, "UTF-8 text") from None
-    if width < 6 or (width > 6 and not extra_columns):
-        raise _DefectError("wrong number of columns", f"{width} columns", line.strip(), COLUMNS)
-    if b"\r" in line.rstrip(b"\r"):
-        accepted = "lines that end with LF or CRLF"
-        raise _DefectError("carriage returns", "a carriage return in a line", line.strip(), accepted)
-
-
-def _score(written: bytes) -> float:
-    try:
-        score = float(written)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score) or b"_" in written:
-        raise _DefectError("bad scores", "the score is no finite number", written, "such as -7.25")
-    return score
-
-
-def _let_pass(rank: bytes, tag: bytes, ours: bytes) -> list[_DefectError]:
-    """Find defects of columns that play no part in the ranking."""
-    defects = []
-    if _RANK.fullmatch(rank) is None:
-        accepted = "an integer, such as 1"
-        defects.append(_DefectError("bad ranks", "the rank is no integer", rank, accepted))
-    if tag != ours:
-        accepted = f"one tag in a run, here {ours.decode()}"
-        defects.append(_DefectError("second run tags", "a second run tag", tag, accepted))
-    return defects
-
-
-def _input_error(defect: _DefectError, path: PathLike, number: int) -> InputError:
-    value = defect.value
-    if isinstance(value, bytes) and defect.kind != "invalid UTF-8":
-        value = value.decode(errors="backslashreplace")
-    return InputError(defect.message, file=path, line=number, value=value, accepted=defect.accepted)
-
+from lmtune.formats.columns import read_run_columns
+from lmtune.storage.files import atomic_write
 
 _SIGN = np.int64(0x80000000)
 _LARGEST = float(np.finfo(np.float32).max)
@@ -344,7 +170,7 @@ def read_run(path: PathLike) -> dict[str, dict[str, float]]:
     Raises
     ------
     InputError
-        As `lmtune.formats.runs.read_run_columns`.
+        As `lmtune.formats.columns.read_run_columns`.
     """
     return {
         topic.decode(): dict(zip(map(bytes.decode, docnos), scores, strict=True))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError
+from lmtune.formats.columns import RunColumns, read_run_columns
 from lmtune.formats.qrels import read_judgements
-from lmtune.formats.runs import RunColumns, read_run_columns
 from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge
 from lmtune.measures.order import trec_eval_order
@@ -155,7 +155,7 @@ def evaluate(
     qrels : path-like, or others
         Judgements; a file, a frame, named rows, a dictionary, as `lmtune.formats.frames` has it.
     runs : path-like, or others; an iterable of these; or a mapping of names to these
-        Runs, likewise; files are read by `lmtune.formats.runs.read_run_columns`.
+        Runs, likewise; files are read by `lmtune.formats.columns.read_run_columns`.
     measures : str, an object of ir_measures, or an iterable of these
         Names as trec_eval or ir_measures spell them; see `parse_families`.
     settings : EvaluationOptions, optional

@@ -21,10 +21,10 @@ import pytest
 from reported import made_results, write_made
 
 from lmtune.errors import InputError
+from lmtune.formats.columns import read_run_columns
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.letor import read_letor
 from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run_columns
 from lmtune.formats.topics import read_topics
 from lmtune.reporting.tuning_results import read_results
 

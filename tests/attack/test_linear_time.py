@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from lmtune.errors import InputError
+from lmtune.formats.columns import read_run_columns
 from lmtune.formats.csv_files import read_csv
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.letor import read_letor
 from lmtune.formats.line_documents import parse_jsonl
 from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run_columns
 from lmtune.formats.topics import read_topics
 from lmtune.formats.trec_documents import parse_trec
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.formats import runs
-from lmtune.formats.runs import read_run_columns
+from lmtune.formats import columns
+from lmtune.formats.columns import read_run_columns
 
 FIELDS = st.tuples(
     st.sampled_from(["1", "2", "x"]),
@@ -24,9 +24,9 @@ FIELDS = st.tuples(
 @given(st.lists(FIELDS, max_size=6), st.booleans())
 def test_the_fast_path_agrees_with_the_careful_one(rows: list[tuple[str, ...]], blank: bool) -> None:
     data = "".join(" ".join(row) + "\n" for row in rows).encode() + (b"\n" if blank else b"")
-    fast = runs._uniform(data)
+    fast = columns._uniform(data)
     try:
-        careful = runs._line_by_line("run", data, False, False)
+        careful = columns._line_by_line("run", data, False, False)
     except InputError:
         assert fast is None
     else:

@@ -11,10 +11,10 @@ import pytest
 import zstandard
 
 from lmtune.errors import InputError
+from lmtune.formats.columns import read_run_columns
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.letor import read_letor
 from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run_columns
 from lmtune.formats.topics import read_topics
 from lmtune.storage.limits import limits
 
