@@ -11,7 +11,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import top_positions
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
-from lmtune.measures.order import trec_eval_order
+from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.models.parameter import Setting, as_settings
 
 LEVELS: NDArray[np.float64] = np.arange(11) / 10.0
