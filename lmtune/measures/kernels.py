@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-
-AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = range(8)
+from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL, RECIPROCAL_RANK, SUCCESS
 
 
 class Targets(NamedTuple):
@@ -18,7 +17,7 @@ class Targets(NamedTuple):
     Attributes
     ----------
     kind, cutoff, rel : numpy.ndarray of int64, shape (measures,)
-        One of the constants above, the rank down to which documents count, and the smallest gain
+        What `lmtune.measures.kinds` calls each, the rank down to which documents count, and the smallest gain
         that is relevant.
     relevant, nonrelevant : numpy.ndarray of int64, shape (topics, measures)
         trec_eval's R and N.
