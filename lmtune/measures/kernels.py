@@ -107,15 +107,15 @@ def measure_topic(
     A document's rank is the number of documents that score higher, plus those of equal score
     that stand before it.
     """
-    least = targets.rel[0]
-    for m in range(1, targets.rel.size):
+    least, wants_bpref = targets.rel[0], False
+    for m in range(targets.rel.size):
         least = min(least, targets.rel[m])
+        wants_bpref = wants_bpref or targets.kind[m] == BPREF
     is_relevant = gain >= least
     positions, others = position[is_relevant], position[~is_relevant]
     if positions.size == 0:
         out[:] = 0.0
         return
-    wants_bpref = (targets.kind == BPREF).any()
     others_before = np.searchsorted(others, positions)
     other_score = np.empty(others.size)
     gain_of = gain[is_relevant].astype(np.int64)
