@@ -75,7 +75,7 @@ def main() -> None:
             evaluations, steps = 0, []
             for fold in folds:
                 kind = RidgeTuner if part else SurrogateTuner
-                tuner = kind("approx-ap").fit(pool, topics=fold.train)
+                tuner = kind("approx-ap", starts=1).fit(pool, topics=fold.train)
                 evaluations += tuner.n_evaluations_
                 steps.append(getattr(tuner, "step_", "plain"))
                 for own, kept in ((fold.test, True), (fold.train, False)):

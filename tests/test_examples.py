@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lmtune
 from lmtune.formats.runs import read_run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +42,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("fuse_runs", lambda *values: len(values) == 6 and min(values[3:]) > np.mean(values[:3])),
         ("rerank_with_song", lambda ranknet, song, feature: feature + 0.2 < min(ranknet, song)),
         ("own_model", lambda grid, gradient: grid > 0.2 < gradient),
+        ("own_measure", lambda default, grid: 0.1 < default < 1.0 > grid > 0.1),
     ],
 )
 def test_the_scripts_run(work: Path, name: str, holds: Callable[..., bool]) -> None:
@@ -54,6 +56,19 @@ def test_the_scripts_run(work: Path, name: str, holds: Callable[..., bool]) -> N
     assert holds(*map(float, re.findall(rf"(?:{before}) +(0?\.\d{{4}})\b", shown)))
     if name == "fuse_runs":
         assert len(read_run(work / "fused.txt")) == 150
+
+
+@pytest.mark.slow
+def test_a_measure_of_ones_own_is_its_formula(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(work)
+    known = runpy.run_path(str(ROOT / "examples" / "own_measure.py"))
+    pool, setting = known["pool"], known["default"]
+    found = lmtune.measure(pool, setting, measures=known["RBP"])["RBP"]
+    for ranking in lmtune.rank(pool, setting):
+        judged = known["data"].qrels.get(ranking.topic, {})
+        gains = [judged.get(docno, 0) > 0 for docno in ranking.docnos]
+        expected = 0.2 * sum(0.8**place for place, gain in enumerate(gains) if gain)
+        assert found[ranking.topic] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.slow

@@ -54,8 +54,7 @@ def weigh(
     wanted = formula.feedback or Feedback("rm3")
     found = _best(index, first, wanted.documents) if needs_documents else {}
     known = {term: term_statistics(index, term) for term in _terms(index, topics, found)}
-    held = int(np.count_nonzero(np.asarray(index.lengths)))
-    collection = Collection(known, held, index.total_terms)
+    collection = Collection(known, index.num_docs, index.total_terms)
     weighted: dict[str, str] = {}
     for topic, text in topics.items():
         documents = found.get(topic, [])

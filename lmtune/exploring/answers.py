@@ -18,6 +18,7 @@ from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.significance.comparison import compare
 from lmtune.models.model import find_model
 from lmtune.models.parameter import Parameter, Setting
+from lmtune.models.weighted import Weighted
 
 _CLOSE = 1e-9  # relative: where a score is no sum over terms, it is off by far more
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # keeps all lengths
@@ -139,10 +140,11 @@ def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str,
     [score] = view.scores(t, places, vector).tolist()
     parts = view.parts(t, int(places[0]), vector)
     total, formula = sum(parts.values()), view.pool.formula
-    columns = {"times": "times", "tf": "tf", "value": formula.value_name} if view.model else {}
+    times = "weight" if isinstance(formula, Weighted) else "times"
+    columns = {"times": times, "tf": "tf", "value": formula.value_name} if view.model else {}
     if formula.is_likelihood:
         columns["probability"] = "P(w|D)"
-    known = _terms(view, t, int(places[0])) if view.model else {name: {} for name in parts}
+    known = _terms(view, t, int(places[0]), vector) if view.model else {name: {} for name in parts}
     return {
         "docno": docno,
         "score": score,
@@ -158,13 +160,13 @@ def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str,
     }
 
 
-def _terms(view: View, t: int, place: int) -> dict[str, dict[str, Any]]:
+def _terms(view: View, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, dict[str, Any]]:
     """Return by term of a topic how often the query has it, and what a document and the index hold of it."""
     pool = view.pool
     tf, values = pool.tf_block(pool.candidates, t)[:, place].tolist(), pool.value[pool.term_rows(t)].tolist()
     found: dict[str, dict[str, Any]] = {}
-    for column, count, value in zip(pool.columns[t], tf, values, strict=True):
-        own = found.setdefault(column.term, {"times": column.times, "tf": [], "value": [], "of": []})
+    for column, times, count, value in zip(pool.columns[t], view.weights(t, vector), tf, values, strict=True):
+        own = found.setdefault(column.term, {"times": times, "tf": [], "value": [], "of": []})
         own["tf"].append(count)
         own["value"].append(value)
         own["of"].append(pool.formula.group_names[column.group] if pool.formula.group_names else "")

@@ -17,6 +17,7 @@ from lmtune.indexing.index import Index
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting
+from lmtune.models.weighted import Weighted
 from lmtune.tuning.space import ParameterSpace
 
 SHOWN = 50
@@ -152,11 +153,22 @@ class View:
         """Score some of topic t's candidates, by some columns of its query alone where these are given."""
         return self.pool.formula.differentiate(self.pool.topic_documents(t, places, columns), vector)[0]
 
+    def weights(self, t: int, vector: NDArray[np.float64]) -> list[float]:
+        """Return how often topic t's query has each of its columns, or its weight there."""
+        counts = self.pool.count[..., self.pool.term_rows(t)]
+        if isinstance(self.pool.formula, Weighted):
+            counts = self.pool.formula.weights(counts, vector)[0]
+        weights: list[float] = counts.tolist()
+        return weights
+
     def parts(self, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, float]:
         """Return what each term of topic t gives a candidate alone; of runs, each one's part of the sum."""
         terms, at = self.pool.terms[t], np.array([place])
         if not self.model:
             _, columns = self.pool.formula.differentiate(self.pool.topic_documents(t, at), vector)
             return dict(zip(self.space.names, (vector * columns[:, 0]).tolist(), strict=True))
+        if isinstance(self.pool.formula, Weighted):
+            added = self.pool.formula.contributions(self.pool.topic_documents(t, at), vector)
+            return dict(zip(dict.fromkeys(terms), added[:, 0].tolist(), strict=True))
         rows = {term: [row for row, other in enumerate(terms) if other == term] for term in terms}
         return {term: float(self.scores(t, at, vector, own)[0]) for term, own in rows.items()}

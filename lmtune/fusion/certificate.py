@@ -17,7 +17,7 @@ from lmtune.fusion.lines import EQUAL, Line, TopicLine
 from lmtune.fusion.runs import pruned_for
 from lmtune.fusion.simplex_kernels import Levels, bound_topic
 from lmtune.measures.evaluate import DEPTH, measure_settings
-from lmtune.measures.kernels import BPREF, DCG, EXPONENTIAL_DCG
+from lmtune.measures.kinds import BPREF, DCG, EXPONENTIAL_DCG
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import Count

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.measures.kernels import AP, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, SUCCESS
+from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, SUCCESS
 from lmtune.tuning.certificate.bound_kernels import MeasureScale
 
 Doubles = NDArray[np.float64]

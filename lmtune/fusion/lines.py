@@ -13,7 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion import line_kernels as kernels
 from lmtune.measures.evaluate import DEPTH, targets_of
-from lmtune.measures.kernels import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL
+from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL
 from lmtune.measures.measure import Measure
 from lmtune.threads import over_slices
 from lmtune.tuning.certificate.bound_kernels import MeasureScale

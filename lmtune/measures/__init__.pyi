@@ -3,13 +3,15 @@
 from .from_files import Evaluation as Evaluation
 from .from_files import EvaluationOptions as EvaluationOptions
 from .from_files import topic_values as topic_values
+from .judged_ranking import JudgedRanking as JudgedRanking
+from .judged_ranking import trec_eval_order as trec_eval_order
+from .kinds import MeasureKind as MeasureKind
 from .lists import LabelledLists as LabelledLists
 from .lists import Measurer as Measurer
 from .lists import ndcg as ndcg
 from .measure import Measure as Measure
 from .measure import parse_measure as parse_measure
 from .measure import parse_measures as parse_measures
-from .order import trec_eval_order as trec_eval_order
 from .significance.comparison import compare as compare
 from .significance.contrasts import Comparison as Comparison
 from .significance.contrasts import Contrast as Contrast

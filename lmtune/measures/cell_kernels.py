@@ -75,26 +75,27 @@ def measure_cells(
             y = tf
         for g in range(cells.cell.size):
             cell, end = cells.cell[g], cells.begin[g + 1]
-            own = y, length, position, gain
+            own_y, own_length, places, gains = y, length, position, gain
             if cell >= 0:
                 chosen = cells.position[cells.start[i, cell] : cells.start[i, cell + 1]]
-                own = take(chosen, y, length, position, gain)
-            docs = own[1].size
+                own_y, own_length, places, gains = take(chosen, y, length, position, gain)
+            docs = own_length.size
             step = max(1, SCORES // max(docs, 1))
             for begin in range(cells.begin[g], end, step):
-                some, found = settings[begin : min(begin + step, end)], out[i, begin : min(begin + step, end)]
+                part = slice(begin, min(begin + step, end))
+                some, found = settings[part], out[i, part]
                 score = scores[: docs * found.shape[0]].reshape(found.shape[0], docs)
                 if mean_length is not None:
-                    bm25_kernels.rank_topic(own[0], own[1], value * count, mean_length, some, score)
+                    bm25_kernels.rank_topic(own_y, own_length, value * count, mean_length, some, score)
                 if floored is not None and docs > 0:
-                    rank_topic(own[0], own[1], value, count, longest, some, floored, score)
-                measure_topic(score, own[2], own[3], targets, i, found)
+                    rank_topic(own_y, own_length, value, count, longest, some, floored, score)
+                measure_topic(score, places, gains, targets, i, found)
 
 
 @compiled()
 def take(
     chosen: NDArray[np.int32],
-    tf: NDArray[np.int32] | NDArray[np.float64],
+    tf: NDArray[Any],
     length: NDArray[np.int32],
     position: NDArray[np.int64],
     gain: NDArray[np.int32],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from lmtune.candidates.regions import OUTSIDE, Regions
 from lmtune.errors import InputError, check_least
 from lmtune.measures import kernels
 from lmtune.measures.cell_kernels import SCORES, Cells, measure_cells
-from lmtune.measures.from_runs import from_runs
+from lmtune.measures.from_ir_measures import calculated
+from lmtune.measures.judged_ranking import JudgedRanking
+from lmtune.measures.kinds import EXPONENTIAL, EXPONENTIAL_DCG
 from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
 from lmtune.models.bm25 import BM25, LuceneBM25
 from lmtune.models.formula import Formula
@@ -29,17 +32,6 @@ if TYPE_CHECKING:
 
 DEPTH = 1000
 """The customary run depth: documents below it count as not retrieved."""
-
-KIND_CODES = {
-    "AP": kernels.AP,
-    "P": kernels.PRECISION,
-    "Bpref": kernels.BPREF,
-    "nDCG": kernels.DCG,
-    "RR": kernels.RECIPROCAL_RANK,
-    "R": kernels.RECALL,
-    "Success": kernels.SUCCESS,
-}
-"""What the kernels call each kind of measure."""
 
 _LARGEST_EXPONENT = 500
 _NO_CUTOFF = np.iinfo(np.int64).max
@@ -106,8 +98,7 @@ def measure_settings(
     slow = [m for m, measure in enumerate(measures) if measure.is_slow]
     fast = [m for m, measure in enumerate(measures) if not measure.is_slow]
     if slow:
-        names = [str(measures[m]) for m in slow]
-        out[:, :, slow] = from_runs(pool, settings, names, topics, depth, progress)
+        out[:, :, slow] = _from_rankings(pool, settings, [measures[m] for m in slow], topics, depth, progress)
     if not fast:
         return out
     targets = targets_of(pool, [measures[m] for m in fast], depth)
@@ -146,6 +137,67 @@ def _by_cell(
     order = np.argsort(cell, kind="stable")
     cell, first = np.unique(cell[order], return_index=True)
     return order, Cells(cell, np.append(first, len(settings)), start, position)
+
+
+def _from_rankings(
+    pool: CandidatePool,
+    settings: NDArray[np.float64],
+    measures: Sequence[Measure],
+    topics: NDArray[np.int64],
+    depth: int,
+    progress: Count | None,
+) -> NDArray[np.float64]:
+    """Measure every (topic, setting) pair by its ranking: by functions of it, or by ir_measures.
+
+    Negative gains count as no judgements, as everywhere in lmtune; what ir_measures gives no value for,
+    as a topic without ranked documents, is 0.
+    """
+    out = np.zeros((topics.size, len(settings), len(measures)))
+    own = [(m, measure, value) for m, measure in enumerate(measures) if (value := measure.declared.value)]
+    others = [m for m, measure in enumerate(measures) if measure.declared.value is None]
+    for i, t in enumerate(topics.tolist()):
+        tops = [pool.top(t, setting, depth) for setting in settings]
+        gains = pool.candidates.gain[pool.candidates.rows(t)]
+        judged = Counter(pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]].tolist())
+        for s, top in enumerate(tops):
+            places = np.flatnonzero(gains[top] >= 0)
+            listed = places.tolist(), gains[top][places].tolist(), judged
+            for m, measure, value in own:
+                out[i, s, m] = value(JudgedRanking.of(len(top), *listed, measure.rel), measure)
+        if others:
+            out[i, :, others] = _by_ir_measures(pool, t, tops, [measures[m] for m in others]).T
+        if progress is not None:
+            progress(i + 1, topics.size)
+    return out
+
+
+def _by_ir_measures(
+    pool: CandidatePool, t: int, tops: Sequence[NDArray[np.int64]], measures: Sequence[Measure]
+) -> NDArray[np.float64]:
+    """Measure rankings of a topic, places among its candidates; return shape (rankings, measures)."""
+    import ir_measures
+
+    columns = {ir_measures.parse_measure(str(measure)): m for m, measure in enumerate(measures)}
+    out = np.zeros((len(tops), len(measures)))
+    # A ranking takes the place of a topic: one call then measures them all.
+    qrels = dict.fromkeys(map(str, range(len(tops))), _judgements(pool, t))
+    docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)])
+    run = {
+        str(s): {docnos[place]: float(-rank) for rank, place in enumerate(top)} for s, top in enumerate(tops)
+    }
+    for value in calculated(list(columns), qrels, run):
+        out[int(value.query_id), columns[value.measure]] = value.value
+    return out
+
+
+def _judgements(pool: CandidatePool, t: int) -> dict[str, int]:
+    """Give back a topic's judgements, made-up docnos for documents that the index lacks."""
+    rows = pool.judged.rows(t)
+    gains = pool.judged.gain[rows].tolist()
+    judged = dict(zip(pool.index.docnos(pool.judged.doc[rows]), gains, strict=True))
+    everything = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]].tolist()
+    missing = (Counter(everything) - Counter(gains)).elements()
+    return judged | {f"not in the index {number}": gain for number, gain in enumerate(missing)}
 
 
 def _measure(
@@ -193,7 +245,7 @@ def measure(
         The collection.
     setting : mapping of str to float
         Parameters by name, such as ``{"lambda": 0.4, "mu": 2500}``; defaults for those not named.
-    measures : str, an object of ir_measures, or an iterable of these
+    measures : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
         Names as ir_measures or trec_eval spell them; see `parse_measure`.
     topics : sequence of str, optional
         Topic identifiers; all by default.
@@ -222,6 +274,11 @@ def measure(
     )
 
 
+def lacks_nonrelevant(pool: CandidatePool, measure: Measure) -> bool:
+    """Say whether a measure needs documents judged nonrelevant, and a pool has none."""
+    return measure.declared.needs_nonrelevant and not pool.judged_counts(measure.rel)[1].any()
+
+
 def targets_of(pool: CandidatePool, measures: Sequence[Measure], depth: int) -> kernels.Targets:
     """Return what measures take of a pool's judgements."""
     counts = [pool.judged_counts(m.rel) for m in measures]
@@ -237,19 +294,20 @@ def targets_of(pool: CandidatePool, measures: Sequence[Measure], depth: int) -> 
 
 
 def _kind_code(measure: Measure) -> int:
-    code = KIND_CODES[measure.kind]
-    return kernels.EXPONENTIAL_DCG if code == kernels.DCG and measure.dcg == "exp-log2" else code
+    kernel = measure.declared.kernel
+    assert kernel is not None
+    return EXPONENTIAL_DCG if measure.dcg == EXPONENTIAL else kernel
 
 
 def ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
     """Return the DCG of each topic's best possible ranking; 1 where it plays no part."""
     ideal = np.ones(len(pool.topics))
-    if measure.kind != "nDCG":
+    if not measure.declared.is_graded:
         return ideal
     for t in range(ideal.size):
         gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
         best = np.sort(gains[gains > 0])[::-1][: measure.cutoff].astype(np.float64)
-        if measure.dcg == "exp-log2":
+        if measure.dcg == EXPONENTIAL:
             if best.size and best[0] > _LARGEST_EXPONENT:
                 raise InputError(
                     f"a gain of topic {pool.topics[t]} is too large for {measure}",

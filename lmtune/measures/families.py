@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
-
 from lmtune.errors import InputError
-from lmtune.measures import trec_measures as of
-from lmtune.measures.judged_ranking import JudgedRanking
-from lmtune.measures.measure import EXPONENTIAL, Measure, parse_measure
+from lmtune.measures.measure import Measure, parse_measure, split_names
 from lmtune.measures.trec_names import (
     NICKNAMES,
     VERSIONS,
@@ -19,7 +13,6 @@ from lmtune.measures.trec_names import (
     families,
     members,
     split_name,
-    split_names,
 )
 
 ACCEPTED = (
@@ -27,22 +20,13 @@ ACCEPTED = (
     "iprec_at_recall.0.1), ir_measures' (AP, nDCG@10, 'AP(rel=2)@100')"
 )
 
-_FUNCTIONS: dict[str, Callable[..., Sequence[float]]] = {
-    "AP": of.average_precision,
-    "P": of.precision,
-    "R": of.recall,
-    "Success": of.success,
-    "RR": of.reciprocal_rank,
-    "nDCG": of.ndcg,
-}
-
 
 def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, ...]:
     """Read names of measures.
 
     Parameters
     ----------
-    given : str, an object of ir_measures, or an iterable of these
+    given : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
         trec_eval's names, with parameters behind a dot or an underscore, and its nicknames
         ``official``, ``all_trec`` and ``set``; or ir_measures' names. A text may hold several,
         with blanks or commas between.
@@ -68,7 +52,9 @@ def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, .
     wrong: list[tuple[str, str]] = []
     for name in names:
         try:
-            if name in NICKNAMES:
+            if not isinstance(name, str):
+                own.append(parse_measure(name))
+            elif name in NICKNAMES:
                 trec += [(family, "") for family in members(name, version)]
             elif (split := split_name(name)) is not None:
                 families([split])
@@ -90,17 +76,12 @@ def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, .
         made = families(trec, version)
     except ParameterError as error:
         raise InputError("measures that do not go together", value=names, accepted=str(error)) from None
-    unique = sorted(dict.fromkeys(own), key=lambda measure: measure.is_slow)
+    unique = sorted(dict.fromkeys(own), key=lambda measure: measure.declared.value is None)
     return (*made, *(_family(measure) for measure in unique))
 
 
 def _family(measure: Measure) -> Family:
-    if measure.is_slow:
+    value = measure.declared.value
+    if value is None:
         return Family((str(measure),), None)
-    if measure.kind == "Bpref":
-        return Family((str(measure),), lambda ranking: (of.binary_preference(ranking),), level=measure.rel)
-    settings: dict[str, Any] = {"cutoffs": (measure.cutoff,)}
-    if measure.kind == "nDCG":
-        settings["exponential"] = measure.dcg == EXPONENTIAL
-    values: Callable[[JudgedRanking], Sequence[float]] = partial(_FUNCTIONS[measure.kind], **settings)
-    return Family((str(measure),), values, Summary.MEAN, measure.rel)
+    return Family((str(measure),), lambda ranking: (value(ranking, measure),), Summary.MEAN, measure.rel)

@@ -12,9 +12,9 @@ from lmtune.errors import InputError
 from lmtune.formats.columns import RunColumns, read_run_columns
 from lmtune.formats.qrels import read_judgements
 from lmtune.measures.families import parse_families
-from lmtune.measures.judged_ranking import JudgedRanking, judge
-from lmtune.measures.order import trec_eval_order
-from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value, split_names
+from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
+from lmtune.measures.measure import split_names
+from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value
 from lmtune.options import check, option, usual
 from lmtune.showing import Shown
 
@@ -156,7 +156,7 @@ def evaluate(
         Judgements; a file, a frame, named rows, a dictionary, as `lmtune.formats.frames` has it.
     runs : path-like, or others; an iterable of these; or a mapping of names to these
         Runs, likewise; files are read by `lmtune.formats.columns.read_run_columns`.
-    measures : str, an object of ir_measures, or an iterable of these
+    measures : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
         Names as trec_eval or ir_measures spell them; see `parse_families`.
     settings : EvaluationOptions, optional
         Topics averaged over, relevant gains, depth, version.

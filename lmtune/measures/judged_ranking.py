@@ -1,11 +1,48 @@
-"""One topic's ranking against its judgements, in the few numbers that measures need."""
+"""One topic's documents in trec_eval's order, and that ranking against the topic's judgements."""
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import islice
+from operator import gt
+from typing import Any, NamedTuple, TypeVar
+
+Docno = TypeVar("Docno", bytes, str, tuple[Any, ...])
+
+
+def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float], *, double: bool = False) -> list[Docno]:
+    """Order a topic's documents as trec_eval does.
+
+    Up to 9.0.8 it keeps scores as 32-bit floats and breaks ties by docno, descending in bytes
+    (which for text is the order of its characters); 10.0 keeps 64 bits.
+
+    Parameters
+    ----------
+    docnos : sequence of bytes, of str, or of tuples that begin with one
+        Documents, each once.
+    scores : sequence of float
+        Their scores, in the same order; not NaN.
+    double : bool
+        Compare 64 bits, as 10.0 does.
+
+    Returns
+    -------
+    list
+        The docnos, best first.
+
+    Examples
+    --------
+    >>> trec_eval_order(["a", "b", "c"], [0.5 + 1e-9, 0.5, 0.6])
+    ['c', 'b', 'a']
+    """
+    # Scores beyond the range of 32 bits become infinite here, as in C.
+    kept = array("d" if double else "f", scores).tolist()
+    if all(map(gt, kept, islice(kept, 1, None))):
+        return list(docnos)
+    return [docno for _, docno in sorted(zip(kept, docnos, strict=True), reverse=True)]
 
 
 class JudgedRanking(NamedTuple):
@@ -50,23 +87,30 @@ class JudgedRanking(NamedTuple):
 
     def at_level(self, level: int) -> JudgedRanking:
         """Take another smallest relevant gain."""
-        return _at_level(self.retrieved, self.places, self.gains, self.judged, level, self.documents)
+        return JudgedRanking.of(self.retrieved, self.places, self.gains, self.judged, level, self.documents)
 
-
-def _at_level(
-    retrieved: int, places: list[int], gains: list[int], judged: Mapping[int, int], level: int, documents: int
-) -> JudgedRanking:
-    return JudgedRanking(
-        retrieved,
-        places,
-        gains,
-        judged,
-        level,
-        relevant_places=[p for p, gain in zip(places, gains, strict=True) if gain >= level],
-        relevant=sum(count for gain, count in judged.items() if gain >= level),
-        nonrelevant=sum(count for gain, count in judged.items() if 0 <= gain < level),
-        documents=documents,
-    )
+    @classmethod
+    def of(
+        cls,
+        retrieved: int,
+        places: list[int],
+        gains: list[int],
+        judged: Mapping[int, int],
+        level: int,
+        documents: int = 0,
+    ) -> JudgedRanking:
+        """Take what is relevant from a level; the arguments are the attributes of their names."""
+        return cls(
+            retrieved,
+            places,
+            gains,
+            judged,
+            level,
+            relevant_places=[p for p, gain in zip(places, gains, strict=True) if gain >= level],
+            relevant=sum(count for gain, count in judged.items() if gain >= level),
+            nonrelevant=sum(count for gain, count in judged.items() if 0 <= gain < level),
+            documents=documents,
+        )
 
 
 def judge(
@@ -105,4 +149,4 @@ def judge(
     places = [place for place, gain in enumerate(gains) if gain is not None]
     listed = [gains[place] for place in places]
     judged = Counter(judgements.values())
-    return _at_level(len(gains), places, listed, judged, level, documents)  # type: ignore[arg-type]
+    return JudgedRanking.of(len(gains), places, listed, judged, level, documents)  # type: ignore[arg-type]

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-
-AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = range(8)
+from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL, RECIPROCAL_RANK, SUCCESS
 
 
 class Targets(NamedTuple):
@@ -18,7 +17,7 @@ class Targets(NamedTuple):
     Attributes
     ----------
     kind, cutoff, rel : numpy.ndarray of int64, shape (measures,)
-        One of the constants above, the rank down to which documents count, and the smallest gain
+        What `lmtune.measures.kinds` calls each, the rank down to which documents count, and the smallest gain
         that is relevant.
     relevant, nonrelevant : numpy.ndarray of int64, shape (topics, measures)
         trec_eval's R and N.
@@ -108,15 +107,15 @@ def measure_topic(
     A document's rank is the number of documents that score higher, plus those of equal score
     that stand before it.
     """
-    least = targets.rel[0]
-    for m in range(1, targets.rel.size):
+    least, wants_bpref = targets.rel[0], False
+    for m in range(targets.rel.size):
         least = min(least, targets.rel[m])
+        wants_bpref = wants_bpref or targets.kind[m] == BPREF
     is_relevant = gain >= least
     positions, others = position[is_relevant], position[~is_relevant]
     if positions.size == 0:
         out[:] = 0.0
         return
-    wants_bpref = (targets.kind == BPREF).any()
     others_before = np.searchsorted(others, positions)
     other_score = np.empty(others.size)
     gain_of = gain[is_relevant].astype(np.int64)

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.measures.kinds import KINDS
 from lmtune.measures.lists import gains_of_ranks
 from lmtune.measures.measure import Measure
 
-_KINDS = {kind.lower(): kind for kind in ("P", "nDCG", "PSP", "PSnDCG")}
+_KINDS = {kind.name.lower(): kind for kind in KINDS.values() if kind.of_labels}
 
 
 def parse_label_measure(name: str) -> Measure:
@@ -33,7 +34,7 @@ def parse_label_measure(name: str) -> Measure:
     kind, _, cutoff = name.strip().lower().partition("@")
     if kind not in _KINDS or not re.fullmatch(r"[1-9][0-9]{0,4}", cutoff):
         raise InputError("unknown measure of labels", value=name, accepted="p@5, ndcg@5, psp@5, psndcg@5")
-    return Measure(_KINDS[kind], int(cutoff))
+    return Measure(_KINDS[kind].name, int(cutoff))
 
 
 def inverse_propensities(

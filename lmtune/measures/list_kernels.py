@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
+from lmtune.measures.kinds import RECIPROCAL_RANK, WINNER
 
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
-
-RECIPROCAL_RANK, WINNER, AVERAGE_PRECISION = range(3)
 
 # Up to this cutoff the best documents are kept in order as they come.
 MOST_SELECTED = 64
@@ -186,7 +185,7 @@ def relevance_lists(
 ) -> None:
     """Fill a measure of relevant documents; NaN for lists that do not count, for want of any.
 
-    `kind` is `RECIPROCAL_RANK` down to the rank `cutoff`, `WINNER` or `AVERAGE_PRECISION`.
+    `kind` is `RECIPROCAL_RANK` down to the rank `cutoff`, `WINNER` or `AP`.
     """
     for v in range(scores.shape[0]):
         for q in range(counts.size):

@@ -30,8 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError, check_choice
 from lmtune.measures import list_kernels as kernels
-from lmtune.measures.measure import EXPONENTIAL, LINEAR, Measure, parse_list_measure
-from lmtune.measures.order import trec_eval_order
+from lmtune.measures.judged_ranking import trec_eval_order
+from lmtune.measures.kinds import DCG, EXPONENTIAL, LINEAR, PAIRWISE_ERROR
+from lmtune.measures.measure import Measure, parse_list_measure
 
 Empty = Literal["skip", "zero", "one"]
 Ties = Literal["mean", "rows", "docnos"]
@@ -240,7 +241,7 @@ class Measurer:
     def __init__(
         self, measure: str | Measure, lists: LabelledLists, *, threshold: float | None = None
     ) -> None:
-        self.measure = parse_list_measure(measure) if isinstance(measure, str) else measure
+        self.measure = parse_list_measure(measure)
         threshold = self.measure.rel if threshold is None else threshold
         if not (np.isfinite(threshold) and threshold > 0):
             raise InputError("bad threshold", value=threshold, accepted="a label above 0")
@@ -248,7 +249,8 @@ class Measurer:
         self.ndcg_parts: NdcgParts | None = None
         self._starts = np.ascontiguousarray(lists.starts, np.int64)
         labels, lengths = np.asarray(lists.labels, np.float64), np.diff(self._starts)
-        if self.measure.kind == "nDCG":
+        self._kernel = self.measure.declared.kernel
+        if self._kernel == DCG:
             gains = _gains(labels, self.measure.dcg)
             depth = min(self.measure.cutoff or labels.size, int(lengths.max(initial=0)))
             discount = _discount(np.arange(depth))
@@ -257,7 +259,7 @@ class Measurer:
             self._counts: NDArray[np.bool_] = best[0] > 0.0
             least = np.where(self._counts, best[0], np.nan)
             self.ndcg_parts = NdcgParts(self._starts, gains, discount, least)
-        elif self.measure.kind == "pairwise-error":
+        elif self._kernel == PAIRWISE_ERROR:
             self._grades, self._pairs = _grades(labels, self._starts)
             self._counts = self._pairs > 0
         else:
@@ -291,16 +293,16 @@ class Measurer:
         """
         table = _checked(scores, self._lists, 2, ties)
         values = np.empty((table.shape[0], self._counts.size))
-        kind, starts = self.measure.kind, self._starts
-        if kind == "nDCG":
+        kernel, starts = self._kernel, self._starts
+        if kernel == DCG:
             assert self.ndcg_parts is not None
             kernels.dcg_lists(table, self.ndcg_parts.gains, starts, self.ndcg_parts.discount, values)
             values /= self.ndcg_parts.best
-        elif kind == "pairwise-error":
+        elif kernel == PAIRWISE_ERROR:
             kernels.pairwise_error_lists(table, self._grades, starts, self._pairs, values)
         else:
-            code, cutoff = _RELEVANCE[kind], self.measure.cutoff or table.shape[1]
-            kernels.relevance_lists(code, table, self._relevant, starts, self._counts, cutoff, values)
+            cutoff = self.measure.cutoff or table.shape[1]
+            kernels.relevance_lists(kernel, table, self._relevant, starts, self._counts, cutoff, values)
         return values.reshape((*np.shape(scores)[:-1], -1))
 
     def means(self, scores: ArrayLike) -> NDArray[np.float64]:
@@ -327,9 +329,6 @@ class Measurer:
         """Measure one score vector: the mean over the lists that count; NaN without one."""
         counted = self.values(np.asarray(scores, np.float64))[self._counts]
         return float(counted.sum() / counted.size) if counted.size else float("nan")
-
-
-_RELEVANCE = {"RR": kernels.RECIPROCAL_RANK, "WTA": kernels.WINNER, "AP": kernels.AVERAGE_PRECISION}
 
 
 def mean_over_lists(values: NDArray[np.float64]) -> NDArray[np.float64]:

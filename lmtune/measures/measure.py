@@ -4,46 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.measures.trec_names import HAS_NO, NEEDS, TREC_NAMES, split_name, split_names
+from lmtune.measures.kinds import EXPONENTIAL, HAS_NO, KINDS, LINEAR, MAY_HAVE, NEEDS, TREC_KINDS, MeasureKind
+from lmtune.measures.trec_names import PARAMETER, split_name
 
+_OF_RANKINGS = [kind for kind in KINDS.values() if kind.cutoff is not None]
+_AT_K = ", ".join(f"{kind.name}@k" for kind in _OF_RANKINGS if kind.cutoff == MAY_HAVE)
 ACCEPTED = (
-    "AP, P@k, Bpref, nDCG, RR, R@k, Success@k (also AP@k, nDCG@k, RR@k; (rel=2) raises the gain "
-    "that is relevant, nDCG(dcg='exp-log2')@k has gains 2^g - 1), or trec_eval's names, such as "
-    "map, P_10, ndcg_cut_10, recip_rank; slowly also ir_measures' others, such as Rprec"
+    f"{', '.join(kind.name + '@k' * (kind.cutoff == NEEDS) for kind in _OF_RANKINGS)} (also {_AT_K}; (rel=2) "
+    "raises the gain that is relevant, nDCG(dcg='exp-log2')@k has gains 2^g - 1), or trec_eval's names, such "
+    "as map, P_10, ndcg_cut_10, recip_rank; slowly also ir_measures' others, such as Rprec"
 )
 ACCEPTED_OF_LISTS = "ndcg, ndcg@10, pairwise-error, mrr, mrr@10, wta, ap"
-LINEAR, EXPONENTIAL = "log2", "exp-log2"
-"""How nDCG takes gains: as they are, as trec_eval does; or as 2^gain - 1, as in learning to rank."""
 
 _NAME = re.compile(r"(?P<kind>[A-Za-z-]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>[0-9]{1,9}))?")
 _SETTING = re.compile(r"\s*(?:rel=(?P<rel>[0-9]{1,9})|dcg=['\"]?(?P<dcg>log2|exp-log2)['\"]?)\s*")
 _CUTOFF = re.compile(r"[0-9]{1,9}")
 _HUGE = re.compile(r"\d{10}")
-_MAY_HAVE = "may have"
-_CUTOFFS = {
-    "AP": _MAY_HAVE,
-    "P": NEEDS,
-    "Bpref": HAS_NO,
-    "nDCG": _MAY_HAVE,
-    "RR": _MAY_HAVE,
-    "R": NEEDS,
-    "Success": NEEDS,
-}
-_CUTOFFS_OF_LISTS = {
-    "AP": HAS_NO,
-    "nDCG": _MAY_HAVE,
-    "RR": _MAY_HAVE,
-    "pairwise-error": HAS_NO,
-    "WTA": HAS_NO,
-}
-_COSTS = ("pairwise-error", "WTA")
-_OTHER_NAMES = {"mrr": "RR", "map": "AP", "precision": "P", "recall": "R"}
-_TITLES = {"AP": "MAP", "Bpref": "BPREF", "RR": "MRR", "pairwise-error": "pairwise error", "WTA": "WTA cost"}
+_SEVERAL = re.compile(rf"(?:\([^()]*\)|[^\s,]|,(?={PARAMETER}))+")
 
 
 @dataclass(frozen=True)
@@ -53,9 +35,8 @@ class Measure:
     Attributes
     ----------
     kind : str
-        ``"AP"``, ``"P"``, ``"Bpref"``, ``"nDCG"``, ``"RR"``, ``"R"`` or ``"Success"``; of lists
-        also ``"pairwise-error"`` or ``"WTA"``; or the whole name of another measure, which
-        ir_measures computes from a run.
+        The name of one in `lmtune.measures.kinds.KINDS`, such as ``"AP"`` or ``"nDCG"``; of
+        one's own; or the whole name of another measure, which ir_measures computes from a run.
     cutoff : int or None
         The rank down to which documents count; None for the run's depth.
     rel : int
@@ -63,30 +44,43 @@ class Measure:
     dcg : str
         For ``nDCG``: ``"log2"``, a document's gain as trec_eval has it, or ``"exp-log2"``,
         2^gain - 1 as in learning to rank.
+    own : MeasureKind or None
+        The kind that is one's own.
     """
 
     kind: str
     cutoff: int | None = None
     rel: int = 1
     dcg: str = LINEAR
+    own: MeasureKind | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, kind: MeasureKind, cutoff: int | None = None, rel: int = 1) -> Measure:
+        """Give the parameters of one's own kind their values."""
+        return cls(kind.name, cutoff, rel, own=kind)
 
     def __str__(self) -> str:
         return self.kind + self._settings + ("" if self.cutoff is None else f"@{self.cutoff}")
 
     @property
+    def declared(self) -> MeasureKind:
+        """All that is known of it, but for the values of its parameters."""
+        return self.own or KINDS.get(self.kind) or MeasureKind(self.kind)
+
+    @property
     def is_slow(self) -> bool:
-        """Whether ir_measures has to compute it, from a run at every setting."""
-        return self.kind not in (*_CUTOFFS, *_CUTOFFS_OF_LISTS)
+        """Whether it takes a ranking at every setting, as one's own and ir_measures' do."""
+        return self.declared.kernel is None
 
     @property
     def higher_is_better(self) -> bool:
         """Whether a perfect ranking has 1 and not 0."""
-        return self.kind not in _COSTS
+        return self.declared.higher_is_better
 
     @property
     def title(self) -> str:
         """What papers call its mean over topics: MAP, BPREF, P@10."""
-        return _TITLES.get(self.kind, self.kind) + self.label.removeprefix(self.kind)
+        return (self.declared.title or self.kind) + self.label.removeprefix(self.kind)
 
     @property
     def label(self) -> str:
@@ -101,11 +95,11 @@ class Measure:
 
 
 def parse_measure(name: object) -> Measure:
-    """Read a measure's name.
+    """Read a measure's name; a Measure is itself.
 
     Parameters
     ----------
-    name : str, Measure, or an object of ir_measures
+    name : str, Measure, MeasureKind, or an object of ir_measures
         ir_measures' spelling (``AP``, ``P@10``, ``AP(rel=2)@100``, ``Bpref``, ``nDCG@10``) or
         trec_eval's (``map``, ``P_10``, ``P.10``, ``map_cut_100``, ``bpref``, ``ndcg_cut_10``); in
         ir_measures' case does not matter, and ``MRR``, ``MAP``, ``precision``, ``recall`` will do.
@@ -126,20 +120,24 @@ def parse_measure(name: object) -> Measure:
     >>> str(parse_measure("AP(rel=2)@100"))
     'AP(rel=2)@100'
     """
+    if isinstance(name, Measure):
+        return name
+    if isinstance(name, MeasureKind):
+        return Measure.of(name)
     name = str(name)
     family, parameters = split_name(name) or ("", "")
-    kind = TREC_NAMES[family].kind if family else None
+    kind = TREC_KINDS.get(family)
     if kind is not None and (not parameters or _CUTOFF.fullmatch(parameters)):
-        return Measure(kind, _cutoff(name, parameters or None, TREC_NAMES[family].cutoff, ACCEPTED))
-    return _own(name, _CUTOFFS, LINEAR, ACCEPTED) or _of_ir_measures(name)
+        return Measure(kind.name, _cutoff(name, parameters or None, kind.trec_names[family], ACCEPTED))
+    return _own(name, lambda known: known.cutoff, LINEAR, ACCEPTED) or _of_ir_measures(name)
 
 
-def parse_list_measure(name: str) -> Measure:
+def parse_list_measure(name: str | Measure) -> Measure:
     """Read the name of a measure of lists with labels, in learning to rank's terms.
 
     Parameters
     ----------
-    name : str
+    name : str or Measure
         ``ndcg@10`` (whose gains are 2^y - 1 here, unless it says ``nDCG(dcg='log2')@10``),
         ``pairwise-error``, ``mrr@10``, ``wta`` (winner takes all), ``ap``, each also in
         `parse_measure`'s spelling of it; case does not matter.
@@ -160,7 +158,9 @@ def parse_list_measure(name: str) -> Measure:
     >>> parse_list_measure("wta").higher_is_better
     False
     """
-    measure = _own(name.strip(), _CUTOFFS_OF_LISTS, EXPONENTIAL, ACCEPTED_OF_LISTS)
+    if isinstance(name, Measure):
+        return name
+    measure = _own(name.strip(), lambda kind: kind.list_cutoff, EXPONENTIAL, ACCEPTED_OF_LISTS)
     if measure is None:
         raise InputError("unknown measure", value=name, accepted=ACCEPTED_OF_LISTS)
     return measure
@@ -183,6 +183,27 @@ def exponential_ndcg(cutoff: int | None) -> Measure:
     return Measure("nDCG", cutoff, dcg=EXPONENTIAL)
 
 
+def split_names(given: object) -> list[Any]:
+    """List names of measures: given as a text with blanks or commas between, as an object, or several.
+
+    Parameters stay what they are. A Measure or MeasureKind stays itself, ir_measures' objects are taken
+    by their names.
+
+    Examples
+    --------
+    >>> split_names("map,P.5,10 utility.1,-1,0,0, ndcg.1=2,2=4,11pt_avg")
+    ['map', 'P.5,10', 'utility.1,-1,0,0', 'ndcg.1=2,2=4', '11pt_avg']
+    >>> split_names("nDCG@10 RBP(rel=2, p=0.8)")
+    ['nDCG@10', 'RBP(rel=2, p=0.8)']
+    """
+    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    return [
+        name
+        for one in several
+        for name in ([one] if isinstance(one, Measure | MeasureKind) else _SEVERAL.findall(str(one)))
+    ]
+
+
 def parse_measures(names: object) -> list[Measure]:
     """Read several names or objects, see `split_names`; one error reports every unknown one."""
     measures = []
@@ -202,27 +223,27 @@ def parse_measures(names: object) -> list[Measure]:
     return measures
 
 
-def _own(name: str, cutoffs: Mapping[str, str], dcg: str, accepted: str) -> Measure | None:
+def _own(name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, accepted: str) -> Measure | None:
     """Read a name in ir_measures' spelling; None where it is of no kind, or has unknown settings."""
     match = _NAME.fullmatch(name)
-    kinds = {kind.lower(): kind for kind in cutoffs}
-    kinds |= {other: kind for other, kind in _OTHER_NAMES.items() if kind in cutoffs}
-    kind = kinds.get(match["kind"].lower()) if match else None
+    spelled = match["kind"].lower() if match else ""
+    kinds = (kind for kind in KINDS.values() if spelled in (kind.name.lower(), *kind.aliases))
+    kind = next((kind for kind in kinds if rule_of(kind) is not None), None)
     if match is None or kind is None:
         return None
-    cutoff = _cutoff(name, match["cutoff"], cutoffs[kind], accepted)
-    rel, dcg = 1, dcg if kind == "nDCG" else LINEAR
+    cutoff = _cutoff(name, match["cutoff"], rule_of(kind), accepted)
+    rel, dcg = 1, dcg if kind.is_graded else LINEAR
     for text in match["settings"].split(",") if match["settings"] is not None else ():
         setting = _SETTING.fullmatch(text)
         if setting is None:
             return None
-        if (setting["dcg"] and kind != "nDCG") or setting["rel"] == "0":
+        if (setting["dcg"] and not kind.is_graded) or setting["rel"] == "0":
             raise InputError("unknown setting of a measure", value=name, accepted=accepted)
-        if setting["rel"] and kind == "nDCG":
-            raise InputError("nDCG uses every gain", value=name, accepted=accepted)
+        if setting["rel"] and kind.is_graded:
+            raise InputError(f"{kind.name} uses every gain", value=name, accepted=accepted)
         rel = int(setting["rel"] or rel)
         dcg = setting["dcg"] or dcg
-    return Measure(kind, cutoff, rel, dcg)
+    return Measure(kind.name, cutoff, rel, dcg)
 
 
 def _of_ir_measures(name: str) -> Measure:
@@ -249,7 +270,7 @@ def _of_ir_measures(name: str) -> Measure:
     return Measure(str(found[0]))
 
 
-def _cutoff(name: str, text: str | None, rule: str, accepted: str) -> int | None:
+def _cutoff(name: str, text: str | None, rule: str | None, accepted: str) -> int | None:
     if (text is None and rule == NEEDS) or (text is not None and rule == HAS_NO) or text == "0":
         problem = "has a cutoff of 1 or more" if text == "0" else f"{rule} cutoff"
         raise InputError(f"the measure {problem.replace('needs', 'needs a')}", value=name, accepted=accepted)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
-from lmtune.measures.order import trec_eval_order
+from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.models.parameter import Setting, as_settings
 
 LEVELS: NDArray[np.float64] = np.arange(11) / 10.0

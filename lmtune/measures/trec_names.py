@@ -53,34 +53,13 @@ class ParameterError(ValueError):
     """Parameters that a measure does not have; the text says what it has."""
 
 
-NEEDS, HAS_NO = "needs", "has no"
-"""What a measure does with a cutoff."""
-
 _Maker = Callable[[str, str], Family]
 _DEPTHS = "5,10,15,20,30,100,200,500,1000"
 _RECALLS = "0,.1,.2,.3,.4,.5,.6,.7,.8,.9,1"
 _MULTIPLES = ".2,.4,.6,.8,1,1.2,1.4,1.6,1.8,2"
 _NUMBER = re.compile(r"[+-]?([0-9]{1,9}(\.[0-9]*)?|\.[0-9]+)")
-_PARAMETER = r"[+-]?\.?[0-9][0-9.]*(?:=[^,\s]*)?(?=[,\s]|$)|p="
-_SEVERAL = re.compile(rf"(?:\([^()]*\)|[^\s,]|,(?={_PARAMETER}))+")
-
-
-class TrecName(NamedTuple):
-    """What a name of trec_eval's stands for.
-
-    Attributes
-    ----------
-    make : callable
-        Makes the family from the name and the text of its parameters.
-    kind : str or None
-        The kind of `lmtune.measures.measure.Measure` that it is, if it is one.
-    cutoff : str
-        `NEEDS` or `HAS_NO`.
-    """
-
-    make: _Maker
-    kind: str | None = None
-    cutoff: str = HAS_NO
+PARAMETER = r"[+-]?\.?[0-9][0-9.]*(?:=[^,\s]*)?(?=[,\s]|$)|p="
+"""What follows a comma within a name."""
 
 
 def _numbers(text: str) -> list[float]:
@@ -160,33 +139,26 @@ def _values(function: Callable[..., Any], **settings: Any) -> Callable[[JudgedRa
     return values
 
 
-def _plain(
-    function: Callable[..., Any], summary: Summary = Summary.MEAN, *, kind: str | None = None
-) -> TrecName:
-    """Name a measure without parameters."""
+def _plain(function: Callable[..., Any], summary: Summary = Summary.MEAN) -> _Maker:
+    """Make a measure without parameters."""
 
     def make(name: str, text: str) -> Family:
         if text:
             raise ParameterError("no parameters")
         return Family((name,), _values(function), summary)
 
-    return TrecName(make, kind)
+    return make
 
 
 def _with(
-    function: Callable[..., Any],
-    key: str,
-    read: Callable[[str], Any],
-    summary: Summary = Summary.MEAN,
-    *,
-    kind: str | None = None,
-) -> TrecName:
-    """Name one measure whose parameters are a single argument, `key`, of the function."""
+    function: Callable[..., Any], key: str, read: Callable[[str], Any], summary: Summary = Summary.MEAN
+) -> _Maker:
+    """Make one measure whose parameters are a single argument, `key`, of the function."""
 
     def make(name: str, text: str) -> Family:
         return Family((f"{name}_{text}" if text else name,), _values(function, **{key: read(text)}), summary)
 
-    return TrecName(make, kind)
+    return make
 
 
 def _each(
@@ -202,46 +174,46 @@ def _each(
     return make
 
 
-def _cut(function: Callable[..., Any], kind: str | None = None, default: str = _DEPTHS) -> TrecName:
-    """Name a measure at each of several cutoffs."""
-    return TrecName(_each(function, "cutoffs", _depths, default), kind, NEEDS)
+def _cut(function: Callable[..., Any], default: str = _DEPTHS) -> _Maker:
+    """Make a measure at each of several cutoffs."""
+    return _each(function, "cutoffs", _depths, default)
 
 
 # What a run has, and no single ranking.
 _OF_RUN = _plain(str, Summary.RUN)
 
 # In trec_eval's order, which is that of its output.
-TREC_NAMES: dict[str, TrecName] = {
+TREC_NAMES: dict[str, _Maker] = {
     "runid": _OF_RUN,
     "num_q": _OF_RUN,
     "num_ret": _plain(lambda ranking: ranking.retrieved, Summary.SUM),
     "num_rel": _plain(lambda ranking: ranking.relevant, Summary.SUM),
     "num_rel_ret": _plain(lambda ranking: len(ranking.relevant_places), Summary.SUM),
-    "map": _plain(of.average_precision, kind="AP"),
+    "map": _plain(of.average_precision),
     "gm_map": _plain(of.average_precision, Summary.GEOMETRIC),
     "Rprec": _plain(of.r_precision),
-    "bpref": _plain(of.binary_preference, kind="Bpref"),
-    "recip_rank": _plain(of.reciprocal_rank, kind="RR"),
-    "iprec_at_recall": TrecName(_each(of.interpolated_precision, "recalls", _parts, _RECALLS)),
-    "P": _cut(of.precision, "P"),
+    "bpref": _plain(of.binary_preference),
+    "recip_rank": _plain(of.reciprocal_rank),
+    "iprec_at_recall": _each(of.interpolated_precision, "recalls", _parts, _RECALLS),
+    "P": _cut(of.precision),
     "relstring": _with(of.relevance_string, "length", _length, Summary.NONE),
-    "recall": _cut(of.recall, "R"),
+    "recall": _cut(of.recall),
     "infAP": _plain(of.inferred_average_precision),
     "gm_bpref": _plain(of.binary_preference, Summary.GEOMETRIC),
-    "Rprec_mult": TrecName(_each(of.r_precision, "multiples", _parts, _MULTIPLES)),
+    "Rprec_mult": _each(of.r_precision, "multiples", _parts, _MULTIPLES),
     "utility": _with(of.utility, "weights", _weights),
     "11pt_avg": _with(of.mean_interpolated_precision, "recalls", _recalls),
     "binG": _plain(gain.binary_gain),
     "G": _with(gain.normalized_gain, "gain_of", _gains),
     "dcg": _with(gain.discounted_gain, "gain_of", _gains),
     "ideal_dcg": _with(gain.ideal_discounted_gain, "gain_of", _gains),
-    "ndcg": _with(of.ndcg, "gain_of", _gains, kind="nDCG"),
+    "ndcg": _with(of.ndcg, "gain_of", _gains),
     "ndcg_rel": _with(gain.ndcg_over_relevant, "gain_of", _gains),
     "Rndcg": _with(gain.ndcg_at_levels, "gain_of", _gains),
-    "ndcg_cut": _cut(of.ndcg, "nDCG"),
-    "map_cut": _cut(of.average_precision, "AP"),
+    "ndcg_cut": _cut(of.ndcg),
+    "map_cut": _cut(of.average_precision),
     "relative_P": _cut(of.relative_precision),
-    "success": _cut(of.success, "Success", "1,5,10"),
+    "success": _cut(of.success, "1,5,10"),
     "set_P": _plain(of.set_precision),
     "set_relative_P": _plain(of.set_relative_precision),
     "set_recall": _plain(of.set_recall),
@@ -253,13 +225,11 @@ TREC_NAMES: dict[str, TrecName] = {
     "rbp_resid": _with(
         lambda ranking, given: gain.rank_biased_residual(ranking, given[0]), "given", _persistence
     ),
-    "unj": _cut(of.unjudged, default="5,10,20"),
+    "unj": _cut(of.unjudged, "5,10,20"),
 }
 _ROUNDED: dict[str, Any] = {"cutoff": of.nearest_recall_cutoff}
 _CHANGED_IN_10 = {
-    "iprec_at_recall": TrecName(
-        _each(partial(of.interpolated_precision, **_ROUNDED), "recalls", _parts, _RECALLS)
-    ),
+    "iprec_at_recall": _each(partial(of.interpolated_precision, **_ROUNDED), "recalls", _parts, _RECALLS),
     "11pt_avg": _with(partial(of.mean_interpolated_precision, **_ROUNDED), "recalls", _recalls),
 }
 _NEW_IN_10 = ("rbp", "rbp_resid", "unj")
@@ -282,23 +252,6 @@ NICKNAMES: dict[str, tuple[str, ...]] = {
         "set_F",
     ),
 }
-
-
-def split_names(given: object) -> list[str]:
-    """List names of measures: given as a text with blanks or commas between, as an object, or several.
-
-    Parameters stay what they are. Objects, of `lmtune.measures.Measure` or ir_measures, are taken by
-    their names.
-
-    Examples
-    --------
-    >>> split_names("map,P.5,10 utility.1,-1,0,0, ndcg.1=2,2=4,11pt_avg")
-    ['map', 'P.5,10', 'utility.1,-1,0,0', 'ndcg.1=2,2=4', '11pt_avg']
-    >>> split_names("nDCG@10 RBP(rel=2, p=0.8)")
-    ['nDCG@10', 'RBP(rel=2, p=0.8)']
-    """
-    texts = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    return [name for text in texts for name in _SEVERAL.findall(str(text))]
 
 
 def split_name(name: str) -> tuple[str, str] | None:
@@ -353,7 +306,7 @@ def families(names: Iterable[tuple[str, str]], version: str = VERSIONS[0]) -> li
             given[name].append(parameters)
     changed = _CHANGED_IN_10 if version == VERSIONS[1] else {}
     return [
-        changed.get(name, entry).make(name, ",".join(dict.fromkeys(given[name])))
-        for name, entry in TREC_NAMES.items()
+        changed.get(name, make)(name, ",".join(dict.fromkeys(given[name])))
+        for name, make in TREC_NAMES.items()
         if name in given
     ]

@@ -10,9 +10,9 @@ import numpy as np
 
 from lmtune.indexing.index import Index
 
-# What Anserini holds for no feedback term, as do we: single letters and long strings; terms of more
-# than a tenth of the documents.
-_SHORTEST, _LONGEST, _MOST_COMMON = 2, 20, 0.1
+# What Anserini holds for no feedback term, as do we: single letters and long strings; terms of more than a
+# tenth of the documents.
+_SHORTEST, _LONGEST, _COMMON = 2, 20, 10
 
 Weights = dict[str, float]
 
@@ -39,7 +39,7 @@ class Collection(NamedTuple):
     terms : mapping of str to TermStatistics
         Of all terms of feedback documents.
     documents, tokens : int
-        Its documents that hold a token, and its tokens.
+        Its documents, empty ones among them, and its tokens.
     """
 
     terms: Mapping[str, TermStatistics]
@@ -147,8 +147,8 @@ def feedback_weights(
     expansion : Expansion
         The kind of feedback.
     documents : sequence of FeedbackDocument
-        The first search's best. Terms of one letter or above 20, with signs in them, or in more than a
-        tenth of the collection's documents are left out.
+        The first search's best. Terms of one letter or above 20, with signs in them, or in more than
+        a tenth of the collection's documents are left out.
     terms : int
         How many, at most.
     collection : Collection
@@ -172,7 +172,7 @@ def term_statistics(index: Index, term: str) -> TermStatistics:
 
 def _is_kept(term: str, collection: Collection) -> bool:
     is_word = _SHORTEST <= len(term) <= _LONGEST and term.isalnum()
-    return is_word and collection.terms[term].df <= _MOST_COMMON * collection.documents
+    return is_word and _COMMON * collection.terms[term].df <= collection.documents
 
 
 def _heaviest(weights: Mapping[str, float], count: int) -> Weights:

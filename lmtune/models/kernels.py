@@ -188,9 +188,11 @@ def rank_topic(
 ) -> None:
     """Fill out[s, j] for setting s and document j of one topic, which has documents."""
     ratio = np.empty(min(length.size, _DOCUMENTS))
-    p_min, weight = p.min(), repeats(count)
+    p_min, weight = p[0], repeats(count)
+    for w in range(p.size):
+        p_min = min(p_min, p[w])
     for s in range(settings.shape[0]):
-        lambda_, mu = settings[s]
+        lambda_, mu = settings[s, 0], settings[s, 1]
         product = scores_as_product(p_min, longest, weight, lambda_, mu)
         _score(y, length, count, lambda_, mu, product, floored, ratio, out[s])
 

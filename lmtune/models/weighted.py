@@ -182,6 +182,12 @@ class Weighted(Formula):
         own = np.tensordot(weights[::step], gradients, axes=(0, 1))
         return scores, np.concatenate((own, slopes[:, ::step] @ parts))
 
+    def contributions(self, topic: TopicDocuments, setting: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what each term adds to each document's score, shape (terms, documents)."""
+        weights, _ = self.weights(topic.counts, setting)
+        parts, _ = self.base.parts(topic, setting[: self._size])
+        return weights[:: max(len(self.fields), 1), None] * parts
+
     def prepare(self, documents: Documents) -> Documents:
         """Compute once what the formula would compute anew."""
         plain = documents._replace(counts=documents.counts[0])

@@ -94,7 +94,7 @@ def best_weight(
         both["run"][topic] = {docno: run[topic][docno] for docno in docnos}
         both["model"][topic] = dict(zip(docnos, values[data.rows(q)].tolist(), strict=True))
     pool = RunSet.of(both).pool(normalised("min-max", MINIMUM), qrels)
-    search = ExactLineSearch(str(measure)).fit(pool)
+    search = ExactLineSearch(measure).fit(pool)
     weights = search.best_params_
     return weights["model"] / sum(weights.values()), search.best_value_
 

@@ -21,7 +21,7 @@ from lmtune.errors import InputError, check_least
 from lmtune.formats.frames import as_qrels, as_run, as_topics
 from lmtune.formats.runs import Ranking, read_run
 from lmtune.indexing.index import Index
-from lmtune.measures.order import trec_eval_order
+from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.models.two_stage import check_parameters
 from lmtune.options import option
 from lmtune.progress import Count, Progress, note, quantity, silent, timed

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
+from lmtune.measures.kinds import AP, BPREF, DCG, RECIPROCAL_RANK
 from lmtune.surrogates.exponential_kernels import decay
 from lmtune.surrogates.packing_kernels import ByLabel, Floats, spoiled
 from lmtune.surrogates.pair_kernels import ACROSS, DOWN, flush
 from lmtune.surrogates.sum_kernels import add_scaled, lane_sum
-
-DCG, AP, PRECISION, BPREF, RECIPROCAL_RANK = range(5)
-"""What a relevant item adds at its rank: see `approx_queries`."""
 
 # Items that share a look at whether they all are far above or below another.
 _BLOCK = 64
@@ -29,7 +27,7 @@ class Aims(NamedTuple):
     Attributes
     ----------
     kind : int
-        One of the constants above.
+        What a relevant item adds at its rank, a `lmtune.measures.kinds.MeasureKind.smooth`.
     k : int
         The rank down to which items count; 0 without truncation.
     alpha_k : float

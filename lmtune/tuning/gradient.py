@@ -100,7 +100,7 @@ class GradientTuner(Tuner):
     space: ParameterSpace | None
     starts: int
     seed: int
-    measures: Sequence[str]
+    measures: Sequence[str | Measure]
     depth: int = DEPTH
 
     def _check(self) -> list[Measure]:
@@ -120,7 +120,7 @@ class GradientTuner(Tuner):
                 record.pool, measures, record.places
             )
 
-    def stop_on(self, pool: CandidatePool, measure: str, *, topics: Sequence[str]) -> Self:
+    def stop_on(self, pool: CandidatePool, measure: str | Measure, *, topics: Sequence[str]) -> Self:
         """Take the iterate whose measure is best on validation topics, not the lowest cost.
 
         Metzler (SIGIR 2007) names this as the likely cure where the cost and the measure disagree.
@@ -129,7 +129,7 @@ class GradientTuner(Tuner):
         ----------
         pool : CandidatePool
             The collection that was fitted.
-        measure : str
+        measure : str or Measure
             What to maximise.
         topics : sequence of str
             Topics that were not fitted on.
@@ -139,10 +139,11 @@ class GradientTuner(Tuner):
         This tuner, with the parameters of that iterate and a column ``validation MEASURE`` in
         `results_`; measured iterates count in `n_evaluations_`.
         """
-        column = f"validation {parse_measure(measure)}"
+        measure = parse_measure(measure)
+        column = f"validation {measure}"
         if column not in self.results_:
             self.n_evaluations_ += len(self.results_)
-        self.results_[column] = self._means(pool, [parse_measure(measure)], pool.positions(topics))
+        self.results_[column] = self._means(pool, [measure], pool.positions(topics))
         self._choose(space_for(self.space, pool), int(self.results_[column].argmax()))
         return self
 

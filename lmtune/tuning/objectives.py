@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import ideal_dcg
-from lmtune.measures.measure import EXPONENTIAL, Measure, parse_measure
+from lmtune.measures.kinds import EXPONENTIAL
+from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting, as_settings
-from lmtune.surrogates.approx_kernels import AP, BPREF, DCG, PRECISION, RECIPROCAL_RANK, Aims, approx_queries
+from lmtune.surrogates.approx_kernels import Aims, approx_queries
 from lmtune.surrogates.discounts import discount_table
 from lmtune.surrogates.list_kernels import listnet_queries
 from lmtune.surrogates.packing_kernels import ByLabel
@@ -24,7 +25,6 @@ from lmtune.tuning import kernels
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.pairs import Cost
 
-_KINDS = {"AP": AP, "nDCG": DCG, "P": PRECISION, "R": PRECISION, "Bpref": BPREF, "RR": RECIPROCAL_RANK}
 ACCEPTED = "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
 ACCEPTED += "lambda-ap, lambda-ndcg@10, song"
 
@@ -62,12 +62,12 @@ class Objective:
         return self.family in ("softmax", "ranknet", "lambda")
 
 
-def parse_objective(text: str) -> Objective:
-    """Read an objective's name.
+def parse_objective(text: str | Objective) -> Objective:
+    """Read an objective's name; an Objective is itself.
 
     Parameters
     ----------
-    text : str
+    text : str or Objective
         ``approx-MEASURE``, with AP, nDCG, P@k, R@k, Bpref or RR in any spelling of
         `lmtune.measures.measure.parse_measure`, ``lambda-MEASURE`` with AP or nDCG, ``song``,
         ``softmax`` or ``ranknet``.
@@ -82,6 +82,8 @@ def parse_objective(text: str) -> Objective:
     >>> str(parse_objective("approx-ndcg@10"))
     'approx-nDCG@10'
     """
+    if isinstance(text, Objective):
+        return text
     if text == "song":
         return Objective("song", Measure("nDCG", dcg=EXPONENTIAL))
     if text == "softmax":
@@ -91,10 +93,10 @@ def parse_objective(text: str) -> Objective:
     match = re.fullmatch(r"(approx|lambda)-(.+)", text)
     if match:
         measure = parse_measure(match[2])
-        if match[1] == "approx" and measure.kind in _KINDS:
+        if match[1] == "approx" and measure.declared.smooth is not None:
             return Objective("approx", measure)
         if match[1] == "lambda" and (
-            measure.kind == "nDCG" or (measure.kind, measure.cutoff) == ("AP", None)
+            measure.declared.is_graded or (measure.kind, measure.cutoff) == ("AP", None)
         ):
             return Objective("lambda", measure)
     raise InputError("unknown objective", value=text, accepted=ACCEPTED)
@@ -147,7 +149,7 @@ class SurrogateCost:
         measure, pool = self.objective.measure, lists.pool
         relevant, nonrelevant = (counts[topics] for counts in pool.judged_counts(measure.rel))
         is_relevant = self._real & (gain >= measure.rel)
-        if measure.kind == "nDCG":
+        if measure.declared.is_graded:
             labels = np.where(is_relevant, gain, 0).astype(np.float64)
             worth = np.exp2(labels) - 1.0 if measure.dcg == EXPONENTIAL else labels
             ideal = ideal_dcg(pool, measure)[topics]
@@ -164,8 +166,9 @@ class SurrogateCost:
             part[:, 0], part[:, 1] = found, (self._real & (gain >= 0)).sum(axis=1)
         bound = np.maximum(np.minimum(relevant, nonrelevant), 1).astype(np.float64)
         hinge = self.objective.family == "song"
-        kind, k = _KINDS[measure.kind], measure.cutoff or 0
-        return Aims(kind, k, 0.0, hinge, worth, ideal, part, bound), labels
+        kernel, k = measure.declared.smooth, measure.cutoff or 0
+        assert kernel is not None
+        return Aims(kernel, k, 0.0, hinge, worth, ideal, part, bound), labels
 
     def __call__(
         self, setting: Setting | NDArray[np.float64], alpha: float, *, threads: int | None = None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.measure import Measure
 from lmtune.progress import counted
 from lmtune.tuning.descent import Point
 from lmtune.tuning.gradient import OPTIMIZERS, Evaluations, GradientTuner
@@ -62,7 +63,7 @@ class RankNetTuner(GradientTuner):
     seed: int = 0
     rel: int = 1
     stand_ins: int = STAND_INS
-    measures: Sequence[str] = ()
+    measures: Sequence[str | Measure] = ()
     depth: int = DEPTH
 
     def fit(

@@ -17,6 +17,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.models.weighted import ORIGINAL, SHARPNESS, Weighted
 from lmtune.progress import Count, counted
 from lmtune.tuning.lists import Lists
+from lmtune.tuning.objectives import parse_objective
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.surrogate import LOOSE, SurrogateTuner
 from lmtune.tuning.tuner import Progress
@@ -158,7 +159,7 @@ class RidgeTuner(SurrogateTuner):
             last = at == len(steps) - 1
             tuner = kind(
                 self.objective,
-                alpha=self.alpha if at == 0 else self._alphas()[-1:],
+                alpha=self.alpha if at == 0 else self._alphas(parse_objective(self.objective))[-1:],
                 optimizer=self.optimizer,
                 space=space.starting(here),
                 starts=1,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.measures.evaluate import DEPTH, lacks_nonrelevant, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.models.weighted import Weighted
 from lmtune.progress import counted
@@ -52,7 +52,7 @@ class SurrogateTuner(GradientTuner):
 
     Parameters
     ----------
-    objective : str
+    objective : str or Objective
         ``"approx-ap"`` and others; see `lmtune.tuning.objectives.parse_objective`.
     alpha : float or sequence of float
         Steepnesses, rising: of ranks in units of the scores' spread. ``softmax``, ``ranknet`` and
@@ -87,7 +87,7 @@ class SurrogateTuner(GradientTuner):
     objective_: Objective = field(init=False)
     _flat = _FLAT
 
-    objective: str = "approx-ap"
+    objective: str | Objective = "approx-ap"
     _: KW_ONLY
     alpha: float | Sequence[float] = ALPHAS
     optimizer: str = "l-bfgs"
@@ -96,7 +96,7 @@ class SurrogateTuner(GradientTuner):
     seed: int = 0
     ridge: float = 0.0
     list_depth: int | None = None
-    measures: Sequence[str] = ()
+    measures: Sequence[str | Measure] = ()
     depth: int = DEPTH
 
     def fit(
@@ -127,10 +127,10 @@ class SurrogateTuner(GradientTuner):
             pool, or a constructor argument outside its domain.
         """
         measures = self._check()
-        alphas = self._alphas()
         report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         self.objective_ = objective_for(parse_objective(self.objective), pool, self.depth)
+        alphas = self._alphas(self.objective_)
         if lists is None:
             lists = self._lists(pool, record.space)
         elif lists.pool is not pool:
@@ -172,12 +172,12 @@ class SurrogateTuner(GradientTuner):
         scales: NDArray[np.float64] = pool.formula.scales(np.concatenate(rows, axis=-1))
         return self.ridge * scales**2
 
-    def _alphas(self) -> list[float]:
+    def _alphas(self, objective: Objective) -> list[float]:
         alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]
         rising = all(a < b for a, b in itertools.pairwise(alphas))
         if not (alphas and rising and alphas[0] > 0.0 and np.isfinite(alphas[-1])):
             raise InputError("bad alpha", value=self.alpha, accepted="numbers above 0, rising")
-        if parse_objective(self.objective).fits_slope:
+        if objective.fits_slope:
             return alphas[:1]
         return alphas
 
@@ -265,9 +265,8 @@ def objective_for(objective: Objective, pool: CandidatePool, depth: int) -> Obje
 
     Where no document is judged nonrelevant, Bpref is recall at the run depth.
     """
-    rel = objective.measure.rel
-    if objective.measure.kind == "Bpref" and not pool.judged_counts(rel)[1].any():
-        return Objective(objective.family, Measure("R", depth, rel))
+    if lacks_nonrelevant(pool, objective.measure):
+        return Objective(objective.family, Measure("R", depth, objective.measure.rel))
     return objective
 
 

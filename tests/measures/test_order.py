@@ -16,8 +16,8 @@ from support import TinyIndex
 from lmtune.cli.main import app
 from lmtune.formats.runs import Ranking, read_run, write_run
 from lmtune.measures.from_files import topic_values
+from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.measures.lists import Measurer, ndcg
-from lmtune.measures.order import trec_eval_order
 from lmtune.measures.recall_precision import recall_precision
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.sources import reranked, run_data

@@ -12,8 +12,7 @@ from support import COLLECTIONS
 
 from lmtune.measures import trec_gain_measures as gain
 from lmtune.measures import trec_measures as of
-from lmtune.measures.judged_ranking import JudgedRanking, judge
-from lmtune.measures.order import trec_eval_order
+from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
 from lmtune.measures.trec_names import NICKNAMES, TREC_NAMES, Summary, families
 
 DOCNOS = [f"d{number:02}".encode() for number in range(24)]

@@ -15,16 +15,16 @@ from pytrec_eval import RelevanceEvaluator
 from smooth_brute import Smooth, derivatives
 from support import COLLECTIONS
 
-from lmtune.surrogates import approx_kernels
+from lmtune.measures import kinds
 from lmtune.surrogates.approx_kernels import Aims, approx_queries
 from lmtune.surrogates.packing_kernels import ByLabel
 
 KINDS = {
-    "DCG": approx_kernels.DCG,
-    "AP": approx_kernels.AP,
-    "P": approx_kernels.PRECISION,
-    "Bpref": approx_kernels.BPREF,
-    "RR": approx_kernels.RECIPROCAL_RANK,
+    "DCG": kinds.DCG,
+    "AP": kinds.AP,
+    "P": kinds.PRECISION,
+    "Bpref": kinds.BPREF,
+    "RR": kinds.RECIPROCAL_RANK,
 }
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmtune.errors import InputError
+from lmtune.measures.kinds import EXPONENTIAL
 from lmtune.measures.label_measures import parse_label_measure
-from lmtune.measures.measure import EXPONENTIAL, Measure, parse_list_measure
+from lmtune.measures.measure import Measure, parse_list_measure
 from lmtune.options import option, other_default, usual
 from lmtune.reranking.learners.networks import parse_network
 from lmtune.reranking.losses.names import SONG, TREES, Loss

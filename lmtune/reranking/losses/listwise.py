@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.measures.kinds import DCG
 from lmtune.reranking.losses.evaluation import (
     Arrays,
     Backend,
@@ -35,7 +36,7 @@ from lmtune.reranking.losses.smooth_sort import SinkhornSteps, SortedItems
 from lmtune.reranking.song.k_song import KSong
 from lmtune.reranking.song.pairs import RankOrShare
 from lmtune.reranking.song.songs import MARGIN, Song
-from lmtune.surrogates.approx_kernels import DCG, Aims, approx_queries
+from lmtune.surrogates.approx_kernels import Aims, approx_queries
 from lmtune.surrogates.discounts import discount_table
 from lmtune.surrogates.list_kernels import listmle_queries, listnet_queries, shuffle_ties
 from lmtune.surrogates.neural_kernels import neural_ndcg_queries

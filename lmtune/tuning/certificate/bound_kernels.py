@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.measures.kernels import AP, BPREF, RECIPROCAL_RANK, SUCCESS
+from lmtune.measures.kinds import AP, BPREF, RECIPROCAL_RANK, SUCCESS
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
 from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Doubles, Integers, Places, Sides, models
 

@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.measures.evaluate import KIND_CODES
+from lmtune.measures.kinds import KINDS
 from lmtune.measures.measure import Measure
 from lmtune.models.taylor_kernels import Sides
 from lmtune.tuning.certificate.bound_kernels import BoundColumns, DocumentGroups, State, Topics
 from lmtune.tuning.certificate.proofs import Proof, TopicScores, proof_of, row_ids
 from lmtune.tuning.space import ParameterSpace
 
-_KINDS = {kind: code for kind, code in KIND_CODES.items() if kind != "nDCG"}
+_KERNELS = {
+    name: kind.kernel
+    for name, kind in KINDS.items()
+    if kind.cutoff is not None and kind.kernel is not None and not kind.is_graded
+}
 # Relative, and more than a logarithm is wrong by.
 _WIDEN = 2.0**-50
 
@@ -62,9 +66,9 @@ class Problem:
     @staticmethod
     def check(measure: Measure) -> None:
         """Raise `InputError` unless there are bounds of a measure."""
-        if measure.kind not in _KINDS:
+        if measure.kind not in _KERNELS:
             raise InputError(
-                "the measure cannot be certified", value=str(measure), accepted=", ".join(_KINDS)
+                "the measure cannot be certified", value=str(measure), accepted=", ".join(_KERNELS)
             )
 
     @classmethod
@@ -91,7 +95,7 @@ class Problem:
             topics=topics.size,
             columns=BoundColumns(
                 proof.model,
-                _KINDS[measure.kind],
+                _KERNELS[measure.kind],
                 cutoff,
                 Topics(
                     occurrences=_join([pool.count[pool.term_rows(t)] for t in chosen], np.int64),

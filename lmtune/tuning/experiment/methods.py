@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -155,8 +155,8 @@ class FoldMethods:
     def _remark(self, text: str) -> None:
         self.remarks[text] = self.name
 
-    def _traced(self, *measures: Measure) -> list[str]:
-        return [str(measure) for measure in measures if self.shared.traced]
+    def _traced(self, *measures: Measure) -> Sequence[Measure]:
+        return measures if self.shared.traced else ()
 
     def _keep(self, name: str, table: pd.DataFrame) -> None:
         if self.shared.traced:
@@ -167,7 +167,7 @@ class FoldMethods:
         surface = self.shared.surface
         best = surface.best(measure, self.pool.positions(self.fold.train), self.plan.ascents)
         ascent = CoordinateAscent(
-            str(measure),
+            measure,
             **self._search,
             starts=[surface.setting(place) for place in best],
             restarts=self.plan.restarts,
@@ -195,7 +195,7 @@ class FoldMethods:
             return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
         kind = RidgeTuner if isinstance(self.pool.formula, Weighted) else SurrogateTuner
         tuner = kind(
-            str(smooth_form(measure)), **self._search, seed=self.plan.seed, measures=self._traced(measure)
+            smooth_form(measure), **self._search, seed=self.plan.seed, measures=self._traced(measure)
         ).fit(self.pool, topics=self.fold.train, lists=lists, progress=self._show)
         if not tuner.converged_:
             self._remark(f"{APPROX}'s descent was cut short")
@@ -204,13 +204,13 @@ class FoldMethods:
 
     def stopped(self, measure: Measure) -> Choice:
         """Take the iterate of RankNet's descent that is best on held-back training topics."""
-        tuner = self._stopped.stop_on(self.pool, str(measure), topics=self._validation)
+        tuner = self._stopped.stop_on(self.pool, measure, topics=self._validation)
         return Choice(tuner.best_params_, self._descent_evaluations + len(tuner.results_))
 
     def gradient_free(self, name: str, measure: Measure) -> Choice:
         """Descend by estimated gradients."""
         tuner = SEARCHES[name](
-            str(measure), **self._search, evaluations=self.plan.evaluations, seed=self.plan.seed
+            measure, **self._search, evaluations=self.plan.evaluations, seed=self.plan.seed
         ).fit(self.pool, topics=self.fold.train, progress=self._show)
         self._keep(f"{name}-{measure}", tuner.results_)
         return Choice(tuner.best_params_, tuner.n_evaluations_)
@@ -256,7 +256,7 @@ class FoldMethods:
         self, measure: Measure, starts: list[dict[str, float]], tolerance: float
     ) -> CertifiedOptimum:
         """Search for the best on the test topics, with a proof; show how the gap closes."""
-        optimum = CertifiedOptimum(str(measure), **self._search, tolerance=tolerance, starts=starts)
+        optimum = CertifiedOptimum(measure, **self._search, tolerance=tolerance, starts=starts)
         stage = f"certifying {measure.title}, {self.name}"
 
         def show(done: int, total: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
-from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.evaluate import lacks_nonrelevant, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import FEWEST, paired_t_test
 from lmtune.models.model import described, find_model
@@ -170,7 +170,7 @@ def _run_folds(shared: Shared, folds: Sequence[Fold]) -> Iterator[_FoldResult]:
 def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
     methods, fits = FoldMethods(shared, number, fold), {}
     for measure in shared.plan.measures:
-        if not fold.test and _is_undefined(shared.pool, measure):
+        if not fold.test and lacks_nonrelevant(shared.pool, measure):
             continue
         chosen = methods.choose(measure)
         if fold.test:
@@ -194,14 +194,9 @@ def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Cho
     return measure_settings(shared.pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
 
 
-def _is_undefined(pool: CandidatePool, measure: Measure) -> bool:
-    """Say whether a measure is Bpref with nothing judged nonrelevant."""
-    return measure.kind == "Bpref" and not pool.judged_counts(measure.rel)[1].any()
-
-
 def _cautions(shared: Shared, measure: Measure, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
     found = {
-        UNDEFINED: _is_undefined(shared.pool, measure),
+        UNDEFINED: lacks_nonrelevant(shared.pool, measure),
         STAND_INS: method in (RANKNET, STOPPED) and shared.pairs.are_stand_ins,
         EDGE: method == RANKNET and any(fit.at_edge for fit in fits),
     }

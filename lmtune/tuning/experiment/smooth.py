@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.progress import Count
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.lists import Lists
-from lmtune.tuning.objectives import Objective, SurrogateCost, parse_objective
+from lmtune.tuning.objectives import Objective, SurrogateCost
 from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for
 
 if TYPE_CHECKING:
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
 
 def smooth_form(measure: Measure) -> Objective:
     """Return what stands in for a measure: its own smooth form, or that of AP where it has none."""
-    try:
-        return parse_objective(f"approx-{measure}")
-    except InputError:
-        return Objective("approx", Measure("AP", rel=measure.rel))
+    own = measure.declared.smooth is not None
+    return Objective("approx", measure if own else Measure("AP", rel=measure.rel))
 
 
 def smooth_lists(known: dict[int, Lists], pool: CandidatePool, plan: Plan, measure: Measure) -> Lists:

@@ -4,7 +4,7 @@ from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
-from lmtune.measures.kernels import measure_scores
+from lmtune.measures.cell_kernels import measure_cells
 from lmtune.models import kernels as models
 from lmtune.surrogates.approx_kernels import approx_queries
 from lmtune.tuning import kernels
@@ -13,7 +13,7 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 
 KERNELS = (
-    *(models.likelihoods, models.relative_frequencies, models.rank_scores, measure_scores, approx_queries),
+    *(models.likelihoods, models.relative_frequencies, models.rank_scores, measure_cells, approx_queries),
     *(kernels.sum_pairs, kernels.standardise, kernels.chain_topics),
 )
 

@@ -1,0 +1,167 @@
+"""The kinds of measures that lmtune computes, each declared once: names, parameters, computations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lmtune.measures import trec_measures as of
+from lmtune.measures.judged_ranking import JudgedRanking
+
+if TYPE_CHECKING:
+    from lmtune.measures.measure import Measure
+
+NEEDS, MAY_HAVE, HAS_NO = "needs", "may have", "has no"
+"""What a measure does with a cutoff."""
+
+LINEAR, EXPONENTIAL = "log2", "exp-log2"
+"""How nDCG takes gains: as they are, as trec_eval does; or as 2^gain - 1, as in learning to rank."""
+
+AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS, WINNER, PAIRWISE_ERROR = range(
+    10
+)
+"""What the kernels of rankings, of lists, of lines and of smooth ranks call what they compute."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureKind:
+    """A measure's declaration: all that is known of it, but for the values of its parameters.
+
+    One's own needs a name and a `value`. Whatever takes a measure's name takes it too, or, with values of
+    its parameters, ``Measure.of(kind, cutoff, rel)``.
+
+    Attributes
+    ----------
+    name : str
+        What ir_measures calls it; one's own may have any name that no other measure has.
+    value : callable or None
+        Computes it of one topic, given a JudgedRanking, whose `level` is the smallest relevant gain,
+        and the Measure, whose `cutoff` is the rank down to which documents count or None; None where it
+        is not computed from rankings here.
+    title : str
+        What papers call its mean over topics; the name by default.
+    aliases : tuple of str
+        Other names, in lower case.
+    trec_names : mapping of str to str
+        trec_eval's, and whether each `NEEDS` a cutoff or `HAS_NO`.
+    cutoff, list_cutoff : str or None
+        What it does with a cutoff, in rankings and in lists with labels; None where it is not named there.
+    is_graded : bool
+        Whether it uses all gains, in the way that ``dcg`` says, and not what ``rel`` says is relevant.
+    higher_is_better : bool
+        Whether a perfect ranking has 1 and not 0.
+    needs_nonrelevant : bool
+        Whether it says nothing where no document is judged nonrelevant.
+    of_labels : bool
+        Whether it measures predictions of labels.
+    kernel : int or None
+        What kernels compute; None where it takes a ranking at every setting.
+    smooth : int or None
+        What kernels of smooth ranks compute in its place, of binary or linear gains.
+    """
+
+    name: str
+    value: Callable[[JudgedRanking, Measure], float] | None = None
+    title: str = ""
+    aliases: tuple[str, ...] = ()
+    trec_names: Mapping[str, str] = field(default_factory=dict)
+    cutoff: str | None = MAY_HAVE
+    list_cutoff: str | None = None
+    is_graded: bool = False
+    higher_is_better: bool = True
+    needs_nonrelevant: bool = False
+    of_labels: bool = False
+    kernel: int | None = None
+    smooth: int | None = None
+
+
+def _at(function: Callable[..., list[float]]) -> Callable[[JudgedRanking, Measure], float]:
+    """Take of a function of several cutoffs its value at a measure's own."""
+    return lambda ranking, measure: function(ranking, [measure.cutoff])[0]
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        MeasureKind(
+            "AP",
+            _at(of.average_precision),
+            title="MAP",
+            aliases=("map",),
+            trec_names={"map": HAS_NO, "map_cut": NEEDS},
+            list_cutoff=HAS_NO,
+            kernel=AP,
+            smooth=AP,
+        ),
+        MeasureKind(
+            "P",
+            _at(of.precision),
+            aliases=("precision",),
+            trec_names={"P": NEEDS},
+            cutoff=NEEDS,
+            of_labels=True,
+            kernel=PRECISION,
+            smooth=PRECISION,
+        ),
+        MeasureKind(
+            "Bpref",
+            lambda ranking, _: of.binary_preference(ranking),
+            title="BPREF",
+            trec_names={"bpref": HAS_NO},
+            cutoff=HAS_NO,
+            needs_nonrelevant=True,
+            kernel=BPREF,
+            smooth=BPREF,
+        ),
+        MeasureKind(
+            "nDCG",
+            lambda ranking, measure: of.ndcg(
+                ranking, [measure.cutoff], exponential=measure.dcg == EXPONENTIAL
+            )[0],
+            trec_names={"ndcg": HAS_NO, "ndcg_cut": NEEDS},
+            list_cutoff=MAY_HAVE,
+            is_graded=True,
+            of_labels=True,
+            kernel=DCG,
+            smooth=DCG,
+        ),
+        MeasureKind(
+            "pairwise-error",
+            title="pairwise error",
+            cutoff=None,
+            list_cutoff=HAS_NO,
+            higher_is_better=False,
+            kernel=PAIRWISE_ERROR,
+        ),
+        MeasureKind(
+            "RR",
+            _at(of.reciprocal_rank),
+            title="MRR",
+            aliases=("mrr",),
+            trec_names={"recip_rank": HAS_NO},
+            list_cutoff=MAY_HAVE,
+            kernel=RECIPROCAL_RANK,
+            smooth=RECIPROCAL_RANK,
+        ),
+        MeasureKind(
+            "R",
+            _at(of.recall),
+            aliases=("recall",),
+            trec_names={"recall": NEEDS},
+            cutoff=NEEDS,
+            kernel=RECALL,
+            smooth=PRECISION,
+        ),
+        MeasureKind("Success", _at(of.success), trec_names={"success": NEEDS}, cutoff=NEEDS, kernel=SUCCESS),
+        MeasureKind(
+            "WTA", title="WTA cost", cutoff=None, list_cutoff=HAS_NO, higher_is_better=False, kernel=WINNER
+        ),
+        MeasureKind("PSP", cutoff=None, of_labels=True),
+        MeasureKind("PSnDCG", cutoff=None, is_graded=True, of_labels=True),
+    )
+}
+"""All kinds by name, but for what only ir_measures computes."""
+
+TREC_KINDS = {name: kind for kind in KINDS.values() for name in kind.trec_names}
+"""Kinds by the names that trec_eval has for them."""

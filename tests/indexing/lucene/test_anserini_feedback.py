@@ -1,0 +1,43 @@
+"""Feedback as Anserini draws it: terms and weights of `anserini-rm3` against pyserini's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_lucene import require_java
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
+from lmtune.formats.documents import Document, ListDocuments
+from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
+
+
+def test_terms_and_weights_are_anserinis(tmp_path: Path) -> None:
+    require_java()
+    from pyserini.search.lucene import LuceneSearcher
+
+    rng = np.random.default_rng(4)
+    words = np.array([f"{chr(97 + n % 26)}word{n}" for n in range(400)])
+    texts = [" ".join(rng.choice(words, rng.integers(5, 60))) for _ in range(300)]
+    documents = [Document(f"d{n:03d}", text) for n, text in enumerate([*texts, ""])]
+    path = tmp_path / "lucene"
+    build_lucene_index(ListDocuments("made", documents), path, raw=True, workers=1)
+    # "absent" counts in the query's length, though no document has it.
+    topics = {str(t): " ".join([*rng.choice(words, 3), "absent"]) for t in range(20)}
+    pool = CandidatePool.build(LuceneIndex.open(path), topics, model="lucene-bm25+anserini-rm3:5,8")
+    searcher = LuceneSearcher(str(path))
+    searcher.set_bm25(0.9, 0.4)
+    searcher.object.set_rm3("JsonCollection", 8, 5, 0.6, False, True)
+    first = CandidatePool.build(pool.index, topics, model="lucene-bm25")
+    found = {ranking.topic: ranking.scores for ranking in rank(first, {"k1": 0.9, "b": 0.4}, hits=6)}
+    clear = [t for t, topic in enumerate(pool.topics) if found[topic][4] > found[topic][5] * (1 + 1e-5)]
+    assert len(clear) > 15  # the others have two fifth documents
+    for t in clear:
+        topic = pool.topics[t]
+        weights, _ = pool.formula.weights(pool.count[:, pool.term_rows(t)], np.array([0.9, 0.4, 0.6, 1.0]))  # type: ignore[attr-defined]
+        ours = dict(zip(pool.terms[t], weights / len(topics[topic].split()), strict=True))
+        theirs = searcher.get_feedback_terms(topics[topic])
+        assert theirs.pop("absent") == pytest.approx(0.6 / 4, rel=1e-5)
+        assert ours == pytest.approx(theirs, rel=1e-5)
