@@ -72,7 +72,11 @@ def _say_version() -> None:
 
 
 def evaluate(
-    qrels: Annotated[str, "Judgements, TREC's or BEIR's; .gz .bz2 .zst; - is standard input.", "QRELS"],
+    qrels: Annotated[
+        str,
+        "Judgements, TREC's, BEIR's, or .csv .json .parquet; .gz .bz2 .zst; - is standard input.",
+        "QRELS",
+    ],
     runs: Annotated[list[str], "TREC runs, likewise.", "RUN"],
     settings: EvaluationOptions,
     printing: Printing,

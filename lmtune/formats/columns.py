@@ -10,9 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike
+from lmtune.formats.rows import QRELS, is_table, scores_of, swapped, table_values
 from lmtune.storage.files import read_bytes
 
 _BLOCK_BYTES = 1 << 17  # small enough for fields to stay in the processor's cache
@@ -106,7 +108,8 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
     ----------
     path : path-like
         A UTF-8 file, plain or compressed, or ``-`` for standard input: ``topic Q0 docno rank
-        score tag``, separated by any ASCII white space. A byte order mark, CRLF line ends, blank
+        score tag``, separated by any ASCII white space; or a table by its suffix, whose tag is the
+        file's name without suffixes (`lmtune.formats.rows`). A byte order mark, CRLF line ends, blank
         lines and lines that begin with ``#`` do no harm.
     lenient : bool
         Skip bad lines and count them by kind. Lines with another tag or a rank that is no number
@@ -125,8 +128,15 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
         finite number, a second tag, a repeated (topic, docno), invalid UTF-8, or a carriage
         return within it; if there are no lines; as `open_bytes`.
     """
+    if is_table(path):
+        found = table_values(path, scores_of)
+        topics = {topic: (list(own), list(own.values())) for topic, own in found.items()}
+        return _some(path, RunColumns(Path(path).name.partition(".")[0], topics, {}))
     data = read_bytes(path, text=True)
-    run = _uniform(data) or _line_by_line(path, data, lenient, like_trec_eval)
+    return _some(path, _uniform(data) or _line_by_line(path, data, lenient, like_trec_eval))
+
+
+def _some(path: PathLike, run: RunColumns) -> RunColumns:
     if not run.topics:
         raise InputError("the run is empty", file=path, accepted=COLUMNS)
     return run
@@ -243,6 +253,9 @@ def _let_pass(rank: bytes, tag: bytes, ours: bytes) -> list[_DefectError]:
 
 def _input_error(defect: _DefectError, path: PathLike, number: int) -> InputError:
     value = defect.value
+    columns = value.split() if isinstance(value, bytes) else []
+    if len(columns) == 4 and _RANK.fullmatch(columns[3]):
+        return swapped(path, QRELS)
     if isinstance(value, bytes) and defect.kind != "invalid UTF-8":
         value = value.decode(errors="backslashreplace")
     return InputError(defect.message, file=path, line=number, value=value, accepted=defect.accepted)

@@ -47,11 +47,8 @@ def read_csv(
     InputError
         For a missing column, a row of another length, or a cell of another kind.
     """
-    rows = _rows(path)
+    rows = csv_rows(path)
     _, header = next(rows, (1, []))
-    if len(set(header)) < len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise InputError("a column twice", file=path, line=1, value=twice, accepted="each once")
     for name in columns:
         if name not in header:
             wanted = f"columns {', '.join(columns)}" + (f", of {accepted}" if accepted else "")
@@ -93,7 +90,7 @@ def _value(text: str, kind: type | None) -> Any:
     return number
 
 
-def _rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
     """Yield each row with its line, the header first, all with as many columns."""
     reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
     columns = 0
@@ -102,6 +99,9 @@ def _rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
             if not (columns or cells):
                 accepted = "the columns' names in the first line"
                 raise InputError("a blank line", file=path, line=reader.line_num, accepted=accepted)
+            if not columns and len(set(cells)) < len(cells):
+                twice = next(name for name in cells if cells.count(name) > 1)
+                raise InputError("a column twice", file=path, line=1, value=twice, accepted="each once")
             columns = columns or len(cells)
             if len(cells) != columns:
                 raise InputError(

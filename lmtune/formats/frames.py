@@ -2,9 +2,10 @@
 
 Each of them may be given as
 
-- a file's path;
+- a file's path, of a table by its suffix (`lmtune.formats.rows`);
 - a frame (of pandas, or anything with ``columns``) with the columns of PyTerrier or of ir_datasets:
-  ``qid docno score [rank]``, ``qid docno label``, ``qid query``, ``docno text``;
+  ``qid docno score [rank]``, ``qid docno label``, ``qid query``, ``docno text``, or their other
+  usual names;
 - rows with these names, such as ir_measures' and ir_datasets' named tuples, or dictionaries: a
   list or a generator;
 - a dictionary: scores or gains by topic and docno, texts by topic or docno;
@@ -17,17 +18,27 @@ Nothing of these packages is imported.
 from __future__ import annotations
 
 import itertools
-import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.formats.documents import Document, DocumentSource, ListDocuments
 from lmtune.formats.qrels import read_qrels
+from lmtune.formats.rows import (
+    DOCUMENTS,
+    RUN,
+    TOPICS,
+    Kind,
+    field_of_row,
+    gains_of,
+    identifier,
+    rows_of,
+    scores_of,
+)
 from lmtune.formats.runs import Ranking, printed_scores, read_run
 from lmtune.formats.topics import read_topics
 from lmtune.formats.weighted_query import WeightedQuery
@@ -36,49 +47,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PATH = (str, os.PathLike)
-_Value = TypeVar("_Value", float, int)
 _Found = TypeVar("_Found", bound=Collection[Any])
-
-TOPIC = ("qid", "query_id", "topic")
-DOCNO = ("docno", "doc_id")
-_LARGEST_GAIN = 999_999_999
-_TEXT = ("text", "contents", "title", "body")
-
-
-class _Kind(NamedTuple):
-    """One kind of what is given.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    columns : tuple of tuple of str
-        The columns, each with the names that it may have.
-    rows_of : str
-        ir_datasets' method that yields the rows.
-    """
-
-    name: str
-    columns: tuple[tuple[str, ...], ...]
-    rows_of: str
-
-    @property
-    def verb(self) -> str:
-        """The verb that agrees with the name."""
-        return "are" if self.name.endswith("s") else "is"
-
-    @property
-    def accepted(self) -> str:
-        """The accepted forms, for `InputError`."""
-        columns = ", ".join(" or ".join(names) for names in self.columns)
-        return f"a path, a dictionary, or a frame or named rows with {columns}"
-
-
-_RUN = _Kind("run", (TOPIC, DOCNO, ("score",)), "scoreddocs_iter")
-_RANKS = _RUN._replace(columns=(TOPIC, DOCNO, ("rank",)))
-_QRELS = _Kind("judgements", (TOPIC, DOCNO, ("label", "relevance", "gain")), "qrels_iter")
-_TOPICS = _Kind("topics", (TOPIC, ("query", *_TEXT)), "queries_iter")
-_DOCUMENTS = _Kind("documents", (DOCNO, _TEXT), "docs_iter")
 
 
 def as_run(data: Any, *, name: str = "run") -> dict[str, dict[str, float]]:
@@ -101,10 +70,7 @@ def as_run(data: Any, *, name: str = "run") -> dict[str, dict[str, float]]:
     """
     if isinstance(data, _PATH):
         return read_run(data)
-    if _names(data) and "score" not in _names(data) and "rank" in _names(data):
-        ranks = _nested(data, _RANKS, name, _score)
-        return {topic: {docno: -rank for docno, rank in places.items()} for topic, places in ranks.items()}
-    return _some(_nested(data, _RUN, name, _score), _RUN)
+    return _some(scores_of(data, name), RUN)
 
 
 def as_qrels(data: Any, *, name: str = "judgements") -> dict[str, dict[str, int]]:
@@ -120,7 +86,7 @@ def as_qrels(data: Any, *, name: str = "judgements") -> dict[str, dict[str, int]
     >>> as_qrels([{"qid": 1, "docno": "a", "label": 2.0}])
     {'1': {'a': 2}}
     """
-    return read_qrels(data) if isinstance(data, _PATH) else _nested(data, _QRELS, name, _gain)
+    return read_qrels(data) if isinstance(data, _PATH) else gains_of(data, name)
 
 
 def as_topics(data: Any, *, name: str = "topics") -> dict[str, str]:
@@ -134,15 +100,15 @@ def as_topics(data: Any, *, name: str = "topics") -> dict[str, str]:
     if isinstance(data, _PATH):
         return read_topics(data)
     topics: dict[str, str] = {}
-    for row, (topic, query) in enumerate(_rows(data, _TOPICS, name), 1):
-        identifier, text = _identifier(topic, name, row), query
+    for row, (topic, query) in enumerate(rows_of(data, TOPICS, name), 1):
+        topic_id, text = identifier(topic, name, row), query
         if isinstance(query, dict):
             text = WeightedQuery.of(query)
-        if not isinstance(text, str) or topics.get(identifier, text) != text:
+        if not isinstance(text, str) or topics.get(topic_id, text) != text:
             problem = "has a second text" if isinstance(text, str) else "has no text"
-            raise InputError(f"topic {identifier} {problem}", file=name, line=row, value=text)
-        topics[identifier] = text
-    return _some(topics, _TOPICS)
+            raise InputError(f"topic {topic_id} {problem}", file=name, line=row, value=text)
+        topics[topic_id] = text
+    return _some(topics, TOPICS)
 
 
 def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
@@ -162,15 +128,15 @@ def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
         raise InputError("documents by a path", value=data, accepted="lmtune.load(documents=...).documents")
 
     def documents(rows: Any) -> Iterator[Document]:
-        for row, (docno, text) in enumerate(_rows(rows, _DOCUMENTS, name), 1):
+        for row, (docno, text) in enumerate(rows_of(rows, DOCUMENTS, name), 1):
             if not isinstance(text, str):
                 raise InputError("a document has no text", file=name, line=row, value=text)
-            yield Document(_identifier(docno, name, row), text)
+            yield Document(identifier(docno, name, row), text)
 
     if hasattr(data, "docs_iter"):
         collection = f"irds:{data.dataset_id()}" if hasattr(data, "dataset_id") else name
         return ListDocuments(collection, lambda: documents(data))
-    return ListDocuments(name, _some(tuple(documents(data)), _DOCUMENTS))
+    return ListDocuments(name, _some(tuple(documents(data)), DOCUMENTS))
 
 
 def named_runs(data: Any) -> Iterator[tuple[str, Any]]:
@@ -190,7 +156,7 @@ def named_runs(data: Any) -> Iterator[tuple[str, Any]]:
     else:
         rest = iter(data)
         first = next(rest, None)
-        if _field(first, TOPIC) is not None and not _is_table(first):
+        if field_of_row(first, RUN.columns[0]) is not None and not _is_table(first):
             yield "run", itertools.chain([first], rest)
             return
         for number, run in enumerate(itertools.chain([] if first is None else [first], rest), 1):
@@ -246,120 +212,7 @@ def _name_of(run: Any, otherwise: str) -> str:
     return name if isinstance(name, str) and name else otherwise
 
 
-def _names(data: Any) -> list[str]:
-    """Return the columns of a frame; none of anything else."""
-    return [str(name) for name in getattr(data, "columns", ())]
-
-
-def _nested(
-    data: Any, kind: _Kind, name: str, read: Callable[[Any, str, int], _Value]
-) -> dict[str, dict[str, _Value]]:
-    by_topic: dict[str, dict[str, _Value]] = {}
-    for row, (topic, docno, value) in enumerate(_rows(data, kind, name), 1):
-        values = by_topic.setdefault(_identifier(topic, name, row), {})
-        document = _identifier(docno, name, row)
-        if document in values:
-            raise InputError(
-                f"a document comes twice for topic {topic}",
-                file=name,
-                line=row,
-                value=document,
-                accepted="each document once for a topic",
-            )
-        values[document] = read(value, name, row)
-    return by_topic
-
-
-def _rows(data: Any, kind: _Kind, name: str) -> Iterable[tuple[Any, ...]]:
-    """Return rows of the columns that a kind has, from whatever is given."""
-    if names := _names(data):
-        chosen = [next((alias for alias in wanted if alias in names), None) for wanted in kind.columns]
-        if None in chosen:
-            missing = kind.columns[chosen.index(None)][0]
-            raise InputError(f"no column {missing}", file=name, value=names, accepted=kind.accepted)
-        return zip(*(data[column] for column in chosen), strict=True)
-    if hasattr(data, "to_dict"):
-        data = data.to_dict()
-    if isinstance(data, Mapping):
-        return _of_mapping(data, kind, name)
-    if hasattr(data, kind.rows_of):
-        data = getattr(data, kind.rows_of)()
-    if not isinstance(data, Iterable) or isinstance(data, str | bytes):
-        raise InputError(f"no {kind.name}", value=type(data).__name__, accepted=kind.accepted)
-    return _of_records(data, kind, name)
-
-
-def _of_mapping(data: Mapping[Any, Any], kind: _Kind, name: str) -> Iterator[tuple[Any, ...]]:
-    for key, value in data.items():
-        if len(kind.columns) == 2:
-            yield key, value
-        elif isinstance(value, Mapping):
-            yield from ((key, docno, number) for docno, number in value.items())
-        else:
-            raise InputError(
-                f"topic {key} has no dictionary by docno", file=name, value=value, accepted=kind.accepted
-            )
-
-
-def _of_records(data: Iterable[Any], kind: _Kind, name: str) -> Iterator[tuple[Any, ...]]:
-    for row, record in enumerate(data, 1):
-        if isinstance(record, Ranking):
-            scores = printed_scores(record.docnos, record.scores).tolist()
-            yield from ((record.topic, *pair) for pair in zip(record.docnos, scores, strict=True))
-            continue
-        values = [_field(record, names) for names in kind.columns]
-        if hasattr(record, "default_text"):
-            values[-1] = record.default_text()
-        if None in values:
-            missing = kind.columns[values.index(None)][0]
-            raise InputError(
-                f"a row has no {missing}", file=name, line=row, value=record, accepted=kind.accepted
-            )
-        yield tuple(values)
-
-
-def _field(record: Any, names: Iterable[str]) -> Any:
-    if isinstance(record, Mapping):
-        return next((record[name] for name in names if name in record), None)
-    return next((getattr(record, name) for name in names if hasattr(record, name)), None)
-
-
-def _identifier(value: Any, name: str, row: int) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Integral):
-        return str(int(value))
-    raise InputError(
-        "a topic or docno is neither text nor an integer",
-        file=name,
-        line=row,
-        value=value,
-        accepted="such as '51'",
-    )
-
-
-def _score(value: Any, name: str, row: int) -> float:
-    if not _is_finite(value):
-        raise InputError(
-            "the score is no finite number", file=name, line=row, value=value, accepted="such as -7.25"
-        )
-    return float(value)
-
-
-def _gain(value: Any, name: str, row: int) -> int:
-    if type(value) is int and abs(value) <= _LARGEST_GAIN:
-        return value  # as nearly all are
-    if not _is_finite(value) or int(value) != value or abs(value) > _LARGEST_GAIN:
-        accepted = "an integer such as 0, 1, 2 or -1"
-        raise InputError("the gain is no integer", file=name, line=row, value=value, accepted=accepted)
-    return int(value)
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
-
-
-def _some(data: _Found, kind: _Kind) -> _Found:
+def _some(data: _Found, kind: Kind) -> _Found:
     if not data:
         raise InputError(f"the {kind.name} {kind.verb} empty", accepted=kind.accepted)
     return data

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.columns import blocks, equal_neighbours, split_columns
+from lmtune.formats.rows import RUN, gains_of, is_table, swapped, table_values
 from lmtune.storage.files import atomic_write, decode_line, read_bytes
 
 _COLUMNS = "topic, iteration, docno, gain"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
-_GAIN = re.compile(rb"[+-]?[0-9]{1,9}")
+_GAIN = re.compile(rb"([+-]?[0-9]{1,9})(\.0*)?")
+_NUMBER = re.compile(rb"[-+0-9.eE]+")
 
 
 def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
@@ -21,7 +23,8 @@ def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
     ----------
     path : path-like
         A UTF-8 file, plain or compressed: TREC's ``topic iteration docno gain`` separated by any
-        white space, or BEIR's ``query-id corpus-id score`` below a header line of those names.
+        white space, or BEIR's ``query-id corpus-id score`` below a header line of those names; or a
+        table by its suffix (`lmtune.formats.rows`). Gains are whole, also as ``1.0``.
         Lines that are blank or begin with ``#`` are skipped.
 
     Returns
@@ -49,8 +52,11 @@ def read_judgements(path: PathLike) -> dict[bytes, dict[bytes, int]]:
     InputError
         As `read_qrels`.
     """
-    data = read_bytes(path, text=True)
-    qrels = _uniform(data) or _line_by_line(path, data)
+    if is_table(path):
+        qrels = table_values(path, gains_of)
+    else:
+        data = read_bytes(path, text=True)
+        qrels = _uniform(data) or _line_by_line(path, data)
     if not qrels:
         raise InputError("no judgements", file=path, accepted=f"lines of {_COLUMNS}")
     return qrels
@@ -67,7 +73,7 @@ def _uniform(data: bytes) -> dict[bytes, dict[bytes, int]] | None:
         topic, _, docno, written = columns
         if not all(map(_GAIN.fullmatch, values := set(written))):
             return None
-        gains = {value: int(value) for value in values}
+        gains = {value: _whole(value) for value in values}
         lines += len(topic)
         for name, part in equal_neighbours(topic):
             judged = zip(docno[part], map(gains.get, written[part]), strict=True)
@@ -176,11 +182,17 @@ def _parse_gain(path: PathLike, number: int, written: bytes) -> int:
             value=written.decode(errors="backslashreplace"),
             accepted="nine digits at most" if large else "an integer such as 0, 1, 2 or -1",
         )
-    return int(written)
+    return _whole(written)
+
+
+def _whole(written: bytes) -> int:
+    return int(written.partition(b".")[0])
 
 
 def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> InputError:
     text = decode_line(line, path, number)
+    if len(columns := line.split()) == 6 and columns[3].isdigit() and _NUMBER.fullmatch(columns[4]):
+        return swapped(path, RUN)
     accepted = f"4 columns: {_COLUMNS}" if width == 4 else f"3 columns: {', '.join(_BEIR_HEADER)}"
     if width == 4 and len(line.split()) == 3:
         accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TextIO
 
@@ -35,6 +35,11 @@ class Ranking(NamedTuple):
     topic: str
     docnos: list[str]
     scores: NDArray[np.float64]
+
+    def printed_rows(self) -> Iterator[tuple[str, str, float]]:
+        """Yield the topic, a docno and the score that is printed of it, best first."""
+        scores = printed_scores(self.docnos, self.scores).tolist()
+        return zip(itertools.repeat(self.topic), self.docnos, scores)
 
 
 def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> NDArray[np.float32]:
