@@ -11,7 +11,7 @@ models = {"dirichlet": {"mu": 50}, "jelinek-mercer": {"lambda": 0.5, "mu": 0}, "
 runs = {}
 for model, setting in models.items():
     pool = lmtune.CandidatePool.build(index, topics, model=model)
-    runs[model] = lmtune.run_frame(lmtune.rank(pool, setting, hits=100))
+    runs[model] = lmtune.rank(pool, setting, hits=100).to_frame()
 
 side_by_side = RunSet.of(runs)
 options = FusionOptions(measure=("nDCG@10",), method=("linear", "rrf", "combmnz"), folds="2", bootstrap=0)

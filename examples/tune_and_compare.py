@@ -14,6 +14,6 @@ settings = {"default": {"lambda": 0.1, "mu": 2500}, "grid": grid.best_params_, "
 for name, own in settings.items():
     print(f"{name}: lambda {own['lambda']:.3f}, mu {own['mu']:.1f}")
 
-runs = {name: lmtune.run_frame(lmtune.rank(pool, own, topics=test)) for name, own in settings.items()}
+runs = {name: lmtune.rank(pool, own, topics=test).to_frame() for name, own in settings.items()}
 held_out = {topic: data.qrels[topic] for topic in test}
 print(lmtune.compare_runs(held_out, runs, ["AP", "nDCG@10"]))  # the first is the baseline

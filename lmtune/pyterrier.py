@@ -4,12 +4,12 @@ They take and give PyTerrier's frames. `collection` gives an experiment's topics
 
     import lmtune
     import pyterrier as pt
-    from lmtune.pyterrier import QueryLikelihood, Rerank, collection
+    from lmtune.pyterrier import Rerank, Retriever, collection
 
     data = lmtune.load("pydocs")
     index = lmtune.index_for(data.documents)
     topics, qrels = collection(data)
-    first = QueryLikelihood(index, {"lambda": 0.4, "mu": 60})
+    first = Retriever(index, "bm25", k1=0.9, b=0.4)
     pt.Experiment([first, first % 100 >> Rerank(model, index)], topics, qrels, ["map", "ndcg_cut_10"])
 """
 
@@ -25,7 +25,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_topics, run_frame
 from lmtune.formats.runs import Ranking
-from lmtune.models.model import Model
+from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 
 try:
@@ -37,29 +37,39 @@ if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
     from lmtune.indexing.index import Index
     from lmtune.models.formula import Formula
-    from lmtune.models.parameter import Setting
     from lmtune.reranking.reranker import Reranker
 
 
-class QueryLikelihood(pt.Transformer):
-    """Retrieve by a tuned model: topics ``qid query`` in, results ``qid query docno score rank`` out.
+class Retriever(pt.Transformer):
+    """Retrieve by a model: topics ``qid query`` in, results ``qid query docno score rank`` out.
 
     Parameters
     ----------
     index : Index
         From `lmtune.index_for` or `lmtune.LuceneIndex.open`.
-    setting : mapping of str to float
-        Parameters by name, such as a tuner's ``best_params_``; defaults for those not named.
     model : str, Model or Formula
         What scores, as for `lmtune.CandidatePool.build`.
     hits : int
         Documents a topic at most.
+    **parameters : float
+        The model's, such as ``k1=0.9, b=0.4`` or a tuner's ``**best_params_``; ``lambda_`` is
+        ``lambda``. Defaults for those not named.
+
+    Raises
+    ------
+    InputError
+        For what is no index, an unknown model, no parameter of it, or a value outside its domain.
     """
 
     def __init__(
-        self, index: Index, setting: Setting, *, model: str | Model | Formula = TWO_STAGE, hits: int = 1000
+        self, index: Index, model: str | Model | Formula = TWO_STAGE, *, hits: int = 1000, **parameters: float
     ) -> None:
-        self.index, self.setting, self.model, self.hits = index, setting, model, hits
+        self.index, self.model, self.hits = index, find_model(model), hits
+        if not hasattr(index, "docnos"):
+            raise InputError("no index", value=index, accepted="lmtune.index_for(documents), then the model")
+        given = {name.removesuffix("_"): value for name, value in parameters.items()}
+        self.model.check(given)
+        self.setting = {**self.model.default, **given}
 
     def transform(self, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for each topic; those that match no query term are not retrieved."""

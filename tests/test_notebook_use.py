@@ -16,7 +16,7 @@ import lmtune
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_run
 from lmtune.fusion import FusionOptions, RunSet, fuse_runs
-from lmtune.measures import EvaluationOptions, Measure
+from lmtune.measures import EvaluationOptions, Measure, evaluations
 from lmtune.reporting.figures import alt_text
 
 MEASURES = [AP @ 100, nDCG @ 10, P(rel=2) @ 5]
@@ -48,20 +48,29 @@ def test_evaluate_agrees_with_ir_measures_on_frames(
     pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]
 ) -> None:
     frame = lmtune.run_frame(lmtune.rank(pool, {"lambda": 0.5, "mu": 10}))
-    [found] = lmtune.evaluate(judged, frame, MEASURES, settings=EvaluationOptions(complete=True))
+    means = lmtune.evaluate(judged, frame, MEASURES, settings=EvaluationOptions(complete=True))
+    [found] = evaluations(judged, frame, MEASURES, settings=EvaluationOptions(complete=True))
     theirs = ir_measures.calc_aggregate(
         MEASURES, judged, frame.rename(columns={"qid": "query_id", "docno": "doc_id"})
     )
     assert {column.label: column.mean for column in found.columns} == pytest.approx(
         {str(measure): value for measure, value in theirs.items()}
     )
+    assert list(means.index) == ["run"]
+    assert means.loc["run"].to_dict() == {column.label: column.mean for column in found.columns}
     values = found.to_frame(per_topic=True)
     assert values.groupby("measure")["value"].mean().to_dict() == pytest.approx(
         {str(measure): value for measure, value in theirs.items()}
     )
     direct = lmtune.measure(pool, {"lambda": 0.5, "mu": 10}, measures=MEASURES)
-    topics, own = lmtune.topic_values(judged, lmtune.rank(pool, {"lambda": 0.5, "mu": 10}), MEASURES)
-    np.testing.assert_allclose(direct.loc[list(topics)], own)
+    run = lmtune.rank(pool, {"lambda": 0.5, "mu": 10})
+    own = lmtune.topic_values(judged, run, MEASURES)
+    np.testing.assert_allclose(direct.loc[list(own.index)], own)
+    pd.testing.assert_frame_equal(lmtune.topic_values(judged, run, MEASURES), own)  # the same run again
+    pd.testing.assert_frame_equal(run.to_frame(), frame)
+    assert [one.topic for one in run[-2:]] == [run[len(run) - 2].topic, run[-1].topic]
+    with pytest.raises(InputError, match="no such parameter"):
+        lmtune.rank(pool, {"k1": 1.0})  # said at once
 
 
 def test_runs_are_compared_wherever_they_come_from(
@@ -78,7 +87,7 @@ def test_runs_are_compared_wherever_they_come_from(
     with pytest.raises(InputError, match="two runs have one name"):
         lmtune.compare_runs(judged, iter([FakeRanx(runs["high"])] * 2), "AP")
     with pytest.raises(InputError, match="no judgements"):
-        next(lmtune.evaluate({}, runs, "AP"))
+        lmtune.evaluate({}, runs, "AP")
 
 
 class FakeRanx:

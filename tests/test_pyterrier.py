@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,11 +16,11 @@ from lmtune.measures import EvaluationOptions
 pt = pytest.importorskip("pyterrier", reason="the extra 'pyterrier' is not installed")
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
-from lmtune.pyterrier import QueryLikelihood, Rerank, collection  # noqa: E402
+from lmtune.pyterrier import Rerank, Retriever, collection  # noqa: E402
 from lmtune.reranking import Reranker, Settings, learn, parse_loss, run_data, save_model  # noqa: E402
 from lmtune.reranking.features import FEATURES  # noqa: E402
 
-SETTING = {"lambda": 0.3, "mu": 20.0}
+SETTING: dict[str, Any] = {"lambda": 0.3, "mu": 20.0}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def model(made: tuple[TinyIndex, lmtune.Dataset]) -> Reranker:
 def test_experiments_agree_with_lmtune(made: tuple[TinyIndex, lmtune.Dataset], model: Reranker) -> None:
     index, data = made
     topics, qrels = collection(data)
-    first = QueryLikelihood(index, SETTING, hits=20)
+    first = Retriever(index, hits=20, **SETTING)
     pipeline = first >> Rerank(model, index)
     table = pt.Experiment(
         [first, pipeline, first % 5 >> Rerank(model, index)],
@@ -60,9 +61,22 @@ def test_experiments_agree_with_lmtune(made: tuple[TinyIndex, lmtune.Dataset], m
     assert table.loc["first"].to_list() == pytest.approx(judged.mean().to_list(), abs=1e-7)
     runs = pipeline(topics)
     whole = EvaluationOptions(complete=True)
-    [found] = lmtune.evaluate(data.qrels, runs, "AP", settings=whole)
-    assert found.column("AP").mean == pytest.approx(table.loc["reranked", "map"])
+    found = lmtune.evaluate(data.qrels, runs, "AP", settings=whole)
+    assert found["AP"].item() == pytest.approx(table.loc["reranked", "map"])
     assert not table.loc["first"].equals(table.loc["reranked"])
+
+
+def test_parameters_are_keywords(made: tuple[TinyIndex, lmtune.Dataset]) -> None:
+    index, data = made
+    cases: list[tuple[str, dict[str, Any], dict[str, float]]] = [
+        ("bm25", {"k1": 1.7, "b": 0.2}, {"k1": 1.7, "b": 0.2}),
+        ("two-stage", {"lambda_": 0.3, "mu": 20.0}, SETTING),
+        ("dirichlet", {"mu": 20.0}, {"lambda": 0.0, "mu": 20.0}),
+    ]
+    for model, given, setting in cases:
+        found = Retriever(index, model, **given).transform(data.to_frame())
+        wanted = lmtune.rank(lmtune.CandidatePool.build(index, data.topics, model=model), setting).to_frame()
+        pd.testing.assert_frame_equal(found[list(wanted)], wanted)
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -71,7 +85,7 @@ def test_frames_keep_queries_and_further_columns(
 ) -> None:
     index, data = made
     topics = data.to_frame().assign(fold=1)
-    results = QueryLikelihood(index, SETTING).transform(topics)
+    results = Retriever(index, **SETTING).transform(topics)
     assert {"qid", "query", "docno", "score", "rank", "fold"} <= set(results)
     assert set(results["qid"]) == set(data.topics) - {"nothing"}
     assert (results["fold"] == 1).all()
@@ -82,10 +96,10 @@ def test_frames_keep_queries_and_further_columns(
             zip(results["qid"], results["docno"], strict=True)
         )
         assert again["query"].notna().all()
-    nothing = QueryLikelihood(index, SETTING).search("absent")
+    nothing = Retriever(index, **SETTING).search("absent")
     assert len(nothing) == 0
     assert set(nothing) >= {"qid", "query", "docno", "score", "rank"}
-    assert len(QueryLikelihood(index, SETTING).search("w1")) > 5
+    assert len(Retriever(index, **SETTING).search("w1")) > 5
 
 
 def test_what_does_not_fit_is_refused(made: tuple[TinyIndex, lmtune.Dataset], model: Reranker) -> None:
@@ -95,5 +109,12 @@ def test_what_does_not_fit_is_refused(made: tuple[TinyIndex, lmtune.Dataset], mo
         Rerank(other, index)
     with pytest.raises(InputError, match="no judgements"):
         collection(lmtune.Dataset("made", None, data.topics, {}))
+    for arguments, given, said in (
+        (("bm25",), {"k1": 0.9}, "no index: 'bm25'"),
+        ((index, "bm25"), {"mu": 9.0}, "no such parameter: 'mu'"),
+        ((index, "bm52"), {}, "unknown model"),
+    ):
+        with pytest.raises(InputError, match=said):
+            Retriever(*arguments, **given)  # type: ignore[arg-type]
     with pytest.raises(Exception, match="query"):
-        QueryLikelihood(index, SETTING).transform(pd.DataFrame({"qid": ["1"]}))
+        Retriever(index, **SETTING).transform(pd.DataFrame({"qid": ["1"]}))

@@ -2,17 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
+from lmtune.formats.frames import run_frame
 from lmtune.formats.runs import Ranking
 from lmtune.models.parameter import Setting, as_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Rankings(Sequence[Ranking]):
+    """Topics' rankings at one setting, made when they are looked at, as often as they are.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The collection.
+    setting : numpy.ndarray of float64, shape (parameters,)
+        The formula's parameters.
+    hits : int
+        Documents per topic at most.
+    topics : sequence of int
+        Places of topics in the pool.
+    """
+
+    def __init__(
+        self, pool: CandidatePool, setting: NDArray[np.float64], hits: int, topics: Sequence[int]
+    ) -> None:
+        self._pool, self._setting, self._hits, self._topics = pool, setting, hits, topics
+
+    def __len__(self) -> int:
+        """Return the number of topics."""
+        return len(self._topics)
+
+    @overload
+    def __getitem__(self, place: int) -> Ranking: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Rankings: ...
+
+    def __getitem__(self, place: int | slice) -> Ranking | Rankings:
+        """Rank one topic, or take some of them."""
+        if isinstance(place, slice):
+            return Rankings(self._pool, self._setting, self._hits, self._topics[place])
+        pool, t = self._pool, self._topics[place]
+        top = pool.top(t, self._setting, self._hits)
+        scores, _ = pool.formula.differentiate(pool.topic_documents(t, top), self._setting)
+        docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)][top])
+        return Ranking(pool.topics[t], docnos, scores)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a frame as `lmtune.run_frame` makes it."""
+        return run_frame(self)
 
 
 def rank(
     pool: CandidatePool, setting: Setting, *, hits: int = 1000, topics: Sequence[str] | None = None
-) -> Iterator[Ranking]:
+) -> Rankings:
     """Rank each topic's candidates by the pool's formula.
 
     Parameters
@@ -26,12 +79,13 @@ def rank(
     topics : sequence of str, optional
         Topic identifiers; all by default.
 
-    Yields
-    ------
-    Ranking
-        Topic, docnos best first, and their log likelihoods, or what else the formula's scores
-        are. Equal scores rank by length (as the formula takes it) ascending, summed term
-        frequency descending, docno descending; Lucene's own ties go by document number.
+    Returns
+    -------
+    Rankings
+        A sequence of `Ranking`, made anew whenever it is gone through: topic, docnos best first,
+        and their log likelihoods, or what else the formula's scores are. Equal scores rank by
+        length (as the formula takes it) ascending, summed term frequency descending, docno
+        descending; Lucene's own ties go by document number.
 
     Raises
     ------
@@ -40,8 +94,4 @@ def rank(
     """
     check_least("bad number of hits", hits, 1)
     [vector] = as_settings(pool.formula.parameters, setting)
-    for t in pool.positions(topics).tolist():
-        top = pool.top(t, vector, hits)
-        scores, _ = pool.formula.differentiate(pool.topic_documents(t, top), vector)
-        docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)][top])
-        yield Ranking(pool.topics[t], docnos, scores)
+    return Rankings(pool, vector, hits, pool.positions(topics).tolist())

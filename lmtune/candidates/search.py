@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.candidates.extraction import extract_best
@@ -29,7 +29,7 @@ class Searched:
         The documents.
     """
 
-    rankings: Iterator[Ranking]
+    rankings: Sequence[Ranking]
     dataset: Dataset
     index: AnyIndex
 

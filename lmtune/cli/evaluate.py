@@ -7,8 +7,7 @@ from typing import Annotated
 
 from lmtune.cli.forms import stopping
 from lmtune.cli.messages import complain, note, say
-from lmtune.measures.from_files import Evaluation, EvaluationOptions
-from lmtune.measures.from_files import evaluate as evaluate_files
+from lmtune.measures.from_files import Evaluation, EvaluationOptions, evaluations
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.options import option, usual
 
@@ -73,9 +72,7 @@ def _say_version() -> None:
 
 def evaluate(
     qrels: Annotated[
-        str,
-        "Judgements, TREC's, BEIR's, or .csv .json .parquet; .gz .bz2 .zst; - is standard input.",
-        "QRELS",
+        str, "Judgements, TREC's, BEIR's, .csv .json .parquet; .gz .bz2 .zst; - is standard input.", "QRELS"
     ],
     runs: Annotated[list[str], "TREC runs, likewise.", "RUN"],
     settings: EvaluationOptions,
@@ -109,13 +106,13 @@ def evaluate(
     lmtune evaluate qrels.txt bm25.run dense.run -c -m AP -m nDCG@10
     """
     named = (*printing.measure, "all_trec") if printing.all_measures else printing.measure
-    evaluations = []
-    for evaluation in evaluate_files(qrels, runs, named, settings=settings):
+    evaluated = []
+    for evaluation in evaluations(qrels, runs, named, settings=settings):
         _explain(evaluation, settings)
-        evaluations.append(evaluation)
-    if len({evaluation.topics for evaluation in evaluations}) > 1:
+        evaluated.append(evaluation)
+    if len({evaluation.topics for evaluation in evaluated}) > 1:
         note("the runs' means are over different topics; -c takes all judged topics for each")
-    say(_text(evaluations, printing))
+    say(_text(evaluated, printing))
 
 
 SETTINGS = {
@@ -125,18 +122,18 @@ SETTINGS = {
 """Of the command."""
 
 
-def _text(evaluations: list[Evaluation], printing: Printing) -> str:
-    style = printing.style or ("trec_eval" if len(evaluations) == 1 else "table")
+def _text(evaluated: list[Evaluation], printing: Printing) -> str:
+    style = printing.style or ("trec_eval" if len(evaluated) == 1 else "table")
     summary = not printing.no_summary
     if style == "trec_eval":
         from lmtune.reporting.run_tables import trec_eval_text
 
         return "".join(
-            trec_eval_text(one, per_topic=printing.per_topic, summary=summary) for one in evaluations
+            trec_eval_text(one, per_topic=printing.per_topic, summary=summary) for one in evaluated
         )
     from lmtune.reporting.run_tables import run_table
 
-    return run_table(evaluations, style, per_topic=printing.per_topic, summary=summary)
+    return run_table(evaluated, style, per_topic=printing.per_topic, summary=summary)
 
 
 def _explain(evaluation: Evaluation, settings: EvaluationOptions) -> None:

@@ -9,7 +9,7 @@ Each of them may be given as
 - rows with these names, such as ir_measures' and ir_datasets' named tuples, or dictionaries: a
   list or a generator;
 - a dictionary: scores or gains by topic and docno, texts by topic or docno;
-- for a run, the rankings that `lmtune.rank` yields;
+- for a run, the rankings that `lmtune.rank` returns;
 - a run or judgements of ranx (anything with ``to_dict``), or a collection of ir_datasets.
 
 Nothing of these packages is imported.
@@ -169,7 +169,7 @@ def run_frame(rankings: Iterable[Ranking]) -> pd.DataFrame:
     Parameters
     ----------
     rankings : iterable of Ranking
-        What `lmtune.rank` and `lmtune.reranking.reranked` yield.
+        From `lmtune.rank` or `lmtune.reranking.reranked`.
 
     Returns
     -------

@@ -275,7 +275,7 @@ def fuse_runs(
     return FusionResult(runs.given, topics, options, how, tuple(_as_given(row, runs.given) for row in rows))
 
 
-def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Iterator[Ranking]:
+def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Sequence[Ranking]:
     """Rank all topics of runs with what was chosen, which names these runs."""
     return rank(fused_pool(runs, chosen, options), chosen.weights, hits=options.depth)
 

@@ -2,6 +2,7 @@
 
 from .from_files import Evaluation as Evaluation
 from .from_files import EvaluationOptions as EvaluationOptions
+from .from_files import evaluations as evaluations
 from .from_files import topic_values as topic_values
 from .judged_ranking import JudgedRanking as JudgedRanking
 from .judged_ranking import trec_eval_order as trec_eval_order

@@ -6,9 +6,10 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, as_text
 from lmtune.formats.columns import RunColumns, read_run_columns
 from lmtune.formats.qrels import read_judgements
 from lmtune.measures.families import parse_families
@@ -19,8 +20,7 @@ from lmtune.options import check, option, usual
 from lmtune.showing import Shown
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    import pandas as pd
 
 Judgements = Mapping[bytes, Mapping[bytes, int]]
 
@@ -147,8 +147,43 @@ class EvaluationOptions:
 
 def evaluate(
     qrels: Any, runs: Any, measures: Any = "official", *, settings: EvaluationOptions | None = None
+) -> pd.DataFrame:
+    """Evaluate runs: a row for each run.
+
+    Parameters
+    ----------
+    qrels, runs, measures, settings
+        As for `evaluations`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Means (of counts the sums), a column for each measure, by the runs' names: those given, or
+        files' tags as `run_names` has them. Topics' values are what `topic_values` returns.
+
+    Raises
+    ------
+    InputError
+        As `evaluations`.
+
+    Examples
+    --------
+    >>> print(evaluate({"1": {"a": 1}}, {"mine": {"1": {"b": 2.0, "a": 1.0}}}, ["AP", "P@1"]))
+           AP  P@1
+    run
+    mine  0.5  0.0
+    """
+    import pandas as pd
+
+    found = list(evaluations(qrels, runs, measures, settings=settings))
+    rows = [{own.label: own.mean for own in one.columns if own.mean is not None} for one in found]
+    return pd.DataFrame(rows, index=pd.Index(run_names(found), name="run"))
+
+
+def evaluations(
+    qrels: Any, runs: Any, measures: Any = "official", *, settings: EvaluationOptions | None = None
 ) -> Iterator[Evaluation]:
-    """Evaluate runs, one file in memory at a time.
+    """Evaluate runs one after another, one file in memory at a time: `evaluate` in full.
 
     Parameters
     ----------
@@ -178,6 +213,8 @@ def evaluate(
     for name, given in _named(runs):
         file = os.fspath(given) if isinstance(given, _PATH) else name
         run = _columns_of(name, given, settings)
+        if isinstance(runs, Mapping):
+            run = run._replace(tag=name)
         if settings.topics is not None:
             run = run._replace(
                 topics={topic: own for topic, own in run.topics.items() if topic in judgements}
@@ -187,6 +224,16 @@ def evaluate(
         found = evaluate_run(judgements, run, families, settings, file=file)
         del run  # before the next one is read
         yield found
+
+
+def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
+    """Name runs by their tags, or by their files where a tag comes twice."""
+    tags = [evaluation.tag for evaluation in evaluated]
+    if len(set(tags)) == len(tags):
+        return tags
+    files = [as_text(evaluation.file) for evaluation in evaluated]
+    stems = [Path(file).name for file in files]
+    return stems if len(set(stems)) == len(stems) else files
 
 
 def _judgements(qrels: Any) -> Judgements:
@@ -243,7 +290,7 @@ def evaluate_run(
     *,
     file: str,
 ) -> Evaluation:
-    """Evaluate one run that has been read; see `evaluate`."""
+    """Evaluate one run that has been read; see `evaluations`."""
     retrieved = judgements.keys() & run.topics.keys()
     if not retrieved:
         raise InputError(
@@ -289,42 +336,39 @@ def evaluate_run(
     )
 
 
-def topic_values(
-    qrels: Any, run: Any, measures: Any, *, complete: bool = True
-) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+def topic_values(qrels: Any, run: Any, measures: Any, *, complete: bool = True) -> pd.DataFrame:
     """Evaluate one run topic by topic.
 
     Parameters
     ----------
     qrels, run, measures
-        As for `evaluate`; each measure has to be a number of a topic.
+        As for `evaluations`; each measure has to be a number of a topic.
     complete : bool
         All judged topics, with 0 where the run misses one; else those that the run has.
 
     Returns
     -------
-    topics : tuple of str
-        Sorted by bytes.
-    values : numpy.ndarray of float64, shape (topics, measures)
-        In the order of the names; one with several cutoffs has a column for each, ascending.
+    pandas.DataFrame
+        A row for each topic, sorted by bytes; columns in the order of the names, of one with several
+        cutoffs a column for each, ascending.
 
     Raises
     ------
     InputError
-        As `evaluate`.
+        As `evaluations`.
     """
-    import numpy as np
+    import pandas as pd
 
     names = split_names(measures)
-    (found,) = evaluate(qrels, run, names, settings=EvaluationOptions(complete=complete))
+    (found,) = evaluations(qrels, run, names, settings=EvaluationOptions(complete=complete))
     for column in found.columns:
         if column.summary in (Summary.NONE, Summary.RUN):
             raise InputError("not a number of each topic", value=column.label, accepted="such as map")
     order = dict.fromkeys(
         label for name in names for family in parse_families(name) for label in family.labels
     )
-    values = np.array([found.column(label).values for label in order], np.float64)
-    return found.topics, values.T
+    values = {label: list(map(float, found.column(label).values)) for label in order}
+    return pd.DataFrame(values, index=pd.Index(found.topics, name="topic"))
 
 
 def _columns(

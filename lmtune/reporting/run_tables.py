@@ -16,10 +16,9 @@ rbp_resid, unj, dcg and ideal_dcg.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from lmtune.errors import as_text
-from lmtune.measures.from_files import Evaluation, MeasureColumn
+from lmtune.measures.from_files import Evaluation, MeasureColumn, run_names
 from lmtune.measures.trec_names import Summary, Value
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render
 
@@ -58,16 +57,6 @@ def run_table(
         content=lambda: _run_records(evaluations, per_topic, summary),
         indent=1,
     )
-
-
-def run_names(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Name runs by their tags, or by their files where a tag comes twice."""
-    tags = [evaluation.tag for evaluation in evaluations]
-    if len(set(tags)) == len(tags):
-        return tags
-    files = [as_text(evaluation.file) for evaluation in evaluations]
-    stems = [Path(file).name for file in files]
-    return stems if len(set(stems)) == len(stems) else files
 
 
 def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:

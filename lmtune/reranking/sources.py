@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -117,8 +117,8 @@ def run_data(
     return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(names))
 
 
-def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking]:
-    """Yield a run's topics by new scores, for `lmtune.formats.runs.write_run`.
+def reranked(run: Any, data: RankingData, scores: ArrayLike) -> list[Ranking]:
+    """Rank a run's topics by new scores, for `lmtune.formats.runs.write_run`.
 
     Parameters
     ----------
@@ -129,9 +129,9 @@ def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking
     scores : array_like of float, shape (rows,)
         Finite scores, higher is better; ties keep the order of the data's rows.
 
-    Yields
-    ------
-    Ranking
+    Returns
+    -------
+    list of Ranking
         Documents that were not scored stand below the others in the run's order, with 1, 2, ...
         less than the lowest score.
 
@@ -145,14 +145,16 @@ def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking
         raise InputError("the data has no docnos", accepted="data made from a run")
     if values.shape != data.labels.shape or not np.isfinite(values).all():
         raise InputError("bad scores", value=values.shape, accepted=f"{data.labels.size} finite numbers")
+    ranked = []
     for q, topic in enumerate(data.queries):
         rows = data.rows(q)
         order = np.argsort(-values[rows], kind="stable")
         docnos = [data.docnos[rows.start + int(number)] for number in order]
-        ranked = set(docnos)
-        rest = [docno for docno in in_order(whole[topic]) if docno not in ranked]
+        above = set(docnos)
+        rest = [docno for docno in in_order(whole[topic]) if docno not in above]
         below = values[rows].min() - np.arange(1, len(rest) + 1)
-        yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], below)))
+        ranked.append(Ranking(topic, docnos + rest, np.concatenate((values[rows][order], below))))
+    return ranked
 
 
 def in_order(scores: Mapping[str, float]) -> list[str]:

@@ -31,7 +31,7 @@ from lmtune.formats.runs import read_run, write_run
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.from_files import evaluate
+from lmtune.measures.from_files import evaluations
 from lmtune.measures.measure import parse_measures
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.space import ParameterSpace
@@ -249,7 +249,7 @@ def check_files(
     run = read_run(folder / "run.txt")
     judge = pytrec_eval.RelevanceEvaluator(collection.qrels, set(MEASURES.values()))
     by_trec_eval = judge.evaluate(run)
-    [found] = evaluate(folder / "qrels.txt", folder / "run.txt", list(MEASURES))
+    [found] = evaluations(folder / "qrels.txt", folder / "run.txt", list(MEASURES))
     for topic, judged in by_trec_eval.items():
         for m, (name, its_name) in enumerate(MEASURES.items()):
             value = judged[its_name]

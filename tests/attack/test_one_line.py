@@ -13,7 +13,7 @@ from lmtune.errors import InputError
 from lmtune.formats.csv_files import read_csv
 from lmtune.formats.file_documents import document_files
 from lmtune.formats.qrels import read_qrels
-from lmtune.measures.from_files import evaluate
+from lmtune.measures.from_files import evaluations
 from lmtune.options import check, option
 from lmtune.reranking.losses.names import make_loss, parse_loss
 
@@ -24,7 +24,7 @@ def measured(folder: Path, gains: tuple[int, int, int], measure: str) -> float:
     judged = "".join(f"1 0 d{number} {gain}\n" for number, gain in enumerate(gains, 1))
     (folder / "qrels.txt").write_text(judged)
     (folder / "run.txt").write_text(RUN)
-    [found] = evaluate(folder / "qrels.txt", folder / "run.txt", measure)
+    [found] = evaluations(folder / "qrels.txt", folder / "run.txt", measure)
     value = found.columns[0].mean
     assert isinstance(value, float)
     return value

@@ -119,7 +119,11 @@ def test_documents() -> None:
     made = [ir_datasets.formats.GenericDoc(*row) for row in texts.items()]
     titled = ir_datasets.datasets.beir.BeirTitleDoc("a", "two", "one")
     collection = SimpleNamespace(docs_iter=lambda: iter(made), dataset_id=lambda: "mine")
-    for given in (texts, pd.DataFrame(texts.items(), columns=["docno", "text"]), iter(made), collection):
+    frames = [
+        pd.DataFrame(texts.items(), columns=list(names))
+        for names in (("docno", "text"), ("id", "contents"), ("docid", "body"))
+    ]
+    for given in (texts, *frames, iter(made), collection):
         source = as_documents(given)
         for _ in range(2):
             assert [tuple(own) for batch in source.batches() for own in batch.read()] == list(texts.items())

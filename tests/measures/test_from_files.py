@@ -4,13 +4,14 @@ from pathlib import Path
 
 import ir_measures
 import numpy as np
+import pandas as pd
 import pytest
 
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
 from lmtune.measures.families import parse_families
-from lmtune.measures.from_files import EvaluationOptions, evaluate, topic_values
+from lmtune.measures.from_files import EvaluationOptions, evaluations, topic_values
 from lmtune.measures.trec_names import ParameterError, families, split_name
 
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n3 0 a 0\n10 0 z 1\n"
@@ -42,7 +43,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_topics_missing_unjudged_and_without_relevant(files: tuple[Path, Path]) -> None:
     names = ["num_q", "num_rel", "num_ret", "P.1", "map", "gm_map"]
-    (found,) = evaluate(*files, names, settings=EvaluationOptions(complete=True))
+    (found,) = evaluations(*files, names, settings=EvaluationOptions(complete=True))
     assert found.topics == ("1", "10", "2", "3")
     assert found.missed == ("2",)
     assert found.retrieved == {"1", "3", "10"}
@@ -54,14 +55,14 @@ def test_topics_missing_unjudged_and_without_relevant(files: tuple[Path, Path]) 
     assert found.column("map").values == (0.25, 1.0, 0.0, 0.0)
     assert found.column("map").mean == 1.25 / 4
     assert found.column("gm_map").mean == pytest.approx((0.25 * 1e-10) ** 0.25)
-    (found,) = evaluate(*files, ["map", "num_q"])
+    (found,) = evaluations(*files, ["map", "num_q"])
     assert (found.topics, found.missed) == (("1", "10", "3"), ("2",))
     assert found.column("map").mean == 1.25 / 3
 
 
 def test_some_of_the_topics(files: tuple[Path, Path]) -> None:
     names, chosen = ["map", "num_q", "num_rel"], EvaluationOptions(complete=True, topics="1-2")
-    (found,) = evaluate(*files, names, settings=chosen)
+    (found,) = evaluations(*files, names, settings=chosen)
     assert found.topics == ("1", "2")
     assert found.retrieved == {"1"}
     assert found.unjudged == 0
@@ -69,18 +70,19 @@ def test_some_of_the_topics(files: tuple[Path, Path]) -> None:
     for whole, part in zip(files, (qrels, run), strict=True):
         lines = whole.read_text().splitlines(keepends=True)
         part.write_text("".join(line for line in lines if line.split()[0] in "12"))
-    (alone,) = evaluate(qrels, run, names, settings=EvaluationOptions(complete=True))
+    (alone,) = evaluations(qrels, run, names, settings=EvaluationOptions(complete=True))
     assert found.columns == alone.columns
     with pytest.raises(InputError, match=r"no such topic: '99'"):
-        list(evaluate(*files, names, settings=EvaluationOptions(topics="1,99")))
+        list(evaluations(*files, names, settings=EvaluationOptions(topics="1,99")))
     with pytest.raises(InputError, match=r"run: the run has none of the topics: '2'"):
-        list(evaluate(*files, names, settings=EvaluationOptions(topics="2")))
+        list(evaluations(*files, names, settings=EvaluationOptions(topics="2")))
 
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_ir_measures_names_have_its_values(files: tuple[Path, Path], complete: bool) -> None:
-    topics, values = topic_values(*files, NAMES, complete=complete)
-    assert values.shape == (len(topics), len(NAMES))
+    frame = topic_values(*files, NAMES, complete=complete)
+    assert list(frame) == NAMES
+    topics, values = list(frame.index), frame.to_numpy()
     expected = np.zeros_like(values)
     measures = {ir_measures.parse_measure(name): place for place, name in enumerate(NAMES)}
     qrels = read_qrels(files[0])
@@ -93,16 +95,16 @@ def test_ir_measures_names_have_its_values(files: tuple[Path, Path], complete: b
 
 def test_values_come_in_the_order_of_the_names(files: tuple[Path, Path]) -> None:
     names = ["Judged@2", "nDCG@10", "P.10,5", "map", "AP"]
-    _, values = topic_values(*files, names)
-    singly = [topic_values(*files, name)[1] for name in names]
-    np.testing.assert_array_equal(values, np.hstack(singly))
+    singly = [topic_values(*files, name) for name in names]
+    pd.testing.assert_frame_equal(topic_values(*files, names), pd.concat(singly, axis=1))
 
 
 def test_a_real_run(shared_data: Path) -> None:
     folder = shared_data / "robust03"
     names = ["AP(rel=2)@100", "nDCG@20", "Bpref(rel=2)", "RR", "R@1000"]
     files = folder / "qrels.txt", folder / "runs/rutcor03100.gz"
-    topics, values = topic_values(*files, names)
+    frame = topic_values(*files, names)
+    topics, values = list(frame.index), frame.to_numpy()
     measures = {ir_measures.parse_measure(name): place for place, name in enumerate(names)}
     expected = np.zeros_like(values)
     for value in ir_measures.iter_calc(list(measures), read_qrels(files[0]), read_run(files[1])):
@@ -113,16 +115,16 @@ def test_a_real_run(shared_data: Path) -> None:
 
 def test_depth_and_judged_only(files: tuple[Path, Path]) -> None:
     names = ["num_ret", "recip_rank", "Judged@3"]
-    (cut,) = evaluate(*files, names, settings=EvaluationOptions(complete=True, depth=1))
+    (cut,) = evaluations(*files, names, settings=EvaluationOptions(complete=True, depth=1))
     assert cut.column("num_ret").values == (1, 1, 0, 1)
     assert cut.column("recip_rank").values == (0.0, 1.0, 0.0, 0.0)
-    (judged,) = evaluate(*files, names, settings=EvaluationOptions(judged_only=True))
+    (judged,) = evaluations(*files, names, settings=EvaluationOptions(judged_only=True))
     assert judged.column("num_ret").values == (2, 1, 1)
     assert judged.column("Judged@3").values[0] == 1.0
 
 
 def test_ir_measures_names_keep_their_own_level(files: tuple[Path, Path]) -> None:
-    (found,) = evaluate(*files, ["map", "AP", "AP(rel=2)"], settings=EvaluationOptions(level=2))
+    (found,) = evaluations(*files, ["map", "AP", "AP(rel=2)"], settings=EvaluationOptions(level=2))
     assert [found.column(label).values[0] for label in ("map", "AP", "AP(rel=2)")] == [0.5, 0.25, 0.5]
 
 
@@ -176,17 +178,17 @@ def test_errors(files: tuple[Path, Path], tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("77 Q0 a 1 1 t\n")
     with pytest.raises(InputError, match=r"no topic of the run has judgements: '77'.*such as 1"):
-        list(evaluate(files[0], other))
+        list(evaluations(files[0], other))
     with pytest.raises(InputError, match="not a number of each topic: 'runid'"):
         topic_values(*files, ["map", "runid"])
     with pytest.raises(InputError, match="level: -1"):
-        list(evaluate(*files, settings=EvaluationOptions(level=-1)))
+        list(evaluations(*files, settings=EvaluationOptions(level=-1)))
     with pytest.raises(InputError, match="bad depth: 0"):
-        list(evaluate(*files, settings=EvaluationOptions(depth=0)))
+        list(evaluations(*files, settings=EvaluationOptions(depth=0)))
 
 
 def test_runs_stream(files: tuple[Path, Path], tmp_path: Path) -> None:
-    found = evaluate(files[0], [files[1], tmp_path / "absent"])
+    found = evaluations(files[0], [files[1], tmp_path / "absent"])
     assert next(found).tag == "t"
     with pytest.raises(InputError, match="absent"):
         next(found)

@@ -37,9 +37,9 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_evaluate_and_compare(files: tuple[Path, Path]) -> None:
-    assert topic_values(*files, ["recip_rank", "nDCG@1"])[1].tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert topic_values(*files, ["recip_rank", "nDCG@1"]).to_numpy().tolist() == [[1.0, 1.0], [1.0, 1.0]]
     # Rprec comes from ir_measures.
-    assert topic_values(*files, ["Rprec", "NumRet(rel=1)"])[1].tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert topic_values(*files, ["Rprec", "NumRet(rel=1)"]).to_numpy().tolist() == [[1.0, 1.0], [1.0, 1.0]]
     again = shutil.copy(files[1], files[1].with_name("again.run"))
     arguments = ["compare", *map(str, (*files, again)), "-m", "P@1", "--format", "csv"]
     result = CliRunner().invoke(app, arguments)
@@ -60,11 +60,11 @@ def test_reranking(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert data.labels.tolist() == [1, 0, 0] * 2
     shallow = run_data(run, index, dict.fromkeys(QRELS, "x"), QRELS, depth=1)
     assert shallow.docnos == ("b", "b")
-    assert next(reranked(run, shallow, np.zeros(2))).docnos == ORDER  # the others beneath
+    assert reranked(run, shallow, np.zeros(2))[0].docnos == ORDER  # the others beneath
     # What a model finds equal stays in the run's order; what is close is ranked as it will be read.
-    assert next(reranked(run, data, np.zeros(6))).docnos == ORDER
+    assert reranked(run, data, np.zeros(6))[0].docnos == ORDER
     write_run(tmp_path / "better.run", reranked(run, data, np.zeros(6)), tag="better")
-    assert topic_values(files[0], tmp_path / "better.run", ["RR"])[1].tolist() == [[1.0], [1.0]]
+    assert topic_values(files[0], tmp_path / "better.run", ["RR"]).to_numpy().tolist() == [[1.0], [1.0]]
 
 
 def test_lists() -> None:

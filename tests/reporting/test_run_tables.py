@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.measures.from_files import Evaluation, EvaluationOptions, evaluate
-from lmtune.reporting.run_tables import run_names, run_table
+from lmtune.measures.from_files import Evaluation, EvaluationOptions, evaluations, run_names
+from lmtune.reporting.run_tables import run_table
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def runs(tmp_path: Path) -> list[Evaluation]:
     (tmp_path / "second").write_text("1 Q0 b 1 2 t|wo\n1 Q0 a 2 1 t|wo\n")
     files = [tmp_path / "first", tmp_path / "second"]
     whole = EvaluationOptions(complete=True)
-    return list(evaluate(tmp_path / "qrels", files, ["runid", "map", "num_ret", "AP@1"], settings=whole))
+    return list(evaluations(tmp_path / "qrels", files, ["runid", "map", "num_ret", "AP@1"], settings=whole))
 
 
 def test_measures_down_and_runs_across(runs: list[Evaluation]) -> None:

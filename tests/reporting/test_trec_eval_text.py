@@ -14,7 +14,7 @@ import pytest
 from made_trec_eval import COMMANDS, HOME, OF_10, commands
 
 from lmtune.cli.main import run
-from lmtune.measures.from_files import EvaluationOptions, evaluate
+from lmtune.measures.from_files import EvaluationOptions, evaluations
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.reporting.run_tables import trec_eval_text
 
@@ -81,7 +81,7 @@ def test_every_made_output_is_compared() -> None:
 def text(folder: Path, name: str, version: str) -> str:
     qrels, run, measures, per_topic, settings = COVERED[name]
     settings = replace(settings, version=version)
-    (found,) = evaluate(folder / qrels, [folder / run], measures, settings=settings)
+    (found,) = evaluations(folder / qrels, [folder / run], measures, settings=settings)
     return trec_eval_text(found, per_topic=per_topic)
 
 
@@ -106,7 +106,7 @@ def test_trec_evals_own_tests(name: str, version: str, shared_data: Path) -> Non
 @pytest.mark.parametrize("name", ROBUST03)
 def test_robust03(name: str, shared_data: Path) -> None:
     folder = shared_data / "robust03"
-    (found,) = evaluate(folder / "qrels.txt", folder / f"runs/{name}.gz", "all_trec")
+    (found,) = evaluations(folder / "qrels.txt", folder / f"runs/{name}.gz", "all_trec")
     expected = (folder / f"trec_eval_9.0.8/{name}.all_trec.txt").read_bytes()
     assert trec_eval_text(found).encode() == expected
 
@@ -115,7 +115,7 @@ def test_robust03(name: str, shared_data: Path) -> None:
 def test_robust03_by_topic(name: str, shared_data: Path) -> None:
     folder = shared_data / "robust03"
     measures = ["ndcg_cut", "official", "ndcg"]
-    (found,) = evaluate(folder / "qrels.txt", folder / f"runs/{name}.gz", measures)
+    (found,) = evaluations(folder / "qrels.txt", folder / f"runs/{name}.gz", measures)
     expected = (folder / f"trec_eval_9.0.8/{name}.official_ndcg.q.txt").read_bytes()
     assert trec_eval_text(found, per_topic=True).encode() == expected
 
@@ -123,14 +123,14 @@ def test_robust03_by_topic(name: str, shared_data: Path) -> None:
 def test_docnos_with_number_signs(shared_data: Path) -> None:
     folder = shared_data / "trec_eval/v10.0"
     files = folder / "qrels.comment.test", folder / "results.comment.test"
-    (found,) = evaluate(*files, settings=EvaluationOptions(version="10.0"))
+    (found,) = evaluations(*files, settings=EvaluationOptions(version="10.0"))
     assert trec_eval_text(found).encode() == (folder / "out.comment.test").read_bytes()
 
 
 def test_judgements_with_comments(shared_data: Path) -> None:
     folder = shared_data / "trec_eval/v10.0"
     plain, commented = (
-        list(evaluate(folder / name, folder / "results.test", "all_trec"))
+        list(evaluations(folder / name, folder / "results.test", "all_trec"))
         for name in ("qrels.test", "qrels.test.with-comments")
     )
     assert plain == commented
@@ -138,7 +138,7 @@ def test_judgements_with_comments(shared_data: Path) -> None:
 
 def test_no_summary(shared_data: Path) -> None:
     folder = shared_data / "trec_eval/v9.0.8"
-    (found,) = evaluate(folder / "qrels.test", folder / "results.test", ["all_trec"])
+    (found,) = evaluations(folder / "qrels.test", folder / "results.test", ["all_trec"])
     whole = trec_eval_text(found, per_topic=True)
     assert trec_eval_text(found, summary=False) == ""
     topics = trec_eval_text(found, per_topic=True, summary=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from lmtune.errors import InputError, as_text
 from lmtune.formats.frames import named_runs
-from lmtune.measures.from_files import EvaluationOptions, evaluate
+from lmtune.measures.from_files import EvaluationOptions, evaluations
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.contrasts import Comparison
@@ -61,7 +61,7 @@ def compare_runs(
     values = []
     topics: tuple[str, ...] = ()
     settings = EvaluationOptions(complete=True, topics=only)
-    for name, found in zip(names, evaluate(qrels, named, labels, settings=settings), strict=True):
+    for name, found in zip(names, evaluations(qrels, named, labels, settings=settings), strict=True):
         topics = found.topics
         if len(topics) < 2:
             raise InputError(
