@@ -71,8 +71,9 @@ class _Root(Group):
 def _wrong(error: click.UsageError) -> str:
     if not isinstance(error, click.NoSuchOption):
         return error.format_message().rstrip(".")
-    near = ", ".join(error.possibilities or ())
-    return f"No such option: {error.option_name}" + (f" (Possible options: {near})" if near else "")
+    from lmtune.cli.synonyms import suggestion
+
+    return f"No such option: {error.option_name}{suggestion(error)}"
 
 
 def _check_index(arguments: Sequence[str]) -> None:

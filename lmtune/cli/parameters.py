@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lmtune.datasets.collection import Collection
-from lmtune.errors import InputError, check_choice
+from lmtune.errors import InputError
 from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import TWO_STAGE
@@ -49,6 +49,8 @@ _PARAMETERS = {
     for parameter in model.parameters
     if "_" not in parameter.name
 }
+PARAMETER_NAMES = frozenset(_PARAMETERS)
+"""Parameters that have options of their own."""
 _KEYWORDS = {"lambda": "lambda_"}
 
 
@@ -186,7 +188,10 @@ def _by_name(
     names, fixed = list(find_model(model).default), find_model(model).fixed
     values: dict[str, T] = {}
     for option_, name, value in pairs:
-        check_choice(f"{option_}: no parameter of {model}", name, names)
+        if name not in names:
+            others = ", ".join(own.name for own in MODELS.values() if name in own.default)
+            accepted = ", ".join(names) + (f"; of --model {others} it is one" if others else "")
+            raise InputError(f"{option_}: no parameter of {model}", value=name, accepted=accepted)
         if name in fixed:
             raise InputError(
                 f"{option_} beside --model {model}, which fixes {name}",

@@ -21,6 +21,7 @@ from lmtune.formats.file_documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
 from lmtune.progress import Count, detail, note
+from lmtune.storage.files import near_names
 
 Part = Literal["documents", "topics", "qrels"]
 PARTS: tuple[Part, ...] = ("documents", "topics", "qrels")
@@ -178,7 +179,8 @@ def _locate(
     home = Path(name)
     if not home.is_dir():
         known = ", ".join(known for known, _ in available())
-        raise InputError("no such collection", value=str(home), accepted=known)
+        accepted = "; or ".join(filter(None, (near_names(home), known)))
+        raise InputError("no such collection", value=str(home), accepted=accepted)
     located = dict(given)
     if given["documents"] is None and "documents" in need:
         located["documents"] = home

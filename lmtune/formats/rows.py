@@ -99,9 +99,8 @@ def read_table(path: PathLike) -> Any:
 
 def swapped(path: PathLike, found: Kind) -> InputError:
     """Return the error for a run in judgements' place, or the other way round."""
-    other = QRELS if found.name == RUN.name else RUN
-    article = {RUN.name: "a run", QRELS.name: "judgements"}
-    message = f"this is {article[found.name]}, not {article[other.name]}"
+    is_run = found.name == RUN.name
+    message = "this is a run, not judgements" if is_run else "these are judgements, not a run"
     return InputError(message, file=path, accepted="judgements come first, then runs")
 
 

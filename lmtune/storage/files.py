@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
@@ -21,6 +23,7 @@ BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
 
 _BUFFER_BYTES = 1 << 17
+_MOST_NAMES = 10_000  # of a folder, that are looked at where a file is missing
 
 
 def open_bytes(path: PathLike) -> BinaryIO:
@@ -228,8 +231,22 @@ def named(error: BaseException, path: PathLike) -> None:
 
 def unreadable(path: PathLike, error: OSError) -> InputError:
     """Return the InputError for a file that the system will not give us."""
-    accepted = "a readable file" if not isinstance(error, FileNotFoundError) else None
+    accepted = near_names(path) if isinstance(error, FileNotFoundError) else "a readable file"
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
+
+
+def near_names(path: PathLike) -> str | None:
+    """Say which files and folders have names like that of a missing one, by letters or but for suffixes."""
+    folder, missing = Path(path).parent, Path(path).name
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(own.name for own in itertools.islice(entries, _MOST_NAMES))
+    except (OSError, ValueError):
+        return None
+    stem = missing.partition(".")[0].lower()
+    near = [name for name in names if stem and name.partition(".")[0].lower() == stem]
+    near += [name for name in get_close_matches(missing, names) if name not in near]
+    return f"{', '.join(near[:3])}, which {'is' if len(near) == 1 else 'are'} there" if near else None
 
 
 def unwritable(path: PathLike, error: OSError) -> InputError:

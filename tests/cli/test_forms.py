@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from lmtune.cli.forms import Command
 from lmtune.cli.groups import Group
 from lmtune.cli.main import app, run
+from lmtune.cli.synonyms import ONE_MEANING
 from lmtune.errors import InputError
 from lmtune.options import option
 
@@ -252,6 +253,42 @@ def test_an_option_that_does_not_exist_is_told_with_the_nearest(capsys: pytest.C
     assert told.endswith("; accepted: what lmtune tune --help says\n")
     assert run(["--mesure"]) == 2
     assert capsys.readouterr().err == "lmtune: No such option: --mesure; accepted: what lmtune --help says\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("evaluate q r --metric map", "(Possible options: --measure NAME)"),
+        ("tune c --metrics AP", "(Possible options: --measure TEXT)"),
+        ("tune c --output-dir x", "(Possible options: --output DIR)"),
+        ("tune c --k1 .9", "(Possible options: --range NAME=LOW,HIGH, --k1-range LOW,HIGH)"),
+        ("search c --param k1=.9", "(Possible options: --set NAME=VALUE)"),
+        ("rerank train c --k1 1", "No such option: --k1"),
+        ("search c --queries q", "(Possible options: --topics PATH)"),
+        ("search c --top_k 10", "(Possible options: --hits N)"),
+        ("rerank crossval c --lr .1", "(Possible options: --learning-rate X)"),
+        ("evaluate q --run r", "(RUN... stands without one: lmtune evaluate [OPTIONS] QRELS RUN...)"),
+        ("evaluate --judgments q", "(QRELS stands without one: lmtune evaluate [OPTIONS] QRELS RUN...)"),
+    ],
+)
+def test_options_are_known_by_what_they_mean(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split()) == 2
+    assert f"{meant}; accepted: what lmtune " in capsys.readouterr().err
+
+
+def _names(command: click.Command) -> set[str]:
+    if isinstance(command, Group):
+        return set().union(*(_names(member.load()) for member in command.members.values()))
+    return {name.lstrip("-") for own in command.params for name in (own.name or "", *own.opts)}
+
+
+def test_every_meaning_is_that_of_an_option_that_there_is() -> None:
+    there = _names(app)
+    assert [names for names in ONE_MEANING if not names & there] == []
+    every = [name for names in ONE_MEANING for name in names]
+    assert len(every) == len(set(every))
 
 
 @pytest.mark.parametrize(

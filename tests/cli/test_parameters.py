@@ -39,7 +39,8 @@ def test_ranges_by_name() -> None:
         (
             "two-stage",
             {"named": (("b", 1.0),)},
-            "--set b: no parameter of two-stage: 'b'; accepted: lambda, mu",
+            "--set b: no parameter of two-stage: 'b';"
+            " accepted: lambda, mu; of --model bm25, lucene-bm25 it is one",
         ),
         ("two-stage", {"named": (("mu", 1.0),), "mu": 2.0}, "mu is given twice: 2.0; accepted: once"),
         (

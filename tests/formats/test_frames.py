@@ -177,7 +177,7 @@ FRAME = RUNS["PyTerrier"]()
         (as_run, 3, "no run: 'int'; accepted: a path, a dictionary"),
         (as_qrels, FRAME.drop(columns="score"), "no column label.*label or relevance"),
         (as_qrels, FRAME, "this is a run, not judgements; accepted: judgements come first"),
-        (as_run, FRAME.rename(columns={"score": "rel"}), "this is judgements, not a run"),
+        (as_run, FRAME.rename(columns={"score": "rel"}), "these are judgements, not a run"),
         (as_qrels, {"1": {"a": 1.5}}, "judgements:1: the gain is no integer: 1.5"),
         (as_qrels, {"1": {"a": 10**9}}, "the gain is no integer"),
         (as_topics, FRAME.drop(columns="query"), "no column query"),

@@ -100,8 +100,8 @@ SWAPPED = "this is a run, not judgements; accepted: judgements come first, then 
     [
         (read_qrels, "a.run", "1 Q0 a 1 2.5 x\n", SWAPPED),
         (read_qrels, "a.csv", "qid,docno,rank,score\n1,a,1,2\n", SWAPPED),
-        (read_run, "q", "1 0 a 1\n", "this is judgements, not a run; accepted: judgements come first"),
-        (read_run, "q.csv", "qid,docno,rel\n1,a,1\n", "this is judgements, not a run"),
+        (read_run, "q", "1 0 a 1\n", "these are judgements, not a run; accepted: judgements come first"),
+        (read_run, "q.csv", "qid,docno,rel\n1,a,1\n", "these are judgements, not a run"),
         (read_run, "a.csv", "qid,score\n1,2\n", "no column docno.*docno or doc_id"),
         (read_run, "a.csv", "qid,docno,score\n1,a,x\n", "a.csv:2: the score is no finite number: 'x'"),
         (read_run, "a.csv", "qid,docno,score\n1,a,1_0\n", "no finite number: '1_0'"),

@@ -83,6 +83,13 @@ def test_missing_directory_and_unreadable(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read: No such file") as caught:
         open_bytes(tmp_path / "none.gz")
     assert caught.value.file == str(tmp_path / "none.gz")
+    assert caught.value.accepted is None
+    put(tmp_path / "None.txt", b"")
+    put(tmp_path / "nine.gz", b"")
+    with pytest.raises(InputError, match=r"accepted: None.txt, nine.gz, which are there"):
+        open_bytes(tmp_path / "none.gz")
+    with pytest.raises(InputError, match=r"No such file or directory$"):
+        open_bytes(tmp_path / "absent" / "none.gz")
     with pytest.raises(InputError, match="cannot read: Is a directory"):
         list(read_lines(tmp_path))
     closed = put(tmp_path / "closed", b"x")
