@@ -6,7 +6,6 @@ A table's file is known by its suffix: CSV with a header line, Parquet, JSON (re
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -58,7 +57,7 @@ class Kind(NamedTuple):
     @property
     def accepted(self) -> str:
         """The accepted forms, for `InputError`."""
-        columns = ", ".join(" or ".join(names) for names in self.columns)
+        columns = ", ".join(" or ".join(names[:2]) for names in self.columns)
         return f"a path, a dictionary, or a frame or named rows with {columns}"
 
 
@@ -86,15 +85,13 @@ def read_table(path: PathLike) -> Any:
     suffix = _suffix(path)
     if suffix == ".csv":
         return _frame_of_csv(path)
+    if suffix == ".parquet":
+        return _frame_of_parquet(path)
     data = read_bytes(path)
     try:
-        return json.loads(data, object_pairs_hook=_once) if suffix == ".json" else _parquet(data)
-    except ImportError:
-        raise InputError(
-            "Parquet needs pyarrow, which is not installed", file=path, accepted="pip install pyarrow"
-        ) from None
-    except (ValueError, OSError, RecursionError) as error:
-        raise InputError(f"not {suffix[1:]}: {error}", file=path) from None
+        return json.loads(data, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON: {error}", file=path) from None
 
 
 def swapped(path: PathLike, found: Kind) -> InputError:
@@ -148,10 +145,21 @@ def _frame_of_csv(path: PathLike) -> pd.DataFrame:
     return frame
 
 
-def _parquet(data: bytes) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.read_parquet(io.BytesIO(data), engine="pyarrow")
+def _frame_of_parquet(path: PathLike) -> pd.DataFrame:
+    """Read Parquet, what was a frame's index as columns."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet
+    except ImportError:
+        message = "Parquet needs pyarrow, which is not installed"
+        raise InputError(message, file=path, accepted="pip install pyarrow") from None
+    source = pa.BufferReader(read_bytes(path))
+    try:
+        table = pyarrow.parquet.read_table(source).replace_schema_metadata(None)
+        frame: pd.DataFrame = table.to_pandas()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"not Parquet: {error}", file=path) from None
+    return frame
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -198,10 +206,10 @@ def rows_of(data: Any, kind: Kind, name: str) -> Iterable[tuple[Any, ...]]:
     if names := column_names(data):
         chosen = [next((alias for alias in wanted if alias in names), None) for wanted in kind.columns]
         if None in chosen:
-            missing = kind.columns[chosen.index(None)][0]
-            if missing == "score" and set(names) & set(_GRADES):
+            lacking = kind.columns[chosen.index(None)]
+            if lacking == ("score",) and set(names) & set(_GRADES):
                 raise swapped(name, QRELS)
-            raise InputError(f"no column {missing}", file=name, value=names, accepted=kind.accepted)
+            raise InputError(f"no column {lacking[0]}", file=name, value=names, accepted=" or ".join(lacking))
         if kind is QRELS and chosen[-1] == "score" and "rank" in names:
             raise swapped(name, RUN)
         return zip(*(data[column] for column in chosen), strict=True)

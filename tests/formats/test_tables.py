@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -110,27 +112,52 @@ SWAPPED = "this is a run, not judgements; accepted: judgements come first, then 
         (read_qrels, "q.csv", "qid,docno,rel\n1,a,1.5\n", "q.csv:2: the gain is no integer: 1.5"),
         (read_qrels, "q.csv", "qid,docno,rel\n", "q.csv: no judgements"),
         (read_qrels, "q.json", '{"1": {"a": 2.5}}', "integer: 2.5.*if this is a run: judgements come first"),
-        (read_run, "a.json", '{"1": {"a": 1, "a": 2}}', "a.json: not json: 'a' comes twice"),
+        (read_run, "a.json", '{"1": {"a": 1, "a": 2}}', "a.json: not JSON: 'a' comes twice"),
         (read_run, "a.json", '{"1": {"\\ud800": 1}}', "a.json: a topic or docno is no text"),
-        (read_run, "a.json", "[1", "a.json: not json"),
+        (read_run, "a.json", "[1", "a.json: not JSON"),
         (read_run, "a.json", "3", "a.json: no run: 'int'"),
-        (read_run, "a.parquet", "1 Q0 a 1 2.5 x\n", "a.parquet: (not parquet|Parquet needs)"),
+        (read_run, "../absent.json", None, "absent.json: cannot read: No such file"),
+        (read_run, "../absent.parquet", None, "absent.parquet: (cannot read: No such file|Parquet needs)"),
+        (read_run, "a.parquet", "1 Q0 a 1 2.5 x\n", "a.parquet: (not Parquet|Parquet needs)"),
     ],
 )
 def test_what_is_wrong_is_one_line(
-    read: Callable[[Path], Any], name: str, text: str, said: str, tmp_path: Path
+    read: Callable[[Path], Any], name: str, text: str | None, said: str, tmp_path: Path
 ) -> None:
-    (tmp_path / name).write_text(text)
+    if text is not None:
+        (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=said) as caught:
         read(tmp_path / name)
     assert "\n" not in str(caught.value)
 
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_parquet(*_: Any, **__: Any) -> None:
-        raise ImportError("pyarrow")
-
     (tmp_path / "a.parquet").write_bytes(b"")
-    monkeypatch.setattr(pd, "read_parquet", read_parquet)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"Parquet needs pyarrow.*pip install pyarrow"):
         read_run(tmp_path / "a.parquet")
+
+
+def test_a_frames_index_is_columns_in_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame(RUN, ("qid", "docno", "score")).set_index(["qid", "docno"]).to_parquet(tmp_path / "a.parquet")
+    assert read_run(tmp_path / "a.parquet") == nested(RUN)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_damaged_tables_are_refused_in_one_line(suffix: str, tmp_path: Path) -> None:
+    path, random = tmp_path / f"a{suffix}", np.random.default_rng(5)
+    WRITERS[suffix](frame(QRELS, ("qid", "docno", "label")), path)
+    whole = path.read_bytes()
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(whole)
+        for place in random.integers(len(whole), size=3):
+            damaged[place] = random.integers(256)
+        path.write_bytes(damaged)
+        try:
+            read_qrels(path)
+        except InputError as error:
+            assert "\n" not in str(error)
+            refused += 1
+    assert refused > 50
