@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -279,16 +280,19 @@ def fuse_runs(
     elif not options.in_sample:
         folds, how = make_folds(topics, topics, folds=options.folds, seed=options.seed)
     work = _Fusion(runs, qrels, topics, options, weights)
-    total = len(measures) * len(methods)
+    tuned = {name for name in methods if METHODS[name].fit is not None and weights is None}
+    total, done = len(measures) * (len(methods) + len(tuned) * len(folds)), itertools.count()
     rows: list[FusedRow] = []
-    for m, measure in enumerate(measures):
+    for measure in measures:
         own = [work.single(name, measure) for name in runs.names]
-        for place, method in enumerate(sorted(methods, key=list(METHODS).index)):
-            progress("fusing", m * len(methods) + place, total, f"{measure}, {method}")
+        for method in sorted(methods, key=list(METHODS).index):
+            progress("fusing", next(done), total, f"{measure}, {method}")
             row = work.row(method, measure)
-            if METHODS[method].fit is not None and weights is None:
-                row = work.judged(row, folds)
-            own.append(row)
+            choices = []
+            for fold in folds if method in tuned else []:
+                progress("fusing", next(done), total, f"{measure}, {method}")
+                choices.append(work.choose(method, measure, fold.train)[0])
+            own.append(work.judged(row, folds, choices) if method in tuned else row)
         singles, others = np.split(np.array(list(_tested(own, len(runs.names))), object), [len(runs.names)])
         rows += [*(singles[runs.names.index(name)] for name in runs.given), *others]
     progress("fusing", total, total)
@@ -402,7 +406,7 @@ class _Fusion:
 
     def row(self, method: str, measure: Measure) -> FusedRow:
         """Choose on all topics."""
-        chosen, evaluations, bound = self._choose(method, measure, self.topics)
+        chosen, evaluations, bound = self.choose(method, measure, self.topics)
         options = self.options
         if method == "linear" and options.certify is not None and bound is None:
             proof = certify(
@@ -424,19 +428,16 @@ class _Fusion:
         values = self._values(chosen, measure, self.topics)
         return FusedRow(measure, chosen, float(values.mean()), values, bound, evaluations)
 
-    def judged(self, row: FusedRow, folds: Sequence[Fold]) -> FusedRow:
-        """Add to a tuned row what held-out topics say, and how sure its weights are."""
-        values, measure, method = row.values.copy(), row.measure, row.chosen.method
+    def judged(self, row: FusedRow, folds: Sequence[Fold], choices: Sequence[Chosen]) -> FusedRow:
+        """Add to a tuned row what held-out topics say of each fold's choice, and how sure its weights are."""
+        values, measure = row.values.copy(), row.measure
         places = {topic: place for place, topic in enumerate(self.topics)}
-        choices = []
-        for fold in folds:
-            chosen, _, _ = self._choose(method, measure, fold.train)
-            choices.append(chosen)
+        for fold, chosen in zip(folds, choices, strict=True):
             values[[places[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
         flat, interval = ({}, {}) if len(self.runs.names) > FEW else self._sureness(row.chosen, measure)
         return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
-    def _choose(
+    def choose(
         self, method: str, measure: Measure, topics: Sequence[str]
     ) -> tuple[Chosen, int, float | None]:
         """Return what is best on topics, the evaluations that it took, and a bound on all weights."""
