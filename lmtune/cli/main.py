@@ -28,6 +28,27 @@ _MODULES = {
 _COMPLETE = "_LMTUNE_COMPLETE"
 _STARTS = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/config.fish"}
 """Where a shell reads what it starts with."""
+_OF_MODELS = ("--k1", "--b", "--mu", "--lambda")
+_MEANT = {
+    "--measure": ("--metric", "--metrics", "--eval-metric", "--objective"),
+    "--topics": ("--queries", "--query", "--questions"),
+    "--qrels": ("--judgements", "--judgments", "--labels", "--relevance"),
+    "--documents": ("--collection", "--corpus", "--docs", "--passages"),
+    "--output": ("--out", "--output-dir", "--output-file", "--run"),
+    "--workers": ("--threads", "--jobs", "--n-jobs", "--processes"),
+    "--hits": ("--k", "--top-k", "--topk", "--num-hits", "--depth", "--limit"),
+    "--depth": ("--k", "--top-k", "--topk", "--hits", "--cutoff"),
+    "--model": ("--similarity", "--ranker", "--retriever", "--wmodel"),
+    "--method": ("--methods", "--algorithm"),
+    "--normalise": ("--normalize", "--normalization", "--normalisation", "--norm"),
+    "--folds": ("--cv", "--n-folds", "--kfold"),
+    "--seed": ("--random-state", "--random-seed"),
+    "--test": ("--significance", "--stat-test"),
+    "--per-topic": ("--per-query", "--by-topic"),
+    "--set": ("--param", "--params", "--parameter"),
+    "--range": (*_OF_MODELS, "--param", "--bounds", "--space"),
+}
+"""Options, and what other tools call them."""
 
 
 class _Root(Group):
@@ -71,7 +92,9 @@ class _Root(Group):
 def _wrong(error: click.UsageError) -> str:
     if not isinstance(error, click.NoSuchOption):
         return error.format_message().rstrip(".")
-    near = ", ".join(error.possibilities or ())
+    known = set() if error.ctx is None else {name for own in error.ctx.command.params for name in own.opts}
+    meant = [name for name, others in _MEANT.items() if name in known and error.option_name in others]
+    near = ", ".join(dict.fromkeys((*meant, *(error.possibilities or ()))))
     return f"No such option: {error.option_name}" + (f" (Possible options: {near})" if near else "")
 
 

@@ -213,7 +213,8 @@ def _check_form(line: bytes, width: int, extra_columns: bool) -> None:
         value = line[error.start : error.start + 8]
         raise _DefectError("invalid UTF-8", message, value, "UTF-8 text") from None
     if width < 6 or (width > 6 and not extra_columns):
-        raise _DefectError("wrong number of columns", f"{width} columns", line.strip(), COLUMNS)
+        found = f"{width} columns" + (", as of judgements, which come first" if width == 4 else "")
+        raise _DefectError("wrong number of columns", found, line.strip(), COLUMNS)
     if b"\r" in line.rstrip(b"\r"):
         accepted = "lines that end with LF or CRLF"
         raise _DefectError("carriage returns", "a carriage return in a line", line.strip(), accepted)

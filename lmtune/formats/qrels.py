@@ -184,9 +184,10 @@ def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> Inpu
     accepted = f"4 columns: {_COLUMNS}" if width == 4 else f"3 columns: {', '.join(_BEIR_HEADER)}"
     if width == 4 and len(line.split()) == 3:
         accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"
-    return InputError(
-        f"{len(line.split())} columns", file=path, line=number, value=text.strip(), accepted=accepted
-    )
+    found = f"{len(line.split())} columns"
+    if len(line.split()) == 6:
+        found += ", as of a run: judgements come first"
+    return InputError(found, file=path, line=number, value=text.strip(), accepted=accepted)
 
 
 def _duplicate(path: PathLike, number: int, lines: list[bytes], topic: str, docno: str) -> InputError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import os
 import sys
@@ -228,7 +229,13 @@ def named(error: BaseException, path: PathLike) -> None:
 
 def unreadable(path: PathLike, error: OSError) -> InputError:
     """Return the InputError for a file that the system will not give us."""
-    accepted = "a readable file" if not isinstance(error, FileNotFoundError) else None
+    accepted: str | None = "a readable file"
+    if isinstance(error, FileNotFoundError):
+        near: list[str] = []
+        missed = Path(os.fsdecode(path))
+        with contextlib.suppress(OSError):
+            near = difflib.get_close_matches(missed.name, [own.name for own in missed.parent.iterdir()])
+        accepted = f"a file that is there, such as {', '.join(near)}" if near else None
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
 
 
