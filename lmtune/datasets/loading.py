@@ -178,9 +178,9 @@ def _locate(
         return Dataset(stem.partition(".")[0] or stem, None, {}, {}), given
     home = Path(name)
     if not home.is_dir():
-        known = ", ".join(known for known, _ in available())
-        accepted = "; or ".join(filter(None, (near_names(home), known)))
-        raise InputError("no such collection", value=str(home), accepted=accepted)
+        near = [own for own in near_names(home) if home.with_name(own).is_dir()]
+        known = ", ".join((*near, *(known for known, _ in available())))
+        raise InputError("no such collection", value=str(home), accepted=known)
     located = dict(given)
     if given["documents"] is None and "documents" in need:
         located["documents"] = home

@@ -197,7 +197,7 @@ def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> Inpu
     if width == 4 and len(line.split()) == 3:
         accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"
     return InputError(
-        f"{len(line.split())} columns", file=path, line=number, value=text.strip(), accepted=accepted
+        f"{len(columns)} columns", file=path, line=number, value=text.strip(), accepted=accepted
     )
 
 

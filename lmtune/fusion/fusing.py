@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from lmtune.fusion.normalisation import (
     reciprocal_ranks,
 )
 from lmtune.fusion.runs import MINIMUM, ZERO, Columns, RunSet
-from lmtune.fusion.search import ExactLineSearch, coordinate_line, fit_linear
+from lmtune.fusion.search import ExactLineSearch, WeightFit, coordinate_line, fit_linear, fit_shrunk
 from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measures
@@ -44,6 +45,8 @@ RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
 # What a mean may lose and weights still count as equally good.
 FLAT = 0.001
 _TOGETHER = 20
+# Line searches look at each run's weight by itself, which takes hours where there are many runs.
+FEW = 8
 
 
 class Method(NamedTuple):
@@ -53,23 +56,29 @@ class Method(NamedTuple):
     ----------
     columns : callable
         Makes columns, given `FusionOptions` and a constant.
-    tuned : bool
-        Whether weights are chosen; else they are equal.
+    fit : callable, optional
+        Chooses weights on topics of a pool, and says what that took; without it they are equal.
     constants : tuple of float
         Those among which a tuned method chooses.
     is_scored : bool
         Whether it depends on the normalisation of scores.
+    of_few : bool
+        Whether it is made for `FEW` runs at most, and of more only used where it is asked for.
     """
 
     columns: Callable[[FusionOptions, float], Columns]
-    tuned: bool = False
+    fit: WeightFit | None = None
     constants: tuple[float, ...] = (0.0,)
     is_scored: bool = True
+    of_few: bool = False
 
 
 METHODS = {
-    "linear": Method(lambda own, _: normalised(own.normalise, own.missing), tuned=True),
-    "rrf-tuned": Method(lambda _, k: reciprocal_ranks(k), tuned=True, constants=RRF_KS, is_scored=False),
+    "linear": Method(lambda own, _: normalised(own.normalise, own.missing), fit_linear, of_few=True),
+    "shrunk": Method(lambda own, _: normalised(own.normalise, own.missing), fit_shrunk),
+    "rrf-tuned": Method(
+        lambda _, k: reciprocal_ranks(k), fit_linear, constants=RRF_KS, is_scored=False, of_few=True
+    ),
     "equal": Method(lambda own, _: normalised(own.normalise, own.missing)),
     "rrf": Method(lambda own, _: reciprocal_ranks(own.rrf_k), is_scored=False),
     "combsum": Method(lambda own, _: counted(own.normalise, 0)),
@@ -77,6 +86,7 @@ METHODS = {
     "combanz": Method(lambda own, _: counted(own.normalise, -1)),
     "borda": Method(lambda _own, _: borda, is_scored=False),
 }
+SEARCHED = " and ".join(name for name, method in METHODS.items() if method.of_few)
 # As many points for the last as documents have been retrieved, one more for each before it: whole numbers.
 _ALONE = Method(lambda _own, _: lambda scores: scores.shape[1] - ranks(scores) + 1.0, is_scored=False)
 
@@ -88,7 +98,11 @@ class FusionOptions:
     measure: tuple[str, ...] = usual(
         ("nDCG@10",), "What to maximise; repeat it for several.", flag="--measure -m", separator=None
     )
-    method: tuple[str, ...] = usual(tuple(METHODS), ", ".join(METHODS), choices=tuple(METHODS), fewest=1)
+    method: tuple[str, ...] = usual(
+        (),
+        f"{', '.join(METHODS)}; all by default, of more than {FEW} runs {SEARCHED} not.",
+        choices=tuple(METHODS),
+    )
     normalise: str = usual("min-max", ", ".join(NORMALISATIONS), choices=tuple(NORMALISATIONS))
     missing: str = option(
         MINIMUM,
@@ -175,9 +189,14 @@ class FusedRow:
     folds: tuple[Chosen, ...] = ()
 
     @property
+    def is_single(self) -> bool:
+        """Whether it is a run by itself."""
+        return self.chosen.method == "single"
+
+    @property
     def name(self) -> str:
         """The method's, or a single run's own."""
-        return next(iter(self.chosen.weights)) if self.chosen.method == "single" else self.chosen.method
+        return next(iter(self.chosen.weights)) if self.is_single else self.chosen.method
 
     @property
     def mean(self) -> float:
@@ -248,6 +267,9 @@ def fuse_runs(
     check(options)
     if len(runs.names) < 2:
         raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
+    few = len(runs.names) <= FEW
+    usual_methods = tuple(name for name, method in METHODS.items() if few or not method.of_few)
+    options = replace(options, method=options.method or usual_methods)
     topics = tuple(judged_topics(runs, qrels))
     measures = parse_measures(options.measure)
     methods = tuple(dict.fromkeys(("rrf", *options.method)))
@@ -258,16 +280,19 @@ def fuse_runs(
     elif not options.in_sample:
         folds, how = make_folds(topics, topics, folds=options.folds, seed=options.seed)
     work = _Fusion(runs, qrels, topics, options, weights)
-    total = len(measures) * len(methods)
+    tuned = {name for name in methods if METHODS[name].fit is not None and weights is None}
+    total, done = len(measures) * (len(methods) + len(tuned) * len(folds)), itertools.count()
     rows: list[FusedRow] = []
-    for m, measure in enumerate(measures):
+    for measure in measures:
         own = [work.single(name, measure) for name in runs.names]
-        for place, method in enumerate(sorted(methods, key=list(METHODS).index)):
-            progress("fusing", m * len(methods) + place, total, f"{measure}, {method}")
+        for method in sorted(methods, key=list(METHODS).index):
+            progress("fusing", next(done), total, f"{measure}, {method}")
             row = work.row(method, measure)
-            if METHODS[method].tuned and weights is None:
-                row = work.judged(row, folds)
-            own.append(row)
+            choices = []
+            for fold in folds if method in tuned else []:
+                progress("fusing", next(done), total, f"{measure}, {method}")
+                choices.append(work.choose(method, measure, fold.train)[0])
+            own.append(work.judged(row, folds, choices) if method in tuned else row)
         singles, others = np.split(np.array(list(_tested(own, len(runs.names))), object), [len(runs.names)])
         rows += [*(singles[runs.names.index(name)] for name in runs.given), *others]
     progress("fusing", total, total)
@@ -381,7 +406,7 @@ class _Fusion:
 
     def row(self, method: str, measure: Measure) -> FusedRow:
         """Choose on all topics."""
-        chosen, evaluations, bound = self._choose(method, measure, self.topics)
+        chosen, evaluations, bound = self.choose(method, measure, self.topics)
         options = self.options
         if method == "linear" and options.certify is not None and bound is None:
             proof = certify(
@@ -403,24 +428,21 @@ class _Fusion:
         values = self._values(chosen, measure, self.topics)
         return FusedRow(measure, chosen, float(values.mean()), values, bound, evaluations)
 
-    def judged(self, row: FusedRow, folds: Sequence[Fold]) -> FusedRow:
-        """Add to a tuned row what held-out topics say, and how sure its weights are."""
-        values, measure, method = row.values.copy(), row.measure, row.chosen.method
+    def judged(self, row: FusedRow, folds: Sequence[Fold], choices: Sequence[Chosen]) -> FusedRow:
+        """Add to a tuned row what held-out topics say of each fold's choice, and how sure its weights are."""
+        values, measure = row.values.copy(), row.measure
         places = {topic: place for place, topic in enumerate(self.topics)}
-        choices = []
-        for fold in folds:
-            chosen, _, _ = self._choose(method, measure, fold.train)
-            choices.append(chosen)
+        for fold, chosen in zip(folds, choices, strict=True):
             values[[places[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
-        flat, interval = self._sureness(row.chosen, measure)
+        flat, interval = ({}, {}) if len(self.runs.names) > FEW else self._sureness(row.chosen, measure)
         return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
-    def _choose(
+    def choose(
         self, method: str, measure: Measure, topics: Sequence[str]
     ) -> tuple[Chosen, int, float | None]:
         """Return what is best on topics, the evaluations that it took, and a bound on all weights."""
         plan = METHODS[method]
-        if not plan.tuned:
+        if plan.fit is None:
             return Chosen(method, dict.fromkeys(self.runs.names, 1.0)), 0, None
         if self.weights is not None:
             return Chosen(method, dict(self.weights)), 0, None
@@ -437,10 +459,9 @@ class _Fusion:
             evaluations = sum(climb.n_evaluations_ for climb in climbs)
             bound = max(climb.bound_ for climb in climbs)
         [chosen] = tried
-        best, taken = fit_linear(
-            self.pool(chosen), measure, topics, restarts=restarts, seed=seed, depth=depth
-        )
-        chosen, bound = replace(chosen, weights=best.best_params_), max(bound, best.bound_)
+        best, taken = plan.fit(self.pool(chosen), measure, topics, restarts=restarts, seed=seed, depth=depth)
+        chosen = replace(chosen, weights=best.best_params_)
+        bound = max(bound, getattr(best, "bound_", -np.inf))
         return chosen, evaluations + taken, bound if np.isfinite(bound) else None
 
     def _values(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Doubles:

@@ -109,7 +109,7 @@ class RunSet:
         Raises
         ------
         InputError
-            For a run that comes twice, runs without a common topic, or a score beyond 32 bits.
+            For runs without a common topic, or a score beyond 32 bits.
         """
         runs: dict[str, Mapping[str, Mapping[str, float]]] = {
             name: run if isinstance(run, dict) else as_run(run, name=name)
@@ -119,7 +119,7 @@ class RunSet:
         for place, name in enumerate(names):
             for other in names[:place]:
                 if runs[name] == runs[other]:
-                    raise InputError(f"the run {name} is the same as {other}", accepted="each run once")
+                    note(f"the run {name} is the same as {other}")
         topics = list(dict.fromkeys(topic for run in runs.values() for topic in run))
         common = [topic for topic in topics if all(topic in run for run in runs.values())]
         if not common:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Self
@@ -20,10 +20,13 @@ from lmtune.models.parameter import Setting
 from lmtune.progress import counted
 from lmtune.tuning.experiment.smooth import smooth_form
 from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.ridge import RIDGES, RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
 Doubles = NDArray[np.float64]
+WeightFit = Callable[..., tuple[Tuner, int]]
+"""Chooses weights: see `fit_linear`."""
 
 # How much longer the best climb goes on.
 _LAST = 8
@@ -177,7 +180,7 @@ def fit_linear(
     restarts: int = 0,
     seed: int = 0,
     depth: int = DEPTH,
-) -> tuple[ExactLineSearch, int]:
+) -> tuple[Tuner, int]:
     """Choose weights on topics by the best of several climbs, and say how many evaluations that took.
 
     Parameters
@@ -195,6 +198,38 @@ def fit_linear(
     found = ExactLineSearch(str(measure), starts=starts, restarts=restarts, seed=seed, depth=depth)
     found.fit(pool, topics=topics)
     return found, evaluations + found.n_evaluations_
+
+
+def fit_shrunk(
+    pool: CandidatePool,
+    measure: Measure,
+    topics: Sequence[str],
+    *,
+    restarts: int = 0,  # noqa: ARG001 - a ridge's path has one start
+    seed: int = 0,
+    depth: int = DEPTH,
+) -> tuple[Tuner, int]:
+    """Choose weights on topics by the gradient of the measure's smooth form, as far from equal as pays.
+
+    Folds of the topics choose the strength of a ridge that pulls weights to equal ones, up to these
+    themselves: see `RidgeTuner`, of whose ridges all but the weakest are tried, each from afar. Weights
+    are equal too where there are fewer than five topics, or nothing to follow a gradient by.
+
+    Parameters
+    ----------
+    pool, measure, topics, seed, depth
+        As of `fit_linear`.
+    restarts : int
+        Plays no part.
+    """
+    objective = str(smooth_form(measure))
+    tuner = RidgeTuner(objective, ridges=RIDGES[:-1], warm=False, seed=seed, depth=depth)
+    try:
+        tuner.fit(pool, topics=topics)
+    except InputError:
+        [(_, equal)] = pool.formula.simpler
+        tuner.best_params_, tuner.n_evaluations_ = equal, 0
+    return tuner, tuner.n_evaluations_
 
 
 def climb_starts(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.fusion.line_kernels import weighted_sums
 from lmtune.indexing.index import Index
-from lmtune.models.formula import Formula
+from lmtune.models.formula import Formula, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import Parameter
+
+EQUAL = "equal"
 
 
 class WeightedSum(Formula):
@@ -34,9 +37,15 @@ class WeightedSum(Formula):
     def __init__(self, names: Sequence[str], tied: int = 0) -> None:
         self.tied = tied
         equal = 1.0 / len(names)
+        self.simpler = ((EQUAL, dict.fromkeys(names, equal)),)
         self.parameters = tuple(
             Parameter(name, 0.0, 1.0, "linear", equal, "a run's weight") for name in names
         )
+
+    def ridge(self, rows: NDArray[Any]) -> Ridge:  # noqa: ARG002 - weights are shares whatever the topics
+        """Pull the weights to equal ones: the mean square of how far each is from 1, in units of these."""
+        runs = len(self.parameters)
+        return Ridge(np.full(runs, 1.0 / runs), np.full(runs, runs**0.5))
 
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return no lengths: they play no part."""

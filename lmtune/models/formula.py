@@ -47,6 +47,19 @@ def query_columns(
     return [[QueryColumn(term, *next(rest)) for term in own] for own in terms]
 
 
+class Ridge(NamedTuple):
+    """A penalty: the sum of squares of ``scale * (parameter - centre)``.
+
+    Attributes
+    ----------
+    centre, scale : numpy.ndarray of float64, shape (parameters,)
+        A scale of 0 leaves a parameter alone.
+    """
+
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+
 class Formula(ABC):
     """A score of a document for a query, with named parameters.
 
@@ -75,6 +88,9 @@ class Formula(ABC):
         What its kinds of columns are counted in, where there are several.
     is_likelihood : bool
         Whether a term's part of the score is how often the query has it times the logarithm of a probability.
+    simpler : tuple of (str, dict of str to float)
+        Formulas that a ridge's path begins with, from the simplest: a name, and the parameters that it
+        holds fixed. Empty where a ridge has no meaning.
     """
 
     name: str
@@ -85,6 +101,7 @@ class Formula(ABC):
     value_name: str = "P(w|C)"
     group_names: tuple[str, ...] = ()
     is_likelihood: bool = False
+    simpler: tuple[tuple[str, dict[str, float]], ...] = ()
 
     @abstractmethod
     def differentiate(
@@ -154,6 +171,11 @@ class Formula(ABC):
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return what to look up of an analysed query: each distinct term, by default."""
         return [QueryColumn(term, 0, count) for term, count in Counter(query).items()]
+
+    def ridge(self, rows: NDArray[Any]) -> Ridge:  # noqa: ARG002 - some are in units of what queries hold
+        """Return what a ridge pulls the parameters to, given what some queries hold of their columns."""
+        nothing = np.zeros(len(self.parameters))
+        return Ridge(nothing, nothing)
 
     def part(self, index: Index, group: int) -> Index:  # noqa: ARG002 - all groups are of the whole text
         """Return where columns of a group are counted: the index, or that of a field of the documents."""

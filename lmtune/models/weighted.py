@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,14 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, check_choice, check_least
 from lmtune.indexing.index import Index, Postings, TermCounts
 from lmtune.models.feedback import EXPANSIONS
-from lmtune.models.formula import Formula, QueryColumn
+from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import Parameter
 from lmtune.models.term_features import TERM_FEATURES
 
 ORIGINAL = Parameter("original", 0.0, 0.999, "logit", 0.5, "the weight of the original query")
+PLAIN = "plain"
+"""The query as it is: neither feedback nor weights."""
 SHARPNESS = Parameter("sharpness", 0.25, 4.0, "log", 1.0, "how much heavy feedback terms outweigh light ones")
 _SIZES = re.compile(r"|[1-9][0-9]{0,5},[1-9][0-9]{0,5}")
 WEIGHTS = "weights"
@@ -86,6 +88,11 @@ class Weighted(Formula):
         self.norm = None if feedback is None else EXPANSIONS[feedback.kind].norm
         more = () if feedback is None else (ORIGINAL, SHARPNESS)
         self.parameters: tuple[Parameter, ...] = (*base.parameters, *more, *own)
+        none = {parameter.name: 0.0 for parameter in own}
+        unexpanded = {
+            parameter.name: value for parameter, value in zip(more, (ORIGINAL.high, 1.0), strict=False)
+        }
+        self.simpler = ((PLAIN, unexpanded | none), *([("feedback", none)] if more else []))
         self.name = name + (f"+{WEIGHTS}:{','.join(features)}" if features else "")
         self.dominance = base.dominance and "tf"
         self.fields, self.value_name, self.group_names = base.fields, base.value_name, base.group_names
@@ -125,8 +132,8 @@ class Weighted(Formula):
     def _size(self) -> int:
         return len(self.base.parameters)
 
-    def scales(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return each parameter's unit for a ridge: a feature's standard deviation, 0 for the others.
+    def ridge(self, rows: NDArray[Any]) -> Ridge:
+        """Pull the powers of features to 0, each in units of the feature's standard deviation.
 
         Parameters
         ----------
@@ -135,7 +142,8 @@ class Weighted(Formula):
         """
         features = rows[-len(self.features) :, rows[0] > 0.0] if self.features else rows[:0]
         spread = features.std(axis=1) if features.size else np.zeros(len(self.features))
-        return np.concatenate((np.zeros(len(self.parameters) - spread.size), spread))
+        others = np.zeros(len(self.parameters) - spread.size)
+        return Ridge(np.zeros(len(self.parameters)), np.concatenate((others, spread)))
 
     def weights(
         self, rows: NDArray[np.float64], setting: NDArray[np.float64]

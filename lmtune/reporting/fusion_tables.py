@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from lmtune.fusion.fusing import METHODS, FusedRow, FusionResult
+from lmtune.fusion.fusing import FEW, METHODS, FusedRow, FusionResult
 from lmtune.fusion.runs import MINIMUM, ZERO
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import BETTER
@@ -14,6 +14,7 @@ from lmtune.reporting.table import Cell, Column, Table, name_columns, render, sh
 from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
 
 RRF_BETTER, WORSE, RRF_WORSE = "‡", "↓", "⇓"
+_SHOWN = 10  # of many runs' weights
 _MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
 
 
@@ -29,7 +30,7 @@ def fusion_table(result: FusionResult, style: str = "table") -> str:
 
 def fusion_tables(result: FusionResult) -> list[Table]:
     """Return each method's values, and how sure the weights are."""
-    return [_values(result), *_sureness(result)]
+    return [_values(result), *_largest(result), *_sureness(result)]
 
 
 def as_content(result: FusionResult) -> dict[str, Any]:
@@ -106,16 +107,16 @@ def _joined(part: Any) -> str:
 
 def _values(result: FusionResult) -> Table:
     by_single = {
-        row.measure: max(
-            r.mean for r in result.rows if r.measure == row.measure and r.chosen.method == "single"
-        )
+        row.measure: max(r.mean for r in result.rows if r.measure == row.measure and r.is_single)
         for row in result.rows
     }
     rrf = {row.measure: row.mean for row in result.rows if row.chosen.method == "rrf"}
+    few = len(result.runs) <= FEW
+    shown = [row for row in result.rows if few or not row.is_single or row.mean == by_single[row.measure]]
     bounds = any(row.bound is not None for row in result.rows)
     held_out = not result.options.in_sample
     groups = []
-    for measure, rows in groupby(result.rows, key=lambda row: row.measure):
+    for measure, rows in groupby(shown, key=lambda row: row.measure):
         lines = []
         for row in rows:
             marks = [
@@ -126,22 +127,42 @@ def _values(result: FusionResult) -> Table:
                 )
                 if row.p_values.get(name, 1.0) < SIGNIFICANCE
             ]
-            single, shares, k = row.chosen.method == "single", row.chosen.shares, _constant(row, result)
+            single, shares, k = row.is_single, row.chosen.shares, _constant(row, result)
             name = row.name + (f" (k = {k:g})" if k else "")
             cells = [Cell(str(measure)), Cell(name)]
             value = Cell(short(row.mean), "".join(marks))
             cells += [Cell(short(row.in_sample)), value] if held_out else [value]
             cells += [Cell("" if row.bound is None else at_most(row.bound))] if bounds else []
-            cells += [Cell("" if single else f"{shares[run]:.3f}".lstrip("0") or "0") for run in result.runs]
+            cells += [Cell("" if single else f"{shares[run]:.3f}".lstrip("0")) for run in result.runs if few]
             lines.append(tuple(cells))
         groups.append(lines)
     columns = ["In sample", *(["Held out"] if held_out else []), *(["At most"] if bounds else [])]
     return Table(
-        [*name_columns("Measure", "Method"), *map(Column, [*columns, *result.runs])],
+        [*name_columns("Measure", "Method"), *map(Column, [*columns, *(result.runs if few else ())])],
         groups,
         caption="Runs fused",
         legend=legend(result),
     )
+
+
+def _largest(result: FusionResult) -> list[Table]:
+    """Make the table of the largest weights that were chosen for many runs, or none."""
+    tuned = [row for row in result.rows if row.folds or (row.evaluations and not row.is_single)]
+    if len(result.runs) <= FEW or not tuned:
+        return []
+    groups = []
+    for row in tuned:
+        shares = sorted(row.chosen.shares.items(), key=lambda item: -item[1])[:_SHOWN]
+        texts = [(str(row.measure), row.chosen.method, run, short(share)) for run, share in shares]
+        groups.append([tuple(map(Cell, own)) for own in texts])
+    return [
+        Table(
+            [*name_columns("Measure", "Method", "Run"), Column("Share")],
+            groups,
+            caption="Weights",
+            legend=f"The {_SHOWN} largest of {len(result.runs)}; all with --format json",
+        )
+    ]
 
 
 def _sureness(result: FusionResult) -> list[Table]:

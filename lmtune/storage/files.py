@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
@@ -231,22 +231,21 @@ def named(error: BaseException, path: PathLike) -> None:
 
 def unreadable(path: PathLike, error: OSError) -> InputError:
     """Return the InputError for a file that the system will not give us."""
-    accepted = near_names(path) if isinstance(error, FileNotFoundError) else "a readable file"
+    accepted: str | None = "a readable file"
+    if isinstance(error, FileNotFoundError):
+        near = ", ".join(near_names(path))
+        accepted = f"a file that is there, such as {near}" if near else None
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
 
 
-def near_names(path: PathLike) -> str | None:
-    """Say which files and folders have names like that of a missing one, by letters or but for suffixes."""
-    folder, missing = Path(path).parent, Path(path).name
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(own.name for own in itertools.islice(entries, _MOST_NAMES))
-    except (OSError, ValueError):
-        return None
-    stem = missing.partition(".")[0].lower()
-    near = [name for name in names if stem and name.partition(".")[0].lower() == stem]
-    near += [name for name in get_close_matches(missing, names) if name not in near]
-    return f"{', '.join(near[:3])}, which {'is' if len(near) == 1 else 'are'} there" if near else None
+def near_names(path: PathLike) -> list[str]:
+    """Return names in a missing file's folder that are like its own: but for suffixes, or by letters."""
+    missed, names = Path(os.fsdecode(path)), []
+    with contextlib.suppress(OSError, ValueError):
+        names = sorted(own.name for own in itertools.islice(missed.parent.iterdir(), _MOST_NAMES))
+    stem = missed.name.partition(".")[0].lower()
+    same = [name for name in names if stem and name.partition(".")[0].lower() == stem]
+    return list(dict.fromkeys((*same, *difflib.get_close_matches(missed.name, names))))[:3]
 
 
 def unwritable(path: PathLike, error: OSError) -> InputError:

@@ -1,4 +1,4 @@
-"""How much of a query model to believe in: chosen inside the fitting topics, and none is an answer."""
+"""How much of many weights to believe in: chosen inside the fitting topics, and none is an answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_least
 from lmtune.measures.evaluate import measure_settings
-from lmtune.models.weighted import ORIGINAL, SHARPNESS, Weighted
+from lmtune.models.formula import Formula
 from lmtune.progress import Count, counted
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import parse_objective
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
-"""Strengths that are tried, after none of the features at all."""
-
-PLAIN = "plain"
-"""The query as it is: neither feedback nor weights."""
+"""Strengths that are tried, after the simpler formulas."""
 
 
 class _Loose(SurrogateTuner):
@@ -40,12 +37,13 @@ class _Loose(SurrogateTuner):
 
 @dataclass(eq=False, repr=False)
 class RidgeTuner(SurrogateTuner):
-    """Fit weights of terms as far as held-out topics bear them out.
+    """Fit weights of terms, or of runs, as far as held-out topics bear them out.
 
-    The path goes from the plain formula by feedback alone to ever weaker ridges, each fit beginning
-    where the one before ended. Folds of the fitting topics say what each step is worth; the earliest
-    step within a standard error of the best is taken (Breiman et al., Classification and Regression
-    Trees, 1984), and all fitting topics are then fitted with it.
+    The path goes from the formula's simpler forms, the plain query by feedback alone or equal weights of
+    runs, to ever weaker ridges. Folds of the fitting
+    topics say what each step is worth; the earliest step within a standard error of the best is taken
+    (Breiman et al., Classification and Regression Trees, 1984), and all fitting topics are then fitted
+    with it.
 
     Parameters
     ----------
@@ -55,11 +53,14 @@ class RidgeTuner(SurrogateTuner):
         Strengths of the ridge, falling.
     folds : int
         Of the fitting topics; 2 or more.
+    warm : bool
+        Whether a fit begins where the one before ended, or from afar.
 
     Attributes
     ----------
     step_ : str
-        What was taken: ``"plain"``, ``"feedback"``, or the strength of a ridge.
+        What was taken: of weights of terms ``"plain"`` or ``"feedback"``, of runs ``"equal"``; or the
+        strength of a ridge.
     path_ : pandas.DataFrame
         Of each step its mean over held-out topics, its difference from the best step, and the standard
         error of that.
@@ -70,6 +71,7 @@ class RidgeTuner(SurrogateTuner):
 
     ridges: Sequence[float] = RIDGES
     folds: int = 5
+    warm: bool = True
 
     def fit(
         self,
@@ -88,13 +90,15 @@ class RidgeTuner(SurrogateTuner):
         """
         check_least("too few folds", self.folds, 2)
         places = pool.positions(topics)
-        if not isinstance(pool.formula, Weighted):
-            raise InputError("no weights to fit", value=pool.formula.name, accepted="a QueryModel's pool")
+        if not pool.formula.simpler:
+            raise InputError(
+                "no weights to fit", value=pool.formula.name, accepted="weights of terms or runs"
+            )
         if places.size < self.folds:
             raise InputError("too few topics", value=places.size, accepted=f"{self.folds}, one a fold")
         report = counted(progress, type(self).__name__)
         lists = lists or self._lists(pool, space_for(self.space, pool))
-        steps = list(_steps(space_for(self.space, pool), self.ridges))
+        steps = list(_steps(pool.formula, space_for(self.space, pool), self.ridges))
         held_out = self._held_out(pool, lists, places, steps, report)
         means = held_out.mean(axis=1)
         best = int(means.argmax())
@@ -155,13 +159,16 @@ class RidgeTuner(SurrogateTuner):
         """Fit step after step, each from the end of the one before."""
         topics = [pool.topics[place] for place in places.tolist()]
         here: dict[str, float] = {}
+        is_first = True
         for at, (_, space, ridge) in enumerate(steps):
             last = at == len(steps) - 1
             tuner = kind(
                 self.objective,
-                alpha=self.alpha if at == 0 else self._alphas(parse_objective(self.objective))[-1:],
+                alpha=self.alpha
+                if is_first or not self.warm
+                else self._alphas(parse_objective(self.objective))[-1:],
                 optimizer=self.optimizer,
-                space=space.starting(here),
+                space=space.starting(here) if self.warm else space,
                 starts=1,
                 seed=self.seed,
                 ridge=ridge,
@@ -169,6 +176,8 @@ class RidgeTuner(SurrogateTuner):
                 depth=self.depth,
             ).fit(pool, topics=topics, lists=lists)
             here = tuner.best_params_
+            # The first fit with anything to fit comes from afar.
+            is_first = is_first and not space.free
             yield tuner
 
     def _keep_path(
@@ -184,18 +193,11 @@ class RidgeTuner(SurrogateTuner):
 _Step = tuple[str, ParameterSpace, float]
 
 
-def _steps(space: ParameterSpace, ridges: Sequence[float]) -> Iterator[_Step]:
+def _steps(formula: Formula, space: ParameterSpace, ridges: Sequence[float]) -> Iterator[_Step]:
     """Yield the path's steps: what is free in each, and its ridge."""
     if not all(a > b for a, b in itertools.pairwise((*ridges, 0.0))):
         raise InputError("bad ridges", value=list(ridges), accepted="strengths above 0, falling")
-    feedback = (
-        {ORIGINAL.name: ORIGINAL.high, SHARPNESS.name: SHARPNESS.default}
-        if ORIGINAL.name in space.names
-        else {}
-    )
-    theta = {name: 0.0 for name in space.names if name.startswith("theta_")}
-    yield PLAIN, space.fixing(feedback | theta), 0.0
-    if feedback:
-        yield "feedback", space.fixing(theta), 0.0
-    if theta:
+    for name, fixed in formula.simpler:
+        yield name, space.fixing(fixed), 0.0
+    if formula.simpler[-1][1]:
         yield from ((f"{ridge:g}", space, ridge) for ridge in ridges)

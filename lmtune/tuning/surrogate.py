@@ -14,7 +14,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, lacks_nonrelevant, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.models.weighted import Weighted
+from lmtune.models.formula import Ridge
 from lmtune.progress import counted
 from lmtune.tuning.descent import Descent, Point
 from lmtune.tuning.gradient import OPTIMIZERS, Evaluation, Evaluations, GradientTuner
@@ -60,9 +60,8 @@ class SurrogateTuner(GradientTuner):
     optimizer, space, starts, seed, measures, depth
         As of `lmtune.tuning.gradient.GradientTuner`.
     ridge : float
-        Strength of a ridge on the powers of terms' features, 0 or more: this times the sum of their
-        squares, in units of a feature's standard deviation over the fitting topics' terms, is added to
-        the cost.
+        Strength, 0 or more, of the formula's ridge: see `lmtune.models.formula.Formula.ridge`. Powers of
+        terms' features are pulled to 0, weights of runs to equal ones.
     list_depth : int, optional
         How many of the best documents of settings all over the space make up a topic's list; by
         default 200, or where that is more, but within `depth`, twice a measure's cutoff, or six times
@@ -138,7 +137,7 @@ class SurrogateTuner(GradientTuner):
                 "the lists are of other candidates", value=lists.pool.name, accepted="this pool's"
             )
         cost = SurrogateCost(lists, self.objective_, record.places)
-        search = _Search(record, cost, OPTIMIZERS[self.optimizer], self._penalties(pool, record.places))
+        search = _Search(record, cost, OPTIMIZERS[self.optimizer], self._penalty(pool, record.places))
         ends = []
         for start, x in enumerate(search.starts(self.starts, alphas[-1], self.seed)):
             # The first start comes from afar; the others were chosen at the last steepness.
@@ -162,15 +161,13 @@ class SurrogateTuner(GradientTuner):
             depth = lists_depth(objective, pool, self.depth)
         return Lists.build(pool, space, depth=depth, seed=self.seed)
 
-    def _penalties(self, pool: CandidatePool, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return by how much each parameter's square costs."""
+    def _penalty(self, pool: CandidatePool, places: NDArray[np.int64]) -> Ridge:
+        """Return the formula's ridge in its strength."""
         if not 0.0 <= self.ridge < np.inf:
             raise InputError("bad ridge", value=self.ridge, accepted="0 or more")
-        if not self.ridge or not isinstance(pool.formula, Weighted):
-            return np.zeros(len(pool.formula.parameters))
         rows = [pool.count[..., pool.term_rows(t)] for t in places.tolist()]
-        scales: NDArray[np.float64] = pool.formula.scales(np.concatenate(rows, axis=-1))
-        return self.ridge * scales**2
+        centre, scale = pool.formula.ridge(np.concatenate(rows, axis=-1))
+        return Ridge(centre, scale * self.ridge**0.5)
 
     def _alphas(self, objective: Objective) -> list[float]:
         alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]
@@ -195,13 +192,9 @@ class _Search:
     """The descents of a fit, each recorded."""
 
     def __init__(
-        self,
-        record: SearchRecord,
-        cost: SurrogateCost,
-        minimise: Callable[..., Descent],
-        penalties: NDArray[np.float64],
+        self, record: SearchRecord, cost: SurrogateCost, minimise: Callable[..., Descent], penalty: Ridge
     ) -> None:
-        self.record, self.cost, self.minimise, self.penalties = record, cost, minimise, penalties
+        self.record, self.cost, self.minimise, self.penalty = record, cost, minimise, penalty
         # Costs of pairs that are weighted at different settings do not compare.
         self.weighted, self.fitted = cost.objective.family == "lambda", cost.objective.fits_slope
         self.evaluations = 0
@@ -250,8 +243,9 @@ class _Search:
         parameters = len(space.names)
         setting = space.from_unbounded(x[:parameters])
         cost = self.cost(setting, alpha if x.size == parameters else float(np.exp(x[-1])))
-        value = cost.value + float(self.penalties @ setting**2)
-        slope = space.chain(cost.gradient[:-1] + 2.0 * self.penalties * setting, setting)
+        excess = self.penalty.scale * (setting - self.penalty.centre)
+        value = cost.value + float(excess @ excess)
+        slope = space.chain(cost.gradient[:-1] + 2.0 * self.penalty.scale * excess, setting)
         return value, slope if x.size == parameters else np.append(slope, cost.gradient[-1])
 
     def _keep(self, evaluations: Evaluations, start: int, points: Sequence[Point], alpha: float) -> None:

@@ -102,6 +102,10 @@ BAD_RUNS: dict[str, tuple[bytes, str]] = {
         b"1 Q0 a 1 2\n",
         "bad:1: 5 columns: '1 Q0 a 1 2'; accepted: 6 columns: topic, Q0, docno, rank, score, tag",
     ),
+    "judgements": (
+        b"1 0 a 1\n",
+        "bad: these are judgements, not a run; accepted: judgements come first, then runs",
+    ),
     "nan": (b"1 Q0 a 1 nan t\n", "bad:1: the score is no finite number: 'nan'; accepted: such as -7.25"),
     "infinite": (b"1 Q0 a 1 inf t\n", "bad:1: the score is no finite number: 'inf'; accepted: such as -7.25"),
     "utf8": (

@@ -251,6 +251,14 @@ def test_an_option_that_does_not_exist_is_told_with_the_nearest(capsys: pytest.C
     told = capsys.readouterr().err
     assert told.startswith("lmtune: No such option: --mesure (Possible options: --measure")
     assert told.endswith("; accepted: what lmtune tune --help says\n")
+    for words, meant in (
+        ("evaluate a b --metric AP", "--measure"),
+        ("search c --queries q", "--topics"),
+        ("tune c --k1 .9", "--range"),
+        ("fuse q a b --normalization sum", "--normalise"),
+    ):
+        assert run(words.split()) == 2
+        assert f"(Possible options: {meant}" in capsys.readouterr().err
     assert run(["--mesure"]) == 2
     assert capsys.readouterr().err == "lmtune: No such option: --mesure; accepted: what lmtune --help says\n"
 

@@ -77,7 +77,7 @@ def test_pydocs_with_other_topics() -> None:
     ("name", "options", "message"),
     [
         ("nowhere", {}, "no such collection: 'nowhere'; accepted: pydocs, FOLDER, irds:ID"),
-        ("tinny", {}, "no such collection: 'tinny'; accepted: tiny, which is there; or pydocs"),
+        ("tinny", {}, "no such collection: 'tinny'; accepted: tiny, pydocs"),
         (None, {}, "where the documents and the topics and the qrels are"),
         (None, {"need": []}, "where the documents and the topics and the qrels are"),
         (None, {"topics": "named"}, "where the documents and the qrels are"),

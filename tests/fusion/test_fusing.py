@@ -22,6 +22,8 @@ from lmtune.fusion.runs import RunSet
 from lmtune.fusion.search import ExactLineSearch, climb_starts, coordinate_line, fit_linear
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
+from lmtune.reporting.fusion_tables import fusion_table
+from lmtune.tuning.surrogate import SurrogateTuner
 
 DL19 = Path(__file__).parents[3] / "shared/data/trec_dl19"
 NAN = np.nan
@@ -64,7 +66,7 @@ def test_every_written_run_is_measured_by_trec_eval_as_the_table_says(tmp_path: 
     runs, judged = made(7, runs=3, docs=25)
     options = FusionOptions(measure=("AP", "nDCG@5"), in_sample=True, bootstrap=0)
     found = fuse_runs(runs, judged, options)
-    assert [row.chosen.method for row in found.rows[:11]] == ["single"] * 3 + list(METHODS)
+    assert [row.chosen.method for row in found.rows[: 3 + len(METHODS)]] == ["single"] * 3 + list(METHODS)
     for row in found.rows:
         if row.chosen.method == "single":
             continue
@@ -72,7 +74,7 @@ def test_every_written_run_is_measured_by_trec_eval_as_the_table_says(tmp_path: 
         measure = ir_measures.parse_measure(str(row.measure))
         [metric] = ir_measures.calc_aggregate([measure], judged, read_run(tmp_path / "run")).values()
         assert metric == pytest.approx(row.in_sample, abs=1e-12), row.chosen.method
-    by_method = {row.chosen.method: row for row in found.rows[:11]}
+    by_method = {row.chosen.method: row for row in found.rows[: 3 + len(METHODS)]}
     assert by_method["linear"].in_sample >= by_method["equal"].in_sample
     assert by_method["rrf-tuned"].in_sample >= by_method["rrf"].in_sample
     assert set(by_method["linear"].p_values) == {"best single run", "rrf"}
@@ -150,12 +152,11 @@ def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
     a, b = {"1": {"x": 1.0, "y": 0.5}}, {"1": {"x": 2.0, "y": 2.0}, "2": {"x": 1.0}}
     with pytest.raises(InputError, match="no topic in common"):
         RunSet.of({"a": a, "b": {"9": {"x": 1.0}}})
-    with pytest.raises(InputError, match="the run c is the same as a"):
-        RunSet.of({"a": a, "b": b, "c": a})
     with pytest.raises(InputError, match="beyond 32 bits"):
         RunSet.of({"a": a, "b": {"1": {"x": 1e300}}})
     with caplog.at_level("INFO", "lmtune"):
-        runs = RunSet.of({"a": a, "b": b})
+        runs = RunSet.of({"a": a, "b": b, "c": a})
+    assert "the run c is the same as a" in caplog.text
     assert "1 of 2 topics are not in every run" in caplog.text
     assert "b: all documents of 1 topic have one score" in caplog.text
     with pytest.raises(InputError, match="nothing to fuse"):
@@ -171,6 +172,65 @@ def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
     assert "1 of the runs' topics have no judgements" in caplog.text
     assert "1 judged topics have no relevant document" in caplog.text
     assert "1 judged topics are in no run" in caplog.text
+
+
+def telling_runs(runs: int, telling: int, topics: int = 15) -> tuple[RunSet, dict[str, dict[str, int]]]:
+    """Make runs of noise, of which some know what is relevant."""
+    rng = np.random.default_rng(0)
+    judged = {str(t): {f"d{d:02}": int(d < 6) for d in range(30)} for t in range(topics)}
+    given = {
+        f"r{run:02}": {
+            topic: {doc: float(rng.normal() + 1.5 * gain * (run < telling)) for doc, gain in own.items()}
+            for topic, own in judged.items()
+        }
+        for run in range(runs)
+    }
+    return RunSet.of(given), judged
+
+
+def test_many_runs_share_their_weights_as_held_out_topics_ask() -> None:
+    runs, judged = telling_runs(12, 2)
+    found = fuse_runs(runs, judged, FusionOptions(measure=("AP",), folds="3"))
+    assert [row.chosen.method for row in found.rows[12:]] == [
+        name for name, method in METHODS.items() if not method.of_few
+    ]
+    shrunk, equal = (next(row for row in found.rows if row.name == name) for name in ("shrunk", "equal"))
+    shares = shrunk.chosen.shares
+    assert shares["r00"] + shares["r01"] > 0.5
+    assert shrunk.mean > equal.mean + 0.1
+    assert found.best is shrunk
+    text = fusion_table(found)
+    assert "r00" in text
+    assert "Within .001" not in text
+
+
+def test_where_no_weights_help_equal_ones_are_taken() -> None:
+    runs, judged = telling_runs(4, 4)
+    found = fuse_runs(runs, judged, FusionOptions(measure=("AP",), method=("shrunk", "equal"), folds="3"))
+    shrunk, equal = (next(row for row in found.rows if row.name == name) for name in ("shrunk", "equal"))
+    assert set(shrunk.chosen.shares.values()) == {0.25}
+    few = fuse_runs(
+        runs, dict(list(judged.items())[:4]), FusionOptions(method=("shrunk", "equal"), in_sample=True)
+    )
+    assert [row.in_sample for row in few.rows if row.name == "shrunk"] == [
+        row.in_sample for row in few.rows if row.name == "equal"
+    ]
+    assert equal.mean >= shrunk.mean - 1e-12
+
+
+def test_a_ridge_of_weights_is_the_mean_square_of_what_is_not_equal() -> None:
+    runs, judged = telling_runs(3, 1)
+    pool = runs.pool(normalised("min-max", "minimum"), judged)
+    centre, scale = pool.formula.ridge(pool.count)
+    weights = np.array([0.5, 0.3, 0.1])
+    expected = np.mean((3 * weights - 1.0) ** 2)
+    assert np.sum((scale * (weights - centre)) ** 2) == pytest.approx(expected, rel=1e-14)
+    sizes = []
+    for ridge in (0.0, 0.01, 10.0):
+        found = SurrogateTuner("approx-ap", starts=1, ridge=ridge).fit(pool).best_params_
+        sizes.append(float(np.ptp(list(found.values()))))
+    assert sizes[0] > sizes[1] > sizes[2]
+    assert sizes[2] < 0.02
 
 
 def bits(result: FusionResult) -> dict[tuple[str, str], object]:

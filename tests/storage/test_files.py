@@ -84,12 +84,15 @@ def test_missing_directory_and_unreadable(tmp_path: Path) -> None:
         open_bytes(tmp_path / "none.gz")
     assert caught.value.file == str(tmp_path / "none.gz")
     assert caught.value.accepted is None
-    put(tmp_path / "None.txt", b"")
-    put(tmp_path / "nine.gz", b"")
-    with pytest.raises(InputError, match=r"accepted: None.txt, nine.gz, which are there"):
-        open_bytes(tmp_path / "none.gz")
+    for name in ("bm25.run", "bm25-rm3.run", "other"):
+        put(tmp_path / name, b"x")
+    with pytest.raises(InputError, match=r"a file that is there, such as bm25\.run, bm25-rm3\.run$"):
+        open_bytes(tmp_path / "bm25.rn")
     with pytest.raises(InputError, match=r"No such file or directory$"):
-        open_bytes(tmp_path / "absent" / "none.gz")
+        open_bytes(tmp_path / "no folder" / "bm25.run")
+    put(tmp_path / "bm25-rm3.run.gz", b"x")
+    with pytest.raises(InputError, match=r"such as bm25-rm3\.run, bm25-rm3\.run\.gz$"):
+        open_bytes(tmp_path / "BM25-RM3.txt")
     with pytest.raises(InputError, match="cannot read: Is a directory"):
         list(read_lines(tmp_path))
     closed = put(tmp_path / "closed", b"x")

@@ -10,7 +10,8 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning.ridge import PLAIN, RidgeTuner
+from lmtune.models.weighted import PLAIN
+from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner
 
 AP = parse_measure("AP")
