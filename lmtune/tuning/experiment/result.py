@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL = "Direct", "RankNet", "Approx", "RankNet-val", "Optimal"
+DEFAULT = "Default"
+"""The row that nothing chose: the setting that all methods are compared with."""
 ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
 """Further methods: what a plan calls them, and their rows."""
 
@@ -65,8 +67,8 @@ class Row:
     measure : Measure
         What is reported, and what Direct and Optimal maximise.
     method : str
-        ``"Direct"``, ``"RankNet"``, ``"Approx"``, ``"RankNet-val"``, ``"SPSA"``, ``"FDSA"`` or
-        ``"Optimal"``.
+        ``"Default"``, ``"Direct"``, ``"RankNet"``, ``"Approx"``, ``"RankNet-val"``, ``"SPSA"``,
+        ``"FDSA"`` or ``"Optimal"``.
     topics : tuple of str
         Test topics of all folds.
     values : numpy.ndarray of float64, shape (topics,)
@@ -124,7 +126,7 @@ class CollectionResult(Plotted):
     folds : tuple of Fold
         Training and test topics.
     rows : tuple of Row
-        Measure by measure, Direct, RankNet, Approx, what else was asked for, Optimal.
+        Measure by measure, Default if asked for, Direct, RankNet, Approx, what else was asked for, Optimal.
     traces : dict of str to pandas.DataFrame
         RankNet's and Approx's iterates, the others' evaluations, certificates' progress and the
         boxes that they did not exclude, by file-name-like key.
