@@ -208,6 +208,7 @@ def _choices(result: CollectionResult) -> list[dict[str, Any]]:
                     "edges": ", ".join(fit.at_edge),
                 }
                 for row in rows
+                if row.method != DEFAULT
                 for number, fit in enumerate(row.fits, 1)
             ],
         }

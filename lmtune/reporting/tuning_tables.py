@@ -11,6 +11,7 @@ from lmtune.reporting.comparison_tables import DASH
 from lmtune.reporting.recommendation import answer, default_remark
 from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, one_line, render, short
 from lmtune.tuning.experiment.result import (
+    DEFAULT,
     DIRECT,
     EDGE,
     RANKNET,
@@ -125,6 +126,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
                     Cell(str(fit.evaluations)),
                 )
                 for row in result.rows
+                if row.method != DEFAULT
                 for number, fit in enumerate(row.fits, 1)
             ]
             for result in results
