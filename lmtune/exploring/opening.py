@@ -29,7 +29,7 @@ from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
-from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
@@ -184,6 +184,8 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
         Of the collection that is shown.
     """
     for row in result.rows:
+        if row.method == DEFAULT:
+            continue  # the page has it already
         chosen, kind = row.final or row.fits[0], row.method.lower()
         keys = [file_name(f"{stem}-final") for stem in (f"{kind}-{row.measure}", kind)]
         traces = [result.traces[key] for key in keys if key in result.traces]

@@ -148,5 +148,5 @@ def test_a_default_is_drawn_where_it_lies_on_the_surface_and_counts_as_no_choice
         lines = [measure_profiles(pool, result, plan)]
         write_results(tmp_path / str(mu), [result], [pool], {}, lines=lines)
         drawn = {picture.name: picture.alt for picture in draw(tmp_path / str(mu), [result])}
-        assert ("Default" in drawn["tiny-AP-fold1-surface"]) == shown
+        assert ("Default is λ = 0.000, μ = 50" in drawn["tiny-AP-fold1-surface"]) == shown
         assert "Default" not in drawn["tiny-parameters"]
