@@ -13,6 +13,7 @@ from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.models.model import named_model
+from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import timed
@@ -98,7 +99,7 @@ def _use(collection: Collection, result: CollectionResult, kept: Path | None) ->
     if kept is not None and row.method != DEFAULT:
         words += ["--from", str(kept), "--method", row.method.lower()]
     else:
-        words += ["--model", result.model]
+        words += [] if result.model == TWO_STAGE.name else ["--model", result.model]
         for name, value in setting_values(result, setting.params).items():
             words += ["--set", f"{name}={value}"]
     return f"To search with it: {shlex.join(words)}\n"

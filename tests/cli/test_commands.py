@@ -76,7 +76,7 @@ def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
     assert "1 topics without a relevant document are skipped (12)" in shown.stdout
     assert "3-fold cross-validation" in shown.stdout
     again = lmtune_process(*arguments, "--output", "kept/b", cwd=home)
-    assert again.stdout == shown.stdout
+    assert again.stdout.replace("kept/b", "kept/a") == shown.stdout
     first, second = (
         {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         for folder in (home / "kept/a", home / "kept/b")
