@@ -12,6 +12,7 @@ from lmtune.cli.messages import note, on_screen, say, talk
 from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
+from lmtune.errors import visible
 from lmtune.models.model import named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import usual
@@ -84,7 +85,7 @@ def tune(
             say(_use(one, result, output.output))
         if not talk().verbose:
             kept = "--output DIR keeps them" if output.output is None else f"in {output.output}"
-            say(f"Settings of each fold and method, and notes: --verbose shows them; {kept}\n")
+            say(f"Settings of each fold and method, and notes: --verbose shows them; {visible(kept)}\n")
 
 
 def _use(collection: Collection, result: CollectionResult, kept: Path | None) -> str:
@@ -102,7 +103,7 @@ def _use(collection: Collection, result: CollectionResult, kept: Path | None) ->
         words += [] if result.model == TWO_STAGE.name else ["--model", result.model]
         for name, value in setting_values(result, setting.params).items():
             words += ["--set", f"{name}={value}"]
-    return f"To search with it: {shlex.join(words)}\n"
+    return f"To search with it: {visible(shlex.join(words))}\n"
 
 
 def _show(results: Sequence[CollectionResult], style: str) -> None:
