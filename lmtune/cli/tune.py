@@ -18,7 +18,7 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import timed
-from lmtune.reporting.recommendation import recommended, setting_values
+from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
 from lmtune.reporting.tuning_tables import answers, final_tables, mean_table, parameter_table, tuning_table
@@ -79,7 +79,7 @@ def tune(
         if output.output is not None:
             with stages() as progress:
                 keep_results(output.output, prepared, results, searching, progress=progress)
-    _show(results, output.style)
+    _show(results, output.style, noted=talk().verbose or searching.certify is not None)
     if output.style == "table":
         for one, result in zip(collections, results, strict=True):
             say(_use(one, result, output.output))
@@ -90,23 +90,20 @@ def tune(
 
 def _use(collection: Collection, result: CollectionResult, kept: Path | None) -> str:
     """Give the command that searches with what is recommended; nothing where nothing is."""
-    row = recommended(result)
-    if row is None:
-        return ""
-    setting = row.fits[0] if row.method == DEFAULT else row.final
-    if setting is None:
+    row = result.recommended
+    if row is None or row.setting is None:
         return ""
     words = ["lmtune", "search", *collection.words()]
     if kept is not None and row.method != DEFAULT:
         words += ["--from", str(kept), "--method", row.method.lower()]
     else:
         words += [] if result.model == TWO_STAGE.name else ["--model", result.model]
-        for name, value in setting_values(result, setting.params).items():
+        for name, value in setting_values(result, row.setting.params).items():
             words += ["--set", f"{name}={value}"]
     return f"To search with it: {visible(shlex.join(words))}\n"
 
 
-def _show(results: Sequence[CollectionResult], style: str) -> None:
+def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> None:
     from rich.console import Console
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
@@ -124,4 +121,4 @@ def _show(results: Sequence[CollectionResult], style: str) -> None:
             console.print(table.terminal(), *filter(None, [on_screen(table.legend)]), "", sep="\n")
     else:
         say("".join(f"{table.text()}\n" for table in tables))
-    say("".join(f"{line}\n" for line in notes if whole))
+    say("".join(f"{line}\n" for line in notes if noted))

@@ -10,18 +10,7 @@ from lmtune.models.model import known_model
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import p_text, signed
 from lmtune.reporting.table import listed, short
-from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, UNDEFINED, CollectionResult, Row
-
-
-def recommended(result: CollectionResult) -> Row | None:
-    """Return the row to use for the first measure that is defined; None where none is.
-
-    It has the best held-out mean; of those equal to four digits, it took the fewest evaluations.
-    Optimal, which is chosen on test topics, is never recommended.
-    """
-    rows = [row for row in result.rows if row.method != OPTIMAL and UNDEFINED not in row.cautions]
-    rows = [row for row in rows if row.measure == rows[0].measure]
-    return max(rows, key=lambda row: (round(row.mean, 4), -_evaluations(row)), default=None)
+from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row
 
 
 def answer(result: CollectionResult) -> str:
@@ -29,7 +18,7 @@ def answer(result: CollectionResult) -> str:
 
     The interval and the test are those of `lmtune.compare`: Student's t, of paired differences.
     """
-    row = recommended(result)
+    row = result.recommended
     if row is None:
         return ""
     others = [own for own in result.rows if own.measure == row.measure and own.method != OPTIMAL]
@@ -40,13 +29,19 @@ def answer(result: CollectionResult) -> str:
         rivals = [own for own in others if own is not row]
         if rivals:
             best = max(rivals, key=lambda own: own.mean)
-            said += f"; the best tuned, {best.method}, is {_gain(best, row)} from it {_doubt(best, row)}"
+            said += f"; the best tuned, {best.method}, gives {_gain(best, row)} {_doubt(best, row)}"
     else:
         said = f"use {setting_text(result, row.final.params)} ({row.method})" if row.final else row.method
         said = f"{said}. {mean}" if row.final else f"{said} is best, {mean}"
         if default is not None:
             setting = setting_text(result, default.fits[0].params)
             said += f", {_gain(row, default)} over the default {setting} {_doubt(row, default)}"
+    box = [
+        f"{name} {low} to {high}"
+        for name, ends in result.near.items()
+        for low, high in [[setting_text(result, {name: end}).rpartition(" ")[2] for end in ends]]
+    ]
+    said += f". Not significantly worse at the grid's points, on all topics: {listed(box)}" if box else ""
     edges = row.final.at_edge if row.final else ()
     ended = f" It lies on the edge of the range: {listed(edges)}." if edges else ""
     return f"{result.name}: {said}.{ended}"
@@ -82,10 +77,6 @@ def default_remark(result: CollectionResult) -> str:
     said = [(setting_text(result, params), source) for source, params in by_source.items()]
     parts = [f"{setting} ({source})" for setting, source in said if setting]
     return f"{DEFAULT}: {'; '.join(parts)}, without any fitting"
-
-
-def _evaluations(row: Row) -> int:
-    return sum(fit.evaluations for fit in row.fits)
 
 
 def _gain(row: Row, other: Row) -> str:

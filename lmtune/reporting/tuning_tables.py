@@ -241,7 +241,7 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
             **{f"p_value_{name.lower()}": row.p_values.get(name) for name in (DIRECT, RANKNET)},
             **{f"beats_{name.lower()}": row.beats(name, result.rows) for name in (DIRECT, RANKNET)},
             f"trails_{DIRECT.lower()}": row.trails(DIRECT, result.rows),
-            "evaluations": sum(fit.evaluations for fit in row.fits),
+            "evaluations": row.evaluations,
             "bound": None if UNDEFINED in row.cautions else result.bound(row),
             "cautions": " ".join(row.cautions),
         }

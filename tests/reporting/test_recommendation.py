@@ -11,7 +11,7 @@ from scipy import stats
 
 from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.recommendation import answer, default_remark, recommended
+from lmtune.reporting.recommendation import answer, default_remark
 from lmtune.reporting.tuning_tables import tuning_table
 from lmtune.tuning.experiment.result import (
     APPROX,
@@ -66,14 +66,21 @@ def test_the_answer_says_setting_gain_and_doubt() -> None:
     assert default_remark(made()) == "Default: k1 = .9, b = .4 (Anserini's), without any fitting"
 
 
+def test_settings_that_are_not_significantly_worse_are_named() -> None:
+    said = answer(replace(made(), near={"k1": (1.9, 3.4), "b": (0.7, 0.95)}))
+    assert said.endswith(
+        " Not significantly worse at the grid's points, on all topics: k1 1.9 to 3.4 and b .7 to .95."
+    )
+
+
 def test_of_equal_means_the_one_with_fewer_evaluations_is_recommended() -> None:
     few, many = row(RANKNET, BASE + GAIN, 90), row(DIRECT, BASE + GAIN + 1e-6, 500)
     for rows in ((few, many), (many, few)):
-        assert recommended(result(*rows)) is few
+        assert result(*rows).recommended is few
     better = row(DIRECT, BASE + GAIN + 1e-3, 500)
-    assert recommended(result(few, better)) is better
+    assert result(few, better).recommended is better
     best = row(OPTIMAL, BASE + 1.0, 1)
-    assert recommended(result(best, few, many)) is few
+    assert result(best, few, many).recommended is few
 
 
 def test_the_default_is_kept_where_nothing_beats_it() -> None:
@@ -81,7 +88,7 @@ def test_the_default_is_kept_where_nothing_beats_it() -> None:
     assert said.startswith(
         "made: keep the default k1 = .9, b = .4. MAP .4663 held out; the best tuned, Direct,"
     )
-    assert "is -.0163 from it (95% -.0" in said
+    assert "gives -.0163 (95% -.0" in said
 
 
 def test_measures_that_mean_nothing_are_passed_over() -> None:

@@ -20,6 +20,7 @@ from lmtune.models.model import described, find_model
 from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Progress, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
+from lmtune.tuning.experiment.near_optimal import near_optimal
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
     APPROX,
@@ -120,7 +121,18 @@ def run_experiment(
         final = final and replace(final, test_value=float(own.mean()))
         rows.append(Row(measure, name, topics, own, fits, p_values, final, cautions))
     result = CollectionResult(pool.name, tuple(folds), tuple(rows), traces, (), plan.model, shared.surface)
-    return replace(result, notes=(*notes, *_notes(shared, result, remarks)))
+    return replace(result, near=_near(shared, result), notes=(*notes, *_notes(shared, result, remarks)))
+
+
+def _near(shared: Shared, result: CollectionResult) -> dict[str, tuple[float, float]]:
+    """Return the box of settings that are not significantly worse than what is recommended."""
+    row = result.recommended
+    if row is None or row.setting is None:
+        return {}
+    topics = list(dict.fromkeys(topic for fold in result.folds for topic in (*fold.train, *fold.test)))
+    values = _values(shared, topics, row.measure, Choice(row.setting.params, 0))
+    places = shared.pool.positions(topics)
+    return near_optimal(shared.surface, row.measure, places, row.setting.params, values)
 
 
 def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) -> Shared:
