@@ -20,11 +20,11 @@ from lmtune.tuning.experiment.result import DIRECT
 T = TypeVar("T")
 
 
-def _value(text: str) -> tuple[str, float]:
+def _value(flag: str, text: str) -> tuple[str, float]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise InputError("bad --set", value=text, accepted="NAME=VALUE, such as mu=1000")
-    return name.strip(), read(float, value, f"--set {name}")
+        raise InputError(f"bad {flag}", value=text, accepted="NAME=VALUE, such as mu=1000")
+    return name.strip(), read(float, value, f"{flag} {name}")
 
 
 def _range(flag: str, example: str, text: str) -> tuple[float, float]:
@@ -134,7 +134,7 @@ class Setting:
         (),
         "A parameter's value; repeat it for several. Default: the model's own.",
         flag="--set",
-        read=_value,
+        read=partial(_value, "--set"),
         separator=None,
         metavar="NAME=VALUE",
     )
@@ -177,6 +177,22 @@ class Ranges:
     def of(self, model: str) -> dict[str, tuple[float, float]]:
         """Return the ranges that are given, by name."""
         return _by_name(model, "--range", self.named, _shorts(self, "_range"))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What the methods are compared with."""
+
+    baseline: tuple[tuple[str, float], ...] = usual(
+        (),
+        "The row Default, such as k1=0.9,b=0.4; default: the model's usual setting.",
+        read=lambda text: tuple(_value("--baseline", part) for part in text.split(",")),
+        metavar="NAME=VALUE,...",
+    )
+
+    def of(self, model: str) -> dict[str, float]:
+        """Return the values that are given, by name."""
+        return _by_name(model, "--baseline", self.baseline, {})
 
 
 def _by_name(

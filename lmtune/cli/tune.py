@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from lmtune.cli.messages import note, on_screen, say
-from lmtune.cli.parameters import Ranges
+from lmtune.cli.messages import note, on_screen, say, talk
+from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
+from lmtune.errors import visible
 from lmtune.models.model import named_model
+from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import timed
+from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
-from lmtune.reporting.tuning_tables import final_tables, mean_table, parameter_table, tuning_table
+from lmtune.reporting.tuning_tables import answers, final_tables, mean_table, parameter_table, tuning_table
 from lmtune.storage.folders import check_directory
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
-from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
 from lmtune.tuning.experiment.run import run_experiment
 
 
@@ -41,10 +45,13 @@ def tune(
     split: Split,
     plan: Annotated[dict[str, Any], Plan],
     ranges: Ranges,
+    baseline: Baseline,
     workers: Workers,
     output: TuneOutput,
 ) -> None:
     """Tune a model's parameters; report on held-out topics.
+
+    The answer comes first: of the first measure, the setting with the best mean held out.
 
     Examples
     --------
@@ -54,7 +61,7 @@ def tune(
     collections = named_collections(datasets or [], collection)
     check_names([one.name for one in collections])
     model = named_model(plan.get("model", Plan.model), collection.fields)
-    searching = Plan(**plan | {"model": model}, ranges=ranges.of(model))
+    searching = Plan(**plan | {"model": model}, ranges=ranges.of(model), baseline=baseline.of(model))
     if output.output is not None:
         reads = [file for one in collections for file in one.files()]
         check_directory(output.output, KIND, reads=[*reads, *split.files(), collection.indexes])
@@ -72,10 +79,31 @@ def tune(
         if output.output is not None:
             with stages() as progress:
                 keep_results(output.output, prepared, results, searching, progress=progress)
-    _show(results, output.style)
+    _show(results, output.style, noted=talk().verbose or searching.certify is not None)
+    if output.style == "table":
+        for one, result in zip(collections, results, strict=True):
+            say(_use(one, result, output.output))
+        if not talk().verbose:
+            kept = "--output DIR keeps them" if output.output is None else f"in {output.output}"
+            say(f"Settings of each fold and method, and notes: --verbose shows them; {visible(kept)}\n")
 
 
-def _show(results: Sequence[CollectionResult], style: str) -> None:
+def _use(collection: Collection, result: CollectionResult, kept: Path | None) -> str:
+    """Give the command that searches with what is recommended; nothing where nothing is."""
+    row = result.recommended
+    if row is None or row.setting is None:
+        return ""
+    words = ["lmtune", "search", *collection.words()]
+    if kept is not None and row.method != DEFAULT:
+        words += ["--from", str(kept), "--method", row.method.lower()]
+    else:
+        words += [] if result.model == TWO_STAGE.name else ["--model", result.model]
+        for name, value in setting_values(result, row.setting.params).items():
+            words += ["--set", f"{name}={value}"]
+    return f"To search with it: {visible(shlex.join(words))}\n"
+
+
+def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> None:
     from rich.console import Console
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
@@ -85,10 +113,12 @@ def _show(results: Sequence[CollectionResult], style: str) -> None:
         say(tuning_table(results, style))
         return
     console = Console(highlight=False, markup=False)
-    tables = [mean_table(results), parameter_table(results), *final_tables(results)]
+    whole = talk().verbose
+    tables = [mean_table(results), *([parameter_table(results), *final_tables(results)] if whole else [])]
+    say(f"{answers(results)}\n")
     if console.is_terminal:
         for table in tables:
             console.print(table.terminal(), *filter(None, [on_screen(table.legend)]), "", sep="\n")
     else:
         say("".join(f"{table.text()}\n" for table in tables))
-    say("".join(f"{line}\n" for line in notes))
+    say("".join(f"{line}\n" for line in notes if noted))

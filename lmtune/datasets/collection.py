@@ -17,7 +17,7 @@ from lmtune.formats.documents import check_fields
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.index import field_index
 from lmtune.indexing.windows import KINDS
-from lmtune.options import option, usual
+from lmtune.options import given_words, option, usual
 from lmtune.progress import Progress, note, silent, timed
 
 if TYPE_CHECKING:
@@ -286,6 +286,17 @@ class Collection:
                 accepted=f"an index of {dataset.name}; rebuild it with lmtune index",
             )
         return opened
+
+    def words(self) -> list[str]:
+        """Return the words that open it again with the same terms, but for its judgements and fields."""
+        analysis, given = self.analysis, self
+        if analysis is not None and self.index is None:
+            given = replace(self, stemmer=analysis["stemmer"], stopwords=analysis["stopwords"])
+        usual = {"stemmer": "porter", "stopwords": "lucene"}
+        changed = {name: None for name, value in usual.items() if getattr(given, name) == value}
+        # The model says which fields.
+        given = replace(given, fields=(), qrels=None, **changed)  # type: ignore[arg-type]
+        return [*filter(None, [self.name]), *given_words(given)]
 
     def documents_beside(self) -> DocumentSource | None:
         """Return the documents that a named index should have been built from, if they are here."""

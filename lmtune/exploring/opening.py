@@ -23,13 +23,13 @@ from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.run_files import run_labels
 from lmtune.models.model import NAMES, find_model, named_model
-from lmtune.options import given_words, option, usual
+from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
-from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def open_collection(
             Mark("default" if start == default else "start", "", start),
             *(() if tuned is None else _inside(marks(tuned), space)),
         ),
-        source=_source(collection),
+        source=collection.words(),
         texts=texts,
         depth=shown.depth,
         regions=_regions(ready.pool, plan.space, shown.depth),
@@ -162,18 +162,6 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
     )
 
 
-def _source(collection: Collection) -> list[str]:
-    """Return the words that open a collection again with the same terms, but for its judgements."""
-    analysis = collection.analysis
-    if analysis is not None and collection.index is None:
-        collection = replace(collection, stemmer=analysis["stemmer"], stopwords=analysis["stopwords"])
-    usual = {"stemmer": "porter", "stopwords": "lucene"}
-    changed = {name: None for name, value in usual.items() if getattr(collection, name) == value}
-    # The model says which fields.
-    collection = replace(collection, fields=(), qrels=None, **changed)  # type: ignore[arg-type]
-    return [*filter(None, [collection.name]), *given_words(collection)]
-
-
 def _inside(every: Iterable[Mark], space: ParameterSpace) -> Iterator[Mark]:
     """Yield the marks inside the ranges that are shown, and say which are not."""
     for mark in every:
@@ -196,6 +184,8 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
         Of the collection that is shown.
     """
     for row in result.rows:
+        if row.method == DEFAULT:
+            continue  # the page has it already
         chosen, kind = row.final or row.fits[0], row.method.lower()
         keys = [file_name(f"{stem}-final") for stem in (f"{kind}-{row.measure}", kind)]
         traces = [result.traces[key] for key in keys if key in result.traces]

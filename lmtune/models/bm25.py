@@ -23,10 +23,10 @@ from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models import bm25_kernels as kernels
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents, TopicDocuments
-from lmtune.models.parameter import Parameter
+from lmtune.models.parameter import ANSERINI, Parameter
 
-K1 = Parameter("k1", 0.01, 5.0, "log", 0.9, "how slowly term frequencies saturate")
-B = Parameter("b", 0.0, 1.0, "linear", 0.4, "how much a document's length counts")
+K1 = Parameter("k1", 0.01, 5.0, "log", 0.9, "how slowly term frequencies saturate", source=ANSERINI)
+B = Parameter("b", 0.0, 1.0, "linear", 0.4, "how much a document's length counts", source=ANSERINI)
 
 
 class BM25(Formula):

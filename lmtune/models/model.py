@@ -67,7 +67,7 @@ _NO_MU = replace(MU, low=0.0, high=0.0, default=0.0)
 
 # Jelinek-Mercer's default is what Zhai and Lafferty (TOIS 2004) found best for title queries;
 # 0.7 for long ones.
-_JELINEK_MERCER = replace(LAMBDA, low=0.01, high=0.99, default=0.1)
+_JELINEK_MERCER = replace(LAMBDA, low=0.01, high=0.99, default=0.1, source="Zhai and Lafferty's, for titles")
 
 MODELS = {
     model.name: model

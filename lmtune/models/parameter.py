@@ -15,6 +15,9 @@ from lmtune.errors import InputError, check_choice
 Setting = Mapping[str, float]
 """Values of a model's parameters by name."""
 
+ANSERINI = "Anserini's"
+"""Whose defaults most models here have."""
+
 # A logit has no 0. Below this the cost is as good as flat.
 _SMALLEST = 1e-4
 _EDGE = 1e-6
@@ -112,6 +115,8 @@ class Parameter:
     share : str
         Parameters of one such name add up to 1 in every setting. What is searched of each is its size
         beside the others: spaces divide by the sum.
+    source : str
+        Whose usual value the default is, such as ``"Anserini's"``; empty where nobody's.
 
     Raises
     ------
@@ -128,6 +133,7 @@ class Parameter:
     start: float | None = None
     unit: str = ""
     share: str = ""
+    source: str = ""
 
     def __post_init__(self) -> None:
         check_choice("unknown scale of a parameter", self.scale, _SCALES)

@@ -31,15 +31,25 @@ from lmtune.models import kernels as two_stage
 from lmtune.models import sdm_kernels as kernels
 from lmtune.models.formula import Formula, QueryColumn
 from lmtune.models.kernels import Documents, TopicDocuments
-from lmtune.models.parameter import Parameter
+from lmtune.models.parameter import ANSERINI, Parameter
 from lmtune.models.two_stage import LAMBDA, MU, check_parameters
 
 TERMS, ORDERED, UNORDERED = range(kernels.GROUPS)
 """The groups of columns."""
 
 _WEIGHTS = (
-    Parameter("ordered", 0.0, 0.5, "linear", 0.1, "the weight of phrases of two query terms"),
-    Parameter("unordered", 0.0, 0.5, "linear", 0.05, "the weight of two query terms within 8 tokens"),
+    Parameter(
+        "ordered", 0.0, 0.5, "linear", 0.1, "the weight of phrases of two query terms", source=ANSERINI
+    ),
+    Parameter(
+        "unordered",
+        0.0,
+        0.5,
+        "linear",
+        0.05,
+        "the weight of two query terms within 8 tokens",
+        source=ANSERINI,
+    ),
 )
 
 

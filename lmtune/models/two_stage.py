@@ -17,10 +17,14 @@ from lmtune.errors import InputError
 from lmtune.models import kernels
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents, TopicDocuments
-from lmtune.models.parameter import Parameter
+from lmtune.models.parameter import ANSERINI, Parameter
 
-LAMBDA = Parameter("lambda", 0.0, 0.95, "logit", 0.0, "the weight of the collection model", start=0.5)
-MU = Parameter("mu", 1.0, 100_000.0, "log", 1000.0, "the weight of the Dirichlet prior", unit="tokens")
+LAMBDA = Parameter(
+    "lambda", 0.0, 0.95, "logit", 0.0, "the weight of the collection model", start=0.5, source=ANSERINI
+)
+MU = Parameter(
+    "mu", 1.0, 100_000.0, "log", 1000.0, "the weight of the Dirichlet prior", unit="tokens", source=ANSERINI
+)
 
 # Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
 _SMALLEST_MU = 1e-200

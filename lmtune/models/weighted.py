@@ -27,10 +27,12 @@ from lmtune.indexing.index import Index, Postings, TermCounts
 from lmtune.models.feedback import EXPANSIONS
 from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
-from lmtune.models.parameter import Parameter
+from lmtune.models.parameter import ANSERINI, Parameter
 from lmtune.models.term_features import TERM_FEATURES
 
-ORIGINAL = Parameter("original", 0.0, 0.999, "logit", 0.5, "the weight of the original query")
+ORIGINAL = Parameter(
+    "original", 0.0, 0.999, "logit", 0.5, "the weight of the original query", source=ANSERINI
+)
 PLAIN = "plain"
 """The query as it is: neither feedback nor weights."""
 SHARPNESS = Parameter("sharpness", 0.25, 4.0, "log", 1.0, "how much heavy feedback terms outweigh light ones")

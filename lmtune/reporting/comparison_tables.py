@@ -156,7 +156,7 @@ def _topic_table(comparison: Comparison) -> Table:
         (
             *(Cell(str(record[name])) for name in names),
             *(Cell(short(float(str(record[name])))) for name in ("value", "against_value")),
-            Cell(_signed(float(str(record["difference"])))),
+            Cell(signed(float(str(record["difference"])))),
         )
         for record in topic_records(comparison)
     ]
@@ -211,11 +211,11 @@ def _figures(contrast: Contrast) -> list[str]:
     relative = DASH if contrast.relative is None else f"{100 * contrast.relative:+.1f}%"
     size = contrast.effect_size
     return [
-        _signed(contrast.difference),
+        signed(contrast.difference),
         relative,
         f"{contrast.wins}/{contrast.ties}/{contrast.losses}",
         DASH if math.isnan(size) else f"{size:+.2f}",
-        interval_text(contrast.interval, _signed),
+        interval_text(contrast.interval, signed),
     ]
 
 
@@ -233,7 +233,8 @@ def _how(comparison: Comparison, name: str) -> str:
     return f" ({' or '.join(ways)}{seed})"
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
+    """Print a difference with its sign, as `short` prints figures."""
     sign = "-" if value < 0 else "+"
     return f"{sign}{short(abs(value))}"
 

@@ -38,6 +38,7 @@ from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import recorded
 from lmtune.storage.outputs import check_file
 from lmtune.tuning.experiment.result import (
+    DEFAULT,
     DIRECT,
     OPTIMAL,
     RANKNET,
@@ -135,7 +136,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         facts=_facts(stored),
         methods=methods,
         listed_symbols=listed(symbols),
-        choosers=listed([method for method in methods if method != OPTIMAL]),
+        choosers=listed([method for method in methods if method not in (OPTIMAL, DEFAULT)]),
         comparison=mean_table(results),
         remarks=remarks_on(results),
         finals=final_tables(results),
@@ -207,6 +208,7 @@ def _choices(result: CollectionResult) -> list[dict[str, Any]]:
                     "edges": ", ".join(fit.at_edge),
                 }
                 for row in rows
+                if row.method != DEFAULT
                 for number, fit in enumerate(row.fits, 1)
             ],
         }

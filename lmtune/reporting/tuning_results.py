@@ -39,7 +39,7 @@ from lmtune.storage.folders import FolderKind, recorded
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.profiles import measure_profiles
-from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.result import DEFAULT, DIRECT, RANKNET, CollectionResult, Fit, Row
 from lmtune.tuning.experiment.smooth import smooth_surfaces
 
 if TYPE_CHECKING:
@@ -240,7 +240,8 @@ def write_results(
         ``boxes-MEASURE-foldN``, the boxes that may hold a better setting (lambda_low,
         lambda_high, mu_low, mu_high, bound). The fits on all topics have ``final`` for ``foldN``.
     ``runs/COLLECTION/METHOD-MEASURE.run.gz``
-        Test topics, each with its fold's parameters; ``ranknet.run.gz`` serves all measures.
+        Test topics, each with its fold's parameters; ``ranknet.run.gz`` and
+        ``default.run.gz`` serve all measures.
     ``made.json``
         How all this was made, and the digest of each file.
 
@@ -371,8 +372,8 @@ def _write_runs(
     runs: dict[Path, tuple[CollectionResult, CandidatePool, Row]] = {}
     for result, pool in zip(results, pools, strict=True):
         for row in result.rows:
-            # RankNet chooses the same parameters whatever the measure: one run serves all.
-            measured = "" if row.method == "RankNet" else f"-{row.measure}"
+            # RankNet's and Default's parameters are the same whatever the measure: one run serves all.
+            measured = "" if row.method in (RANKNET, DEFAULT) else f"-{row.measure}"
             name = f"{row.method.lower()}{measured}"
             target = folder / file_name(result.name) / f"{file_name(name)}.run.gz"
             runs.setdefault(target, (result, pool, row))

@@ -8,8 +8,10 @@ from itertools import groupby
 
 from lmtune.models.model import described
 from lmtune.reporting.comparison_tables import DASH
-from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, render, short
+from lmtune.reporting.recommendation import answer, default_remark
+from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, one_line, render, short
 from lmtune.tuning.experiment.result import (
+    DEFAULT,
     DIRECT,
     EDGE,
     RANKNET,
@@ -41,8 +43,8 @@ def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> s
     results : sequence of CollectionResult
         One a collection, all with the same measures and methods.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text; CSV and JSON have every figure at full precision, and the
-        parameters of each fold.
+        ``"table"`` is plain text, which opens with the answer; CSV and JSON have every figure at full
+        precision, and the parameters of each fold.
 
     Returns
     -------
@@ -54,12 +56,18 @@ def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> s
     InputError
         For an unknown style.
     """
-    return render(
+    rendered = render(
         style,
         lambda: [mean_table(results), *final_tables(results)],
         lambda: _with_columns_of_parameters(results),
         content=lambda: _with_fits(results),
     )
+    return f"{answers(results)}\n{rendered}" if style == "table" else rendered
+
+
+def answers(results: Sequence[CollectionResult]) -> str:
+    """Say of each collection in a line which setting to use, and what it gains."""
+    return "".join(f"{one_line(said)}\n" for said in map(answer, results) if said)
 
 
 def mean_table(results: Sequence[CollectionResult]) -> Table:
@@ -82,7 +90,7 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
     sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
     sentences += "".join(f" {remark}." for remark in remarks)
     return Table(
-        [*name_columns("Metric", "Estimate"), *(Column(result.name, marked=True) for result in results)],
+        [*name_columns("Metric", "Method"), *(Column(result.name, marked=True) for result in results)],
         groups,
         caption="Means over test topics",
         legend="\n".join([" ".join([_LEGEND, *(f"({model})" for model in models)]), *remarks]),
@@ -99,7 +107,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
     """Make the table of what each method chose on each fold."""
     return Table(
         [
-            *name_columns("Collection", "Metric", "Estimate", "Fold"),
+            *name_columns("Collection", "Metric", "Method", "Fold"),
             *map(Column, (*parameters(results), "train", "test", "evaluations")),
         ],
         [
@@ -118,6 +126,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
                     Cell(str(fit.evaluations)),
                 )
                 for row in result.rows
+                if row.method != DEFAULT
                 for number, fit in enumerate(row.fits, 1)
             ]
             for result in results
@@ -134,13 +143,13 @@ def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
     folds = sorted({len(result.folds) for result in results})
     held = f"{' or '.join(map(str, folds))} folds" if folds != [1] else "the test topics"
     said = (
-        f"Final: fitted on all topics ({listed(fitted)}), with the mean there; estimate: the mean on "
-        f"topics held out ({held}) of settings chosen in the same way"
+        f"Final: fitted on all topics ({listed(fitted)}), with the mean there; held out: the mean "
+        f"on topics held out ({held}) of settings chosen in the same way"
     )
-    columns = ["Collection", "Metric", "Estimate"]
+    columns = ["Collection", "Metric", "Method"]
     return [
         Table(
-            [*name_columns(*columns), *map(Column, (*parameters(results), "all topics", "estimate"))],
+            [*name_columns(*columns), *map(Column, (*parameters(results), "all topics", "held out"))],
             [
                 [
                     (
@@ -174,13 +183,13 @@ def topics_of(result: CollectionResult) -> set[str]:
 
 
 def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
-    """Explain dashes and references in the table of means, and state the bounds that certificates prove."""
+    """Explain the default, dashes and references in the table of means, and state what is proven."""
     rows = [(result, row) for result in results for row in result.rows]
 
     def named(caution: str) -> str:
         return listed(list(dict.fromkeys(result.name for result, row in rows if caution in row.cautions)))
 
-    remarks = []
+    remarks = list(filter(None, dict.fromkeys(map(default_remark, results))))
     if names := named(UNDEFINED):
         remarks.append(f"{DASH} no document of {names} is judged nonrelevant: Bpref would be recall")
     if names := named(STAND_INS):
@@ -232,7 +241,7 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
             **{f"p_value_{name.lower()}": row.p_values.get(name) for name in (DIRECT, RANKNET)},
             **{f"beats_{name.lower()}": row.beats(name, result.rows) for name in (DIRECT, RANKNET)},
             f"trails_{DIRECT.lower()}": row.trails(DIRECT, result.rows),
-            "evaluations": sum(fit.evaluations for fit in row.fits),
+            "evaluations": row.evaluations,
             "bound": None if UNDEFINED in row.cautions else result.bound(row),
             "cautions": " ".join(row.cautions),
         }

@@ -225,6 +225,10 @@ class ParameterSpace:
         """Return the nearest setting inside the box."""
         return self.settled(np.clip(vector, self.low, self.high))
 
+    def holds(self, setting: Setting) -> bool:
+        """Say whether a setting lies in the ranges."""
+        return all(p.low <= setting[p.name] <= p.high for p in self.parameters)
+
     def random(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a setting, each parameter evenly on its scale."""
         return self.settled(np.array([parameter.random(rng) for parameter in self.parameters]))

@@ -229,7 +229,7 @@ def test_an_output_that_is_no_results_folder_is_kept(home: Path) -> None:
 def test_unknown_judgements_can_be_ignored(home: Path) -> None:
     with (home / "c/qrels.txt").open("a") as file:
         file.write("77 0 d1 1\n1 0 gone 1\n")
-    code, out, err = run("tune", "c", "--grid", "2x2", "--ignore-unknown")
+    code, out, err = run("tune", "c", "--grid", "2x2", "--ignore-unknown", "--verbose")
     assert code == 0, err
     assert "1 unknown topics are left out" in out
     assert "1 judged documents are not in the collection" in out

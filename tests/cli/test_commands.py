@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -66,14 +67,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
-    arguments = ["tune", "one", "two", "--folds", "3", "--grid", "4x5", "--seed", "3"]
+    arguments = ["tune", "one", "two", "--folds", "3", "--grid", "4x5", "--seed", "3", "--verbose"]
     shown = lmtune_command(*arguments, "--output", "kept/a", cwd=home)
     assert shown.returncode == 0, shown.stderr
-    assert "MAP     Direct" in shown.stdout
+    answers = shown.stdout.splitlines()[:2]
+    assert [line.split(".")[0].split(":")[0] for line in answers] == ["one", "two"]
+    assert "MAP     Default" in shown.stdout
     assert "1 topics without a relevant document are skipped (12)" in shown.stdout
     assert "3-fold cross-validation" in shown.stdout
     again = lmtune_process(*arguments, "--output", "kept/b", cwd=home)
-    assert again.stdout == shown.stdout
+    assert again.stdout.replace("kept/b", "kept/a") == shown.stdout
     first, second = (
         {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         for folder in (home / "kept/a", home / "kept/b")
@@ -84,7 +87,7 @@ def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
     assert {"runs/one/ranknet.run.gz", "runs/two/direct-AP.run.gz"} <= names
     assert {"traces/one/ranknet-fold1.csv", "traces/two/direct-P@10-fold3.csv"} <= names
     made = json.loads(first[Path("made.json")])
-    assert made["command"] == "lmtune tune one two --folds 3 --grid 4x5 --seed 3"
+    assert made["command"] == "lmtune tune one two --folds 3 --grid 4x5 --seed 3 --verbose"
     assert made["versions"]["lmtune"]
     assert len(made["collections"]) == 2
     table = json.loads(first[Path("table.json")])
@@ -99,7 +102,8 @@ def test_kept_runs_measure_what_the_table_says(home: Path) -> None:
     data = lmtune.load(home / "one")
     rows = json.loads((home / "kept/c/table.json").read_text())
     for row in rows:
-        name = row["method"].lower() + ("" if row["method"] == "RankNet" else f"-{row['measure']}")
+        one = row["method"] in ("RankNet", "Default")
+        name = row["method"].lower() + ("" if one else f"-{row['measure']}")
         run = read_run(home / f"kept/c/runs/one/{name}.run.gz")
         measure = ir_measures.parse_measure(row["measure"])
         qrels = {topic: data.qrels[topic] for topic in run}
@@ -109,7 +113,7 @@ def test_kept_runs_measure_what_the_table_says(home: Path) -> None:
 
 def test_search_and_features_take_what_tuning_ended_with(home: Path) -> None:
     tune = ["tune", "one", "--stemmer", "none", "--grid", "3x4", "--restarts", "0", "--no-approx", "-m", "AP"]
-    shown = lmtune_command(*tune, "-m", "P@5", "--output", "kept/final", cwd=home)
+    shown = lmtune_command(*tune, "-m", "P@5", "--output", "kept/final", "--verbose", cwd=home)
     assert shown.returncode == 0, shown.stderr
     assert "Final: fitted on all topics (11 of one)" in shown.stdout
     table = json.loads((home / "kept/final/table.json").read_text())
@@ -150,9 +154,52 @@ def test_search_and_features_take_what_tuning_ended_with(home: Path) -> None:
     assert "no setting was fitted on all topics" in shown.stderr
 
 
+def test_tune_opens_with_the_answer_and_ends_with_its_command(home: Path) -> None:
+    tune = ["tune", "one", "--model", "bm25", "--grid", "3x4", "--restarts", "0", "-m", "AP"]
+    shown = lmtune_command(*tune, "--baseline", "k1=1.2,b=0.75", "--format", "json", cwd=home)
+    rows = {row["method"]: row for row in json.loads(shown.stdout)}
+    assert rows["Default"]["folds"][0]["params"] == {"k1": 1.2, "b": 0.75}
+    assert rows["Default"]["evaluations"] == 0
+    fields = ["search", "one", "--model", "bm25", "--k1", "1.2", "--b", "0.75", "--output", "usual.run"]
+    lmtune_command(*fields, cwd=home)
+    measured = lmtune_command("evaluate", "one/qrels.txt", "usual.run", "-m", "AP", cwd=home)
+    assert float(measured.stdout.split()[-1]) == pytest.approx(rows["Default"]["mean"], abs=5e-5)
+
+    del rows["Optimal"]
+    best = max(rows.values(), key=lambda row: (round(row["mean"], 4), -row["evaluations"]))
+    for output, ways in (([], "--model"), (["--output", "kept/answer"], "--from")):
+        shown = lmtune_command(*tune, "--baseline", "k1=1.2,b=0.75", *output, cwd=home)
+        assert shown.returncode == 0, shown.stderr
+        first, *lines = shown.stdout.splitlines()
+        assert first.startswith("one: ")
+        assert f"MAP {best['mean']:.4f} held out".replace("0.", ".") in first
+        assert "k1 = 1.2, b = .75" in first
+        assert "Fold" not in shown.stdout and "documents," not in shown.stdout
+        assert lines[-1].startswith("Settings of each fold and method, and notes: --verbose shows them; ")
+        [use] = [line.removeprefix("To search with it: lmtune ") for line in lines if "To search" in line]
+        assert (ways in use) == (best["method"] != "Default" or ways == "--model")
+        searched = lmtune_command(*shlex.split(use), "--output", "answer.run", cwd=home)
+        assert searched.returncode == 0, searched.stderr
+        searched_with = json.loads((home / "answer.run.made.json").read_text())["model"]
+        wanted = best["final"] or best["folds"][0]
+        assert searched_with["k1"] == pytest.approx(wanted["params"]["k1"], rel=5e-3)
+    kept = (home / "kept/answer/table.txt").read_text()
+    assert kept.splitlines()[0] == first
+    for wrong, said in (
+        ("k1", "accepted: NAME=VALUE"),
+        ("mu=3", "no parameter of bm25"),
+        ("k1=-1", "k1 is outside its domain"),
+        ("k1=1,k1=2", "k1 is given twice"),
+    ):
+        shown = lmtune_command(*tune, "--baseline", wrong, cwd=home)
+        assert shown.returncode == 2
+        [line] = shown.stderr.splitlines()
+        assert said in line
+
+
 def test_a_split_and_every_format(home: Path) -> None:
     for style, beginning in [
-        ("markdown", "| Metric | Estimate | one |"),
+        ("markdown", "| Metric | Method | one |"),
         ("latex", r"\begin{table}"),
         ("csv", "collection,measure,method"),
         ("json", "["),
@@ -191,8 +238,17 @@ def test_gradient_free_searches_add_rows(home: Path) -> None:
     )
     assert shown.returncode == 0, shown.stderr
     rows = [line.split(",") for line in shown.stdout.splitlines()]
-    assert [row[2] for row in rows] == ["method", "Direct", "RankNet", "Approx", "SPSA", "FDSA", "Optimal"]
-    assert [row[rows[0].index("evaluations")] for row in rows[4:6]] == ["20", "20"]
+    assert [row[2] for row in rows] == [
+        "method",
+        "Default",
+        "Direct",
+        "RankNet",
+        "Approx",
+        "SPSA",
+        "FDSA",
+        "Optimal",
+    ]
+    assert [row[rows[0].index("evaluations")] for row in rows[5:7]] == ["20", "20"]
     wrong = lmtune_command(*arguments, "--also", "newton", cwd=home)
     assert wrong.returncode == 2
     assert wrong.stderr.endswith("accepted: spsa, fdsa\n")

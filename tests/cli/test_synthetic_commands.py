@@ -25,7 +25,7 @@ def test_index_search_and_tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len({line.split()[0] for line in run.splitlines()}) == 8
     [path] = (tmp_path / "indexes").iterdir()
     assert path.name.startswith("synthetic_2000x8.porter.lucene.")
-    result = command("tune", "synthetic:2000x8", "--grid", "3x3", "--output", "results")
+    result = command("tune", "synthetic:2000x8", "--grid", "3x3", "--output", "results", "--verbose")
     assert result.exit_code == 0, result.output
     assert "2,000 documents, 8 topics" in result.output
     assert "judged documents are not in the collection" not in result.output

@@ -23,7 +23,16 @@ from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SMOOTH, SURFACE, TRACE
 from lmtune.tuning.experiment.profiles import BEST
-from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
+from lmtune.tuning.experiment.result import (
+    ALSO,
+    APPROX,
+    DEFAULT,
+    DIRECT,
+    OPTIMAL,
+    RANKNET,
+    CollectionResult,
+    Row,
+)
 from lmtune.tuning.experiment.smooth import smooth_form
 
 if TYPE_CHECKING:
@@ -88,6 +97,7 @@ def chosen_parameters(result: CollectionResult) -> pd.DataFrame:
     return pd.DataFrame(
         {"measure": row.measure.title, "method": row.method, "fold": number, **fit.params}
         for row in result.rows
+        if row.method != DEFAULT
         for number, fit in enumerate(row.fits, 1)
     )
 
@@ -199,7 +209,8 @@ class _Collection:
             figure = cost_and_measure(lines, self.axes, measure=measure.title, title=title)
             yield self.picture(f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part)
         if lines is not None and lines["line"].str.startswith(BEST).any():
-            fits = {row.method: row.fits[number - 1] for row in rows if row.method != OPTIMAL}
+            searched = [row for row in rows if row.method not in (OPTIMAL, DEFAULT)]
+            fits = {row.method: row.fits[number - 1] for row in searched}
             chosen = {method: {**fit.params, "train": fit.train_value} for method, fit in fits.items()}
             figure = best_profiles(lines, self.free, chosen, measure=measure.title, title=title)
             yield self.picture(f"{name}-profiles", f"{title}: the measure along each parameter", figure, part)
@@ -236,7 +247,11 @@ class _Collection:
             return table[x].to_numpy(np.float64), table[y].to_numpy(np.float64)
 
         chosen = {row.method: row.fits[number - 1].params for row in rows}
-        points = {method: (params[x], params[y]) for method, params in chosen.items()}
+        points = {
+            method: (params[x], params[y])
+            for method, params in chosen.items()
+            if all(grid[n].min() <= params[n] <= grid[n].max() for n in names)  # a default need not be
+        }
         ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *names))
         direct = self.trace(f"direct-{measure}-fold{number}", (*names, str(measure)))
         approx = self.trace(f"approx-{measure}-fold{number}", ("start", *names))

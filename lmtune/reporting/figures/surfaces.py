@@ -28,6 +28,7 @@ from lmtune.reporting.figures.style import (
     thin_outline,
 )
 from lmtune.reporting.table import listed
+from lmtune.tuning.experiment.result import DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -394,7 +395,7 @@ def _alt(panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> str:
         f"of it, and the worst is {short(float(values.min()))}."
     )
     for name, point in panel.points.items():
-        text += f" {name} chose {setting(axes, point)}."
+        text += f" {name} {'is' if name == DEFAULT else 'chose'} {setting(axes, point)}."
     if panel.boxes is not None:
         text += f" {_left(panel, panel.boxes, axes)}"
     return text

@@ -52,6 +52,8 @@ class Plan:
         A name that `lmtune.models.model.find_model` knows.
     ranges : mapping of str to (low, high)
         Where to look for parameters, by name, where that differs from the model's own ranges.
+    baseline : mapping of str to float, optional
+        The row ``Default``: values by name, the model's own where one is missing; None for no such row.
     grid : tuple of int
         Grid points along each parameter, or how many settings; `lmtune.tuning.grid.shape_for` by default.
     ascents, restarts : int
@@ -92,6 +94,7 @@ class Plan:
     )
     model: str = usual("two-stage", f"{NAMES} or fields with --fields.")
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    baseline: Mapping[str, float] | None = None
     grid: tuple[int, ...] = option(
         (),
         f"Points along each parameter, or how many settings, spread over all; default: "
@@ -142,11 +145,19 @@ class Plan:
         if not self.grid:
             object.__setattr__(self, "grid", shape_for(len(self.space.names)))
         self.space.check_grid(self.grid)  # and the ranges are the model's
+        if self.baseline is not None:
+            self._complete(self.baseline)
         if self.certify is not None:
             check_tolerance(self.certify)
             proof_of(find_model(self.model).formula)
             for measure in self.measures:
                 Problem.check(measure)
+
+    def _complete(self, baseline: Mapping[str, float]) -> None:
+        """Put the model's own values where the baseline has none."""
+        setting = self.space.named(self.space.settled(self.space.vector(baseline)))
+        find_model(self.model).check(setting)
+        object.__setattr__(self, "baseline", setting)
 
     def as_record(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
@@ -159,6 +170,13 @@ class Plan:
         }
         names = [str(measure) for measure in self.measures]
         return {"measures": names, "model": self.model, "space": space} | record | {"measures": names}
+
+    @property
+    def measured(self) -> dict[str, tuple[float, float]]:
+        """The range of each parameter that holds all settings to measure, the baseline's too."""
+        own = self.baseline or {}
+        ranges = self.space.ranges.items()
+        return {n: (min(low, own.get(n, low)), max(high, own.get(n, high))) for n, (low, high) in ranges}
 
     @cached_property
     def space(self) -> ParameterSpace:

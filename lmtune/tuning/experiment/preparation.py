@@ -156,7 +156,7 @@ def _pool(
             name=dataset.name,
             model=plan.model,
             depth=max(plan.depth, LIST_DEPTH) if plan.approx else plan.depth,
-            ranges=plan.space.ranges,
+            ranges=plan.measured,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),
         )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL = "Direct", "RankNet", "Approx", "RankNet-val", "Optimal"
+DEFAULT = "Default"
+"""The row that nothing chose: the setting that all methods are compared with."""
 ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
 """Further methods: what a plan calls them, and their rows."""
 
@@ -65,8 +67,8 @@ class Row:
     measure : Measure
         What is reported, and what Direct and Optimal maximise.
     method : str
-        ``"Direct"``, ``"RankNet"``, ``"Approx"``, ``"RankNet-val"``, ``"SPSA"``, ``"FDSA"`` or
-        ``"Optimal"``.
+        ``"Default"``, ``"Direct"``, ``"RankNet"``, ``"Approx"``, ``"RankNet-val"``, ``"SPSA"``,
+        ``"FDSA"`` or ``"Optimal"``.
     topics : tuple of str
         Test topics of all folds.
     values : numpy.ndarray of float64, shape (topics,)
@@ -97,6 +99,16 @@ class Row:
         """The mean over test topics."""
         return float(self.values.mean())
 
+    @property
+    def evaluations(self) -> int:
+        """The evaluations of all folds."""
+        return sum(fit.evaluations for fit in self.fits)
+
+    @property
+    def setting(self) -> Fit | None:
+        """What to use: the final fit, or the default, which is the same on all folds."""
+        return self.fits[0] if self.method == DEFAULT else self.final
+
     def beats(self, method: str, rows: Sequence[Row]) -> bool:
         """Say whether this row is significantly better than `method` on the same measure."""
         return self._lead(method, rows) > 0.0
@@ -124,7 +136,7 @@ class CollectionResult(Plotted):
     folds : tuple of Fold
         Training and test topics.
     rows : tuple of Row
-        Measure by measure, Direct, RankNet, Approx, what else was asked for, Optimal.
+        Measure by measure, Default if asked for, Direct, RankNet, Approx, what else was asked for, Optimal.
     traces : dict of str to pandas.DataFrame
         RankNet's and Approx's iterates, the others' evaluations, certificates' progress and the
         boxes that they did not exclude, by file-name-like key.
@@ -134,6 +146,9 @@ class CollectionResult(Plotted):
         A name in `lmtune.models.model.MODELS`.
     surface : Surface, optional
         The grid that Direct and Optimal began with.
+    near : dict of str to (low, high)
+        A box of grid points around the recommended setting, none of them significantly worse on all
+        topics; see `lmtune.tuning.experiment.near_optimal.near_optimal`. Not kept in results folders.
     """
 
     name: str
@@ -143,6 +158,18 @@ class CollectionResult(Plotted):
     notes: tuple[str, ...]
     model: str = "two-stage"
     surface: Surface | None = None
+    near: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def recommended(self) -> Row | None:
+        """The row to use for the first measure that is defined; None where none is.
+
+        It has the best held-out mean; of those equal to four digits, it took the fewest evaluations.
+        Optimal, which is chosen on test topics, is never recommended.
+        """
+        rows = [row for row in self.rows if row.method != OPTIMAL and UNDEFINED not in row.cautions]
+        rows = [row for row in rows if row.measure == rows[0].measure]
+        return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
 
     def bound(self, row: Row) -> float | None:
         """Return what no settings, one a fold, exceed in a row's mean; None where that is not proven."""

@@ -20,9 +20,11 @@ from lmtune.models.model import described, find_model
 from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Progress, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
+from lmtune.tuning.experiment.near_optimal import near_optimal
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
     APPROX,
+    DEFAULT,
     DIRECT,
     EDGE,
     OPTIMAL,
@@ -58,11 +60,12 @@ def run_experiment(
     Direct is a full grid, then coordinate ascents from its best points and from random ones; Approx
     follows the gradient of each measure's smooth form, see `SurrogateTuner`; `Plan.also` adds
     gradient-free descents, each from the same start with a budget of evaluations. Optimal is the
-    best grid point on the test topics themselves, or another row's setting where that is better
-    still: the upper bound that no honest method may use. With `Plan.certify` it is searched for and
+    best grid point on the test topics themselves, or another row's setting, in the range, where that is
+    better still: the upper bound that no honest method may use. With `Plan.certify` it is searched for and
     proven to be that near the best possible; Ctrl-C ends such a proof and those to come, not the
     experiment. With `Plan.final` every method but Optimal is at last fitted to the topics of all folds:
-    settings to use, whose quality the rows estimate.
+    settings to use, whose quality the rows estimate. Default is the plan's baseline, if it has one: it is
+    measured on the same test topics, and nothing is fitted.
 
     Parameters
     ----------
@@ -118,7 +121,18 @@ def run_experiment(
         final = final and replace(final, test_value=float(own.mean()))
         rows.append(Row(measure, name, topics, own, fits, p_values, final, cautions))
     result = CollectionResult(pool.name, tuple(folds), tuple(rows), traces, (), plan.model, shared.surface)
-    return replace(result, notes=(*notes, *_notes(shared, result, remarks)))
+    return replace(result, near=_near(shared, result), notes=(*notes, *_notes(shared, result, remarks)))
+
+
+def _near(shared: Shared, result: CollectionResult) -> dict[str, tuple[float, float]]:
+    """Return the box of settings that are not significantly worse than what is recommended."""
+    row = result.recommended
+    if row is None or row.setting is None:
+        return {}
+    topics = list(dict.fromkeys(topic for fold in result.folds for topic in (*fold.train, *fold.test)))
+    values = _values(shared, topics, row.measure, Choice(row.setting.params, 0))
+    places = shared.pool.positions(topics)
+    return near_optimal(shared.surface, row.measure, places, row.setting.params, values)
 
 
 def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) -> Shared:
@@ -174,10 +188,19 @@ def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
             continue
         chosen = methods.choose(measure)
         if fold.test:
-            chosen[OPTIMAL] = methods.optimal(measure, chosen.values())
+            chosen = _default(shared) | chosen
+            inside = [c for c in chosen.values() if shared.plan.space.holds(c.params)]
+            chosen[OPTIMAL] = methods.optimal(measure, inside)
         for row, choice in chosen.items():
-            fits[measure, row] = _report(shared, fold, measure, choice)
+            fit, values = _report(shared, fold, measure, choice)
+            fits[measure, row] = replace(fit, at_edge=() if row == DEFAULT else fit.at_edge), values
     return _FoldResult(fits, methods.traces, methods.remarks)
+
+
+def _default(shared: Shared) -> dict[str, Choice]:
+    """Return the row that nothing chose, if the plan has it."""
+    given = shared.plan.baseline
+    return {} if given is None else {DEFAULT: Choice(dict(given), 0)}
 
 
 def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:
@@ -218,7 +241,7 @@ def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Seque
         yield (
             f"{names} against {DIRECT}: no test of fewer than {FEWEST} topics, or of one difference on all"
         )
-    for method in dict.fromkeys(row.method for row in rows if row.method != OPTIMAL):
+    for method in dict.fromkeys(row.method for row in rows if row.method not in (OPTIMAL, DEFAULT)):
         fits = [fit for row in rows if row.method == method for fit in row.fits]
         if edges := sorted({edge for fit in fits for edge in fit.at_edge}):
             yield f"{method} ended on the edge of the range: {', '.join(edges)}"

@@ -138,3 +138,15 @@ def test_paths_of_both_descents_are_on_the_surface(
     for trace in ("ranknet-fold1", "approx-AP-fold1"):
         for _, way in result.traces[trace].groupby("start"):
             assert way[["lambda", "mu"]].to_numpy().tolist() in drawn
+
+
+def test_a_default_is_drawn_where_it_lies_on_the_surface_and_counts_as_no_choice(tmp_path: Path) -> None:
+    pool = CandidatePool.build(*random_collection(3, documents=80, topics=12))
+    for mu, shown in ((50.0, True), (5.0, False)):
+        plan = Plan(PLAN.measures[:1], grid=(3, 4), ranges={"mu": (10.0, 1000.0)}, baseline={"mu": mu})
+        result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
+        lines = [measure_profiles(pool, result, plan)]
+        write_results(tmp_path / str(mu), [result], [pool], {}, lines=lines)
+        drawn = {picture.name: picture.alt for picture in draw(tmp_path / str(mu), [result])}
+        assert ("Default is λ = 0.000, μ = 50" in drawn["tiny-AP-fold1-surface"]) == shown
+        assert "Default" not in drawn["tiny-parameters"]

@@ -23,6 +23,7 @@ from lmtune.parallel import Workers
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
     APPROX,
+    DEFAULT,
     DIRECT,
     EDGE,
     OPTIMAL,
@@ -292,3 +293,36 @@ def test_workers_change_nothing(pool: CandidatePool) -> None:
     assert found.traces.keys() == expected.traces.keys()
     for name, table in found.traces.items():
         pd.testing.assert_frame_equal(table, expected.traces[name], check_exact=True)
+
+
+@pytest.mark.parametrize("ranges", [{}, {"lambda": (0.2, 0.9)}])
+def test_the_default_is_measured_on_the_same_topics_and_nothing_is_fitted(
+    pool: CandidatePool, ranges: dict[str, tuple[float, float]]
+) -> None:
+    folds, given = cross_validation(pool.topics, 2), {"lambda": 0.0, "mu": 300.0}
+    plan = Plan(tuple(parse_measures(["AP"])), grid=(2, 2), ranges=ranges, baseline={"mu": 300.0})
+    assert plan.measured["lambda"] == (0.0, 0.9 if ranges else 0.95)
+    rows = {row.method: row for row in run_experiment(pool, folds, plan).rows}
+    default = rows[DEFAULT]
+    every = measure(pool, given, measures=["AP"])["AP"]
+    assert dict(zip(default.topics, default.values, strict=True)) == every.to_dict()
+    assert default.topics == rows[DIRECT].topics
+    assert default.p_values[DIRECT] == paired_t_test(default.values, rows[DIRECT].values)
+    assert default.final is None
+    for fit in default.fits:
+        assert (fit.params, fit.evaluations, fit.at_edge) == (given, 0, ())
+    for row in (rows[DIRECT], rows[OPTIMAL]):
+        assert all(fit.params["lambda"] >= ranges.get("lambda", (0.0,))[0] for fit in row.fits)
+    # The other rows are those of an experiment without it.
+    plain = {row.method: row for row in run_experiment(pool, folds, replace(plan, baseline=None)).rows}
+    assert plain.keys() == rows.keys() - {DEFAULT}
+    for method in plain.keys() - {OPTIMAL}:
+        assert plain[method].fits == rows[method].fits
+    if not ranges:
+        assert rows[OPTIMAL].mean >= default.mean
+
+
+def test_a_baseline_outside_the_formulas_domain_is_refused() -> None:
+    for wrong in ({"lambda": 1.5}, {"nu": 1.0}):
+        with pytest.raises(InputError, match="lambda"):
+            Plan(baseline=wrong)

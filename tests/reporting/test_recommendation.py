@@ -1,0 +1,116 @@
+"""The recommended setting and its sentence, against figures worked out apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from lmtune.datasets.folds import Fold
+from lmtune.measures.measure import parse_measure
+from lmtune.reporting.recommendation import answer, default_remark
+from lmtune.reporting.tuning_tables import tuning_table
+from lmtune.tuning.experiment.result import (
+    APPROX,
+    DEFAULT,
+    DIRECT,
+    OPTIMAL,
+    RANKNET,
+    UNDEFINED,
+    CollectionResult,
+    Fit,
+    Row,
+)
+
+TOPICS = tuple(str(t) for t in range(1, 9))
+BASE = np.linspace(0.1, 0.8, 8)
+GAIN = np.array([0.01, 0.02, 0.01, 0.03, 0.01, 0.02, 0.01, 0.02])
+
+
+def row(method: str, values: NDArray[np.float64], evaluations: int, measure: str = "AP") -> Row:
+    """Make a row whose final setting tells its method."""
+    params = {"k1": 0.9, "b": 0.4} if method == DEFAULT else {"k1": 2.6789, "b": 0.04321 * len(method)}
+    fit = Fit(params, 0.3, float(values.mean()), evaluations, ())
+    final = None if method in (DEFAULT, OPTIMAL) else fit
+    return Row(parse_measure(measure), method, TOPICS, values, (fit,), {}, final)
+
+
+def result(*rows: Row) -> CollectionResult:
+    return CollectionResult("made", (Fold(TOPICS, TOPICS),), rows, {}, (), "bm25")
+
+
+def made() -> CollectionResult:
+    """Make Approx the best but for Optimal, which is chosen on test topics."""
+    return result(
+        row(DEFAULT, BASE, 0),
+        row(DIRECT, BASE + GAIN / 2, 500),
+        row(APPROX, BASE + GAIN, 90),
+        row(OPTIMAL, BASE + 5 * GAIN, 500),
+    )
+
+
+def test_the_answer_says_setting_gain_and_doubt() -> None:
+    tested = stats.ttest_rel(BASE + GAIN, BASE)
+    low, high = tested.confidence_interval(0.95)
+    expected = (
+        "made: use k1 = 2.68, b = .259 (Approx). MAP .4663 held out, +.0163 over the default k1 = .9, b = .4 "
+        f"(95% +{low:.4f} to +{high:.4f}, p = {tested.pvalue:.4f}, 8 topics, paired t-test)."
+    )
+    assert answer(made()) == expected.replace("0.0", ".0").replace("0.4", ".4")
+    assert tuning_table([made()]).startswith(
+        f"{answer(made())}\n\nMetric  Method   made\nMAP     Default  .4500"
+    )
+    assert default_remark(made()) == "Default: k1 = .9, b = .4 (Anserini's), without any fitting"
+
+
+def test_settings_that_are_not_significantly_worse_are_named() -> None:
+    said = answer(replace(made(), near={"k1": (1.9, 3.4), "b": (0.7, 0.95)}))
+    assert said.endswith(
+        " Not significantly worse at the grid's points, on all topics: k1 1.9 to 3.4 and b .7 to .95."
+    )
+
+
+def test_of_equal_means_the_one_with_fewer_evaluations_is_recommended() -> None:
+    few, many = row(RANKNET, BASE + GAIN, 90), row(DIRECT, BASE + GAIN + 1e-6, 500)
+    for rows in ((few, many), (many, few)):
+        assert result(*rows).recommended is few
+    better = row(DIRECT, BASE + GAIN + 1e-3, 500)
+    assert result(few, better).recommended is better
+    best = row(OPTIMAL, BASE + 1.0, 1)
+    assert result(best, few, many).recommended is few
+
+
+def test_the_default_is_kept_where_nothing_beats_it() -> None:
+    said = answer(result(row(DEFAULT, BASE + GAIN, 0), row(DIRECT, BASE, 500)))
+    assert said.startswith(
+        "made: keep the default k1 = .9, b = .4. MAP .4663 held out; the best tuned, Direct,"
+    )
+    assert "gives -.0163 (95% -.0" in said
+
+
+def test_measures_that_mean_nothing_are_passed_over() -> None:
+    undefined = [replace(own, measure=parse_measure("Bpref"), cautions=(UNDEFINED,)) for own in made().rows]
+    assert answer(result(*undefined, *made().rows)) == answer(made())
+    assert answer(result(*undefined)) == ""
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_few_topics_have_no_test(size: int) -> None:
+    short = [replace(own, topics=TOPICS[:size], values=own.values[:size]) for own in made().rows]
+    assert "no test of so few" in answer(result(*short))
+
+
+def test_what_is_asked_for_is_told_from_what_is_usual() -> None:
+    own = row(DEFAULT, BASE, 0)
+    given = replace(own, fits=(replace(own.fits[0], params={"k1": 1.2, "b": 0.4}),))
+    assert default_remark(result(given)).startswith("Default: k1 = 1.2 (as given); b = .4 (Anserini's)")
+
+
+def test_a_setting_on_the_edge_is_told() -> None:
+    own = row(DIRECT, BASE, 9)
+    assert own.final is not None
+    edged = replace(own, final=replace(own.final, at_edge=("b = 1",)))
+    assert answer(result(edged)).endswith("held out. It lies on the edge of the range: b = 1.")
