@@ -47,7 +47,9 @@ def load_stemmer(name: str) -> Stemmer:
 
     known = PyStemmer.algorithms()
     if name not in known:
-        raise InputError("unknown stemmer", value=name, accepted=", ".join(dict.fromkeys((*STEMMERS, *known))))
+        raise InputError(
+            "unknown stemmer", value=name, accepted=", ".join(dict.fromkeys((*STEMMERS, *known)))
+        )
     stem: Stemmer = PyStemmer.Stemmer(name, 0).stemWord
     return stem
 

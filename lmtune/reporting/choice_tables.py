@@ -70,7 +70,7 @@ def _price(result: ChoiceResult, one: ChosenRow) -> str:
 
 def choice_tables(result: ChoiceResult) -> list[Table]:
     """Return the procedure by method, the cases, and the analysis of variance."""
-    one = result.recommended
+    one = result.tuned
     return [_methods(result), *([_cases(result, one), _effects(result, one)] if one else [])]
 
 
@@ -110,16 +110,20 @@ def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
         rows.append(
             [
                 *map(Cell, case.values.values()),
+                Cell(short(result.case_row((measure, DEFAULT), number).mean)),
                 Cell(short(row.mean)),
                 Cell(DASH if row.final is None else short(row.final.train_value)),
-                *([Cell(DASH if proof is None else _bound(result, number))] if result.proofs else []),
+                *([Cell(DASH if proof is None else at_most(proof.bound))] if result.proofs else []),
                 Cell(f"{counts[number]}"),
                 Cell(f"{result.seconds[number]:.1f}"),
             ]
         )
-    rows.sort(key=lambda cells: cells[len(result.choices)].text, reverse=True)
-    names = ["held out", "all topics", *(["bound"] if result.proofs else []), "folds", "seconds"]
-    legend = f"{measure.title} of each case, tuned by {method}; folds: in how many it was chosen"
+    rows.sort(key=lambda cells: cells[len(result.choices) + 1].text, reverse=True)
+    names = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds", "seconds"]
+    legend = (
+        f"{measure.title} of each case at its model's default, tuned by {method} and held out, and fitted on "
+        "all topics; folds: in how many it was chosen"
+    )
     if result.proofs:
         legend += "; bound: no setting in the range gives more on all topics"
     return Table(
@@ -128,11 +132,6 @@ def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
         "Cases",
         legend,
     )
-
-
-def _bound(result: ChoiceResult, case: int) -> str:
-    measure = result.recommended.row.measure if result.recommended else None
-    return at_most(result.proofs[measure, case].bound) if measure else DASH
 
 
 def _effects(result: ChoiceResult, one: ChosenRow) -> Table:

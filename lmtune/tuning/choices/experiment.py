@@ -113,9 +113,12 @@ class ChoiceResult:
     @cached_property
     def recommended(self) -> ChosenRow | None:
         """The row of the first defined measure with the best mean held out, the choice made in each fold."""
-        rows = [one for one in self.rows if UNDEFINED not in one.row.cautions]
-        rows = [one for one in rows if one.row.measure == rows[0].row.measure]
-        return max(rows, key=lambda one: (round(one.row.mean, 4), -one.row.evaluations), default=None)
+        return _best(self.rows)
+
+    @cached_property
+    def tuned(self) -> ChosenRow | None:
+        """The best row of a method that tunes, by the same rule."""
+        return _best([one for one in self.rows if one.row.method != DEFAULT])
 
     def best_value(self, measure: Measure) -> float:
         """Return the best mean on all topics that any case's proof measured."""
@@ -125,6 +128,12 @@ class ChoiceResult:
         """Return what no case and setting exceeds on all topics; None unless all cases have a proof."""
         bounds = [proof.bound for (own, _), proof in self.proofs.items() if own == measure]
         return max(bounds) if len(bounds) == len(self.cases) else None
+
+
+def _best(rows: Sequence[ChosenRow]) -> ChosenRow | None:
+    rows = [one for one in rows if UNDEFINED not in one.row.cautions]
+    rows = [one for one in rows if one.row.measure == rows[0].row.measure]
+    return max(rows, key=lambda one: (round(one.row.mean, 4), -one.row.evaluations), default=None)
 
 
 def tune_choices(

@@ -121,6 +121,9 @@ def test_each_fold_takes_the_best_on_its_training_topics(
     assert recommended is not None
     assert result.cases[recommended.final].values["stemmer"] == "porter"  # the collection is made so
     assert recommended.row.p_values[DEFAULT] < 0.05
+    tuned = result.tuned
+    assert tuned is not None
+    assert tuned.row.mean == max(one.row.mean for one in result.rows if one.row.method != DEFAULT)
 
 
 def test_test_topics_have_no_say(tmp_path: Path, collection: Collection) -> None:
