@@ -10,7 +10,7 @@ from .lambdas.cost import check_cost as check_cost
 from .lambdas.cost import needed_alpha as needed_alpha
 from .lambdas.cost import rebuild_cost as rebuild_cost
 from .lambdas.cost import regularise as regularise
-from .lambdas.evidence import Examination as Examination
+from .lambdas.examine import Examination as Examination
 from .lambdas.examine import examine as examine
 from .running import Result as Result
 from .running import run as run

@@ -16,8 +16,8 @@ from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.laboratory.data import COLLECTION_HELP, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.methods import Choice, Methods, best_known
 from lmtune.laboratory.pictures import Chart, stacked
-from lmtune.laboratory.surrogates.methods import Choice, Methods, best_known
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import adjusted, paired_t_test

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.laboratory.lambdas.evidence import SAFETY, Examination
-from lmtune.laboratory.lambdas.integrals import work
+from lmtune.laboratory.lambdas.calculus import work
+from lmtune.laboratory.lambdas.examine import SAFETY, Examination
 from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]

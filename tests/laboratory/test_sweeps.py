@@ -12,7 +12,7 @@ from scipy import stats
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.sweeps.sweep import Case, Pair, Sweep, key
+from lmtune.laboratory.sweeps import Case, Pair, Sweep, key
 from lmtune.options import option
 
 LABELS = ["0.1", "Two, warm", "3"]
