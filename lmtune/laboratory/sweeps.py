@@ -33,9 +33,6 @@ LEVEL = 0.05
 
 QUERIES = ("validation", "test")
 
-CHOSEN_AT = 5
-"""The cutoff of the validation nDCG that chooses the epoch, for short lists."""
-
 Pair = tuple[str, str]
 _TITLES = {
     "objective": "objective, all training items",
@@ -61,6 +58,10 @@ class Sweep(Experiment):
         no such picture.
     courses : tuple of str
         The courses that are drawn.
+    measured_at, main_cutoff : tuple of int, int
+        The cutoffs of the NDCG, and that which chooses the epoch and which the courses have.
+    told_at : tuple of int
+        The cutoffs of which sentences tell; the main one by default.
     repeated : str
         What intervals are over.
     """
@@ -69,6 +70,9 @@ class Sweep(Experiment):
     value_title: ClassVar[str] = ""
     course_title: ClassVar[str] = ""
     courses: ClassVar[tuple[str, ...]] = ()
+    measured_at: ClassVar[tuple[int, ...]] = (1, 5, 10)
+    main_cutoff: ClassVar[int] = 5
+    told_at: ClassVar[tuple[int, ...]] = ()
     repeated: ClassVar[str] = "trials"
 
     data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")
@@ -86,25 +90,15 @@ class Sweep(Experiment):
         """Return families of labels to compare; p-values are corrected for a family's number."""
 
     @property
-    def measured_at(self) -> tuple[int, ...]:
-        """The cutoffs of the NDCG, of which the courses have `main_cutoff`."""
-        return (1, CHOSEN_AT, 10)
-
-    @property
-    def main_cutoff(self) -> int:
-        """The cutoff that chooses the epoch."""
-        return CHOSEN_AT
-
-    @property
-    def told_at(self) -> tuple[int, ...]:
-        """The cutoffs of which sentences tell."""
-        return (self.main_cutoff,)
+    def reported_at(self) -> tuple[int, ...]:
+        """The cutoffs of the NDCG for these data."""
+        return self.measured_at
 
     def work(self) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function of `lmtune.laboratory.trainings` that trains, and its arguments."""
         from lmtune.laboratory.trainings import train
 
-        return train, {"data": self.data, "data_seed": self.seed, "cutoffs": list(self.measured_at)}
+        return train, {"data": self.data, "data_seed": self.seed, "cutoffs": list(self.reported_at)}
 
     def settings(self, trained: Mapping[str, Any]) -> dict[str, Any]:
         """Complete a case's settings by this sweep's own options, and check them.
@@ -166,25 +160,26 @@ class Sweep(Experiment):
             with 95% intervals. ``differences``: of the comparisons. ``courses``: one row a value, trial,
             epoch.
         """
-        runs = self.study().table(results).to_dict("records")
-        rows = [
-            (run["case"], run["trial"], queries, cutoff, ndcg, run["best_epoch"])
-            for run in runs
-            for queries in QUERIES
-            for cutoff, ndcg in zip(self.measured_at, run[queries], strict=True)
-        ]
+        trials = self.trials_table(results).drop(columns="set")
         courses = [
             {"value": run["case"], "trial": run["trial"], "epoch": epoch, **dict(zip(kinds, at, strict=True))}
-            for run in runs
+            for run in self.study().table(results).to_dict("records")
             for kinds in [[kind for kind in _TITLES if kind in run["courses"]]]
             for epoch, at in enumerate(zip(*map(run["courses"].get, kinds), strict=True), 1)
         ]
-        trials = pd.DataFrame(rows, columns=["value", "trial", "queries", "cutoff", "ndcg", "best_epoch"])
-        return {
-            "trials": trials,
-            **self.compared(trials),
-            **({"courses": pd.DataFrame(courses)} if courses else {}),
-        }
+        together = {"courses": pd.DataFrame(courses)} if courses else {}
+        return {"trials": trials, **self.compared(trials), **together}
+
+    def trials_table(self, results: Mapping[str, Any]) -> pd.DataFrame:
+        """Return a row a value, set, trial, part of the queries and cutoff, with what they reach."""
+        rows = [
+            (run["case"], run["fold"], run["trial"], queries, cutoff, ndcg, run["best_epoch"])
+            for run in self.study().table(results).to_dict("records")
+            for queries in QUERIES
+            for cutoff, ndcg in zip(self.reported_at, run[queries], strict=True)
+        ]
+        columns = ["value", "set", "trial", "queries", "cutoff", "ndcg", "best_epoch"]
+        return pd.DataFrame(rows, columns=columns)
 
     def compared(self, trials: pd.DataFrame) -> Tables:
         """Return the tables ``summary`` and, where there are comparisons, ``differences`` of trials."""
@@ -215,7 +210,7 @@ class Sweep(Experiment):
 
     def claims(self) -> Sequence[Claim]:
         """Return what the cases reach, and by how much those that are compared differ."""
-        told = f"cutoff in {self.told_at}"
+        told = f"cutoff in {self.told_at or (self.main_cutoff,)}"
         shown = figures("differences", "queries cutoff a b", "difference low high p_holm", where=told)
         return (
             Claim("nDCG by cutoff", figures("summary", "queries cutoff value", "mean half", where=told)),
@@ -254,6 +249,10 @@ def differences(trials: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
         ]
     columns = ["a", "b", "queries", "cutoff", "difference", "low", "high", "p", "p_holm"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _mean(values: pd.Series[float]) -> float:
+    return float(np.mean(values.tolist()))
 
 
 def number(value: float) -> str:
@@ -323,6 +322,7 @@ class Depth(Sweep):
     }
     axis: ClassVar[str] = "network"
     value_title: ClassVar[str] = "nDCG by the network's depth"
+    told_at: ClassVar[tuple[int, ...]] = Sweep.measured_at
 
     networks: tuple[str, ...] = option(
         ("b64", "b128", "b256", "b512", "b1024"), "from the shallowest to the deepest", fewest=2
@@ -343,13 +343,7 @@ class Depth(Sweep):
         previous = [(later, before) for before, later in pairwise(names[1:])]
         return [[*((network, first) for network in rest), *previous]]
 
-    @property
-    def told_at(self) -> tuple[int, ...]:
-        """The cutoffs of which sentences tell."""
-        return self.measured_at
 
-
-_MEASURED = 10
 _STEPS = 4
 """At least so many steps an epoch, however few queries a set has."""
 
@@ -364,6 +358,8 @@ class Sets(Sweep):
     name: ClassVar[str] = "sets"
     quick: ClassVar[Mapping[str, Any]] = {"data": "artificial:30,artificial:20x60", "epochs": 5}
     value_title: ClassVar[str] = "nDCG by loss, means over sets"
+    measured_at: ClassVar[tuple[int, ...]] = (10,)
+    main_cutoff: ClassVar[int] = 10
     repeated: ClassVar[str] = "sets"
 
     data: str = option(
@@ -383,38 +379,20 @@ class Sets(Sweep):
     list_size: int = option(0, "documents of a query in a step, drawn anew each epoch; 0 takes all", low=0)
 
     @property
-    def sets(self) -> list[str]:
-        """The names of the data."""
+    def folds(self) -> list[str]:
+        """The names of the sets."""
         names = [name.strip() for name in self.data.split(",")]
         if len(names) < 2 or len(set(names)) < len(names):
             raise InputError("bad sets", value=self.data, accepted="two or more, each once")
         return names
 
-    @property
-    def measured_at(self) -> tuple[int, ...]:
-        """The cutoffs of the NDCG."""
-        return (_MEASURED,)
-
-    @property
-    def main_cutoff(self) -> int:
-        """The cutoff that chooses the epoch."""
-        return _MEASURED
-
     def cases(self) -> list[Case]:
         """Return one training a loss."""
         fields = {"network": self.network, "learning_rate": self.learning_rate}
+        fields |= {"list_size": self.list_size or None}
         losses = [(text, parse_loss(text)) for text in self.losses]
         return [
-            (
-                text,
-                {
-                    "loss": loss.name,
-                    "loss_options": dict(loss.options),
-                    "list_size": self.list_size or None,
-                    **fields,
-                },
-            )
-            for text, loss in losses
+            (text, {"loss": loss.name, "loss_options": dict(loss.options), **fields}) for text, loss in losses
         ]
 
     def work(self) -> tuple[Callable[..., Any], dict[str, Any]]:
@@ -427,28 +405,13 @@ class Sets(Sweep):
         first, *others = self.losses
         return [[(loss, first) for loss in others]]
 
-    @property
-    def folds(self) -> Sequence[str]:
-        """The sets."""
-        return self.sets
-
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Average each set's trials; the sets then stand where other sweeps have trials."""
-        runs = self.study().table(results)
-        rows = [
-            (
-                label,
-                name,
-                queries,
-                _MEASURED,
-                float(np.mean(mine[queries].tolist())),
-                mine["best_epoch"].mean(),
-            )
-            for (label, name), mine in runs.groupby(["case", "fold"], sort=False)
-            for queries in QUERIES
-        ]
-        rows.sort(key=lambda row: self.losses.index(row[0]))
-        sets = pd.DataFrame(rows, columns=["value", "set", "queries", "cutoff", "ndcg", "best_epoch"])
+        trials = self.trials_table(results)
+        keys = ["value", "set", "queries", "cutoff"]
+        reached = trials.groupby(keys, sort=False)[["ndcg", "best_epoch"]]
+        sets = reached.agg(_mean).reset_index()
+        sets = sets.sort_values("value", key=lambda value: value.map(self.losses.index), kind="stable")
         return {"sets": sets, **self.compared(sets.rename(columns={"set": "trial"}))}
 
 
@@ -469,6 +432,8 @@ TRAINED = ("song", "k-song", "cross-entropy")
 @dataclass(frozen=True)
 class LongLists(Sweep):
     """Sweeps over long lists."""
+
+    main_cutoff: ClassVar[int] = 10
 
     data: str = option(
         "artificial:100x1000", "artificial:QUERIES[xDOCUMENTS], a LETOR folder, or movielens:FILE of ratings"
@@ -498,14 +463,9 @@ class LongLists(Sweep):
         return self.data.startswith(_RATINGS)
 
     @property
-    def measured_at(self) -> tuple[int, ...]:
+    def reported_at(self) -> tuple[int, ...]:
         """The cutoffs of the NDCG."""
-        return (10, 20, 50) if self.on_ratings else (1, 5, 10)
-
-    @property
-    def main_cutoff(self) -> int:
-        """The cutoff that chooses the epoch."""
-        return 10
+        return (10, 20, 50) if self.on_ratings else self.measured_at
 
     def work(self) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return a training on labels of so much at least, or on ratings."""

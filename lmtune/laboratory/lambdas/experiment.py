@@ -18,8 +18,15 @@ import pandas as pd
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
 from lmtune.laboratory.lambdas import functions
 from lmtune.laboratory.lambdas.calculus import loop_across, trio_plane, work
-from lmtune.laboratory.lambdas.cost import check_cost, needed_alpha, rebuild_cost
-from lmtune.laboratory.lambdas.examine import CONVEXITY_TESTS, COST_TESTS, Examination, examine
+from lmtune.laboratory.lambdas.examine import (
+    CONVEXITY_TESTS,
+    COST_TESTS,
+    Examination,
+    check_cost,
+    examine,
+    needed_alpha,
+    rebuild_cost,
+)
 from lmtune.laboratory.lambdas.functions import BUILTIN
 from lmtune.laboratory.pictures import VALUE, Chart, stacked
 from lmtune.options import option

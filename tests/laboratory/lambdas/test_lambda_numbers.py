@@ -23,8 +23,7 @@ from lmtune.laboratory.lambdas.calculus import (
     ties_between,
     work,
 )
-from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
-from lmtune.laboratory.lambdas.examine import SAFETY
+from lmtune.laboratory.lambdas.examine import SAFETY, check_cost, rebuild_cost
 from lmtune.reranking.losses.lambda_functions import checked
 
 Array = NDArray[np.float64]
