@@ -214,6 +214,10 @@ class CandidatePool(Shown):
         """Return topic t's slice of `value`, `count` and `group`."""
         return slice(int(self.term_start[t]), int(self.term_start[t + 1]))
 
+    def counts(self, topics: NDArray[np.int64]) -> NDArray[Any]:
+        """Return `count` of some topics, places in this pool, shape (..., columns)."""
+        return np.concatenate([self.count[..., self.term_rows(t)] for t in topics.tolist()], axis=-1)
+
     def tf_block(self, columns: Columns, t: int) -> NDArray[np.int32]:
         """Return topic t's term frequencies in `columns`, shape (terms, documents)."""
         block = columns.tf[columns.tf_start[t] : columns.tf_start[t + 1]]

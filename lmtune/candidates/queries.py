@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from lmtune.models.feedback import (
     feedback_weights,
     term_statistics,
 )
-from lmtune.models.term_features import TERM_FEATURES, QueryTerm
+from lmtune.models.term_features import QueryTerm, TermFile
 from lmtune.models.weighted import Feedback, Weighted, norm_of
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ def weigh(
     found = _best(index, first, wanted.documents) if needs_documents else {}
     known = {term: term_statistics(index, term) for term in _terms(index, topics, found)}
     collection = Collection(known, index.num_docs, index.total_terms)
+    computes = [
+        own.compute.of_terms(index.analyze, topics) if isinstance(own.compute, TermFile) else own.compute
+        for own in formula.features.values()
+    ]
     weighted: dict[str, str] = {}
     for topic, text in topics.items():
         documents = found.get(topic, [])
@@ -62,7 +66,12 @@ def weigh(
         if formula.feedback is not None:
             feedback = feedback_weights(EXPANSIONS[wanted.kind], documents, wanted.terms, collection)
         counts = _counts(index, text)
-        rows = _rows(counts, documents, _scaled(feedback, counts, formula.norm), formula, collection)
+        shares: Weights = {}
+        if "feedback" in formula.features:
+            shares = feedback_weights(EXPANSIONS["rm3"], documents, _EVERY, collection)
+        terms = _query_terms(topic, counts, shares, collection)
+        scaled = _scaled(feedback, counts, formula.norm)
+        rows = _rows(terms, None if formula.feedback is None else scaled, computes)
         weighted[topic] = WeightedQuery.of(rows, are_terms=True) if rows else text
     return weighted
 
@@ -75,21 +84,14 @@ def _scaled(feedback: Weights, counts: Mapping[str, float], norm: float | None) 
     return {term: weight * query / own for term, weight in feedback.items()}
 
 
-def _rows(
-    counts: Mapping[str, float],
-    documents: list[FeedbackDocument],
-    feedback: Weights,
-    formula: Weighted,
-    collection: Collection,
-) -> dict[str, float | tuple[float, ...]]:
-    """Return each term's count, its feedback weight where there is feedback, and its features."""
-    shares: Weights = {}
-    if "feedback" in formula.features:
-        shares = feedback_weights(EXPANSIONS["rm3"], documents, _EVERY, collection)
+def _query_terms(
+    topic: str, counts: Mapping[str, float], shares: Weights, collection: Collection
+) -> list[QueryTerm]:
+    """Return what features look at of a query's terms that the collection holds."""
     known = [term for term in counts if collection.terms[term].df]
-    rows: dict[str, float | tuple[float, ...]] = {}
-    for place, term in enumerate(known):
-        own = QueryTerm(
+    return [
+        QueryTerm(
+            topic,
             term,
             counts[term],
             place,
@@ -99,11 +101,20 @@ def _rows(
             collection.tokens,
             shares.get(term, 0.0),
         )
-        expanded = () if formula.feedback is None else (feedback.get(term, 0.0),)
-        features = (TERM_FEATURES[name].compute(own) for name in formula.features)
-        rows[term] = (float(counts[term]), *expanded, *features)
-    for term, weight in feedback.items():
-        rows.setdefault(term, (0.0, weight, *(0.0 for _ in formula.features)))
+        for place, term in enumerate(known)
+    ]
+
+
+def _rows(
+    terms: Sequence[QueryTerm], feedback: Weights | None, computes: Sequence[Callable[[QueryTerm], float]]
+) -> dict[str, float | tuple[float, ...]]:
+    """Return each term's count, its feedback weight where there is feedback, and its features."""
+    rows: dict[str, float | tuple[float, ...]] = {}
+    for own in terms:
+        expanded = () if feedback is None else (feedback.get(own.term, 0.0),)
+        rows[own.term] = (float(own.times), *expanded, *(float(compute(own)) for compute in computes))
+    for term, weight in (feedback or {}).items():
+        rows.setdefault(term, (0.0, weight, *(0.0 for _ in computes)))
     return rows
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ from lmtune.candidates.columns import UNJUDGED, Columns, starts
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
-from lmtune.errors import PathLike
+from lmtune.errors import InputError, PathLike
 from lmtune.indexing.index import Index, field_index
 from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
@@ -82,7 +83,8 @@ def pool_for(
     InputError
         As `stored_pool`.
     """
-    if index.num_docs < _WORTH_PRUNING * depth or find_model(model).formula.dominance is None:
+    formula = find_model(model).formula
+    if index.num_docs < _WORTH_PRUNING * depth or formula.dominance is None or formula.stamp is None:
         return CandidatePool.build(index, topics, qrels, name=name, model=model, progress=progress)
     usual = skyband.DEFAULT
     _, lambda_high = (ranges or {}).get("lambda", (0.0, 0.0))
@@ -153,9 +155,17 @@ def stored_pool(
         **skyband.DEFAULT,
         **exactness,
     }
-    of_model = "" if formula.name == TWO_STAGE.name else f"-{formula.name.replace(':', '-')}"
+    of_model = "" if formula.name == TWO_STAGE.name else "-" + re.sub("[:/]", "-", formula.name)
     if of_model:
         wanted["model"] = formula.name
+    if formula.stamp is None:
+        raise InputError(
+            "candidates by features that are functions are not kept",
+            value=formula.name,
+            accepted="features by name or from files",
+        )
+    if formula.stamp:
+        wanted["stamp"] = formula.stamp
     path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")
     title = index.name if name is None else name
 

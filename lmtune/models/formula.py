@@ -88,6 +88,9 @@ class Formula(ABC):
         What its kinds of columns are counted in, where there are several.
     is_likelihood : bool
         Whether a term's part of the score is how often the query has it times the logarithm of a probability.
+    stamp : str or None
+        Digests of the files that it reads; None where candidates cannot be kept, for nothing tells whether
+        what made them is the same.
     simpler : tuple of (str, dict of str to float)
         Formulas that a ridge's path begins with, from the simplest: a name, and the parameters that it
         holds fixed. Empty where a ridge has no meaning.
@@ -101,6 +104,7 @@ class Formula(ABC):
     value_name: str = "P(w|C)"
     group_names: tuple[str, ...] = ()
     is_likelihood: bool = False
+    stamp: str | None = ""
     simpler: tuple[tuple[str, dict[str, float]], ...] = ()
 
     @abstractmethod
@@ -176,6 +180,10 @@ class Formula(ABC):
         """Return what a ridge pulls the parameters to, given what some queries hold of their columns."""
         nothing = np.zeros(len(self.parameters))
         return Ridge(nothing, nothing)
+
+    def counted(self, rows: NDArray[Any]) -> dict[str, float]:  # noqa: ARG002 - some have units to count
+        """Return the parameters that follow from what some queries hold of their columns, by name."""
+        return {}
 
     def part(self, index: Index, group: int) -> Index:  # noqa: ARG002 - all groups are of the whole text
         """Return where columns of a group are counted: the index, or that of a field of the documents."""

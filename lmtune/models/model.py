@@ -14,7 +14,7 @@ from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter, as_settings
 from lmtune.models.sdm import SDM
 from lmtune.models.two_stage import LAMBDA, MU, TWO_STAGE
-from lmtune.models.weighted import WEIGHTS, weighted
+from lmtune.models.weighted import WEIGHTS, Weighted, weighted
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Model:
     @property
     def fixed(self) -> dict[str, float]:
         """The values of the parameters that the model fixes, by name."""
-        return {parameter.name: parameter.low for parameter in self.parameters if parameter.is_fixed}
+        return {own.name: own.low for own in self.parameters if own.is_fixed and not own.is_counted}
 
     def check(self, setting: Mapping[str, float]) -> None:
         """Raise `InputError` unless a setting is in the formula's domain."""
@@ -121,6 +121,8 @@ def find_model(model: str | Model | Formula) -> Model:
     found = known_model(model)
     if found is None:
         raise InputError("unknown model", value=model, accepted=NAMES)
+    if isinstance(found.formula, Weighted):
+        found.formula.read()
     return found
 
 

@@ -117,6 +117,8 @@ class Parameter:
         beside the others: spaces divide by the sum.
     source : str
         Whose usual value the default is, such as ``"Anserini's"``; empty where nobody's.
+    is_counted : bool
+        Whether nothing searches it, because the topics of a fit say what it is.
 
     Raises
     ------
@@ -134,6 +136,7 @@ class Parameter:
     unit: str = ""
     share: str = ""
     source: str = ""
+    is_counted: bool = False
 
     def __post_init__(self) -> None:
         check_choice("unknown scale of a parameter", self.scale, _SCALES)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
 from typing import NamedTuple
 
+from lmtune.errors import InputError, check_choice
+from lmtune.formats.term_values import read_term_values
 from lmtune.models.bm25 import idf
 from lmtune.models.feedback import TermStatistics
 
@@ -15,6 +20,8 @@ class QueryTerm(NamedTuple):
 
     Attributes
     ----------
+    topic : str
+        The query's identifier.
     term : str
         The index's term.
     times : float
@@ -31,6 +38,7 @@ class QueryTerm(NamedTuple):
         P(w|F), its share of the best documents' tokens.
     """
 
+    topic: str
     term: str
     times: float
     place: int
@@ -42,10 +50,11 @@ class QueryTerm(NamedTuple):
 
 
 class TermFeature(NamedTuple):
-    """A feature: what it is for a reader, and how it is computed."""
+    """A feature: what it is for a reader, and how it is computed; whether it is a user's, of any size."""
 
     what: str
     compute: Callable[[QueryTerm], float]
+    is_own: bool = False
 
 
 # Keep logarithms of rare values in reach of the others.
@@ -68,4 +77,90 @@ TERM_FEATURES = {
     "characters": TermFeature("tens of characters", lambda own: len(own.term) / 10.0),
     "digits": TermFeature("1 with a digit in it", lambda own: float(any(c.isdigit() for c in own.term))),
 }
-"""Features of terms by name. What a user adds is a function of a `QueryTerm` too."""
+"""Features of terms by name. What a user adds is a function of a `QueryTerm`, or a file of values."""
+
+ALL = "all"
+"""What a model's name says for every feature of `TERM_FEATURES`."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+class TermFile:
+    """A feature whose values a file has, by topic and word; read when it is first asked for.
+
+    Parameters
+    ----------
+    path : str
+        As `lmtune.formats.term_values.read_term_values` takes it. Words are analysed as those of queries;
+        of several of one term their mean is taken, and a term without any has 0.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @cached_property
+    def values(self) -> dict[str, dict[str, float]]:
+        """By topic and word, as the file has them."""
+        return read_term_values(self.path)
+
+    def of_terms(
+        self, analyze: Callable[[str], Sequence[str]], topics: Mapping[str, object]
+    ) -> Callable[[QueryTerm], float]:
+        """Return the feature for an index's terms.
+
+        Raises
+        ------
+        InputError
+            Where the file has none of the topics.
+        """
+        if not topics.keys() & self.values.keys():
+            raise InputError(
+                "no topic that is asked for is in the file of values",
+                file=self.path,
+                value=next(iter(self.values)),
+                accepted=f"topics such as {next(iter(topics))}",
+            )
+        found: dict[tuple[str, str], list[float]] = {}
+        for topic in topics:
+            for word, value in self.values.get(topic, {}).items():
+                for term in analyze(word):
+                    found.setdefault((topic, term), []).append(value)
+        means = {key: sum(own) / len(own) for key, own in found.items()}
+        return partial(_looked_up, means)
+
+    def __call__(self, own: QueryTerm) -> float:
+        """Refuse: words are looked up by `of_terms`."""
+        raise NotImplementedError(self.path)
+
+
+def _looked_up(means: Mapping[tuple[str, str], float], own: QueryTerm) -> float:
+    return means.get((own.topic, own.term), 0.0)
+
+
+def term_features(features: Sequence[str | Callable[[QueryTerm], float]]) -> dict[str, TermFeature]:
+    """Return features by name: those of `TERM_FEATURES`, files (``tags.tsv`` is ``tags``) and functions.
+
+    Raises
+    ------
+    InputError
+        For a name that there is not, one that comes twice, or a user's that is none for a parameter.
+    """
+    found: dict[str, TermFeature] = {}
+    for given in features:
+        for feature in TERM_FEATURES if given == ALL else [given]:
+            name, own = _named(feature)
+            if name in found or (own.is_own and (name in TERM_FEATURES or not _NAME.fullmatch(name))):
+                accepted = "letters and digits, no name twice and none of " + ", ".join(TERM_FEATURES)
+                raise InputError("bad name of a feature of terms", value=name, accepted=accepted)
+            found[name] = own
+    return found
+
+
+def _named(feature: str | Callable[[QueryTerm], float]) -> tuple[str, TermFeature]:
+    if not isinstance(feature, str):
+        name = getattr(feature, "__name__", type(feature).__name__)
+        return name, TermFeature((feature.__doc__ or name).strip().partition("\n")[0], feature, True)
+    if "." in feature or "/" in feature:
+        name = Path(feature).name.partition(".")[0]
+        return name, TermFeature(f"the values of {feature}", TermFile(feature), True)
+    check_choice("unknown feature of terms", feature, [ALL, *TERM_FEATURES, "a file such as tags.tsv"])
+    return feature, TERM_FEATURES[feature]

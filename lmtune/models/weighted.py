@@ -9,13 +9,14 @@ with :math:`g_t(D)` the part of the score that the formula gives a term occurrin
 model, s that model's sharpness and :math:`\alpha` the weight of the original query; the norm is that of
 the kind of feedback (1 for RM3: Abdul-Jaleel et al., TREC 2004; 2 for Rocchio's, the largest for Bo1). It
 is Metzler and Croft's (Information Retrieval 2007) linear feature-based model with a feature a term, in
-which weights cannot become negative.
+which weights cannot become negative. A user's feature may be of any size: it is x minus its centre, over its
+spread, both counted on the topics of a fit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,7 +29,9 @@ from lmtune.models.feedback import EXPANSIONS
 from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
-from lmtune.models.term_features import TERM_FEATURES
+from lmtune.models.term_features import ALL, QueryTerm, TermFile, term_features
+from lmtune.storage.digests import digest
+from lmtune.storage.files import read_bytes
 
 ORIGINAL = Parameter(
     "original", 0.0, 0.999, "logit", 0.5, "the weight of the original query", source=ANSERINI
@@ -42,6 +45,11 @@ WEIGHTS = "weights"
 
 THETA = Parameter("theta", -3.0, 3.0, "linear", 0.0)
 """Of each feature: the power to which weights are raised by it; 0 leaves them."""
+CENTRE = Parameter("centre", 0.0, 0.0, "linear", 0.0, is_counted=True)
+SPREAD = Parameter("spread", 1.0, 1.0, "log", 1.0, is_counted=True)
+"""What a user's feature is standardised by: its mean over query terms, and its standard deviation."""
+_LARGEST = 300.0
+"""Of an exponent's size: no setting makes a weight infinite."""
 
 
 class Feedback(NamedTuple):
@@ -62,8 +70,9 @@ class Weighted(Formula):
         it makes the first search for feedback.
     feedback : Feedback, optional
         How to expand queries.
-    features : sequence of str
-        Of `TERM_FEATURES`.
+    features : sequence of str or callable
+        Of `lmtune.models.term_features.TERM_FEATURES`; files of a user's values, such as ``"tags.tsv"``;
+        functions from a `lmtune.models.term_features.QueryTerm` to a number.
 
     Raises
     ------
@@ -71,31 +80,42 @@ class Weighted(Formula):
         For a kind of feedback or a feature that there is not, or a formula that counts windows.
     """
 
-    def __init__(self, base: Formula, feedback: Feedback | None = None, features: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        base: Formula,
+        feedback: Feedback | None = None,
+        features: Sequence[str | Callable[[QueryTerm], float]] = (),
+    ) -> None:
         if base.needs_positions:
             raise InputError(f"{base.name} counts windows, which have no weights", accepted="another model")
-        self.base, self.features, self.feedback = base, tuple(features), feedback
+        self.base, self.features, self.feedback = base, term_features(features), feedback
         name = base.name
         if feedback is not None:
             check_choice("unknown kind of feedback", feedback.kind, EXPANSIONS)
             check_least("too few feedback documents", feedback.documents, 1)
             check_least("too few feedback terms", feedback.terms, 1)
             name += f"+{feedback.kind}:{feedback.documents},{feedback.terms}"
-        for feature in features:
-            check_choice("unknown feature of terms", feature, TERM_FEATURES)
         own = [
-            replace(THETA, name=f"theta_{feature}", what=f"the power of {TERM_FEATURES[feature].what}")
-            for feature in features
+            replace(THETA, name=f"theta_{name}", what=f"the power of {feature.what}")
+            for name, feature in self.features.items()
+        ]
+        users = [name for name, feature in self.features.items() if feature.is_own]
+        self._users = np.array([name in users for name in self.features], np.bool_)
+        units = [
+            replace(unit, name=f"{unit.name}_{name}", what=f"the {unit.name} of {name} in a fit's topics")
+            for unit in (CENTRE, SPREAD)
+            for name in users
         ]
         self.norm = None if feedback is None else EXPANSIONS[feedback.kind].norm
         more = () if feedback is None else (ORIGINAL, SHARPNESS)
-        self.parameters: tuple[Parameter, ...] = (*base.parameters, *more, *own)
+        self.parameters: tuple[Parameter, ...] = (*base.parameters, *more, *own, *units)
         none = {parameter.name: 0.0 for parameter in own}
         unexpanded = {
             parameter.name: value for parameter, value in zip(more, (ORIGINAL.high, 1.0), strict=False)
         }
         self.simpler = ((PLAIN, unexpanded | none), *([("feedback", none)] if more else []))
-        self.name = name + (f"+{WEIGHTS}:{','.join(features)}" if features else "")
+        named = [own if isinstance(own, str) else own.__name__ for own in features]
+        self.name = name + (f"+{WEIGHTS}:{','.join(named)}" if features else "")
         self.dominance = base.dominance and "tf"
         self.fields, self.value_name, self.group_names = base.fields, base.value_name, base.group_names
 
@@ -129,10 +149,38 @@ class Weighted(Formula):
         for parameter, values in zip(self.parameters[self._size :], settings.T[self._size :], strict=True):
             for value in values.tolist():
                 parameter.require(value)
+                if value == 0.0 and parameter.name.startswith(f"{SPREAD.name}_"):
+                    raise InputError(f"{parameter.name} is 0", value=value, accepted="above 0")
+
+    def read(self) -> None:
+        """Read the files of features, so that what is wrong with them is said at once."""
+        for path in self._files:
+            path.values  # noqa: B018 - kept for later
+
+    @property
+    def stamp(self) -> str | None:  # type: ignore[override]
+        """Digests of the files of features; None where functions are among them."""
+        if len(self._files) < self._users.sum():
+            return None
+        return ",".join(f"{digest(read_bytes(file.path)):x}" for file in self._files)
+
+    @property
+    def _files(self) -> list[TermFile]:
+        return [own.compute for own in self.features.values() if isinstance(own.compute, TermFile)]
 
     @property
     def _size(self) -> int:
         return len(self.base.parameters)
+
+    def counted(self, rows: NDArray[Any]) -> dict[str, float]:
+        """Return each user's feature's centre and spread over query terms; a spread of 0 is 1."""
+        features = self._of_query_terms(rows)[self._users]
+        centres = features.mean(axis=1) if features.size else np.zeros(len(features))
+        spreads = features.std(axis=1) if features.size else np.ones(len(features))
+        names = [parameter.name for parameter in self.parameters if parameter.is_counted]
+        # A constant's deviation is rounding.
+        spreads = np.where(spreads > 1e-12 * np.abs(centres), spreads, 1.0)
+        return dict(zip(names, np.concatenate((centres, spreads)).tolist(), strict=True))
 
     def ridge(self, rows: NDArray[Any]) -> Ridge:
         """Pull the powers of features to 0, each in units of the feature's standard deviation.
@@ -142,10 +190,18 @@ class Weighted(Formula):
         rows : numpy.ndarray of float64, shape (1 + feedback + features, columns)
             As for `weights`, of some queries; what is no query term plays no part.
         """
-        features = rows[-len(self.features) :, rows[0] > 0.0] if self.features else rows[:0]
+        features, scale = self._of_query_terms(rows), np.zeros(len(self.parameters))
         spread = features.std(axis=1) if features.size else np.zeros(len(self.features))
-        others = np.zeros(len(self.parameters) - spread.size)
-        return Ridge(np.zeros(len(self.parameters)), np.concatenate((others, spread)))
+        scale[self._thetas] = np.where(self._users, 1.0, spread)
+        return Ridge(np.zeros(len(self.parameters)), scale)
+
+    def _of_query_terms(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows[len(rows) - len(self.features) :, rows[0] > 0.0] if self.features else rows[:0]
+
+    @property
+    def _thetas(self) -> slice:
+        first = self._size + 2 * (self.feedback is not None)
+        return slice(first, first + len(self.features))
 
     def weights(
         self, rows: NDArray[np.float64], setting: NDArray[np.float64]
@@ -164,20 +220,26 @@ class Weighted(Formula):
         weights : numpy.ndarray of float64, shape (columns,)
         derivatives : numpy.ndarray of float64, shape (parameters - the formula's, columns)
         """
-        count, own = rows[0], setting[self._size :]
+        count, features = rows[0], rows[len(rows) - len(self.features) :]
+        if self._users.any():
+            centres, spreads = setting[self._thetas.stop :].reshape(2, -1, 1)
+            features = features.copy()
+            features[self._users] = (features[self._users] - centres) / spreads
+        exponent = setting[self._thetas] @ features
+        query = count * np.exp(np.clip(exponent, -_LARGEST, _LARGEST))
+        units = np.zeros((2 * int(self._users.sum()), count.size))
         if self.norm is None:
-            weights = count * np.exp(own @ rows[1:])
-            return weights, weights * rows[1:]
-        original, sharpness, theta = own[0], own[1], own[2:]
-        query = count * np.exp(theta @ rows[2:])
+            return query, np.concatenate((query * features, units))
+        original, sharpness = setting[self._size : self._thetas.start]
         held = rows[1] > 0.0
         logs = np.log(rows[1], where=held, out=np.zeros(held.size))
         powers = np.where(held, np.exp(sharpness * (logs - logs[held].max(initial=-np.inf))), 0.0)
         scale = norm_of(rows[1], self.norm) / (norm_of(powers, self.norm) or 1.0)
         feedback = scale * powers
         slope = _norm_slope(powers, logs, self.norm)
-        return original * query + (1.0 - original) * feedback, np.stack(
-            (query - feedback, (1.0 - original) * feedback * (logs - slope), *(original * query * rows[2:]))
+        own = np.stack((query - feedback, (1.0 - original) * feedback * (logs - slope)))
+        return original * query + (1.0 - original) * feedback, np.concatenate(
+            (own, original * query * features, units)
         )
 
     def differentiate(
@@ -247,13 +309,13 @@ def weighted(base: Formula, parts: Sequence[str]) -> Weighted:
         For what is neither, comes twice, or has no such numbers or features.
     """
     kinds = ", ".join(EXPANSIONS)
-    accepted = f"{kinds}, also as rm3:10,20 (documents, terms); {WEIGHTS}, or {WEIGHTS}:idf,count"
+    accepted = f"{kinds}, also as rm3:10,20 (documents, terms); {WEIGHTS}, or {WEIGHTS}:idf,count,tags.tsv"
     feedback: Feedback | None = None
     features: list[str] | None = None
     for part in parts:
         kind, _, rest = part.partition(":")
         if kind == WEIGHTS and features is None:
-            features = rest.split(",") if rest else list(TERM_FEATURES)
+            features = rest.split(",") if rest else [ALL]
         elif kind in EXPANSIONS and feedback is None and _SIZES.fullmatch(rest):
             feedback = Feedback(kind, *map(int, filter(None, rest.split(","))))
         else:

@@ -97,8 +97,9 @@ class RidgeTuner(SurrogateTuner):
         if places.size < self.folds:
             raise InputError("too few topics", value=places.size, accepted=f"{self.folds}, one a fold")
         report = counted(progress, type(self).__name__)
-        lists = lists or self._lists(pool, space_for(self.space, pool))
-        steps = list(_steps(pool.formula, space_for(self.space, pool), self.ridges))
+        space = space_for(self.space, pool, places)
+        lists = lists or self._lists(pool, space)
+        steps = list(_steps(pool.formula, space, self.ridges))
         held_out = self._held_out(pool, lists, places, steps, report)
         means = held_out.mean(axis=1)
         best = int(means.argmax())

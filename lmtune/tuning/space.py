@@ -64,11 +64,12 @@ class ParameterSpace:
                     accepted=f"{name} = {value:g}",
                 )
         for parameter in model.parameters:
-            if parameter.share and parameter.name in ranges:
+            if (parameter.share or parameter.is_counted) and parameter.name in ranges:
+                why = "it is a share of 1" if parameter.share else "the topics of a fit say what it is"
                 raise InputError(
-                    f"{parameter.name} has no range of its own: it is a share of 1",
+                    f"{parameter.name} has no range of its own: {why}",
                     value=ranges[parameter.name],
-                    accepted=", ".join(p.name for p in model.parameters if not p.share),
+                    accepted=", ".join(p.name for p in model.parameters if not p.share and not p.is_counted),
                 )
         bounds = [
             ranges.get(parameter.name, (parameter.low, parameter.high)) for parameter in model.parameters
@@ -125,7 +126,7 @@ class ParameterSpace:
                 f"the space is not of {model.name}'s parameters", value=self.names, accepted=", ".join(names)
             )
         for own, fixed in zip(self.parameters, model.parameters, strict=True):
-            if fixed.is_fixed and (own.low, own.high) != (fixed.low, fixed.high):
+            if fixed.is_fixed and not fixed.is_counted and (own.low, own.high) != (fixed.low, fixed.high):
                 raise InputError(
                     f"{model.name} has no {own.name} to look for",
                     value=(own.low, own.high),
@@ -227,7 +228,7 @@ class ParameterSpace:
 
     def holds(self, setting: Setting) -> bool:
         """Say whether a setting lies in the ranges."""
-        return all(p.low <= setting[p.name] <= p.high for p in self.parameters)
+        return all(p.is_counted or p.low <= setting[p.name] <= p.high for p in self.parameters)
 
     def random(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a setting, each parameter evenly on its scale."""
@@ -268,8 +269,19 @@ class ParameterSpace:
         return [f"{p.name} = {value:g}" for p, value in values if p.is_at_edge(value)]
 
 
-def space_for(space: ParameterSpace | None, pool: CandidatePool) -> ParameterSpace:
+def space_for(
+    space: ParameterSpace | None, pool: CandidatePool, topics: NDArray[np.int64] | None = None
+) -> ParameterSpace:
     """Return the space to search: one of a pool's formula, by default with its own ranges.
+
+    Parameters
+    ----------
+    space : ParameterSpace, optional
+        Which.
+    pool : CandidatePool
+        Where it is searched.
+    topics : numpy.ndarray of int64, optional
+        Places of the topics of a fit, on which parameters are counted that nothing searches.
 
     Raises
     ------
@@ -277,6 +289,6 @@ def space_for(space: ParameterSpace | None, pool: CandidatePool) -> ParameterSpa
         Where the space is not of that formula's parameters.
     """
     if space is None:
-        return ParameterSpace.of(pool.formula)
+        space = ParameterSpace.of(pool.formula)
     space.require(pool.formula)
-    return space
+    return space if topics is None else space.fixing(pool.formula.counted(pool.counts(topics)))

@@ -165,8 +165,7 @@ class SurrogateTuner(GradientTuner):
         """Return the formula's ridge in its strength."""
         if not 0.0 <= self.ridge < np.inf:
             raise InputError("bad ridge", value=self.ridge, accepted="0 or more")
-        rows = [pool.count[..., pool.term_rows(t)] for t in places.tolist()]
-        centre, scale = pool.formula.ridge(np.concatenate(rows, axis=-1))
+        centre, scale = pool.formula.ridge(pool.counts(places))
         return Ridge(centre, scale * self.ridge**0.5)
 
     def _alphas(self, objective: Objective) -> list[float]:

@@ -136,7 +136,7 @@ class SearchRecord:
         self.pool = pool
         self.what = measure
         self.places = pool.positions(topics)
-        self.space = space_for(space, pool)
+        self.space = space_for(space, pool, self.places)
         self.depth = depth
         self.threads = threads
         self.repeats = repeats

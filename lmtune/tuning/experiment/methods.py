@@ -19,12 +19,12 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
-from lmtune.tuning.experiment.smooth import smooth_form, smooth_lists
+from lmtune.tuning.experiment.smooth import KnownLists, smooth_form, smooth_lists
 from lmtune.tuning.grid import Surface
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.ridge import RidgeTuner
+from lmtune.tuning.space import space_for
 from lmtune.tuning.spsa import SEARCHES
 from lmtune.tuning.surrogate import SurrogateTuner
 
@@ -88,8 +88,8 @@ class Shared:
         The certificates'; None once one was interrupted.
     traced : bool
         Whether to keep what searches record, with the measures at every iterate of a descent.
-    lists : dict of int to Lists
-        Approx's, by their depth.
+    lists : dict of (int, ParameterSpace) to Lists
+        Approx's, by their depth and space.
     """
 
     pool: CandidatePool
@@ -100,7 +100,7 @@ class Shared:
     steps: Steps
     tolerance: float | None
     traced: bool = True
-    lists: dict[int, Lists] = field(default_factory=dict)
+    lists: KnownLists = field(default_factory=dict)
 
 
 class FoldMethods:
@@ -188,10 +188,11 @@ class FoldMethods:
 
     def approx(self, measure: Measure) -> Choice:
         """Follow the gradient of the measure's smooth form; stay at the start where it has none."""
-        lists = smooth_lists(self.shared.lists, self.pool, self.plan, measure)
-        if not lists.with_relevant(self.pool.positions(self.fold.train), measure.rel).size:
+        places = self.pool.positions(self.fold.train)
+        space = space_for(self.plan.space, self.pool, places)
+        lists = smooth_lists(self.shared.lists, self.pool, self.plan, measure, space)
+        if not lists.with_relevant(places, measure.rel).size:
             self._remark(f"{APPROX} had no relevant document to learn {measure.title} from")
-            space = self.plan.space
             return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
         kind = RidgeTuner if isinstance(self.pool.formula, Weighted) else SurrogateTuner
         tuner = kind(

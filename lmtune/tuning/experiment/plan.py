@@ -182,3 +182,9 @@ class Plan:
     def space(self) -> ParameterSpace:
         """The range of each parameter for every method."""
         return ParameterSpace.of(self.model, self.ranges)
+
+    @property
+    def grid_space(self) -> ParameterSpace:
+        """Where grid points lie: powers of features, too many for a grid, are 0 there."""
+        simpler = find_model(self.model).formula.simpler
+        return self.space.fixing(dict(simpler[-1][1]) if simpler else {})

@@ -103,6 +103,7 @@ def _across(space: ParameterSpace, begin: Fit, end: Fit) -> list[Place]:
     if begin.params == end.params:
         return []
     ends = space.vector(begin.params), space.vector(end.params)
+    space = space.fixing({p.name: begin.params[p.name] for p in space.parameters if p.is_counted})
     places: list[Place] = []
     for position in _ACROSS.round(12).tolist():
         between = zip(space.parameters, *(end.tolist() for end in ends), strict=True)

@@ -37,9 +37,8 @@ from lmtune.tuning.experiment.result import (
     Row,
     at_most,
 )
-from lmtune.tuning.experiment.smooth import compile_smooth, smooth_form
+from lmtune.tuning.experiment.smooth import KnownLists, compile_smooth, smooth_form
 from lmtune.tuning.grid import Surface
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.pairs import Pairs
 
 if TYPE_CHECKING:
@@ -142,14 +141,14 @@ def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) ->
     first = pool.positions()[:1]
     pairs.cost(plan.space.start, topics=first)
     measure_settings(pool, plan.space.start, plan.measures, topics=first, depth=plan.depth)
-    lists: dict[int, Lists] = {}
+    lists: KnownLists = {}
     if plan.approx:
         compile_smooth(lists, pool, plan)
     progress("compiling kernels, once", 1, 1)
     surface = Surface.compute(
         pool,
         plan.measures,
-        space=plan.space,
+        space=plan.grid_space,
         shape=plan.grid,
         depth=plan.depth,
         progress=lambda done, total: progress("grid", done, total),

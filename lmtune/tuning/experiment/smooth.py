@@ -15,6 +15,7 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import Objective, SurrogateCost
+from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for
 
 if TYPE_CHECKING:
@@ -27,23 +28,31 @@ def smooth_form(measure: Measure) -> Objective:
     return Objective("approx", measure if own else Measure("AP", rel=measure.rel))
 
 
-def smooth_lists(known: dict[int, Lists], pool: CandidatePool, plan: Plan, measure: Measure) -> Lists:
-    """Return the lists for a measure's smooth form, built once a depth.
+KnownLists = dict[tuple[int, ParameterSpace], Lists]
+
+
+def smooth_lists(
+    known: KnownLists, pool: CandidatePool, plan: Plan, measure: Measure, space: ParameterSpace | None = None
+) -> Lists:
+    """Return the lists for a measure's smooth form, built once a depth and space.
 
     Parameters
     ----------
-    known : dict of int to Lists
-        Those built before, by their depth; what is built is added.
+    known : dict of (int, ParameterSpace) to Lists
+        Those built before; what is built is added.
     pool, plan, measure
         The experiment's.
+    space : ParameterSpace, optional
+        Another than the plan's.
     """
     depth = lists_depth(objective_for(smooth_form(measure), pool, plan.depth), pool, plan.depth)
-    if depth not in known:
-        known[depth] = Lists.build(pool, plan.space, depth=depth, seed=plan.seed)
-    return known[depth]
+    key = depth, space or plan.space
+    if key not in known:
+        known[key] = Lists.build(pool, key[1], depth=depth, seed=plan.seed)
+    return known[key]
 
 
-def compile_smooth(known: dict[int, Lists], pool: CandidatePool, plan: Plan) -> None:
+def compile_smooth(known: KnownLists, pool: CandidatePool, plan: Plan) -> None:
     """Compute a smooth form of one topic; the lists are kept as `smooth_lists` says."""
     measure = plan.measures[0]
     lists = smooth_lists(known, pool, plan, measure)
@@ -82,7 +91,7 @@ def smooth_surfaces(
     surface, tables = result.surface, dict[str, pd.DataFrame]()
     if surface is None or not plan.approx:
         return tables
-    known: dict[int, Lists] = {}
+    known: KnownLists = {}
     shown = _every_other(surface.settings)
     training = {topic for fold in result.folds for topic in fold.train}
     places = pool.positions([topic for topic in pool.topics if topic in training])

@@ -1,0 +1,62 @@
+"""Values of topics' words, as a user knows them: lines of topic, word and value."""
+
+from __future__ import annotations
+
+import math
+
+from lmtune.errors import InputError, PathLike
+from lmtune.storage.files import read_lines
+
+_ACCEPTED = "topic<TAB>word<TAB>value, the value a finite number, each topic and word once"
+
+
+def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
+    """Read values of topics' words.
+
+    Parameters
+    ----------
+    path : path-like
+        A UTF-8 file, plain or compressed, of lines ``topic<TAB>word<TAB>value``; blank lines do no harm.
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        By topic, then by word as it is written.
+
+    Raises
+    ------
+    InputError
+        For a line without three columns, a value that is no finite number, a topic and word that come
+        again, or an empty file.
+    """
+    values: dict[str, dict[str, float]] = {}
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        topic, word, value = _columns(path, number, line)
+        own = values.setdefault(topic, {})
+        if word in own:
+            raise InputError(
+                f"a second value of a word in topic {topic}",
+                file=path,
+                line=number,
+                value=word,
+                accepted=_ACCEPTED,
+            )
+        own[word] = value
+    if not values:
+        raise InputError("no values of words: the file is empty", file=path, accepted=_ACCEPTED)
+    return values
+
+
+def _columns(path: PathLike, number: int, line: str) -> tuple[str, str, float]:
+    topic, word, value = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
+    if line.count("\t") != 2 or not topic or not word:
+        raise InputError("no three columns", file=path, line=number, value=line, accepted=_ACCEPTED)
+    try:
+        parsed = math.nan if "_" in value else float(value)
+    except ValueError:
+        parsed = math.nan
+    if not math.isfinite(parsed):
+        raise InputError("bad value of a word", file=path, line=number, value=value, accepted=_ACCEPTED)
+    return topic, word, parsed
