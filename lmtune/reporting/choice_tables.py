@@ -192,6 +192,17 @@ def _chosen_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
         }
 
 
+def topic_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
+    """Yield each case's value of every test topic, by measure and method, and the procedure's."""
+    for one in result.rows:
+        row, key = one.row, (one.row.measure, one.row.method)
+        named = [(str(case), result.case_row(key, number).values) for number, case in enumerate(result.cases)]
+        for case, values in (*named, ("chosen", row.values)):
+            for topic, value in zip(row.topics, values.tolist(), strict=True):
+                what = {"measure": str(row.measure), "method": row.method, "case": case}
+                yield what | {"topic": topic, "value": value}
+
+
 def chosen_by_fold(result: ChoiceResult) -> list[dict[str, Any]]:
     """Return what each method chose on each fold, and at last on all topics."""
     return [
