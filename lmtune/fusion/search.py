@@ -227,7 +227,7 @@ def fit_shrunk(
     try:
         tuner.fit(pool, topics=topics)
     except InputError:
-        [(_, equal)] = pool.formula.simpler
+        equal = pool.formula.simpler[0][1]
         tuner.best_params_, tuner.n_evaluations_ = equal, 0
     return tuner, tuner.n_evaluations_
 
@@ -264,7 +264,7 @@ def fit_per_query(
     try:
         tuner.fit(pool, topics=topics)
     except InputError:
-        [(_, none)] = formula.simpler
+        none = formula.simpler[0][1]
         tuner.best_params_, tuner.n_evaluations_ = {**shared.best_params_, **none}, 0
     return tuner, spent + tuner.n_evaluations_
 
