@@ -74,8 +74,8 @@ def main() -> None:
             begin, values, training = time.process_time(), np.zeros(len(topics)), []
             evaluations, steps = 0, []
             for fold in folds:
-                kind = RidgeTuner if part else SurrogateTuner
-                tuner = kind("approx-ap", starts=1).fit(pool, topics=fold.train)
+                plain_tuner = SurrogateTuner("approx-ap", starts=1)
+                tuner = (RidgeTuner(plain_tuner) if part else plain_tuner).fit(pool, topics=fold.train)
                 evaluations += tuner.n_evaluations_
                 steps.append(getattr(tuner, "step_", "plain"))
                 for own, kept in ((fold.test, True), (fold.train, False)):

@@ -222,8 +222,8 @@ def fit_shrunk(
     pool, measure, topics, seed, depth
         As of `fit_linear`, whose others play no part.
     """
-    objective = str(smooth_form(measure))
-    tuner = RidgeTuner(objective, ridges=RIDGES[:-1], warm=False, seed=seed, depth=depth)
+    smooth = SurrogateTuner(str(smooth_form(measure)), seed=seed, depth=depth)
+    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1], warm=False)
     try:
         tuner.fit(pool, topics=topics)
     except InputError:

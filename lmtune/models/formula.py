@@ -59,6 +59,11 @@ class Ridge(NamedTuple):
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
 
+    def at(self, setting: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Return the penalty at a setting, and its derivatives in the parameters."""
+        excess = self.scale * (setting - self.centre)
+        return float(excess @ excess), 2.0 * self.scale * excess
+
 
 class Formula(ABC):
     """A score of a document for a query, with named parameters.

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import check_choice, check_least
+from lmtune.errors import InputError, check_choice, check_least
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
-from lmtune.tuning.descent import Point, coordinate_descent, l_bfgs
+from lmtune.models.formula import Ridge
+from lmtune.tuning.descent import FLAT, Point, coordinate_descent, l_bfgs
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.tuner import SearchRecord, Tuner, choose
 
 OPTIMIZERS = {"coordinate-descent": coordinate_descent, "l-bfgs": l_bfgs}
 
 Evaluation = tuple[float, NDArray[np.float64]]
+
+LOOSE = 1e-3
+"""A gradient that is flat enough on the way, or for comparison."""
 
 
 class Evaluations:
@@ -77,6 +81,9 @@ class GradientTuner(Tuner):
         Descents; the first begins at the space's `ParameterSpace.start`, the others at draws from it.
     seed : int
         For the starts.
+    ridge : float
+        Strength, 0 or more, of the formula's ridge: see `lmtune.models.formula.Formula.ridge`. Powers of
+        terms' features are pulled to 0, weights of runs to equal ones.
     measures : sequence of str
         Measured at every iterate, for the trace; they do not influence the fit.
     depth : int
@@ -84,6 +91,8 @@ class GradientTuner(Tuner):
 
     Attributes
     ----------
+    flat : float
+        Where the gradient of the cost ends a descent.
     converged_ : bool
         Whether the start that won ended where the gradient vanishes, up to the space's edges.
 
@@ -95,11 +104,13 @@ class GradientTuner(Tuner):
     """
 
     converged_: bool
+    flat: float = FLAT
 
     optimizer: str
     space: ParameterSpace | None
     starts: int
     seed: int
+    ridge: float
     measures: Sequence[str | Measure]
     depth: int = DEPTH
 
@@ -108,7 +119,27 @@ class GradientTuner(Tuner):
         check_choice("unknown optimizer", self.optimizer, OPTIMIZERS)
         check_least("a descent needs a start", self.starts, 1)
         check_least("bad seed", self.seed, 0)
+        if not 0.0 <= self.ridge < np.inf:
+            raise InputError("bad ridge", value=self.ridge, accepted="0 or more")
         return parse_measures(self.measures)
+
+    def ready(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:
+        """Return what `fit` builds of a pool and a space, as its arguments, for several fits."""
+        raise NotImplementedError
+
+    @property
+    def judge(self) -> Measure:
+        """What topics that are held out judge fits by."""
+        raise NotImplementedError
+
+    def again(self) -> dict[str, Any]:
+        """Return what is another constructor's argument for a fit that begins where one like it ended."""
+        return {}
+
+    def _penalty(self, pool: CandidatePool, places: NDArray[np.int64]) -> Ridge:
+        """Return the formula's ridge in its strength."""
+        centre, scale = pool.formula.ridge(pool.counts(places))
+        return Ridge(centre, scale * self.ridge**0.5)
 
     def _close(self, record: SearchRecord, measures: Sequence[Measure]) -> None:
         """Keep what the record knows, and the measures at every iterate."""

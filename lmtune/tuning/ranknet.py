@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class RankNetTuner(GradientTuner):
 
     Parameters
     ----------
-    optimizer, space, starts, seed, measures, depth
+    optimizer, space, starts, seed, ridge, measures, depth
         As of `lmtune.tuning.gradient.GradientTuner`.
     rel : int
         The smallest gain that is relevant.
@@ -61,6 +61,7 @@ class RankNetTuner(GradientTuner):
     space: ParameterSpace | None = None
     starts: int = 4
     seed: int = 0
+    ridge: float = 0.0
     rel: int = 1
     stand_ins: int = STAND_INS
     measures: Sequence[str | Measure] = ()
@@ -97,7 +98,7 @@ class RankNetTuner(GradientTuner):
         report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         places, space = record.places, record.space
-        pairs = pairs or Pairs.build(pool, rel=self.rel, stand_ins=self.stand_ins)
+        pairs = pairs or self.ready(pool, space)["pairs"]
         if (pairs.rel, pairs.stand_ins) != (self.rel, self.stand_ins) or pairs.pool is not pool:
             raise InputError(
                 "the pairs were built otherwise",
@@ -112,16 +113,19 @@ class RankNetTuner(GradientTuner):
                 accepted="a topic with a relevant and a nonrelevant document",
             )
 
+        penalty = self._penalty(pool, places)
+
         def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             setting = space.from_unbounded(x)
-            cost = pairs.cost(setting, topics=places)
-            return cost.value / n_pairs, space.chain(cost.gradient, setting) / n_pairs
+            cost, (pull, pulled) = pairs.cost(setting, topics=places), penalty.at(setting)
+            return cost.value / n_pairs + pull, space.chain(cost.gradient / n_pairs + pulled, setting)
 
         evaluations = Evaluations(objective, record.begin)
         converged = []
         minima: list[Point] = []
         for start, x in enumerate(self._starts(space)):
-            found = OPTIMIZERS[self.optimizer](evaluations, x, space.unbounded_box, minima)
+            box = space.unbounded_box
+            found = OPTIMIZERS[self.optimizer](evaluations, x, box, minima, flat=self.flat)
             minima += found.points[-1:] if found.converged else []
             evaluations.record(record, start, found.points, scale=n_pairs)
             converged.append(found.converged)
@@ -133,6 +137,15 @@ class RankNetTuner(GradientTuner):
         self.n_evaluations_ = len(evaluations)
         self.pairs_rule_ = pairs.rule
         return self
+
+    def ready(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:  # noqa: ARG002
+        """Return the pairs."""
+        return {"pairs": Pairs.build(pool, rel=self.rel, stand_ins=self.stand_ins)}
+
+    @property
+    def judge(self) -> Measure:
+        """AP, for the pairs know no measure."""
+        return Measure("AP", rel=self.rel)
 
     def _starts(self, space: ParameterSpace) -> list[NDArray[np.float64]]:
         rng = np.random.default_rng(self.seed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,10 @@ from lmtune.errors import InputError, check_least
 from lmtune.measures.evaluate import measure_settings
 from lmtune.models.formula import Formula
 from lmtune.progress import Count, counted
-from lmtune.tuning.lists import Lists
-from lmtune.tuning.objectives import parse_objective
+from lmtune.tuning.gradient import LOOSE, GradientTuner
 from lmtune.tuning.space import ParameterSpace, space_for
-from lmtune.tuning.surrogate import LOOSE, SurrogateTuner
-from lmtune.tuning.tuner import Progress
+from lmtune.tuning.surrogate import SurrogateTuner
+from lmtune.tuning.tuner import Progress, Tuner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,14 +28,8 @@ RIDGES = (0.1, 0.01, 0.001, 0.0001)
 """Strengths that are tried, after the simpler formulas."""
 
 
-class _Loose(SurrogateTuner):
-    """A fit for comparison alone."""
-
-    _flat = LOOSE
-
-
 @dataclass(eq=False, repr=False)
-class RidgeTuner(SurrogateTuner):
+class RidgeTuner(Tuner):
     """Fit weights of terms, or of runs, as far as held-out topics bear them out.
 
     The path goes from the formula's simpler forms, the plain query by feedback alone or equal weights of
@@ -47,8 +40,9 @@ class RidgeTuner(SurrogateTuner):
 
     Parameters
     ----------
-    objective, alpha, optimizer, space, seed, list_depth, measures, depth
-        As of `SurrogateTuner`; ``starts`` and ``ridge`` follow from the path.
+    tuner : GradientTuner
+        A `SurrogateTuner`, whose measure the held-out topics are judged by, or a `RankNetTuner`: AP. Its
+        ``starts`` and ``ridge`` follow from the path.
     ridges : sequence of float
         Strengths of the ridge, falling.
     folds : int
@@ -64,11 +58,16 @@ class RidgeTuner(SurrogateTuner):
     path_ : pandas.DataFrame
         Of each step its mean over held-out topics, its difference from the best step, and the standard
         error of that.
+    converged_ : bool
+        As of the tuner, whose other attributes are here too.
     """
 
     step_: str = field(init=False)
     path_: pd.DataFrame = field(init=False)
+    converged_: bool = field(init=False)
 
+    tuner: GradientTuner = field(default_factory=SurrogateTuner)
+    _: KW_ONLY
     ridges: Sequence[float] = RIDGES
     folds: int = 5
     warm: bool = True
@@ -78,15 +77,15 @@ class RidgeTuner(SurrogateTuner):
         pool: CandidatePool,
         *,
         topics: Sequence[str] | None = None,
-        lists: Lists | None = None,
         progress: Progress | None = None,
+        **ready: Any,
     ) -> Self:
-        """Fit on topics of a pool (all by default); see `SurrogateTuner.fit`.
+        """Fit on topics of a pool (all by default), with the tuner's lists or pairs if there are some.
 
         Raises
         ------
         InputError
-            As `SurrogateTuner.fit`; for a pool of a formula without weights, or fewer topics than folds.
+            As the tuner's `fit`; for a pool of a formula without weights, or fewer topics than folds.
         """
         check_least("too few folds", self.folds, 2)
         places = pool.positions(topics)
@@ -97,52 +96,43 @@ class RidgeTuner(SurrogateTuner):
         if places.size < self.folds:
             raise InputError("too few topics", value=places.size, accepted=f"{self.folds}, one a fold")
         report = counted(progress, type(self).__name__)
-        space = space_for(self.space, pool, places)
-        lists = lists or self._lists(pool, space)
+        space = space_for(self.tuner.space, pool, places)
+        ready = ready or self.tuner.ready(pool, space)
         steps = list(_steps(pool.formula, space, self.ridges))
-        held_out = self._held_out(pool, lists, places, steps, report)
+        held_out = self._held_out(pool, ready, places, steps, report)
         means = held_out.mean(axis=1)
         best = int(means.argmax())
         losses = held_out[best] - held_out
         errors = losses.std(axis=1, ddof=1) / math.sqrt(places.size)
         chosen = int(np.argmax(losses.mean(axis=1) <= errors))
+        *before, tuner = self._along(pool, ready, places, steps[: chosen + 1])
+        found = {name: value for name, value in vars(tuner).items() if name.endswith("_")}
+        self.__dict__.update(found)
         self.step_ = steps[chosen][0]
-        *before, tuner = self._along(pool, lists, places, steps[: chosen + 1], SurrogateTuner)
-        spent = self._spent + sum(own.n_evaluations_ for own in before)
-        for name in (
-            "results_",
-            "best_params_",
-            "best_value_",
-            "at_edge_",
-            "seconds_",
-            "objective_",
-            "converged_",
-        ):
-            setattr(self, name, getattr(tuner, name))
-        self.n_evaluations_ = spent + tuner.n_evaluations_
+        self.n_evaluations_ += self._spent + sum(own.n_evaluations_ for own in before)
         self._keep_path([name for name, *_ in steps], means, errors, best)
         return self
 
     def _held_out(
         self,
         pool: CandidatePool,
-        lists: Lists,
+        ready: dict[str, Any],
         places: NDArray[np.int64],
         steps: Sequence[_Step],
         report: Count | None,
     ) -> NDArray[np.float64]:
         """Return the held-out values of each step, shape (steps, topics)."""
         values = np.empty((len(steps), places.size))
-        order = np.random.default_rng(self.seed).permutation(places.size)
+        order = np.random.default_rng(self.tuner.seed).permutation(places.size)
         self._spent = 0
         for fold in range(self.folds):
             out = order[fold :: self.folds]
             fitting = np.delete(places, out)
-            for step, tuner in enumerate(self._along(pool, lists, fitting, steps, _Loose)):
+            for step, tuner in enumerate(self._along(pool, ready, fitting, steps, LOOSE)):
                 self._spent += tuner.n_evaluations_
-                measure = tuner.objective_.measure
+                depth = self.tuner.depth
                 found = measure_settings(
-                    pool, tuner.best_params_, [measure], topics=places[out], depth=self.depth
+                    pool, tuner.best_params_, [tuner.judge], topics=places[out], depth=depth
                 )
                 values[step, out] = found[:, 0, 0]
             if report is not None:
@@ -152,31 +142,24 @@ class RidgeTuner(SurrogateTuner):
     def _along(
         self,
         pool: CandidatePool,
-        lists: Lists,
+        ready: dict[str, Any],
         places: NDArray[np.int64],
         steps: Sequence[_Step],
-        kind: type[SurrogateTuner],
-    ) -> Iterator[SurrogateTuner]:
-        """Fit step after step, each from the end of the one before."""
+        flat: float | None = None,
+    ) -> Iterator[GradientTuner]:
+        """Fit step after step, each from the end of the one before; to `flat`, for comparison alone."""
         topics = [pool.topics[place] for place in places.tolist()]
         here: dict[str, float] = {}
         is_first = True
         for at, (_, space, ridge) in enumerate(steps):
-            last = at == len(steps) - 1
-            tuner = kind(
-                self.objective,
-                alpha=self.alpha
-                if is_first or not self.warm
-                else self._alphas(parse_objective(self.objective))[-1:],
-                optimizer=self.optimizer,
-                space=space.starting(here) if self.warm else space,
-                starts=1,
-                seed=self.seed,
-                ridge=ridge,
-                measures=self.measures if last else (),
-                depth=self.depth,
-            ).fit(pool, topics=topics, lists=lists)
-            here = tuner.best_params_
+            changes: dict[str, Any] = {"space": space.starting(here) if self.warm else space}
+            changes |= {"starts": 1, "ridge": ridge} | ({} if at == len(steps) - 1 else {"measures": ()})
+            changes |= self.tuner.again() if self.warm and not is_first else {}
+            tuner = type(self.tuner)(**self.tuner.get_params() | changes)
+            tuner.flat = flat or tuner.flat
+            fitted = tuner.fit(pool, topics=topics, **ready).best_params_
+            # What a simpler form holds fixed is where gradients vanish: no place to begin.
+            here |= {parameter.name: fitted[parameter.name] for parameter in space.free}
             # The first fit with anything to fit comes from afar.
             is_first = is_first and not space.free
             yield tuner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from lmtune.measures.measure import Measure
 from lmtune.models.formula import Ridge
 from lmtune.progress import counted
 from lmtune.tuning.descent import Descent, Point
-from lmtune.tuning.gradient import OPTIMIZERS, Evaluation, Evaluations, GradientTuner
+from lmtune.tuning.gradient import LOOSE, OPTIMIZERS, Evaluation, Evaluations, GradientTuner
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import Objective, SurrogateCost, parse_objective
 from lmtune.tuning.space import ParameterSpace
@@ -28,8 +28,8 @@ ALPHAS = (4.0, 32.0)
 LIST_DEPTH = 200
 _RELEVANT = 6.0
 
-# Where the gradient of a mean over topics is called flat: on the way, and at the end.
-LOOSE, _FLAT = 1e-3, 1e-5
+# Where the gradient of a mean over topics is called flat.
+_FLAT = 1e-5
 # Settings among which starts are looked for.
 _DRAWS = 32
 # Bounds of a steepness that is fitted.
@@ -57,11 +57,8 @@ class SurrogateTuner(GradientTuner):
     alpha : float or sequence of float
         Steepnesses, rising: of ranks in units of the scores' spread. ``softmax``, ``ranknet`` and
         ``lambda-...`` fit theirs, from the first on.
-    optimizer, space, starts, seed, measures, depth
+    optimizer, space, starts, seed, ridge, measures, depth
         As of `lmtune.tuning.gradient.GradientTuner`.
-    ridge : float
-        Strength, 0 or more, of the formula's ridge: see `lmtune.models.formula.Formula.ridge`. Powers of
-        terms' features are pulled to 0, weights of runs to equal ones.
     list_depth : int, optional
         How many of the best documents of settings all over the space make up a topic's list; by
         default 200, or where that is more, but within `depth`, twice a measure's cutoff, or six times
@@ -84,7 +81,7 @@ class SurrogateTuner(GradientTuner):
     """
 
     objective_: Objective = field(init=False)
-    _flat = _FLAT
+    flat = _FLAT
 
     objective: str | Objective = "approx-ap"
     _: KW_ONLY
@@ -131,7 +128,7 @@ class SurrogateTuner(GradientTuner):
         self.objective_ = objective_for(parse_objective(self.objective), pool, self.depth)
         alphas = self._alphas(self.objective_)
         if lists is None:
-            lists = self._lists(pool, record.space)
+            lists = self.ready(pool, record.space)["lists"]
         elif lists.pool is not pool:
             raise InputError(
                 "the lists are of other candidates", value=lists.pool.name, accepted="this pool's"
@@ -142,7 +139,7 @@ class SurrogateTuner(GradientTuner):
         for start, x in enumerate(search.starts(self.starts, alphas[-1], self.seed)):
             # The first start comes from afar; the others were chosen at the last steepness.
             for alpha in alphas if start == 0 else alphas[-1:]:
-                end = search.descend(start, x, alpha, self._flat if alpha == alphas[-1] else LOOSE)
+                end = search.descend(start, x, alpha, self.flat if alpha == alphas[-1] else LOOSE)
                 x = end.x
             ends.append(end)
             if report is not None:
@@ -154,19 +151,22 @@ class SurrogateTuner(GradientTuner):
         self.converged_, self.n_evaluations_ = end.converged, search.evaluations
         return self
 
-    def _lists(self, pool: CandidatePool, space: ParameterSpace) -> Lists:
+    def ready(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:
+        """Return the lists."""
         depth = self.list_depth
         if depth is None:
             objective = objective_for(parse_objective(self.objective), pool, self.depth)
             depth = lists_depth(objective, pool, self.depth)
-        return Lists.build(pool, space, depth=depth, seed=self.seed)
+        return {"lists": Lists.build(pool, space, depth=depth, seed=self.seed)}
 
-    def _penalty(self, pool: CandidatePool, places: NDArray[np.int64]) -> Ridge:
-        """Return the formula's ridge in its strength."""
-        if not 0.0 <= self.ridge < np.inf:
-            raise InputError("bad ridge", value=self.ridge, accepted="0 or more")
-        centre, scale = pool.formula.ridge(pool.counts(places))
-        return Ridge(centre, scale * self.ridge**0.5)
+    @property
+    def judge(self) -> Measure:
+        """The objective's measure, once it is fitted as the pool's judgements allow."""
+        return self.objective_.measure
+
+    def again(self) -> dict[str, Any]:
+        """Leave out the wide steepnesses."""
+        return {"alpha": self._alphas(parse_objective(self.objective))[-1:]}
 
     def _alphas(self, objective: Objective) -> list[float]:
         alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]
@@ -242,9 +242,9 @@ class _Search:
         parameters = len(space.names)
         setting = space.from_unbounded(x[:parameters])
         cost = self.cost(setting, alpha if x.size == parameters else float(np.exp(x[-1])))
-        excess = self.penalty.scale * (setting - self.penalty.centre)
-        value = cost.value + float(excess @ excess)
-        slope = space.chain(cost.gradient[:-1] + 2.0 * self.penalty.scale * excess, setting)
+        pull, pulled = self.penalty.at(setting)
+        slope = space.chain(cost.gradient[:-1] + pulled, setting)
+        value = cost.value + pull
         return value, slope if x.size == parameters else np.append(slope, cost.gradient[-1])
 
     def _keep(self, evaluations: Evaluations, start: int, points: Sequence[Point], alpha: float) -> None:

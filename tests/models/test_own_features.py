@@ -85,7 +85,7 @@ def test_words_are_analysed_and_a_term_without_value_has_none(tmp_path: Path) ->
 
 
 TUNERS = [
-    RidgeTuner("approx-ap", folds=2, ridges=(0.01,)),
+    RidgeTuner(folds=2, ridges=(0.01,)),
     SurrogateTuner("approx-ap", starts=1),
     RankNetTuner(starts=1, optimizer="l-bfgs"),
     CoordinateAscent("AP", restarts=1),

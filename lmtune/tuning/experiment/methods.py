@@ -20,6 +20,7 @@ from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.experiment.smooth import KnownLists, smooth_form, smooth_lists
+from lmtune.tuning.gradient import GradientTuner
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
@@ -126,7 +127,10 @@ class FoldMethods:
         self._suffix = f"fold{number + 1}" if fold.test else "final"
         self.fold = fold
         self._search: dict[str, Any] = {"space": self.plan.space, "depth": self.plan.depth}
-        self._ranknet = self._fit_ranknet("ranknet", fold.train)
+        self._ranknet = self._weighing(self._ranknet_tuner())
+        pairs: dict[str, Any] = {"pairs": shared.pairs}
+        self._ranknet.fit(self.pool, topics=fold.train, progress=self._begin(RANKNET), **pairs)
+        self._keep("ranknet", self._ranknet.results_)
         if not self._ranknet.converged_:
             self._remark(f"{RANKNET}'s descent was cut short")
         if self.plan.validation:
@@ -135,12 +139,18 @@ class FoldMethods:
             held = set(rng.permutation(fold.train)[:size])
             self._validation = [topic for topic in fold.train if topic in held]
             fitting = [topic for topic in fold.train if topic not in held]
-            self._stopped = self._fit_ranknet("ranknet-val", fitting)
+            self._stopped = self._ranknet_tuner()
+            self._stopped.fit(self.pool, topics=fitting, progress=self._begin(RANKNET), **pairs)
+            self._keep("ranknet-val", self._stopped.results_)
             self._descent_evaluations = self._stopped.n_evaluations_
 
-    def _fit_ranknet(self, name: str, topics: Iterable[str]) -> RankNetTuner:
+    def _weighing(self, tuner: GradientTuner) -> GradientTuner | RidgeTuner:
+        """Return a tuner that decides how much to take of a formula's weights, if it has some."""
+        return RidgeTuner(tuner) if isinstance(self.pool.formula, Weighted) else tuner
+
+    def _ranknet_tuner(self) -> RankNetTuner:
         plan = self.plan
-        tuner = RankNetTuner(
+        return RankNetTuner(
             **self._search,
             optimizer=plan.optimizer,
             starts=plan.starts,
@@ -148,9 +158,7 @@ class FoldMethods:
             rel=plan.rel,
             stand_ins=plan.stand_ins,
             measures=self._traced(*plan.measures),
-        ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs, progress=self._begin(RANKNET))
-        self._keep(name, tuner.results_)
-        return tuner
+        )
 
     def _remark(self, text: str) -> None:
         self.remarks[text] = self.name
@@ -194,10 +202,12 @@ class FoldMethods:
         if not lists.with_relevant(places, measure.rel).size:
             self._remark(f"{APPROX} had no relevant document to learn {measure.title} from")
             return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
-        kind = RidgeTuner if isinstance(self.pool.formula, Weighted) else SurrogateTuner
-        tuner = kind(
+        smooth = SurrogateTuner(
             smooth_form(measure), **self._search, seed=self.plan.seed, measures=self._traced(measure)
-        ).fit(self.pool, topics=self.fold.train, lists=lists, progress=self._show)
+        )
+        given: dict[str, Any] = {"topics": self.fold.train, "lists": lists, "progress": self._show}
+        tuner = self._weighing(smooth)
+        tuner.fit(self.pool, **given)
         if not tuner.converged_:
             self._remark(f"{APPROX}'s descent was cut short")
         self._keep(f"approx-{measure}", tuner.results_)
