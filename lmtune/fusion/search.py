@@ -260,7 +260,8 @@ def fit_per_query(
     )
     shared, spent = fit_shrunk(plain, measure, topics, seed=seed, depth=depth)
     space = ParameterSpace.of(formula).fixing(shared.best_params_)
-    tuner = RidgeTuner(str(smooth_form(measure)), space=space, ridges=RIDGES[:-1], seed=seed, depth=depth)
+    smooth = SurrogateTuner(str(smooth_form(measure)), space=space, seed=seed, depth=depth)
+    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1])
     try:
         tuner.fit(pool, topics=topics)
     except InputError:
