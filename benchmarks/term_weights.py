@@ -1,16 +1,23 @@
-"""Compare a model with its expansion and weights of terms, on topics held out, and time a gradient.
+"""Compare a model with its expansion and weights of terms, by direct search and by gradients, held out.
 
     python benchmarks/term_weights.py cranfield med --model bm25 --parts +rm3 +weights +rm3+weights
+    python benchmarks/term_weights.py cranfield npl --methods Approx --train 10 25 50
 
-Five folds; the plain model by `SurrogateTuner`, the others by `RidgeTuner`, which looks at training
-topics alone. Seconds are processor seconds of this process.
+Five folds. Approx and RankNet fit the plain model as it is and weights by `RidgeTuner`, which looks at
+training topics alone. Direct is coordinate ascent, from the model's own setting and then from random ones,
+ended after as many settings as Approx took evaluations with gradients on the same fold, and after five times
+as many. Documents are those whose score was computed, of all fits; seconds are processor seconds of this
+process. The last lines are the p-values of the differences from the plain model by the same method, with
+Holm's correction over collections.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import ttest_rel
@@ -20,13 +27,17 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
+from lmtune.measures.significance.tests import adjusted
+from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
+from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateTuner
 
 AP = parse_measure("AP")
+METHODS = ("Approx", "RankNet", "Direct", "Direct5")
 
 
 def folds_of(topics: Sequence[str], count: int) -> list[Fold]:
@@ -53,46 +64,119 @@ def gradient_ratio(pool: CandidatePool) -> float:
     return float(seconds[1] / seconds[0])
 
 
+class Counter:
+    """Counts the documents whose scores a pool's formula computes."""
+
+    def __init__(self, pool: CandidatePool) -> None:
+        self.documents = 0
+        formula: Any = pool.formula
+        for name, at in (("rank_scores", 2), ("likelihoods", 2)):
+            setattr(formula, name, self._counted(getattr(type(formula), name).__get__(formula), at))
+
+    def _counted(self, method: Any, at: int) -> Any:
+        def call(*arguments: Any) -> None:
+            self.documents += arguments[at].size
+            method(*arguments)
+
+        return call
+
+
+class Found(NamedTuple):
+    """A setting, what it took, and how much of the weights was taken."""
+
+    params: dict[str, float]
+    evaluations: int
+    step: str
+
+
+def by_gradient(method: str, pool: CandidatePool, topics: Sequence[str]) -> Found:
+    """Fit by the gradient of the smooth measure or of the pairs' cost."""
+    inner = SurrogateTuner(starts=1) if method == "Approx" else RankNetTuner(starts=1, optimizer="l-bfgs")
+    tuner = (RidgeTuner(inner) if pool.formula.simpler else inner).fit(pool, topics=topics)
+    return Found(tuner.best_params_, tuner.n_evaluations_, getattr(tuner, "step_", "plain"))
+
+
+def direct(pool: CandidatePool, topics: Sequence[str], budget: int) -> Found:
+    """Climb from the model's own setting, then from random ones, until the budget is spent."""
+    space, best, spent = ParameterSpace.of(pool.formula), (-1.0, dict[str, float]()), 0
+    for climb in itertools.count():
+        start = space.random(np.random.default_rng(climb)) if climb else space.start
+        found = CoordinateAscent("AP", starts=[space.named(start)], restarts=0, seed=climb)
+        rows = found.fit(pool, topics=topics).results_[: budget - spent]
+        spent += len(rows)
+        top = rows.loc[rows["AP"].idxmax()]
+        best = max(best, (float(top["AP"]), dict(top[space.names])), key=lambda own: own[0])
+        if spent >= budget:
+            return Found(best[1], spent, f"{climb + 1} climbs")
+    raise AssertionError
+
+
+def run(name: str, options: argparse.Namespace, gains: dict[tuple[str, ...], dict[str, float]]) -> None:
+    """Print the rows of a collection."""
+    dataset = lmtune.load(name)
+    index = lmtune.index_for(dataset.documents)
+    relevant = {topic for topic, judged in dataset.qrels.items() if any(g > 0 for g in judged.values())}
+    topics = {topic: text for topic, text in dataset.topics.items() if topic in relevant}
+    folds = folds_of(list(topics), options.folds)
+    plain: dict[tuple[str, int], Any] = {}
+    for part, size in itertools.product(("", *options.parts), options.train):
+        pool = CandidatePool.build(index, topics, dataset.qrels, model=options.model + part)
+        counter, budgets = Counter(pool), [0] * len(folds)
+        for method in options.methods:
+            values, training, found = np.zeros(len(topics)), [], list[Found]()
+            documents, seconds = 0, 0.0
+            for at, fold in enumerate(folds):
+                order = np.random.default_rng(at).permutation(fold.train)[: size or None].tolist()
+                train = [topic for topic in fold.train if topic in set(order)]
+                begin, counter.documents = time.process_time(), 0
+                if method in ("Approx", "RankNet"):
+                    found.append(by_gradient(method, pool, train))
+                    budgets[at] = found[-1].evaluations if method == "Approx" else budgets[at]
+                else:
+                    found.append(direct(pool, train, budgets[at] * (5 if method == "Direct5" else 1)))
+                documents, seconds = documents + counter.documents, seconds + time.process_time() - begin
+                for own in (fold.test, train):
+                    places = pool.positions(own)
+                    measured = measure_settings(pool, found[-1].params, [AP], topics=places)[:, 0, 0]
+                    if own is fold.test:
+                        values[places] = measured
+                    else:
+                        training.append(measured.mean())
+            base = plain.setdefault((method, size), values)
+            gain = values - base
+            p = float(ttest_rel(values, base).pvalue) if gain.any() else float("nan")
+            if part:
+                gains.setdefault((part, method, str(size or "all")), {})[dataset.name] = p
+            cells = [dataset.name, options.model + part, method, size or "all", f"{values.mean():.4f}"]
+            cells += [f"{np.mean(training):.4f}", f"{gain.mean():+.4f}", f"{p:.2g}"]
+            cells += [f"{np.mean(gain < 0):.2f}", f"{np.mean(gain > 0):.2f}"]
+            cells += [sum(own.evaluations for own in found), f"{documents / 1e6:.0f}", f"{seconds:.0f}"]
+            cells += [f"{gradient_ratio(pool):.1f}" if method == "Approx" else ""]
+            print("\t".join(map(str, [*cells, " ".join(own.step for own in found)])), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("collections", nargs="+")
     parser.add_argument("--model", default="bm25")
-    parser.add_argument("--parts", nargs="+", default=["+rm3", "+kld", "+weights", "+kld+weights"])
+    parser.add_argument("--parts", nargs="+", default=["+weights", "+rm3", "+rm3+weights"])
+    parser.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=METHODS, help="Approx sets the budgets"
+    )
+    parser.add_argument("--train", nargs="+", type=int, default=[0], help="training topics a fold; 0 for all")
     parser.add_argument("--folds", type=int, default=5)
     options = parser.parse_args()
-    head = "collection model held-out training difference p harmed helped evaluations seconds ratio steps"
-    print("\t".join(head.split()))
+    head = (
+        "collection model method topics held-out training difference p harmed helped evaluations Mdocuments"
+    )
+    print("\t".join([*head.split(), "seconds", "ratio", "steps"]))
+    gains: dict[tuple[str, ...], dict[str, float]] = {}
     for name in options.collections:
-        dataset = lmtune.load(name)
-        index = lmtune.index_for(dataset.documents)
-        relevant = {topic for topic, judged in dataset.qrels.items() if any(g > 0 for g in judged.values())}
-        topics = {topic: text for topic, text in dataset.topics.items() if topic in relevant}
-        folds = folds_of(list(topics), options.folds)
-        plain = None
-        for part in ("", *options.parts):
-            pool = CandidatePool.build(index, topics, dataset.qrels, model=options.model + part)
-            begin, values, training = time.process_time(), np.zeros(len(topics)), []
-            evaluations, steps = 0, []
-            for fold in folds:
-                plain_tuner = SurrogateTuner("approx-ap", starts=1)
-                tuner = (RidgeTuner(plain_tuner) if part else plain_tuner).fit(pool, topics=fold.train)
-                evaluations += tuner.n_evaluations_
-                steps.append(getattr(tuner, "step_", "plain"))
-                for own, kept in ((fold.test, True), (fold.train, False)):
-                    places = pool.positions(own)
-                    found = measure_settings(pool, tuner.best_params_, [AP], topics=places)[:, 0, 0]
-                    if kept:
-                        values[places] = found
-                    else:
-                        training.append(found.mean())
-            seconds = time.process_time() - begin
-            plain = values if plain is None else plain
-            gains = values - plain
-            p = ttest_rel(values, plain).pvalue if gains.any() else float("nan")
-            figures = [f"{values.mean():.4f}", f"{np.mean(training):.4f}", f"{gains.mean():+.4f}", f"{p:.2g}"]
-            shares = [f"{np.mean(gains < 0):.2f}", f"{np.mean(gains > 0):.2f}"]
-            rest = [str(evaluations), f"{seconds:.0f}", f"{gradient_ratio(pool):.1f}", " ".join(steps)]
-            print("\t".join([dataset.name, options.model + part, *figures, *shares, *rest]), flush=True)
+        run(name, options, gains)
+    for key, by_collection in gains.items():
+        tested = {name: p for name, p in by_collection.items() if not np.isnan(p)}
+        corrected = zip(tested, adjusted([*tested.values()]), strict=True)
+        print("\t".join(["Holm", *key, *(f"{name} {p:.2g}" for name, p in corrected)]))
 
 
 if __name__ == "__main__":
