@@ -40,9 +40,10 @@ def search(
     setting: Mapping[str, float],
     *,
     hits: int = 1000,
+    query: str | None = None,
     progress: Progress = silent,
 ) -> Searched:
-    """Rank a collection's documents for all its topics.
+    """Rank a collection's documents for all its topics, or for a query.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ def search(
         Its parameters by name.
     hits : int
         Documents a topic, at most.
+    query : str, optional
+        In place of topics; it is topic 1.
     progress : Progress
         Called while documents are indexed and topics extracted.
 
@@ -65,7 +68,9 @@ def search(
     known = find_model(model)
     known.check(setting)
     collection = replace(collection, fields=known.formula.fields)
-    dataset = collection.load(("documents", "topics"), progress=progress)
+    dataset = collection.load(("documents", "topics") if query is None else ("documents",), progress=progress)
+    if query is not None:
+        dataset = replace(dataset, topics={"1": query})
     index = collection.open_index(dataset, positions=known.formula.needs_positions, progress=progress)
     with timed(f"{dataset.name}: {quantity(len(dataset.topics), 'topic')} extracted"):
         pool = extract_best(

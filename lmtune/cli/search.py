@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from lmtune.candidates.search import Searched
 from lmtune.candidates.search import search as search_collection
+from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Setting, Tuned
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.building import Building, build
 from lmtune.datasets.collection import Collection
+from lmtune.datasets.texts import texts_for
+from lmtune.errors import InputError
 from lmtune.formats.runs import check_tag, write_run
 from lmtune.models.model import find_model
 from lmtune.options import usual
@@ -39,6 +45,9 @@ def index(
         build(replace(collection, name=dataset), building, progress=progress)
 
 
+_ANSWERS, _WIDTH = 10, 80
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """The run."""
@@ -50,16 +59,18 @@ class RunOptions:
 
 def search(
     dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
+    query: Annotated[str | None, "Answer this query on the screen, in place of topics.", "QUERY"],
     collection: Annotated[Collection, "qrels"],
     setting: Setting,
     tuned: Tuned,
     run: RunOptions,
     workers: Workers,
 ) -> None:
-    """Write a TREC run.
+    """Write a TREC run, or answer a query.
 
     Examples
     --------
+    lmtune search my-collection "bird flu" --model bm25
     lmtune search pydocs --output pydocs.run
     lmtune search my-collection --model bm25 --set b=0.3 --output bm25.run
     """
@@ -71,7 +82,14 @@ def search(
     tag = f"lmtune-{find_model(model).describe(values)}" if run.run_tag is None else run.run_tag
     check_tag(tag)
     with workers.engaged(), stages() as progress:
-        done = search_collection(collection, model, values, hits=run.hits, progress=progress)
+        hits = _ANSWERS if query is not None and run.hits == RunOptions.hits else run.hits
+        done = search_collection(collection, model, values, hits=hits, query=query, progress=progress)
+    if tuned.results is None:
+        note(f"{model} with {', '.join(f'{name} = {value:.6g}' for name, value in values.items())}")
+        answers = [] if query is None or not on_screen else list(_answers(done))
+    if answers:
+        say("".join(f"{line}\n" for line in answers))
+        return
     with timed(f"{quantity(len(done.dataset.topics), 'topic')} ranked"):
         if on_screen:
             with utf8_output() as stream:
@@ -79,3 +97,18 @@ def search(
             return
         write_run(run.output, done.rankings, tag=tag)
     write_record(run.output, model={"name": model, **values}, **describe(done.dataset, done.index))
+
+
+def _answers(done: Searched) -> Iterator[str]:
+    """Yield a line a document: its rank, name, score and the words that its text begins with."""
+    [ranking] = done.rankings
+    begins = [""] * len(ranking.docnos)
+    with suppress(InputError):  # an index may stand for documents that are not here
+        texts = texts_for(done.index, done.dataset.documents)
+        begins = [" ".join(text.split())[:_WIDTH] for text in texts.of(ranking.docnos)]
+    width = max(map(len, ranking.docnos), default=0)
+    found = zip(ranking.docnos, ranking.scores.tolist(), begins, strict=True)
+    for rank, (docno, score, begin) in enumerate(found, 1):
+        yield f"{rank:4}  {docno:{width}}  {score:9.4f}  {begin}".rstrip()
+    if not ranking.docnos:
+        yield "no document has a word of the query"

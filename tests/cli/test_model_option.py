@@ -224,3 +224,20 @@ def test_a_named_index_without_positions_says_what_builds_them(run: Run) -> None
     assert run("index", "c", "--positions", "--output", "placed")[0] == 0
     own, named = (run("search", "c", *more, "--model", "sdm") for more in ([], ["--index", "placed"]))
     assert own[:2] == named[:2]
+
+
+def test_a_query_is_answered_on_the_screen(run: Run) -> None:
+    """The ten best are those of a run of the same query, each with its text's first words."""
+    Path("one.tsv").write_text("1\tword1 word2\n")
+    status, out, said = run("search", "c", "word1 word2", "--model", "bm25")
+    assert status == 0
+    assert "bm25 with k1 = 0.9, b = 0.4" in said
+    assert run("search", "c", "--topics", "one.tsv", "--model", "bm25", "--output", "one.run")[0] == 0
+    best = sorted(read_run("one.run")["1"].items(), key=lambda item: -item[1])[:10]
+    lines = [line.split() for line in out.splitlines()]
+    assert [line[1] for line in lines] == [docno for docno, _ in best]
+    assert [float(line[2]) for line in lines] == pytest.approx([score for _, score in best], abs=1e-4)
+    texts = {d["id"]: d["contents"] for d in map(json.loads, Path("c/docs.jsonl").read_text().splitlines())}
+    assert all(texts[line[1]].startswith(" ".join(line[3:6])) for line in lines)
+    assert run("search", "c", "nothing-has-this")[1] == "no document has a word of the query\n"
+    assert len(run("search", "c", "word1", "--hits", "3")[1].splitlines()) == 3
