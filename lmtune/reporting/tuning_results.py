@@ -354,9 +354,8 @@ def _recall(
         for number, (fold, fit) in enumerate(zip(result.folds, row.fits, strict=True)):
             key = (name[0], number, row.measure.rel, *fit.params.values())
             if key not in curves:
-                curves[key] = setting_recall_precision(
-                    pool, fit.params, topics=pool.positions(fold.test), rel=row.measure.rel, depth=depth
-                )
+                how: Any = {"topics": pool.positions(fold.test), "rel": row.measure.rel, "depth": depth}
+                curves[key] = setting_recall_precision(pool.drawn_at(fit.params), fit.params, **how)
             by_fold.append(curves[key])
         for level, mean in zip(LEVELS, np.concatenate(by_fold).mean(axis=0).tolist(), strict=True):
             yield (*name, f"{level:g}", mean)
@@ -388,7 +387,7 @@ def _rankings(result: CollectionResult, pool: CandidatePool, row: Row, hits: int
     rankings = {
         ranking.topic: ranking
         for fold, fit in zip(result.folds, row.fits, strict=True)
-        for ranking in rank(pool, fit.params, hits=hits, topics=fold.test)
+        for ranking in rank(pool.drawn_at(fit.params), fit.params, hits=hits, topics=fold.test)
     }
     return [rankings[topic] for topic in pool.topics if topic in rankings]
 

@@ -213,7 +213,8 @@ def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tup
 
 def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Choice) -> NDArray[np.float64]:
     places, depth = shared.pool.positions(topics), shared.plan.depth
-    return measure_settings(shared.pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
+    pool = shared.pool.drawn_at(choice.params)
+    return measure_settings(pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
 
 
 def _cautions(shared: Shared, measure: Measure, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
