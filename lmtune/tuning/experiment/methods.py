@@ -40,11 +40,12 @@ MOST_DRAWS = 5
 
 
 class Choice(NamedTuple):
-    """A setting, how many evaluations it took to choose it, and a bound on all others."""
+    """A setting, how many evaluations it took to choose it, a bound on all others, and a ridge's choice."""
 
     params: dict[str, float]
     evaluations: int
     bound: float | None = None
+    step: str = ""
 
 
 @dataclass
@@ -229,6 +230,7 @@ class FoldMethods:
         choice = Choice(tuner.best_params_, tuner.n_evaluations_)
         if not isinstance(tuner, RidgeTuner):
             return choice
+        choice = choice._replace(step=tuner.step_)
         return self._settled(name, choice, partial(tuner.refit, topics=self.fold.train))
 
     def _settled(self, name: str, choice: Choice, again: Callable[[CandidatePool, Setting], Tuner]) -> Choice:
@@ -243,7 +245,8 @@ class FoldMethods:
                 self._remark(f"{drawn_again} {quantity(draws, 'time')} and still does,")
                 return choice
             pool, tuner = drawn, again(drawn, choice.params)
-            choice = Choice(tuner.best_params_, choice.evaluations + tuner.n_evaluations_)
+            spent = choice.evaluations + tuner.n_evaluations_
+            choice = choice._replace(params=tuner.best_params_, evaluations=spent)
         if draws:
             self._remark(f"{drawn_again} {quantity(draws, 'time')}, then stayed,")
         return choice

@@ -208,7 +208,7 @@ def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tup
     test = _values(shared, fold.test, measure, choice) if fold.test else np.array([math.nan])
     edges = tuple(shared.plan.space.at_edge(list(choice.params.values())))
     means = float(train.mean()), float(test.mean())
-    return Fit(choice.params, *means, choice.evaluations, edges, choice.bound), test
+    return Fit(choice.params, *means, choice.evaluations, edges, choice.bound, choice.step), test
 
 
 def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Choice) -> NDArray[np.float64]:
