@@ -26,6 +26,7 @@ from lmtune.errors import InputError
 from lmtune.formats.frames import as_topics, run_frame
 from lmtune.formats.runs import Ranking
 from lmtune.models.model import Model, find_model
+from lmtune.models.parameter import as_settings
 from lmtune.models.two_stage import TWO_STAGE
 
 try:
@@ -76,7 +77,8 @@ class Retriever(pt.Transformer):
         pt.validate.query_frame(topics, extra_columns=["query"])
         rankings: Iterable[Ranking] = ()
         if len(topics):
-            pool = CandidatePool.build(self.index, topics, model=self.model)
+            [setting] = as_settings(self.model.parameters, self.setting)
+            pool = CandidatePool.build(self.index, topics, model=self.model.formula.drawing(setting))
             rankings = rank(pool, self.setting, hits=self.hits)
         return _joined(run_frame(rankings), topics)
 

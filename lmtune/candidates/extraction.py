@@ -112,11 +112,11 @@ def extract_best(
     """
     formula = find_model(model).formula
     [vector] = as_settings(formula.parameters, setting)
-    keep = Best(vector, hits)
+    keep, formula = Best(vector, hits), formula.drawing(vector)
     if isinstance(index, ShardedIndex):
         return _join(extract_from_shards(index, topics, formula, name, lambda *_: keep, progress).pools)
     parts = CandidatePool.build_in_parts(
-        index, topics, _TOPICS_AT_A_TIME, name=name, model=model, progress=progress
+        index, topics, _TOPICS_AT_A_TIME, name=name, model=formula, progress=progress
     )
     return _join([pruned(part, keep) for part in parts])
 

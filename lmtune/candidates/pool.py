@@ -6,9 +6,9 @@ scored and measured on it without touching the index.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,14 @@ from lmtune.indexing.sharded import shards_of
 from lmtune.models.formula import Formula, QueryColumn, query_columns
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.model import Model, find_model
+from lmtune.models.parameter import Setting, as_settings
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.models.weighted import Weighted
 from lmtune.progress import Count, counted
 from lmtune.showing import Shown
 
 _TOPICS_AT_A_TIME = 16
+_MOST_DRAWN, _MOVED = 32, 0.01
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class CandidatePool(Shown):
         Where `candidates` lack documents that cannot be retrieved; None where they are whole.
     formula : Formula
         What ranks the candidates, and what `value` and all lengths are for.
+    redraw : callable, optional
+        Builds the pool anew for another ``model``, where its formula searches for feedback documents first.
     given_extent : Extent, optional
         That of the collection, where the index is but a shard of it, or takes long to count.
     """
@@ -123,6 +127,7 @@ class CandidatePool(Shown):
     pruning: Pruning | None = None
     formula: Formula = TWO_STAGE
     given_extent: Extent | None = None
+    redraw: Callable[..., CandidatePool] | None = None
 
     @classmethod
     def build(
@@ -171,7 +176,7 @@ class CandidatePool(Shown):
             model=model,
             progress=counted(progress, "reading postings"),
         )
-        return pool
+        return pool.redrawn_by(partial(cls.build, index, queries, qrels=gains, name=name))
 
     @classmethod
     def build_in_parts(
@@ -203,7 +208,32 @@ class CandidatePool(Shown):
         gains = as_qrels(qrels)
         known = self.index, self.formula, self.topics, self.columns, self.candidates
         gain, judged = read_judgements(*known, gains)
-        return replace(self, candidates=replace(self.candidates, gain=gain), **judged._asdict())
+        pool = replace(self, candidates=replace(self.candidates, gain=gain), **judged._asdict())
+        return pool if self.redraw is None else replace(pool, redraw=partial(self.redraw, qrels=gains))
+
+    def redrawn_by(self, redraw: Callable[..., CandidatePool]) -> CandidatePool:
+        """Return this pool with what builds it anew, if its formula searches first."""
+        first = isinstance(self.formula, Weighted) and self.formula.searches_first
+        return replace(self, redraw=redraw) if first else self
+
+    def drawn_at(self, setting: Setting) -> CandidatePool:
+        """Return this pool with feedback documents of a first search at a setting's own parameters."""
+        formula = self.formula.drawing(as_settings(self.formula.parameters, setting)[0])
+        if self.redraw is None or not isinstance(formula, Weighted) or formula is self.formula:
+            return self
+        key = formula.first.tobytes()
+        if key not in self._drawn:
+            # A pool each fold and method, not more.
+            if len(self._drawn) == _MOST_DRAWN:
+                self._drawn.clear()
+            self._drawn[key] = self.redraw(model=formula)
+        return self._drawn[key]
+
+    def moved(self, other: CandidatePool, topics: NDArray[np.int64]) -> bool:
+        """Say whether another draw changes what weights are made of by over a hundredth, topics' mean."""
+        if other is self or not topics.size:
+            return False
+        return float(np.mean([_movement(self, other, t) for t in topics.tolist()])) > _MOVED
 
     @property
     def columns(self) -> list[list[QueryColumn]]:
@@ -349,6 +379,10 @@ class CandidatePool(Shown):
         return self.extent.mean_length
 
     @cached_property
+    def _drawn(self) -> dict[bytes, CandidatePool]:
+        return {}
+
+    @cached_property
     def _places(self) -> dict[str, int]:
         return {topic: place for place, topic in enumerate(self.topics)}
 
@@ -367,6 +401,17 @@ class CandidatePool(Shown):
         relevant = np.concatenate(([0], np.cumsum(self.judgements >= min_gain)))
         relevant = np.diff(relevant[self.judgement_start])
         return relevant, np.diff(self.judgement_start) - relevant
+
+
+def _movement(old: CandidatePool, new: CandidatePool, t: int) -> float:
+    """Return the largest change of a row of topic t's `count`, over the row's size."""
+    terms = {term: at for at, term in enumerate(dict.fromkeys((*old.terms[t], *new.terms[t])))}
+    rows = np.zeros((2, *old.count.shape[:-1], len(terms)))
+    for own, pool in zip(rows, (old, new), strict=True):
+        own[..., [terms[term] for term in pool.terms[t]]] = pool.count[..., pool.term_rows(t)]
+    sizes = np.abs(rows[0]).sum(axis=-1)
+    changes = np.abs(rows[1] - rows[0]).sum(axis=-1)
+    return float(np.max(changes / np.where(sizes > 0.0, sizes, 1.0), initial=0.0))
 
 
 class PoolBuilder:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.formats.weighted_query import WeightedQuery
 from lmtune.indexing.index import Index
@@ -43,16 +44,15 @@ def weigh(
     formula : Weighted
         Which feedback and features it has.
     first : iterable of CandidatePool
-        Pools of the formula's base, which make the first search at its defaults; without judgements.
+        Pools of the formula's base, which make the first search; without judgements.
 
     Raises
     ------
     InputError
         Where an index keeps neither terms nor texts.
     """
-    needs_documents = formula.feedback is not None or "feedback" in formula.features
     wanted = formula.feedback or Feedback("rm3")
-    found = _best(index, first, wanted.documents) if needs_documents else {}
+    found = _best(index, first, formula.first, wanted.documents) if formula.searches_first else {}
     known = {term: term_statistics(index, term) for term in _terms(index, topics, found)}
     collection = Collection(known, index.num_docs, index.total_terms)
     computes = [
@@ -118,11 +118,12 @@ def _rows(
     return rows
 
 
-def _best(index: Index, pools: Iterable[CandidatePool], documents: int) -> dict[str, list[FeedbackDocument]]:
-    """Return each topic's best documents, with their terms and scores."""
+def _best(
+    index: Index, pools: Iterable[CandidatePool], setting: NDArray[np.float64], documents: int
+) -> dict[str, list[FeedbackDocument]]:
+    """Return each topic's best documents at a setting, with their terms and scores."""
     scores, docs = dict[str, list[float]](), []
     for pool in pools:
-        setting = np.array([parameter.default for parameter in pool.formula.parameters])
         for t, topic in enumerate(pool.topics):
             top = pool.top(t, setting, documents)
             scores[topic] = pool.formula.differentiate(pool.topic_documents(t, top), setting)[0].tolist()

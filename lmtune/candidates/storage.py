@@ -176,7 +176,9 @@ def stored_pool(
         _write(path, wanted, pool)
         return pool
 
-    return build_once(path, partial(_read, path, wanted, index, title, qrels or {}, formula), build, on_build)
+    pool = build_once(path, partial(_read, path, wanted, index, title, qrels or {}, formula), build, on_build)
+    anew: dict[str, Any] = {"qrels": qrels, "name": title, "threads": threads, **exactness}
+    return pool.redrawn_by(partial(extract_pruned, index, topics, **anew))
 
 
 def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:

@@ -23,7 +23,14 @@ from lmtune.reporting.choice_tables import choice_table
 from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
-from lmtune.reporting.tuning_tables import answers, final_tables, mean_table, parameter_table, tuning_table
+from lmtune.reporting.tuning_tables import (
+    answers,
+    final_tables,
+    mean_table,
+    parameter_table,
+    tuning_table,
+    weight_tables,
+)
 from lmtune.storage.folders import check_directory
 from lmtune.tuning.choices.cases import CHOICES, Case, Choice, make_cases
 from lmtune.tuning.choices.experiment import tune_choices
@@ -162,7 +169,8 @@ def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> No
         return
     console = Console(highlight=False, markup=False)
     whole = talk().verbose
-    tables = [mean_table(results), *([parameter_table(results), *final_tables(results)] if whole else [])]
+    tables = [mean_table(results), *weight_tables(results)]
+    tables += [parameter_table(results), *final_tables(results)] if whole else []
     say(f"{answers(results)}\n")
     if console.is_terminal:
         for table in tables:

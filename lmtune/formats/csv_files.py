@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lmtune.errors import InputError, PathLike
@@ -20,7 +20,7 @@ def csv_text(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def read_csv(
-    path: PathLike, columns: Mapping[str, type], *, accepted: str = ""
+    path: PathLike, columns: Mapping[str, type], *, texts: Collection[str] = (), accepted: str = ""
 ) -> tuple[list[int], dict[str, list[Any]]]:
     """Read a CSV file with a header line.
 
@@ -32,6 +32,8 @@ def read_csv(
         Columns that have to be there, and what their cells hold: str, int (a count) or float (a
         finite number). All further columns hold numbers: whole ones stay whole, and empty cells
         read as NaN.
+    texts : collection of str
+        Further columns that hold text where they are there.
     accepted : str
         What a message says the file should be.
 
@@ -58,7 +60,7 @@ def read_csv(
     for line, cells in rows:
         lines.append(line)
         for (name, column), text in zip(table.items(), cells, strict=True):
-            kind = columns.get(name)
+            kind = str if name in texts else columns.get(name)
             try:
                 column.append(_value(text, kind))
             except ValueError:

@@ -186,6 +186,10 @@ class Formula(ABC):
         nothing = np.zeros(len(self.parameters))
         return Ridge(nothing, nothing)
 
+    def drawing(self, setting: NDArray[np.float64]) -> Formula:  # noqa: ARG002 - some search first
+        """Return the formula whose first search, if it makes one, is at a setting."""
+        return self
+
     def counted(self, rows: NDArray[Any]) -> dict[str, float]:  # noqa: ARG002 - some have units to count
         """Return the parameters that follow from what some queries hold of their columns, by name."""
         return {}

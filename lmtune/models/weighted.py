@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -66,8 +67,8 @@ class Weighted(Formula):
     Parameters
     ----------
     base : Formula
-        What scores a term: its score must be a sum over the query's terms. At its parameters' defaults
-        it makes the first search for feedback.
+        What scores a term: its score must be a sum over the query's terms. It makes the first search for
+        feedback, at its parameters' defaults, or where `drawing` says.
     feedback : Feedback, optional
         How to expand queries.
     features : sequence of str or callable
@@ -118,6 +119,20 @@ class Weighted(Formula):
         self.name = name + (f"+{WEIGHTS}:{','.join(named)}" if features else "")
         self.dominance = base.dominance and "tf"
         self.fields, self.value_name, self.group_names = base.fields, base.value_name, base.group_names
+        self.first = np.array([parameter.default for parameter in base.parameters])
+
+    @property
+    def searches_first(self) -> bool:
+        """Whether it looks at the best documents of a first search."""
+        return self.feedback is not None or "feedback" in self.features
+
+    def drawing(self, setting: NDArray[np.float64]) -> Weighted:
+        """Return the formula whose first search is made at a setting's part for the base."""
+        if not self.searches_first or np.array_equal(self.first, setting[: self._size]):
+            return self
+        other = copy(self)
+        other.first = setting[: self._size].copy()
+        return other
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return the formula's columns."""
@@ -159,10 +174,13 @@ class Weighted(Formula):
 
     @property
     def stamp(self) -> str | None:  # type: ignore[override]
-        """Digests of the files of features; None where functions are among them."""
+        """Digests of files of features, and where the first search is; None where functions are features."""
         if len(self._files) < self._users.sum():
             return None
-        return ",".join(f"{digest(read_bytes(file.path)):x}" for file in self._files)
+        known = [f"{digest(read_bytes(file.path)):x}" for file in self._files]
+        usual = [parameter.default for parameter in self.base.parameters]
+        moved = self.searches_first and self.first.tolist() != usual
+        return ",".join([*known, *(map(repr, self.first.tolist()) if moved else ())])
 
     @property
     def _files(self) -> list[TermFile]:

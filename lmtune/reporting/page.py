@@ -34,6 +34,7 @@ from lmtune.reporting.tuning_tables import (
     parameter_text,
     parameters,
     remarks_on,
+    weight_tables,
 )
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import recorded
@@ -141,7 +142,10 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         answers=[*filter(None, map(answer, results))],
         comparison=mean_table(results),
         remarks=remarks_on(results),
-        finals=final_tables(results),
+        more_tables=[
+            *(("weights", "Weights of terms", table) for table in weight_tables(results)),
+            *(("final", "Final settings", table) for table in final_tables(results)),
+        ],
         marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
         significance=f"{SIGNIFICANCE:g}",
         differences=[differences(result) for result in results],

@@ -40,11 +40,19 @@ class CsvFile(NamedTuple):
         Its columns and what they hold, as `lmtune.formats.csv_files.read_csv` takes them.
     more : tuple of str
         Numbers behind them; cells may be empty.
+    texts : tuple of str
+        Texts behind these. Older files may lack both.
     """
 
     name: str
     columns: Mapping[str, type]
     more: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """The columns behind those that have to be there."""
+        return (*self.more, *self.texts)
 
     def path(self, folder: PathLike, *names: str) -> Path:
         """Return where the file is."""
@@ -52,7 +60,7 @@ class CsvFile(NamedTuple):
 
     def text(self, parameters: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
         """Write rows whose settings have these parameters."""
-        columns = [[*parameters] if name == SETTING else [name] for name in (*self.columns, *self.more)]
+        columns = [[*parameters] if name == SETTING else [name] for name in (*self.columns, *self.behind)]
         return csv_text(chain.from_iterable(columns), rows)
 
     def read(self, folder: PathLike, *names: str, parameters: Iterable[str] = ()) -> dict[str, list[Any]]:
@@ -65,14 +73,15 @@ class CsvFile(NamedTuple):
         """
         columns: dict[str, type] = dict.fromkeys(parameters, float)
         columns |= {name: kind for name, kind in self.columns.items() if name != SETTING}
-        return read_csv(self.path(folder, *names), columns, accepted="the file as lmtune wrote it")[1]
+        how: dict[str, Any] = {"texts": self.texts, "accepted": "the file as lmtune wrote it"}
+        return read_csv(self.path(folder, *names), columns, **how)[1]
 
     def rows(self, folder: PathLike) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
         """Read each row's columns, and its setting: the columns that are not declared."""
         table = self.read(folder)
         for cells in zip(*table.values(), strict=True):
             row = dict(zip(table, cells, strict=True))
-            declared = (*self.columns, *self.more)
+            declared = (*self.columns, *self.behind)
             yield row, {name: float(value) for name, value in row.items() if name not in declared}
 
     def frame(self, folder: PathLike, *names: str, parameters: Iterable[str] = ()) -> pd.DataFrame | None:

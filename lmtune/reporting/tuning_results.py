@@ -60,8 +60,11 @@ _MEANS = {"train": float, "test": float}
 _COUNTED = {"evaluations": int, "at_edge": str}
 
 TOPICS = CsvFile("topics.csv", {**_ROW, "topic": str, "value": float})
-CHOSEN = CsvFile("parameters.csv", {**_ROW, "fold": int, SETTING: float, **_MEANS, **_COUNTED}, ("bound",))
-FINAL = CsvFile("final.csv", {**_ROW, SETTING: float, "train": float, "estimate": float, **_COUNTED})
+CHOSEN = CsvFile(
+    "parameters.csv", {**_ROW, "fold": int, SETTING: float, **_MEANS, **_COUNTED}, ("bound",), ("ridge",)
+)
+_ESTIMATED = {"train": float, "estimate": float}
+FINAL = CsvFile("final.csv", {**_ROW, SETTING: float, **_ESTIMATED, **_COUNTED}, texts=("ridge",))
 RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
 SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
 SMOOTH = CsvFile("surfaces/{}/smooth-{}.csv", {SETTING: float, "measure": float, "smooth": float})
@@ -211,10 +214,11 @@ def write_results(
         The table, in all formats.
     ``parameters.txt``, ``parameters.csv``
         What was chosen: collection, measure, method, fold, lambda, mu, train, test (the measure's
-        means), evaluations, at_edge, bound (of a certified Optimal).
+        means), evaluations, at_edge, bound (of a certified Optimal), ridge (how much of a model's
+        weights was taken: plain, feedback, or a ridge's strength).
     ``final.csv``
         What each method chose on all topics: collection, measure, method, lambda, mu, train (the
-        measure's mean on them), estimate (that of the held-out topics), evaluations, at_edge.
+        measure's mean on them), estimate (that of the held-out topics), evaluations, at_edge, ridge.
     ``topics.csv``
         Every value of every test topic: collection, measure, method, topic, value.
     ``recall.csv``
@@ -327,14 +331,15 @@ def _chosen(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]
         for number, fit in enumerate(row.fits, 1):
             means = fit.train_value, fit.test_value
             edges = " and ".join(fit.at_edge)
-            yield (*name, number, *fit.params.values(), *means, fit.evaluations, edges, fit.bound)
+            yield (*name, number, *fit.params.values(), *means, fit.evaluations, edges, fit.bound, fit.step)
 
 
 def _final(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
     for row, name in _named_rows(results):
         if (fit := row.final) is not None:
             means = fit.train_value, fit.test_value
-            yield (*name, *fit.params.values(), *means, fit.evaluations, " and ".join(fit.at_edge))
+            edges = " and ".join(fit.at_edge)
+            yield (*name, *fit.params.values(), *means, fit.evaluations, edges, fit.step)
 
 
 def _topics(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
@@ -354,9 +359,8 @@ def _recall(
         for number, (fold, fit) in enumerate(zip(result.folds, row.fits, strict=True)):
             key = (name[0], number, row.measure.rel, *fit.params.values())
             if key not in curves:
-                curves[key] = setting_recall_precision(
-                    pool, fit.params, topics=pool.positions(fold.test), rel=row.measure.rel, depth=depth
-                )
+                how: Any = {"topics": pool.positions(fold.test), "rel": row.measure.rel, "depth": depth}
+                curves[key] = setting_recall_precision(pool.drawn_at(fit.params), fit.params, **how)
             by_fold.append(curves[key])
         for level, mean in zip(LEVELS, np.concatenate(by_fold).mean(axis=0).tolist(), strict=True):
             yield (*name, f"{level:g}", mean)
@@ -388,7 +392,7 @@ def _rankings(result: CollectionResult, pool: CandidatePool, row: Row, hits: int
     rankings = {
         ranking.topic: ranking
         for fold, fit in zip(result.folds, row.fits, strict=True)
-        for ranking in rank(pool, fit.params, hits=hits, topics=fold.test)
+        for ranking in rank(pool.drawn_at(fit.params), fit.params, hits=hits, topics=fold.test)
     }
     return [rankings[topic] for topic in pool.topics if topic in rankings]
 
@@ -470,7 +474,8 @@ def _key(line: Mapping[str, Any]) -> tuple[str, ...]:
 def _fit(line: Mapping[str, Any], params: dict[str, float], test: float) -> Fit:
     edges = tuple(line["at_edge"].split(" and ")) if line["at_edge"] else ()
     bound = float(line.get("bound", np.nan))
-    return Fit(params, line["train"], test, line["evaluations"], edges, None if np.isnan(bound) else bound)
+    means, step = (line["train"], test), line.get("ridge", "")
+    return Fit(params, *means, line["evaluations"], edges, None if np.isnan(bound) else bound, step)
 
 
 def _traces(folder: Path, name: str, files: Mapping[str, int]) -> dict[str, pd.DataFrame]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
-from lmtune.models.model import described
+from lmtune.models.model import described, known_model
 from lmtune.reporting.comparison_tables import DASH
 from lmtune.reporting.recommendation import answer, default_remark
 from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, one_line, render, short
@@ -14,6 +14,7 @@ from lmtune.tuning.experiment.result import (
     DEFAULT,
     DIRECT,
     EDGE,
+    OPTIMAL,
     RANKNET,
     SIGNIFICANCE,
     STAND_INS,
@@ -58,7 +59,7 @@ def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> s
     """
     rendered = render(
         style,
-        lambda: [mean_table(results), *final_tables(results)],
+        lambda: [mean_table(results), *weight_tables(results), *final_tables(results)],
         lambda: _with_columns_of_parameters(results),
         content=lambda: _with_fits(results),
     )
@@ -101,6 +102,48 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
             Cell(sentences),
         ),
     )
+
+
+def weight_tables(results: Sequence[CollectionResult]) -> list[Table]:
+    """Show how far models with weights overfit, and whom they harm; none where no model has some."""
+    weighted = [result for result in results if _has_weights(result)]
+    if not weighted:
+        return []
+    groups = [
+        [
+            (
+                Cell(result.name, repeated=at > 0),
+                Cell(row.measure.title),
+                Cell(row.method),
+                Cell(short(row.in_sample)),
+                Cell(short(row.mean)),
+                *(Cell(DASH if plain is None else f"{share:.2f}") for share in row.changes(plain or row)),
+                Cell(", ".join(filter(None, (fit.step for fit in row.fits)))),
+            )
+            for at, (row, plain) in enumerate(_beside_default(result))
+        ]
+        for result in weighted
+    ]
+    legend = "In sample: on the topics of the fit, the mean over folds; held out: on the test topics. "
+    legend += f"Harmed, helped: shares of the test topics, against {DEFAULT}. Ridge: what folds of the "
+    legend += "training topics chose, a fold each: the plain query, feedback alone, or a ridge's strength"
+    headers = ("in sample", "held out", "harmed", "helped")
+    columns = [*name_columns("Collection", "Metric", "Method"), *map(Column, headers)]
+    caption = "Overfitting and robustness"
+    return [Table([*columns, *name_columns("ridge")], groups, caption=caption, legend=legend)]
+
+
+def _has_weights(result: CollectionResult) -> bool:
+    known = known_model(result.model)
+    return known is not None and bool(known.formula.simpler)
+
+
+def _beside_default(result: CollectionResult) -> Iterator[tuple[Row, Row | None]]:
+    """Yield the rows that something was fitted for, each with that of the default, if there is one."""
+    for row in result.rows:
+        same = (r for r in result.rows if r.measure == row.measure and r.method == DEFAULT)
+        if row.method not in (DEFAULT, OPTIMAL) and UNDEFINED not in row.cautions:
+            yield row, next(same, None)
 
 
 def parameter_table(results: Sequence[CollectionResult]) -> Table:

@@ -15,6 +15,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_least
 from lmtune.measures.evaluate import measure_settings
 from lmtune.models.formula import Formula
+from lmtune.models.parameter import Setting
 from lmtune.progress import Count, counted
 from lmtune.tuning.gradient import LOOSE, GradientTuner
 from lmtune.tuning.space import ParameterSpace, space_for
@@ -58,12 +59,15 @@ class RidgeTuner(Tuner):
     path_ : pandas.DataFrame
         Of each step its mean over held-out topics, its difference from the best step, and the standard
         error of that.
+    fitted_ : GradientTuner
+        What fitted the step that was taken.
     converged_ : bool
         As of the tuner, whose other attributes are here too.
     """
 
     step_: str = field(init=False)
     path_: pd.DataFrame = field(init=False)
+    fitted_: GradientTuner = field(init=False)
     converged_: bool = field(init=False)
 
     tuner: GradientTuner = field(default_factory=SurrogateTuner)
@@ -108,10 +112,19 @@ class RidgeTuner(Tuner):
         *before, tuner = self._along(pool, ready, places, steps[: chosen + 1])
         found = {name: value for name, value in vars(tuner).items() if name.endswith("_")}
         self.__dict__.update(found)
-        self.step_ = steps[chosen][0]
+        self.step_, self.fitted_ = steps[chosen][0], tuner
         self.n_evaluations_ += self._spent + sum(own.n_evaluations_ for own in before)
         self._keep_path([name for name, *_ in steps], means, errors, best)
         return self
+
+    def refit(
+        self, pool: CandidatePool, start: Setting, *, topics: Sequence[str] | None = None
+    ) -> GradientTuner:
+        """Return a fit of the step that was taken to a pool drawn anew, from a setting."""
+        fitted = self.fitted_
+        space = space_for(fitted.space, pool).starting(start)
+        changes = {"space": space, "measures": ()} | fitted.again()
+        return type(fitted)(**fitted.get_params() | changes).fit(pool, topics=topics)
 
     def _held_out(
         self,

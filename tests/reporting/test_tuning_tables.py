@@ -108,6 +108,7 @@ def test_csv_and_json_hold_every_figure() -> None:
                     "evaluations": 522,
                     "at_edge": [],
                     "bound": None,
+                    "step": "",
                 }
             ],
             "final": None,

@@ -13,8 +13,9 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.models.parameter import Setting
 from lmtune.models.weighted import Weighted
-from lmtune.progress import Count, Progress, detail
+from lmtune.progress import Count, Progress, detail, quantity
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
@@ -28,17 +29,23 @@ from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import space_for
 from lmtune.tuning.spsa import SEARCHES
 from lmtune.tuning.surrogate import SurrogateTuner
+from lmtune.tuning.tuner import Tuner
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+MOST_DRAWS = 5
+"""Of feedback documents at fitted settings, each with a fit to follow."""
+
+
 class Choice(NamedTuple):
-    """A setting, how many evaluations it took to choose it, and a bound on all others."""
+    """A setting, how many evaluations it took to choose it, a bound on all others, and a ridge's choice."""
 
     params: dict[str, float]
     evaluations: int
     bound: float | None = None
+    step: str = ""
 
 
 @dataclass
@@ -131,6 +138,7 @@ class FoldMethods:
         pairs: dict[str, Any] = {"pairs": shared.pairs}
         self._ranknet.fit(self.pool, topics=fold.train, progress=self._begin(RANKNET), **pairs)
         self._keep("ranknet", self._ranknet.results_)
+        self._ranknet_choice = self._of_gradient(RANKNET, self._ranknet)
         if not self._ranknet.converged_:
             self._remark(f"{RANKNET}'s descent was cut short")
         if self.plan.validation:
@@ -188,11 +196,16 @@ class FoldMethods:
             self._remark(f"{DIRECT}: no other climb ended within {AGREE:g} of the best {measure.title}")
         climbed = ascent.results_[list(surface.names)].to_numpy()
         measured = np.unique(np.concatenate((surface.settings, climbed)), axis=0)
-        return Choice(ascent.best_params_, len(measured))
+
+        def again(pool: CandidatePool, start: Setting) -> Tuner:
+            how: Any = {**self._search, "starts": [start], "restarts": 0, "seed": self.plan.seed}
+            return CoordinateAscent(measure, **how).fit(pool, topics=self.fold.train)
+
+        return self._settled(DIRECT, Choice(ascent.best_params_, len(measured)), again)
 
     def ranknet(self, measure: Measure) -> Choice:  # noqa: ARG002 - the same for all measures
         """Take RankNet's setting."""
-        return Choice(self._ranknet.best_params_, self._ranknet.n_evaluations_)
+        return self._ranknet_choice
 
     def approx(self, measure: Measure) -> Choice:
         """Follow the gradient of the measure's smooth form; stay at the start where it has none."""
@@ -211,7 +224,32 @@ class FoldMethods:
         if not tuner.converged_:
             self._remark(f"{APPROX}'s descent was cut short")
         self._keep(f"approx-{measure}", tuner.results_)
-        return Choice(tuner.best_params_, tuner.n_evaluations_)
+        return self._of_gradient(APPROX, tuner)
+
+    def _of_gradient(self, name: str, tuner: GradientTuner | RidgeTuner) -> Choice:
+        choice = Choice(tuner.best_params_, tuner.n_evaluations_)
+        if not isinstance(tuner, RidgeTuner):
+            return choice
+        choice = choice._replace(step=tuner.step_)
+        return self._settled(name, choice, partial(tuner.refit, topics=self.fold.train))
+
+    def _settled(self, name: str, choice: Choice, again: Callable[[CandidatePool, Setting], Tuner]) -> Choice:
+        """Draw feedback documents at what was chosen and fit again, until they stay as they are."""
+        places, pool = self.pool.positions(self.fold.train), self.pool
+        drawn_again = f"{name}: feedback, drawn again at the fitted setting, changed"
+        for draws in range(MOST_DRAWS + 1):
+            drawn = self.pool.drawn_at(choice.params)
+            if not pool.moved(drawn, places):
+                break
+            if draws == MOST_DRAWS:
+                self._remark(f"{drawn_again} {quantity(draws, 'time')} and still does,")
+                return choice
+            pool, tuner = drawn, again(drawn, choice.params)
+            spent = choice.evaluations + tuner.n_evaluations_
+            choice = choice._replace(params=tuner.best_params_, evaluations=spent)
+        if draws:
+            self._remark(f"{drawn_again} {quantity(draws, 'time')}, then stayed,")
+        return choice
 
     def stopped(self, measure: Measure) -> Choice:
         """Take the iterate of RankNet's descent that is best on held-back training topics."""
@@ -255,8 +293,9 @@ class FoldMethods:
         surface, places = self.shared.surface, self.pool.positions(self.fold.test)
         settings = [choice.params for choice in chosen]
         known = [surface.setting(surface.best(measure, places)[0]), *settings]
-        means = measure_settings(self.pool, known, [measure], topics=places, depth=self.plan.depth)
-        best = known[int(np.argmax(means[:, :, 0].mean(axis=0)))]
+        how: dict[str, Any] = {"topics": places, "depth": self.plan.depth}
+        means = [measure_settings(self.pool.drawn_at(own), own, [measure], **how).mean() for own in known]
+        best = known[int(np.argmax(means))]
         evaluations = len(surface.settings) + len(settings)
         if self.shared.tolerance is None:
             return Choice(best, evaluations)

@@ -48,6 +48,9 @@ class Fit:
         Bounds of the space that the parameters lie on.
     bound : float or None
         For a certified Optimal: no setting in the range has a higher test value.
+    step : str
+        How much of a model's weights folds of the training topics chose; see `RidgeTuner`. Empty where
+        nothing chose.
     """
 
     params: dict[str, float]
@@ -56,6 +59,7 @@ class Fit:
     evaluations: int
     at_edge: tuple[str, ...]
     bound: float | None = None
+    step: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,16 @@ class Row:
     def mean(self) -> float:
         """The mean over test topics."""
         return float(self.values.mean())
+
+    @property
+    def in_sample(self) -> float:
+        """The mean over folds of the means on their training topics."""
+        return float(np.mean([fit.train_value for fit in self.fits]))
+
+    def changes(self, other: Row) -> tuple[float, float]:
+        """Return which shares of the topics are worse and better than by another row."""
+        gains = self.values - other.values
+        return float(np.mean(gains < 0.0)), float(np.mean(gains > 0.0))
 
     @property
     def evaluations(self) -> int:

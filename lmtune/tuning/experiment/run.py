@@ -208,12 +208,13 @@ def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tup
     test = _values(shared, fold.test, measure, choice) if fold.test else np.array([math.nan])
     edges = tuple(shared.plan.space.at_edge(list(choice.params.values())))
     means = float(train.mean()), float(test.mean())
-    return Fit(choice.params, *means, choice.evaluations, edges, choice.bound), test
+    return Fit(choice.params, *means, choice.evaluations, edges, choice.bound, choice.step), test
 
 
 def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Choice) -> NDArray[np.float64]:
     places, depth = shared.pool.positions(topics), shared.plan.depth
-    return measure_settings(shared.pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
+    pool = shared.pool.drawn_at(choice.params)
+    return measure_settings(pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
 
 
 def _cautions(shared: Shared, measure: Measure, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
