@@ -86,9 +86,8 @@ def search(
         done = search_collection(collection, model, values, hits=hits, query=query, progress=progress)
     if tuned.results is None:
         note(f"{model} with {', '.join(f'{name} = {value:.6g}' for name, value in values.items())}")
-        answers = [] if query is None or not on_screen else list(_answers(done))
-    if answers:
-        say("".join(f"{line}\n" for line in answers))
+    if query is not None and on_screen:
+        say("".join(f"{line}\n" for line in _answers(done)))
         return
     with timed(f"{quantity(len(done.dataset.topics), 'topic')} ranked"):
         if on_screen:

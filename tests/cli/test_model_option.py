@@ -241,3 +241,5 @@ def test_a_query_is_answered_on_the_screen(run: Run) -> None:
     assert all(texts[line[1]].startswith(" ".join(line[3:6])) for line in lines)
     assert run("search", "c", "nothing-has-this")[1] == "no document has a word of the query\n"
     assert len(run("search", "c", "word1", "--hits", "3")[1].splitlines()) == 3
+    assert run("search", "c", "word1 word2", "--model", "bm25", "--output", "two.run")[0] == 0
+    assert read_run("two.run") == read_run("one.run")
