@@ -71,7 +71,6 @@ def search(
     Examples
     --------
     lmtune search my-collection "bird flu" --model bm25
-    lmtune search pydocs --output pydocs.run
     lmtune search my-collection --model bm25 --set b=0.3 --output bm25.run
     """
     on_screen = str(run.output) in ("-", "/dev/stdout")
@@ -82,7 +81,8 @@ def search(
     tag = f"lmtune-{find_model(model).describe(values)}" if run.run_tag is None else run.run_tag
     check_tag(tag)
     with workers.engaged(), stages() as progress:
-        hits = _ANSWERS if query is not None and run.hits == RunOptions.hits else run.hits
+        few = query is not None and on_screen and run.hits == RunOptions.hits
+        hits = _ANSWERS if few else run.hits
         done = search_collection(collection, model, values, hits=hits, query=query, progress=progress)
     if tuned.results is None:
         note(f"{model} with {', '.join(f'{name} = {value:.6g}' for name, value in values.items())}")
