@@ -306,7 +306,7 @@ class Weighted(Formula):
                     out[at : at + size] = scores[begin : begin + size]
 
 
-def _restored(base: Formula, feedback: Feedback | None, features: Sequence[Any], first: Doubles) -> Weighted:
+def _restored(base: Formula, feedback: Feedback | None, features: Sequence[Any], first: NDArray[np.float64]) -> Weighted:
     formula = Weighted(base, feedback, features)
     formula.first = first
     return formula
