@@ -37,6 +37,7 @@ from lmtune.storage.files import read_bytes
 ORIGINAL = Parameter(
     "original", 0.0, 0.999, "logit", 0.5, "the weight of the original query", source=ANSERINI
 )
+_Doubles = NDArray[np.float64]
 PLAIN = "plain"
 """The query as it is: neither feedback nor weights."""
 SHARPNESS = Parameter("sharpness", 0.25, 4.0, "log", 1.0, "how much heavy feedback terms outweigh light ones")
@@ -306,7 +307,7 @@ class Weighted(Formula):
                     out[at : at + size] = scores[begin : begin + size]
 
 
-def _restored(base: Formula, feedback: Feedback | None, features: Sequence[Any], first: NDArray[np.float64]) -> Weighted:
+def _restored(base: Formula, feedback: Feedback | None, features: Sequence[Any], first: _Doubles) -> Weighted:
     formula = Weighted(base, feedback, features)
     formula.first = first
     return formula
