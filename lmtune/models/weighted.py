@@ -34,6 +34,8 @@ from lmtune.models.term_features import ALL, QueryTerm, TermFile, term_features
 from lmtune.storage.digests import digest
 from lmtune.storage.files import read_bytes
 
+Doubles = NDArray[np.float64]
+
 ORIGINAL = Parameter(
     "original", 0.0, 0.999, "logit", 0.5, "the weight of the original query", source=ANSERINI
 )
@@ -238,11 +240,7 @@ class Weighted(Formula):
         weights : numpy.ndarray of float64, shape (columns,)
         derivatives : numpy.ndarray of float64, shape (parameters - the formula's, columns)
         """
-        count, features = rows[0], rows[len(rows) - len(self.features) :]
-        if self._users.any():
-            centres, spreads = setting[self._thetas.stop :].reshape(2, -1, 1)
-            features = features.copy()
-            features[self._users] = (features[self._users] - centres) / spreads
+        count, features = rows[0], self._standardised(rows, setting)
         exponent = setting[self._thetas] @ features
         query = count * np.exp(np.clip(exponent, -_LARGEST, _LARGEST))
         units = np.zeros((2 * int(self._users.sum()), count.size))
@@ -259,6 +257,39 @@ class Weighted(Formula):
         return original * query + (1.0 - original) * feedback, np.concatenate(
             (own, original * query * features, units)
         )
+
+    def _standardised(self, rows: NDArray[np.float64], setting: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the features, users' own in units of their spread."""
+        features = rows[len(rows) - len(self.features) :]
+        if self._users.any():
+            centres, spreads = setting[self._thetas.stop :].reshape(2, -1, 1)
+            features = features.copy()
+            features[self._users] = (features[self._users] - centres) / spreads
+        return features
+
+    def origins(self, rows: NDArray[np.float64], setting: NDArray[np.float64]) -> dict[str, Doubles]:
+        """Return what a query's weights are made of, each of shape (columns,).
+
+        Parameters
+        ----------
+        rows, setting
+            As of `weights`.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray of float64
+            ``"original"`` and, where there is feedback, ``"expansion"``, which add up to the weights; then by
+            feature the factor exp(theta x) that is in the original's part.
+        """
+        weights = self.weights(rows, setting)[0]
+        factors = np.exp(setting[self._thetas, None] * self._standardised(rows, setting))
+        made = dict(zip(self.features, factors, strict=True))
+        if self.feedback is None:
+            return {"original": weights, **made}
+        alone = setting.copy()
+        alone[self._size] = 0.0
+        expansion = (1.0 - setting[self._size]) * self.weights(rows, alone)[0]
+        return {"original": weights - expansion, "expansion": expansion, **made}
 
     def differentiate(
         self, topic: TopicDocuments, setting: NDArray[np.float64]
