@@ -102,6 +102,7 @@ class Weighted(Formula):
             replace(THETA, name=f"theta_{name}", what=f"the power of {feature.what}")
             for name, feature in self.features.items()
         ]
+        self.needs_positions = any(feature.needs_positions for feature in self.features.values())
         users = [name for name, feature in self.features.items() if feature.is_own]
         self._users = np.array([name in users for name in self.features], np.bool_)
         units = [
