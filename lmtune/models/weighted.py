@@ -92,6 +92,7 @@ class Weighted(Formula):
         if base.needs_positions:
             raise InputError(f"{base.name} counts windows, which have no weights", accepted="another model")
         self.base, self.features, self.feedback = base, term_features(features), feedback
+        self._given = tuple(features)
         name = base.name
         if feedback is not None:
             check_choice("unknown kind of feedback", feedback.kind, EXPANSIONS)
@@ -123,6 +124,10 @@ class Weighted(Formula):
         self.dominance = base.dominance and "tf"
         self.fields, self.value_name, self.group_names = base.fields, base.value_name, base.group_names
         self.first = np.array([parameter.default for parameter in base.parameters])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to other processes by what it was made of: the features' functions do not."""
+        return _restored, (self.base, self.feedback, self._given, self.first)
 
     @property
     def searches_first(self) -> bool:
@@ -331,6 +336,12 @@ class Weighted(Formula):
                 for begin, size in zip(ends.tolist(), sizes.tolist(), strict=False):
                     at = begin * len(settings) + s * size
                     out[at : at + size] = scores[begin : begin + size]
+
+
+def _restored(base: Formula, feedback: Feedback | None, features: Sequence[Any], first: Doubles) -> Weighted:
+    formula = Weighted(base, feedback, features)
+    formula.first = first
+    return formula
 
 
 def norm_of(values: NDArray[np.float64], norm: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from support import random_collection
@@ -78,6 +80,18 @@ def test_a_search_draws_at_its_own_setting(tmp_path: object) -> None:
             np.testing.assert_array_equal(one.scores, other.scores)
     judged = pool.with_judgements({topic: {} for topic in queries}).drawn_at(SETTING)
     assert judged.judgements.size == 0
+
+
+def test_pools_travel_to_other_processes() -> None:
+    index, queries, qrels = random_collection(7, documents=150, topics=14, vocabulary=90)
+    pool = CandidatePool.build(index, queries, qrels, model=f"{MODEL}+weights:idf")
+    drawn = pool.drawn_at(SETTING)
+    for own in (pool, drawn):
+        other = pickle.loads(pickle.dumps(own))
+        assert other.formula.first.tolist() == own.formula.first.tolist()  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(other.drawn_at(SETTING).count, drawn.count)
+        for one, two in zip(rank(own, SETTING), rank(other, SETTING), strict=True):
+            np.testing.assert_array_equal(one.scores, two.scores)
 
 
 def experiment(model: str = MODEL) -> tuple[CandidatePool, CollectionResult]:
