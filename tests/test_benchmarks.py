@@ -14,6 +14,7 @@ HERE = str(BENCHMARKS.parent)
 SYNTHETIC = "synthetic:1000x3"
 SMALLEST = {
     "against": [HERE, "--quick", "--only", "extraction"],
+    "choices": [SYNTHETIC.replace("x3", "x8"), "--seeds", "1", "--gp", "3", "--tolerance", ".1"],
     "evaluate": ["--repeats", "1", "--runs", "2"],
     "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
     "long_lists": ["--lengths", "30", "--steps", "2"],
@@ -48,7 +49,7 @@ PARTS = {
     "pyserini_qld",
 }
 NEURAL = {"long_lists", "losses", "ranking_data", "spsa"}
-OTHERS = {"tuning": "ir_measures", "evaluate": "ir_measures"}
+OTHERS = {"choices": "optuna", "tuning": "ir_measures", "evaluate": "ir_measures"}
 
 
 def test_every_benchmark_is_known() -> None:

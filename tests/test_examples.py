@@ -41,6 +41,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("bm25_with_certificate", lambda climb, best, bound: climb <= best <= bound <= best + 0.0051),
         ("fuse_runs", lambda *values: len(values) == 6 and min(values[3:]) > np.mean(values[:3])),
         ("rerank_with_song", lambda ranknet, song, feature: feature + 0.2 < min(ranknet, song)),
+        ("optuna_study", lambda train, test: 0.2 < train < 1.0 > test > 0.1),
         ("own_model", lambda grid, gradient: grid > 0.2 < gradient),
         ("own_measure", lambda default, grid: 0.1 < default < 1.0 > grid > 0.1),
     ],

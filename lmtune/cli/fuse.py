@@ -160,9 +160,15 @@ def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
         options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
         check(options)
         weights = {str(name): float(weight) for name, weight in chosen.weights.items()}
-        METHODS[chosen.method].columns(options, float(chosen.constant))
-        if not all(0.0 <= weight < float("inf") for weight in weights.values()):
+        powers = {str(name): float(power) for name, power in chosen.powers.items()}
+        METHODS[chosen.method].columns(
+            replace(options, normalise=chosen.normalise or options.normalise), float(chosen.constant)
+        )
+        if not all(0.0 <= weight < math.inf for weight in weights.values()):
             raise ValueError
+        if not all(map(math.isfinite, powers.values())):
+            raise ValueError
+        chosen = replace(chosen, weights=weights, powers=powers)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError("not a fusion", file=source, accepted=accepted) from None
     loaded = _read(files)
@@ -173,10 +179,10 @@ def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
     if set(loaded.names) != set(weights):
         pairs = [f"{run} for {name}" for run, name in zip(loaded.given, weights, strict=True)]
         note(f"runs of other names, taken in their order: {', '.join(pairs)}")
-        weights = dict(zip(loaded.given, weights.values(), strict=True))
+        chosen = chosen.renamed(dict(zip(weights, loaded.given, strict=True)))
     assert output.output is not None
     note_ties(ties_of(fused_pool(loaded, chosen, options)))
-    _write(output.output, loaded, replace(chosen, weights=weights), options, output.run_tag)
+    _write(output.output, loaded, chosen, options, output.run_tag)
 
 
 def _write(path: Path, runs: RunSet, chosen: Chosen, options: FusionOptions, tag: str | None) -> None:

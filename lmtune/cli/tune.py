@@ -15,9 +15,11 @@ from lmtune.datasets.collection import Collection, named_collections
 from lmtune.errors import visible
 from lmtune.models.model import named_model
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.options import usual
+from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import timed
+from lmtune.reporting.choice_results import CHOICES_KIND, CHOSEN, keep_choices
+from lmtune.reporting.choice_tables import choice_table
 from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
@@ -30,9 +32,11 @@ from lmtune.reporting.tuning_tables import (
     weight_tables,
 )
 from lmtune.storage.folders import check_directory
+from lmtune.tuning.choices.cases import CHOICES, Case, Choice, make_cases
+from lmtune.tuning.choices.experiment import tune_choices
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
-from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
+from lmtune.tuning.experiment.result import DEFAULT, CollectionResult, Row
 from lmtune.tuning.experiment.run import run_experiment
 
 
@@ -46,6 +50,21 @@ class TuneOutput:
     )
 
 
+@dataclass(frozen=True)
+class Choosing:
+    """Choices that are no numbers."""
+
+    choose: tuple[Choice, ...] = usual(
+        (),
+        "Choose on training topics, as the parameters are: NAME=VALUE,... with several values of "
+        f"{', '.join(CHOICES)}; the first is the usual one. Repeat it for several.",
+        read=Choice.parse,
+        separator=None,
+        metavar="NAME=VALUES",
+    )
+    inner_folds: int = option(0, "Compare choices on so many folds of the training topics.", low=0)
+
+
 def tune(
     datasets: Annotated[list[str] | None, "pydocs, folders, irds:ID ...; several make one table.", "DATASET"],
     collection: Collection,
@@ -53,6 +72,7 @@ def tune(
     plan: Annotated[dict[str, Any], Plan],
     ranges: Ranges,
     baseline: Baseline,
+    choosing: Choosing,
     workers: Workers,
     output: TuneOutput,
 ) -> None:
@@ -67,6 +87,12 @@ def tune(
     """
     collections = named_collections(datasets or [], collection)
     check_names([one.name for one in collections])
+    if choosing.choose:
+        for one in collections:
+            cases = make_cases(choosing.choose, one, plan, ranges=ranges.of, baseline=baseline.of)
+            with workers.engaged():
+                _choose(cases, split, choosing, plan.get("certify"), output)
+        return
     model = named_model(plan.get("model", Plan.model), collection.fields)
     searching = Plan(**plan | {"model": model}, ranges=ranges.of(model), baseline=baseline.of(model))
     if output.output is not None:
@@ -89,15 +115,38 @@ def tune(
     _show(results, output.style, noted=talk().verbose or searching.certify is not None)
     if output.style == "table":
         for one, result in zip(collections, results, strict=True):
-            say(_use(one, result, output.output))
+            say(_use(one, result, result.recommended, output.output))
         if not talk().verbose:
             kept = "--output DIR keeps them" if output.output is None else f"in {output.output}"
             say(f"Settings of each fold and method, and notes: --verbose shows them; {visible(kept)}\n")
 
 
-def _use(collection: Collection, result: CollectionResult, kept: Path | None) -> str:
-    """Give the command that searches with what is recommended; nothing where nothing is."""
-    row = result.recommended
+def _choose(
+    cases: Sequence[Case], split: Split, choosing: Choosing, certify: float | None, output: TuneOutput
+) -> None:
+    """Tune all cases of a collection, and choose."""
+    if output.output is not None:
+        reads = [file for case in cases for file in case.collection.files()]
+        check_directory(
+            output.output, CHOICES_KIND, reads=[*reads, *split.files(), cases[0].collection.indexes]
+        )
+    with stages() as progress:
+        result, ready = tune_choices(
+            choosing.choose, cases, split, inner=choosing.inner_folds, certify=certify, progress=progress
+        )
+        if output.output is not None:
+            keep_choices(output.output, result, ready, progress=progress)
+    say(choice_table(result, output.style))
+    one = result.recommended
+    if output.style == "table" and one is not None:
+        own = cases[one.final].collection
+        kept = None if output.output is None else output.output / CHOSEN
+        say("")
+        say(_use(own, result.results[one.final], one.row, kept))
+
+
+def _use(collection: Collection, result: CollectionResult, row: Row | None, kept: Path | None) -> str:
+    """Give the command that searches with a row's setting; nothing where there is none."""
     if row is None or row.setting is None:
         return ""
     words = ["lmtune", "search", *collection.words()]

@@ -87,7 +87,9 @@ class Collection:
     topic_fields: tuple[str, ...] = option(
         ("title",), "Fields of SGML topics: title, desc, narr, or several with commas.", read=_fields
     )
-    stemmer: str | None = option(None, "porter (the default), krovetz or none.")
+    stemmer: str | None = option(
+        None, "porter (the default), krovetz, none, or Snowball's: english, german, french ..."
+    )
     stopwords: str | None = option(None, "lucene (the default), none, or a file with one word a line.")
     lengths: str | None = option(
         None, "Of a Lucene index: exact (the default), or lucene, its own to a byte."

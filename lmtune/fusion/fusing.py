@@ -28,9 +28,18 @@ from lmtune.fusion.normalisation import (
     ranks,
     reciprocal_ranks,
 )
+from lmtune.fusion.query_features import features_of
 from lmtune.fusion.runs import MINIMUM, ZERO, Columns, RunSet
-from lmtune.fusion.search import ExactLineSearch, WeightFit, coordinate_line, fit_linear, fit_shrunk
-from lmtune.fusion.weighted_sum import WeightedSum
+from lmtune.fusion.search import (
+    ExactLineSearch,
+    WeightFit,
+    coordinate_line,
+    fit_forward,
+    fit_linear,
+    fit_per_query,
+    fit_shrunk,
+)
+from lmtune.fusion.weighted_sum import THETA, WeightedSum
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.tests import adjusted, paired_t_test
@@ -42,6 +51,10 @@ Doubles = NDArray[np.float64]
 
 # Constants of reciprocal rank fusion among which its tuned row chooses.
 RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
+# Powers of the number of runs that retrieved a document; CombANZ, CombSUM and CombMNZ are among them.
+MNZ_POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+CHOOSE = "choose"
+"""In place of a normalisation: the best on each fold's training topics."""
 # What a mean may lose and weights still count as equally good.
 FLAT = 0.001
 _TOGETHER = 20
@@ -64,6 +77,10 @@ class Method(NamedTuple):
         Whether it depends on the normalisation of scores.
     of_few : bool
         Whether it is made for `FEW` runs at most, and of more only used where it is asked for.
+    by_query : bool
+        Whether weights depend on the query.
+    is_usual : bool
+        Whether it is used where no method is asked for.
     """
 
     columns: Callable[[FusionOptions, float], Columns]
@@ -71,11 +88,15 @@ class Method(NamedTuple):
     constants: tuple[float, ...] = (0.0,)
     is_scored: bool = True
     of_few: bool = False
+    by_query: bool = False
+    is_usual: bool = True
 
 
 METHODS = {
     "linear": Method(lambda own, _: normalised(own.normalise, own.missing), fit_linear, of_few=True),
     "shrunk": Method(lambda own, _: normalised(own.normalise, own.missing), fit_shrunk),
+    "per-query": Method(lambda own, _: normalised(own.normalise, own.missing), fit_per_query, by_query=True),
+    "forward": Method(lambda own, _: normalised(own.normalise, own.missing), fit_forward),
     "rrf-tuned": Method(
         lambda _, k: reciprocal_ranks(k), fit_linear, constants=RRF_KS, is_scored=False, of_few=True
     ),
@@ -83,10 +104,14 @@ METHODS = {
     "rrf": Method(lambda own, _: reciprocal_ranks(own.rrf_k), is_scored=False),
     "combsum": Method(lambda own, _: counted(own.normalise, 0)),
     "combmnz": Method(lambda own, _: counted(own.normalise, 1)),
+    "combmnz-tuned": Method(
+        lambda own, power: counted(own.normalise, power), constants=MNZ_POWERS, is_usual=False
+    ),
     "combanz": Method(lambda own, _: counted(own.normalise, -1)),
     "borda": Method(lambda _own, _: borda, is_scored=False),
 }
 SEARCHED = " and ".join(name for name, method in METHODS.items() if method.of_few)
+UNUSUAL = ", ".join(name for name, method in METHODS.items() if not method.is_usual)
 # As many points for the last as documents have been retrieved, one more for each before it: whole numbers.
 _ALONE = Method(lambda _own, _: lambda scores: scores.shape[1] - ranks(scores) + 1.0, is_scored=False)
 
@@ -100,10 +125,14 @@ class FusionOptions:
     )
     method: tuple[str, ...] = usual(
         (),
-        f"{', '.join(METHODS)}; all by default, of more than {FEW} runs {SEARCHED} not.",
+        f"{', '.join(METHODS)}; by default all but {UNUSUAL}, and of more than {FEW} runs {SEARCHED}.",
         choices=tuple(METHODS),
     )
-    normalise: str = usual("min-max", ", ".join(NORMALISATIONS), choices=tuple(NORMALISATIONS))
+    normalise: str = usual(
+        "min-max",
+        f"{', '.join(NORMALISATIONS)}, or {CHOOSE}: that with the best equal weights in training.",
+        choices=(*NORMALISATIONS, CHOOSE),
+    )
     missing: str = option(
         MINIMUM,
         "What a document gets that a run lacks: the topic's minimum, or zero.",
@@ -112,6 +141,8 @@ class FusionOptions:
     rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
     restarts: int = option(0, "Further starts of the line searches, drawn at random.", low=0)
     folds: str = usual("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
+    train_topics: str | None = option(None, "Choose on these: 51-100, a list 51,52 or a file.")
+    test_topics: str | None = option(None, "Report on these; default: all others.")
     in_sample: bool = option(False, "No cross-validation.")
     bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
     certify: float | None = usual(
@@ -133,12 +164,34 @@ class Chosen:
     weights : dict of str to float
         By run; only their proportions count.
     constant : float
-        Reciprocal rank fusion's k; 0 where there is none.
+        Reciprocal rank fusion's k, CombMNZ's power; 0 where there is none.
+    normalise : str
+        The normalisation, where it was chosen; else that of the options.
+    powers : dict of str to float
+        Of features of the query on which weights depend, by name; see
+        `lmtune.fusion.query_features.features_of`.
     """
 
     method: str
     weights: dict[str, float]
     constant: float = 0.0
+    normalise: str = ""
+    powers: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def setting(self) -> dict[str, float]:
+        """The parameters of the sum."""
+        return self.weights | {f"{THETA} {name}": power for name, power in self.powers.items()}
+
+    def renamed(self, names: Mapping[str, str]) -> Chosen:
+        """Return the same for runs of other names, given these by the old ones."""
+        weights = {names[name]: weight for name, weight in self.weights.items()}
+        parts = {name: name.partition(" ") for name in self.powers}
+        powers = {
+            f"{feature}{blank}{names.get(run, run)}": self.powers[name]
+            for name, (feature, blank, run) in parts.items()
+        }
+        return replace(self, weights=weights, powers=powers)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -268,7 +321,7 @@ def fuse_runs(
     if len(runs.names) < 2:
         raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
     few = len(runs.names) <= FEW
-    usual_methods = tuple(name for name, method in METHODS.items() if few or not method.of_few)
+    usual_methods = tuple(n for n, own in METHODS.items() if own.is_usual and (few or not own.of_few))
     options = replace(options, method=options.method or usual_methods)
     topics = tuple(judged_topics(runs, qrels))
     measures = parse_measures(options.measure)
@@ -278,10 +331,14 @@ def fuse_runs(
     if weights is not None:
         how = "weights as given"
     elif not options.in_sample:
-        folds, how = make_folds(topics, topics, folds=options.folds, seed=options.seed)
+        split = {"train": options.train_topics, "test": options.test_topics}
+        given = None if any(split.values()) else options.folds
+        folds, how = make_folds(topics, topics, folds=given, seed=options.seed, **split)
     work = _Fusion(runs, qrels, topics, options, weights)
-    tuned = {name for name in methods if METHODS[name].fit is not None and weights is None}
+    tuned = set(filter(work.is_tuned, methods))
     total, done = len(measures) * (len(methods) + len(tuned) * len(folds)), itertools.count()
+    reported = {topic for fold in folds for topic in fold.test} or set(topics)
+    held = np.array([topic in reported for topic in topics])
     rows: list[FusedRow] = []
     for measure in measures:
         own = [work.single(name, measure) for name in runs.names]
@@ -293,16 +350,18 @@ def fuse_runs(
                 progress("fusing", next(done), total, f"{measure}, {method}")
                 choices.append(work.choose(method, measure, fold.train)[0])
             own.append(work.judged(row, folds, choices) if method in tuned else row)
+        own = [replace(row, values=row.values[held]) for row in own]
         singles, others = np.split(np.array(list(_tested(own, len(runs.names))), object), [len(runs.names)])
         rows += [*(singles[runs.names.index(name)] for name in runs.given), *others]
     progress("fusing", total, total)
     note_ties(work.tied)
+    topics = tuple(topic for topic in topics if topic in reported)
     return FusionResult(runs.given, topics, options, how, tuple(_as_given(row, runs.given) for row in rows))
 
 
 def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Sequence[Ranking]:
     """Rank all topics of runs with what was chosen, which names these runs."""
-    return rank(fused_pool(runs, chosen, options), chosen.weights, hits=options.depth)
+    return rank(fused_pool(runs, chosen, options), chosen.setting, hits=options.depth)
 
 
 def fused_pool(
@@ -313,7 +372,11 @@ def fused_pool(
     topics: Sequence[str] | None = None,
 ) -> CandidatePool:
     """Return the pool on which a choice's weights add runs up; see `RunSet.pool`."""
-    return runs.pool(METHODS[chosen.method].columns(options, chosen.constant), qrels, topics)
+    method = METHODS[chosen.method]
+    if chosen.normalise:
+        options = replace(options, normalise=chosen.normalise)
+    features = features_of(runs.names, FEW) if method.by_query else None
+    return runs.pool(method.columns(options, chosen.constant), qrels, topics, features)
 
 
 def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -386,12 +449,12 @@ class _Fusion:
     ) -> None:
         self.runs, self.qrels, self.topics, self.options = runs, qrels, topics, options
         self.weights = weights
-        self._pools: dict[tuple[str, float], CandidatePool] = {}
+        self._pools: dict[tuple[str, float, str], CandidatePool] = {}
         self.tied = 0
 
     def pool(self, chosen: Chosen) -> CandidatePool:
         """Return the pool of a method and constant."""
-        key = chosen.method, chosen.constant
+        key = chosen.method, chosen.constant, chosen.normalise
         if key not in self._pools:
             pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
             self.tied = max(self.tied, ties_of(pool))
@@ -434,40 +497,62 @@ class _Fusion:
         places = {topic: place for place, topic in enumerate(self.topics)}
         for fold, chosen in zip(folds, choices, strict=True):
             values[[places[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
-        flat, interval = ({}, {}) if len(self.runs.names) > FEW else self._sureness(row.chosen, measure)
+        plan = METHODS[row.chosen.method]
+        searched = plan.fit is not None and not plan.by_query and len(self.runs.names) <= FEW
+        flat, interval = self._sureness(row.chosen, measure) if searched else ({}, {})
         return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
     def choose(
         self, method: str, measure: Measure, topics: Sequence[str]
     ) -> tuple[Chosen, int, float | None]:
         """Return what is best on topics, the evaluations that it took, and a bound on all weights."""
-        plan = METHODS[method]
-        if plan.fit is None:
-            return Chosen(method, dict.fromkeys(self.runs.names, 1.0)), 0, None
+        plan, evaluations, bound = METHODS[method], 0, -np.inf
+        chosen = Chosen(method, dict.fromkeys(self.runs.names, 1.0))
         if self.weights is not None:
-            return Chosen(method, dict(self.weights)), 0, None
+            return replace(chosen, weights=dict(self.weights)), 0, None
+        if len(variants := self._variants(chosen)) > 1:
+            looks = [self._look(own, measure, topics) for own in variants]
+            values, counts, bounds = zip(*looks, strict=True)
+            chosen, evaluations, bound = variants[int(np.argmax(values))], sum(counts), max(bounds)
+        else:
+            [chosen] = variants
+        if plan.fit is None:
+            return chosen, evaluations, None
         seed, depth, restarts = self.options.seed, self.options.depth, self.options.restarts
-        tried = [Chosen(method, {}, constant) for constant in plan.constants]
-        evaluations, bound = 0, -np.inf
-        if len(tried) > 1:
-            # One climb says enough of a constant.
-            climbs = [
-                ExactLineSearch(str(measure), seed=seed, depth=depth).fit(self.pool(own), topics=topics)
-                for own in tried
-            ]
-            tried = [tried[int(np.argmax([climb.best_value_ for climb in climbs]))]]
-            evaluations = sum(climb.n_evaluations_ for climb in climbs)
-            bound = max(climb.bound_ for climb in climbs)
-        [chosen] = tried
         best, taken = plan.fit(self.pool(chosen), measure, topics, restarts=restarts, seed=seed, depth=depth)
-        chosen = replace(chosen, weights=best.best_params_)
+        own = best.best_params_
+        powers = {name.removeprefix(f"{THETA} "): own[name] for name in own if name not in chosen.weights}
+        chosen = replace(chosen, weights={name: own[name] for name in chosen.weights}, powers=powers)
         bound = max(bound, getattr(best, "bound_", -np.inf))
         return chosen, evaluations + taken, bound if np.isfinite(bound) else None
+
+    def is_tuned(self, method: str) -> bool:
+        """Say whether topics choose anything."""
+        return self.weights is None and (
+            METHODS[method].fit is not None or len(self._variants(Chosen(method, {}))) > 1
+        )
+
+    def _variants(self, chosen: Chosen) -> list[Chosen]:
+        """Return a method with each constant and normalisation that it may have."""
+        plan, given = METHODS[chosen.method], self.options.normalise
+        among = tuple(NORMALISATIONS) if given == CHOOSE and plan.is_scored else ("",)
+        return [replace(chosen, constant=k, normalise=name) for k in plan.constants for name in among]
+
+    def _look(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> tuple[float, int, float]:
+        """Return what a variant is worth, the evaluations that it took, and a bound on all weights.
+
+        One climb says enough of few runs' weights, equal weights of others.
+        """
+        if not METHODS[chosen.method].of_few:
+            return float(self._values(chosen, measure, topics).mean()), 1, np.inf
+        climb = ExactLineSearch(str(measure), seed=self.options.seed, depth=self.options.depth)
+        climb.fit(self.pool(chosen), topics=topics)
+        return climb.best_value_, climb.n_evaluations_, climb.bound_
 
     def _values(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Doubles:
         pool = self.pool(chosen)
         places = pool.positions(topics)
-        found = measure_settings(pool, chosen.weights, [measure], topics=places, depth=self.options.depth)
+        found = measure_settings(pool, chosen.setting, [measure], topics=places, depth=self.options.depth)
         values: Doubles = found[:, 0, 0]
         return values
 

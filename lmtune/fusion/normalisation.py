@@ -81,7 +81,7 @@ def normalised(normalise: str, missing: str) -> Columns:
     return columns
 
 
-def counted(normalise: str, power: int) -> Columns:
+def counted(normalise: str, power: float) -> Columns:
     """Return normalised scores times a power of the number of runs that retrieved the document.
 
     With equal weights they add up to CombSUM (power 0), CombMNZ (1) and CombANZ (-1) of Fox and Shaw

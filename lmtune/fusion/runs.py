@@ -24,6 +24,7 @@ from lmtune.threads import over_slices
 
 Scores = NDArray[np.float64]
 """Of one topic's documents, shape (runs, documents), NaN where a run has not retrieved one."""
+Features = Callable[[Scores], NDArray[np.float64]]
 Columns = Callable[[Scores], Scores]
 """Makes values of scores, 0 where a run has not retrieved a document."""
 
@@ -165,6 +166,7 @@ class RunSet:
         columns: Columns,
         qrels: Mapping[str, Mapping[str, int]] | None = None,
         topics: Sequence[str] | None = None,
+        features: Mapping[str, Features] | None = None,
     ) -> CandidatePool:
         """Return a pool whose formula adds up the runs' columns.
 
@@ -178,12 +180,14 @@ class RunSet:
             Judgements.
         topics : sequence of str, optional
             All by default; one that no run has gets no documents.
+        features : mapping of str to callable, optional
+            From a topic's scores to a value a run, on which weights depend.
         """
         topics = tuple(self.docs if topics is None else topics)
         nothing = np.empty(0, np.int32), np.empty((len(self.names), 0))
         docs = [self.docs.get(topic, nothing[0]) for topic in topics]
-        values = [columns(self.scores.get(topic, nothing[1])) for topic in topics]
-        rounded = [round_columns(own) for own in values]
+        known = [self.scores.get(topic, nothing[1]) for topic in topics]
+        rounded = [round_columns(columns(own)) for own in known]
         collected = ColumnLists()
         found: dict[str, Postings] = {}
         terms = [tuple(f"{topic} {name}" for name in self.names) for topic in topics]
@@ -196,7 +200,8 @@ class RunSet:
                 if own_docs.size
             }
         index = RunIndex(self.docnos, found)
-        formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded))
+        told = {name: np.concatenate([of(own) for own in known]) for name, of in (features or {}).items()}
+        formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded), [*told])
         candidates = collected.join()
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
         gain, judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
@@ -209,7 +214,7 @@ class RunSet:
             terms=tuple(terms),
             term_start=np.arange(0, each + 1, len(self.names)),
             value=np.concatenate([np.empty(0), *(units for _, units, _ in rounded)]),
-            count=np.ones(each, np.int64),
+            count=np.stack([np.ones(each), *told.values()]) if told else np.ones(each, np.int64),
             group=np.zeros(each, np.int8),
             candidates=candidates,
             unknown_terms={},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion.lines import EQUAL, Line, best_steps, between
 from lmtune.fusion.runs import pruned_for
+from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting
@@ -21,6 +22,7 @@ from lmtune.progress import counted
 from lmtune.tuning.experiment.smooth import smooth_form
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
+from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
@@ -230,6 +232,100 @@ def fit_shrunk(
         [(_, equal)] = pool.formula.simpler
         tuner.best_params_, tuner.n_evaluations_ = equal, 0
     return tuner, tuner.n_evaluations_
+
+
+def fit_per_query(
+    pool: CandidatePool,
+    measure: Measure,
+    topics: Sequence[str],
+    *,
+    restarts: int = 0,
+    seed: int = 0,
+    depth: int = DEPTH,
+) -> tuple[Tuner, int]:
+    """Choose weights on topics as `fit_shrunk` does, then how far they depend on features of the query.
+
+    Folds of the topics choose the strength of a ridge that pulls the powers of features to 0, up to weights
+    that are the same for all queries, where no power pays.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        Of runs, with features of queries.
+    measure, topics, restarts, seed, depth
+        As of `fit_shrunk`.
+    """
+    formula = pool.formula
+    assert isinstance(formula, WeightedSum)
+    plain = replace(
+        pool, formula=WeightedSum(formula.runs, formula.tied), count=pool.count[0].astype(np.int64)
+    )
+    shared, spent = fit_shrunk(plain, measure, topics, restarts=restarts, seed=seed, depth=depth)
+    space = ParameterSpace.of(formula).fixing(shared.best_params_)
+    smooth = SurrogateTuner(str(smooth_form(measure)), space=space, seed=seed, depth=depth)
+    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1])
+    try:
+        tuner.fit(pool, topics=topics)
+    except InputError:
+        [(_, none)] = formula.simpler
+        tuner.best_params_, tuner.n_evaluations_ = {**shared.best_params_, **none}, 0
+    return tuner, spent + tuner.n_evaluations_
+
+
+@dataclass(eq=False, repr=False)
+class ForwardSelection(Tuner):
+    """Add runs one after the other, each time the one that helps most, as long as one helps.
+
+    A run may be added again: its weight is how often it was (Caruana et al., ICML 2004).
+
+    Parameters
+    ----------
+    measure : str, or an object of ir_measures
+        What to maximise.
+    most : int
+        Additions at most.
+    depth : int
+        Run depth.
+    """
+
+    measure: object = "AP"
+    _: KW_ONLY
+    most: int = 100
+    depth: int = DEPTH
+
+    def fit(
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+    ) -> Self:
+        """Select on topics of a pool of runs (all by default)."""
+        report = counted(progress, type(self).__name__)
+        record = SearchRecord(pool, parse_measure(self.measure), space=None, topics=topics, depth=self.depth)
+        runs = len(record.space.names)
+        counts, best = np.zeros(runs), -np.inf
+        for step in range(1, self.most + 1):
+            tried = (counts + np.eye(runs)) / step
+            means = record.measure(tried, step=step)
+            if max(means) <= best + EQUAL:
+                break
+            added = int(np.argmax(means))
+            counts[added], best = counts[added] + 1.0, means[added]
+            if report is not None:
+                report(step, self.most)
+        record.close(self)
+        return self
+
+
+def fit_forward(
+    pool: CandidatePool,
+    measure: Measure,
+    topics: Sequence[str],
+    *,
+    restarts: int = 0,  # noqa: ARG001 - nothing is drawn
+    seed: int = 0,  # noqa: ARG001
+    depth: int = DEPTH,
+) -> tuple[Tuner, int]:
+    """Choose weights on topics by `ForwardSelection`; the parameters are those of `fit_linear`."""
+    found = ForwardSelection(str(measure), depth=depth).fit(pool, topics=topics)
+    return found, found.n_evaluations_
 
 
 def climb_starts(

@@ -14,11 +14,20 @@ from lmtune.models.formula import Formula, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import Parameter
 
-EQUAL = "equal"
+EQUAL, GLOBAL = "equal", "global"
+"""The simplest weights: the same for all runs; and the same for all queries."""
+
+THETA = "theta"
+"""What the names of powers of features begin with."""
+
+_FARTHEST = 8.0
 
 
 class WeightedSum(Formula):
-    """The score ``sum over runs of weight * unit * column``.
+    """The score ``sum over runs of weight * unit * column``; weights may depend on the query.
+
+    With features x of queries, a run's weight is ``weight * exp(theta . x)``; where a pool's columns have
+    counts, the features stand below these.
 
     Columns are whole numbers, which stand where term frequencies do, and a topic's unit of a run, a power
     of two, where a term's value does: documents of equal columns get equal bits, and where weights are
@@ -30,22 +39,39 @@ class WeightedSum(Formula):
         The runs', one a weight.
     tied : int
         How many unequal values of a topic and run are equal in the columns.
+    features : sequence of str
+        The names of features, one a power theta.
     """
 
     name = "weighted-sum"
 
-    def __init__(self, names: Sequence[str], tied: int = 0) -> None:
-        self.tied = tied
+    def __init__(self, names: Sequence[str], tied: int = 0, features: Sequence[str] = ()) -> None:
+        self.tied, self.runs, self.features = tied, tuple(names), tuple(features)
         equal = 1.0 / len(names)
-        self.simpler = ((EQUAL, dict.fromkeys(names, equal)),)
-        self.parameters = tuple(
-            Parameter(name, 0.0, 1.0, "linear", equal, "a run's weight") for name in names
-        )
+        powers = [
+            Parameter(f"{THETA} {name}", -_FARTHEST, _FARTHEST, "linear", 0.0, f"the power of {name}")
+            for name in features
+        ]
+        weights = [Parameter(name, 0.0, 1.0, "linear", equal, "a run's weight") for name in names]
+        self.parameters = (*weights, *powers)
+        unweighted = ((GLOBAL, {power.name: 0.0 for power in powers}),)
+        self.simpler = unweighted if features else ((EQUAL, dict.fromkeys(names, equal)),)
 
-    def ridge(self, rows: NDArray[Any]) -> Ridge:  # noqa: ARG002 - weights are shares whatever the topics
-        """Pull the weights to equal ones: the mean square of how far each is from 1, in units of these."""
-        runs = len(self.parameters)
-        return Ridge(np.full(runs, 1.0 / runs), np.full(runs, runs**0.5))
+    def ridge(self, rows: NDArray[Any]) -> Ridge:
+        """Pull weights to equal ones, and powers of features to 0.
+
+        The weights' part is the mean square of how far each is from 1, in units of equal ones; powers are
+        in units of the features' standard deviations.
+        """
+        runs, powers = len(self.runs), len(self.features)
+        spread = rows[1:].std(axis=1) if powers else np.empty(0)
+        centre = np.concatenate((np.full(runs, 1.0 / runs), np.zeros(powers)))
+        return Ridge(centre, np.concatenate((np.full(runs, runs**0.5), spread)))
+
+    def weights(self, counts: NDArray[Any], settings: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a topic's weights at settings, shape (settings, runs)."""
+        weights = settings[:, : len(self.runs)]
+        return weights * np.exp(settings[:, len(self.runs) :] @ counts[1:]) if self.features else weights
 
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return no lengths: they play no part."""
@@ -54,21 +80,26 @@ class WeightedSum(Formula):
     def differentiate(
         self, topic: TopicDocuments, setting: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Score one topic's documents; the gradients are the columns."""
+        """Score one topic's documents; the gradients in weights are the columns, times what features say."""
         scores = np.empty((1, topic.length.size))
-        weighted_sums(np.atleast_2d(setting * topic.value), topic.tf.astype(np.int32), scores)
-        gradients: NDArray[np.float64] = topic.value[:, None] * topic.tf
-        return scores[0], gradients
+        weights = self.weights(topic.counts, setting[None])
+        weighted_sums(weights * topic.value, topic.tf.astype(np.int32), scores)
+        columns: NDArray[np.float64] = topic.value[:, None] * topic.tf
+        if not self.features:
+            return scores[0], columns
+        factors = np.exp(setting[len(self.runs) :] @ topic.counts[1:])
+        return scores[0], np.concatenate((factors[:, None] * columns, (topic.counts[1:] * weights) @ columns))
 
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
     ) -> None:
         """Fill scores, topic by topic and, within a topic, setting by setting."""
-        filled, runs = 0, len(self.parameters)
+        filled, runs = 0, len(self.runs)
         sizes = np.diff(documents.docs)[:, 0].tolist()
         for docs, tfs, terms in zip(sizes, documents.tfs, documents.terms, strict=True):
             columns = documents.tf[slice(*tfs)].reshape(runs, docs)
             end = filled + docs * len(settings)
             units = documents.value[slice(*terms)]
-            weighted_sums(settings * units, columns, out[filled:end].reshape(len(settings), docs))
+            weights = self.weights(documents.counts[..., slice(*terms)], settings)
+            weighted_sums(weights * units, columns, out[filled:end].reshape(len(settings), docs))
             filled = end

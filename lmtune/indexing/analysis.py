@@ -28,8 +28,9 @@ class Analyzer:
 
     Parameters
     ----------
-    stemmer : {"porter", "krovetz", "none"}
-        How words are stemmed.
+    stemmer : str
+        How words are stemmed: ``"porter"``, ``"krovetz"``, ``"none"``, or one of Snowball's algorithms,
+        such as ``"german"``.
     stopwords : str
         ``"lucene"`` (the 33 words of Lucene's EnglishAnalyzer), ``"none"``, or the path of a
         UTF-8 file with one word a line, which is read once, here. Words are dropped before they

@@ -1,4 +1,4 @@
-"""Stemmers that agree with Lucene's English stem filters."""
+"""Stemmers: those that agree with Lucene's English stem filters, and Snowball's of other languages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmtune.errors import InputError, MissingExtraError
 Stemmer = Callable[[str], str]
 
 STEMMERS = ("porter", "krovetz", "none")
-"""The accepted names."""
+"""The accepted names, beside those of Snowball's algorithms."""
 
 
 @lru_cache(maxsize=8)
@@ -22,8 +22,8 @@ def load_stemmer(name: str) -> Stemmer:
     ----------
     name : str
         ``"porter"`` (Martin Porter's own program, as in Lucene's PorterStemFilter), ``"krovetz"``
-        (Krovetz's own program, which Lucene's KStemFilter rewrites with a dictionary of its own) or
-        ``"none"``.
+        (Krovetz's own program, which Lucene's KStemFilter rewrites with a dictionary of its own),
+        ``"none"``, or one of Snowball's algorithms, such as ``"english"`` (Porter2), ``"german"``.
 
     Returns
     -------
@@ -43,7 +43,15 @@ def load_stemmer(name: str) -> Stemmer:
         return _krovetz()
     if name == "none":
         return str
-    raise InputError("unknown stemmer", value=name, accepted=", ".join(STEMMERS))
+    import Stemmer as PyStemmer
+
+    known = PyStemmer.algorithms()
+    if name not in known:
+        raise InputError(
+            "unknown stemmer", value=name, accepted=", ".join(dict.fromkeys((*STEMMERS, *known)))
+        )
+    stem: Stemmer = PyStemmer.Stemmer(name, 0).stemWord
+    return stem
 
 
 def _porter() -> Stemmer:

@@ -16,9 +16,8 @@ from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.laboratory.data import COLLECTION_HELP, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.methods import Choice, Methods
 from lmtune.laboratory.pictures import Chart, stacked
-from lmtune.laboratory.surrogates.methods import Choice, Methods, best_known
-from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.models.model import find_model
@@ -129,32 +128,24 @@ class Parameters(Experiment):
         }
 
     def _rows(self, over: Methods, fold: Fold, chosen: Mapping[str, Choice]) -> Iterator[dict[str, Any]]:
-        pool, measure = over.pool, parse_measure(self.measure)
+        places, test = map(over.pool.positions, (fold.train, fold.test))
         settings = [choice.tuner.best_params_ for choice in chosen.values()]
-        train, test = (
-            measure_settings(pool, settings, [measure], topics=pool.positions(topics))[:, :, 0]
-            for topics in (fold.train, fold.test)
-        )
-        for (name, choice), on_train, values in zip(chosen.items(), train.T, test.T, strict=True):
-            climbs = len(getattr(choice.tuner, "ends_", ()))
+        judged = over.judged(parse_measure(self.measure), [*chosen.values()], places, test)
+        for (name, choice), row, by_topic in zip(chosen.items(), judged.rows, judged.values.T, strict=True):
             yield {
-                "method": name,
-                "setting": choice.tuner.best_params_,
-                "train": float(on_train.mean()),
-                "values": values.tolist(),
-                **{work: getattr(choice, work) for work in _WORK},
-                "climbs": climbs,
+                **{"method": name, "setting": choice.tuner.best_params_, "train": row["train"]},
+                **{"values": by_topic[test].tolist(), **choice.work},
+                "climbs": len(getattr(choice.tuner, "ends_", ())),
                 "agreeing": choice.tuner.n_agreeing_ if isinstance(choice.tuner, CoordinateAscent) else 0,
             }
-        places = pool.positions(fold.test)
-        best = best_known(over.surface, measure, settings, test.mean(axis=0), places)
-        value, bound = best.pop("test"), None
+        best, bound = dict(judged.best), None
+        value = best.pop("test")
         if self.certify and _is_provable(over):
             optimum = CertifiedOptimum(
                 self.measure, space=over.space, tolerance=self.certify, starts=[best, *settings]
-            ).fit(pool, topics=fold.test)
+            ).fit(over.pool, topics=fold.test)
             best, value, bound = optimum.best_params_, optimum.best_value_, optimum.bound_
-        yield {"method": OPTIMAL, "setting": best, "values": [value] * len(places), "bound": bound}
+        yield {"method": OPTIMAL, "setting": best, "values": [value] * len(test), "bound": bound}
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make the tables of methods and of models, and each fold's choices.

@@ -146,19 +146,13 @@ def _run_all(
         plan.open()
     tasks = [(plan, unit) for plan in plans for unit in plan.missing()]
     for plan in plans:
-        if progress is not None:
-            progress(plan.name, len(plan.results), len(plan.units))
-        if plan.complete:
-            yield plan.order, plan.finish()
+        yield from plan.advanced(progress)
     here = {} if progress is None or parallel.width(workers) else {"progress": progress}
     calls = [(unit.function, {**unit.arguments, **(here if unit.reports else {})}) for _, unit in tasks]
     for number, result in parallel.run_all(calls, workers):
         plan, unit = tasks[number]
         plan.keep(unit, result)
-        if progress is not None:
-            progress(plan.name, len(plan.results), len(plan.units))
-        if plan.complete:
-            yield plan.order, plan.finish()
+        yield from plan.advanced(progress)
 
 
 class _Plan:
@@ -176,9 +170,12 @@ class _Plan:
         if len(set(keys)) < len(keys):
             raise ValueError(f"{self.name}: two units of one key")
 
-    @property
-    def complete(self) -> bool:
-        return len(self.results) == len(self.units)
+    def advanced(self, progress: Progress | None) -> Iterator[tuple[Order, Result]]:
+        """Say how far it is; yield the result where that is all of it."""
+        if progress is not None:
+            progress(self.name, len(self.results), len(self.units))
+        if len(self.results) == len(self.units):
+            yield self.order, self.finish()
 
     def open(self) -> None:
         """Read what an earlier run of the same settings, data and code has left."""

@@ -192,18 +192,14 @@ class MapSmoothness(Experiment):
         summary.insert(0, "samples", grouped.size())
         for name, share in (("excess_10", 0.1), ("excess_90", 0.9)):
             summary[name] = grouped["excess"].quantile(share)
-        summary = summary.reset_index()
+        tables["roughness"] = summary = summary.reset_index()
         needed = [
             (*keys, smooth_from(part["topics"].tolist(), part["excess"].tolist(), self.smooth))
             for keys, part in summary.groupby(["measure", "line", "step"], sort=False)
         ]
-        return {
-            "best": tables["best"],
-            "roughness": summary,
-            "needed": pd.DataFrame(needed, columns=["measure", "line", "step", "topics"]),
-            "single": tables["single"],
-            "curves": tables["curves"],
-        }
+        tables["needed"] = pd.DataFrame(needed, columns=["measure", "line", "step", "topics"])
+        order = ("best", "roughness", "needed", "single", "curves")
+        return {name: tables[name] for name in order}
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw each measure's curves, and roughness against topics."""

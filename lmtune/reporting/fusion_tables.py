@@ -59,6 +59,7 @@ def as_records(result: FusionResult) -> list[dict[str, Any]]:
             "bound": row.bound,
             "evaluations": row.evaluations,
             "weights": row.chosen.weights,
+            "powers": row.chosen.powers,
             "flat": {name: list(ends) for name, ends in row.flat.items()},
             "interval": {name: list(ends) for name, ends in row.interval.items()},
             "p_best_single": row.p_values.get("best single run"),
@@ -84,7 +85,8 @@ def legend(result: FusionResult) -> str:
 
 def _normalisation(row: FusedRow, result: FusionResult) -> str | None:
     method = METHODS.get(row.chosen.method)
-    return result.options.normalise if method is not None and method.is_scored else None
+    scored = method is not None and method.is_scored
+    return row.chosen.normalise or (result.options.normalise if scored else None)
 
 
 def _constant(row: FusedRow, result: FusionResult) -> float | None:
@@ -128,7 +130,9 @@ def _values(result: FusionResult) -> Table:
                 if row.p_values.get(name, 1.0) < SIGNIFICANCE
             ]
             single, shares, k = row.is_single, row.chosen.shares, _constant(row, result)
-            name = row.name + (f" (k = {k:g})" if k else "")
+            name = row.name + (f" ({'power' if 'mnz' in row.name else 'k'} = {k:g})" if k else "")
+            if row.chosen.powers:
+                name += " (one for all)" if not any(row.chosen.powers.values()) else ""
             cells = [Cell(str(measure)), Cell(name)]
             value = Cell(short(row.mean), "".join(marks))
             cells += [Cell(short(row.in_sample)), value] if held_out else [value]

@@ -29,13 +29,13 @@ def answer(result: CollectionResult) -> str:
         rivals = [own for own in others if own is not row]
         if rivals:
             best = max(rivals, key=lambda own: own.mean)
-            said += f"; the best tuned, {best.method}, gives {_gain(best, row)} {_doubt(best, row)}"
+            said += f"; the best tuned, {best.method}, gives {gain(best, row)} {doubt(best, row)}"
     else:
         said = f"use {setting_text(result, row.final.params)} ({row.method})" if row.final else row.method
         said = f"{said}. {mean}" if row.final else f"{said} is best, {mean}"
         if default is not None:
             setting = setting_text(result, default.fits[0].params)
-            said += f", {_gain(row, default)} over the default {setting} {_doubt(row, default)}"
+            said += f", {gain(row, default)} over the default {setting} {doubt(row, default)}"
     box = [
         f"{name} {low} to {high}"
         for name, ends in result.near.items()
@@ -79,11 +79,12 @@ def default_remark(result: CollectionResult) -> str:
     return f"{DEFAULT}: {'; '.join(parts)}, without any fitting"
 
 
-def _gain(row: Row, other: Row) -> str:
+def gain(row: Row, other: Row) -> str:
+    """Print the difference of two means."""
     return signed(row.mean - other.mean)
 
 
-def _doubt(row: Row, other: Row) -> str:
+def doubt(row: Row, other: Row) -> str:
     """Give the interval and the p-value of a difference, or say that there is none."""
     topics = quantity(len(row.topics), "topic")
     if len(row.topics) > 1:

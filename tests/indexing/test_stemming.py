@@ -84,3 +84,18 @@ def test_missing_krovetz_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_unknown_stemmer_lists_the_names() -> None:
     with pytest.raises(InputError, match="'snowball'; accepted: porter, krovetz, none"):
         load_stemmer("snowball")
+
+
+# Of the vocabularies that Snowball publishes with its algorithms.
+SNOWBALL = [
+    ("english", "generously", "generous"),
+    ("german", "aufeinanderfolgenden", "aufeinanderfolg"),
+    ("french", "continuellement", "continuel"),
+    ("spanish", "torneados", "torn"),
+    ("swedish", "klostergården", "klostergård"),
+]
+
+
+@pytest.mark.parametrize(("language", "word", "stem"), SNOWBALL)
+def test_other_languages_are_snowballs(language: str, word: str, stem: str) -> None:
+    assert load_stemmer(language)(word) == stem

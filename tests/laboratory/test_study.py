@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lmtune.laboratory.experiment import Claim, Unit, figures, written
-from lmtune.laboratory.study import Run, Study, choose_by_first
+from lmtune.laboratory.experiment import Claim, Run, Study, Unit, choose_by_first, figures, written
 
 
 def unit(run: Run) -> Unit:

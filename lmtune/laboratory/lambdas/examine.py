@@ -29,21 +29,203 @@ a cost; "yes" means that none of them did, and that more than half of each kind 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.laboratory.lambdas.differences import draw_points, jacobian, jump, noise, tie_of
-from lmtune.laboratory.lambdas.evidence import SAFETY, TESTS, Evidence, Examination, Place, in_brackets
-from lmtune.laboratory.lambdas.integrals import WANTED, circulation, loop_across, loop_around, work
+from lmtune.laboratory.lambdas.calculus import (
+    WANTED,
+    circulation,
+    draw_points,
+    jacobian,
+    jump,
+    loop_across,
+    loop_around,
+    noise,
+    tie_of,
+    work,
+)
 from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]
-_TRIO = 3
-_TIES = 3
+_TRIO, _TIES = 3, 3
+# Of the differences of a rebuilt cost, and of its integral.
+_STEP, _FINE = 1e-3, 1e-11
+
+Outcome = Literal["holds", "violated", "unclear"]
+
+SAFETY = 10.0
+"""A violation counts if it is more than so many times its estimated error."""
+
+RESOLUTION = 1e-3
+"""A test that finds none counts if its error is less than this share of the numbers' scale."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One test's result, and where.
+
+    Attributes
+    ----------
+    violation : float
+        0 where the property holds exactly; signed where the sign has a meaning.
+    error : float
+        An estimate of how wrong the violation may be.
+    scale : float
+        How large the numbers are that it is made of.
+    labels, scores : tuple of float
+        The place.
+    documents : tuple of int
+        Those that matter, from 1.
+    note : str
+        The numbers, in words.
+    """
+
+    violation: float
+    error: float
+    scale: float
+    labels: tuple[float, ...]
+    scores: tuple[float, ...]
+    documents: tuple[int, ...] = ()
+    note: str = ""
+
+    @property
+    def relative(self) -> float:
+        """The violation in units of the scale; 0 where all is 0."""
+        return self.violation / self.scale if self.scale > 0.0 else 0.0
+
+    @property
+    def tolerance(self) -> float:
+        """The relative violation that the error estimate explains."""
+        return SAFETY * self.error / self.scale if self.scale > 0.0 else 0.0
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict of this one test."""
+        if self.violation > SAFETY * self.error:
+            return "violated"
+        # Where all numbers are 0 nothing can be violated.
+        return "holds" if SAFETY * self.error <= RESOLUTION * self.scale or self.scale == 0.0 else ("unclear")
+
+    def where(self) -> str:
+        """Write the place down."""
+        parts = [f"labels {in_brackets(self.labels)}", f"scores {in_brackets(self.scores)}"]
+        if self.documents:
+            parts.append("documents " + ", ".join(map(str, self.documents)))
+        return "; ".join([*parts, *([self.note] if self.note else [])])
+
+
+@dataclass
+class Evidence:
+    """All results of one kind of test.
+
+    Attributes
+    ----------
+    name : str
+        What is tested.
+    tests, violated, unclear : int
+        How many, and how they came out.
+    worst : Place, optional
+        Of the significant violations the one that is largest relative to its scale; without any,
+        the largest of the clear tests, or of all.
+    """
+
+    name: str
+    tests: int = 0
+    violated: int = 0
+    unclear: int = 0
+    worst: Place | None = None
+    _key: tuple[int, float] = field(default=(-1, 0.0), repr=False)
+
+    def add(self, result: Place) -> None:
+        """Count one test."""
+        outcome = result.outcome
+        self.tests += 1
+        self.violated += outcome == "violated"
+        self.unclear += outcome == "unclear"
+        key = ({"unclear": 0, "holds": 1, "violated": 2}[outcome], result.relative)
+        if self.worst is None or key > self._key:
+            self.worst, self._key = result, key
+
+    @property
+    def outcome(self) -> Outcome:
+        """``"violated"`` if any test is; else ``"unclear"`` if more than half could not tell."""
+        if self.violated:
+            return "violated"
+        return "unclear" if 2 * self.unclear > self.tests else "holds"
+
+
+def in_brackets(values: Iterable[float]) -> str:
+    """Write numbers down."""
+    return "(" + ", ".join(f"{value:.6g}" for value in values) + ")"
+
+
+Verdict = Literal["yes", "no", "undecided", "no cost"]
+
+COST_TESTS = ("symmetry", "jumps", "loops", "trios", "paths")
+CONVEXITY_TESTS = ("curvature", "kinks", "midpoints")
+TESTS = (*COST_TESTS, *CONVEXITY_TESTS, "sum")
+"""All tests; the module's text tells what each one is."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Results of the examination of a lambda-function.
+
+    Attributes
+    ----------
+    name : str
+        The function's.
+    evidence : dict of str to Evidence
+        By test, as `TESTS` names them; "trios" have no tests where no query has three documents.
+    largest_slope : float
+        The largest entry of J met, with its sign taken off: 0 for piecewise constant lambdas.
+    lowest : Place
+        Where the smallest eigenvalue of -(J + J') / 2 was met; its violation is minus that one.
+    """
+
+    name: str
+    evidence: dict[str, Evidence]
+    largest_slope: float
+    lowest: Place | None
+
+    @property
+    def has_cost(self) -> Verdict:
+        """``"no"`` if a test refutes it, ``"undecided"`` where tests cannot tell, or ``"yes"``."""
+        return self._verdict(COST_TESTS)
+
+    @property
+    def convex(self) -> Verdict:
+        """The same of convexity; ``"no cost"`` where there is nothing to be convex."""
+        if self.has_cost == "no":
+            return "no cost"
+        verdict = self._verdict(CONVEXITY_TESTS)
+        return "undecided" if verdict == "yes" and self.has_cost == "undecided" else verdict
+
+    @property
+    def sums_to_zero(self) -> Verdict:
+        """Whether the lambdas of a query add up to 0."""
+        return self._verdict(("sum",))
+
+    @property
+    def smallest_eigenvalue(self) -> float:
+        """Of -(J + J') / 2, over all places."""
+        return float("nan") if self.lowest is None else -self.lowest.violation
+
+    def refuting(self) -> list[str]:
+        """Return the names of the tests that are violated."""
+        return [name for name, evidence in self.evidence.items() if evidence.outcome == "violated"]
+
+    def _verdict(self, names: Sequence[str]) -> Verdict:
+        outcomes = {self.evidence[name].outcome for name in names if self.evidence[name].tests}
+        if "violated" in outcomes:
+            return "no"
+        return "undecided" if "unclear" in outcomes else "yes"
 
 
 def examine(
@@ -233,3 +415,241 @@ class _Examiner:
         half = (above.value / 2.0, above.error / 2.0, above.scale / 2.0)
         note = f"half way to {in_brackets(second)} the cost is {half[0]:.6g} above the mean"
         self.add("midpoints", half, first, note=note)
+
+
+@dataclass(frozen=True)
+class RebuiltCost:
+    """A cost as a function of scores, 0 at its origin.
+
+    Attributes
+    ----------
+    function : CheckedFunction
+        The lambda-function.
+    labels, origin : numpy.ndarray, shape (documents,)
+        The query's labels, and where integration begins.
+    """
+
+    function: CheckedFunction
+    labels: Array
+    origin: Array
+
+    def __call__(self, scores: ArrayLike) -> float:
+        """Return the cost at some scores."""
+        return self.with_error(scores)[0]
+
+    def with_error(self, scores: ArrayLike) -> tuple[float, float]:
+        """Return the cost, and an estimate of the integral's error."""
+        end = _vector("scores", scores, self.labels.size)
+        done = work(self.function, self.labels, self.origin, end, _FINE)
+        return -done.value, done.error
+
+
+def rebuild_cost(
+    function: LambdaFunction, labels: ArrayLike, *, origin: ArrayLike | None = None
+) -> RebuiltCost:
+    r"""Rebuild the cost of a query from its lambdas.
+
+    .. math:: C(s) = -\int_0^1 \lambda(o + t (s - o)) \cdot (s - o)\, dt
+
+    which is the construction in the proof of Poincaré's lemma, with the minus of lambda = -dC.
+
+    It is a cost only where there is one: `check_cost` and `examine` tell.
+    From the origin 0 the straight line to s meets no tie on its way, so that each ranking gets the
+    cost that would hold if there were no other; its gradient is right within rankings even where,
+    as with LambdaRank, the values of two rankings do not meet at the tie between them.
+
+    Parameters
+    ----------
+    function : callable
+        (scores, labels) -> lambdas.
+    labels : array_like, shape (documents,)
+        The query's.
+    origin : array_like, shape (documents,), optional
+        Where the cost is 0; scores of 0 by default.
+
+    Returns
+    -------
+    RebuiltCost
+
+    Raises
+    ------
+    InputError
+        For labels or an origin that are no vectors of finite numbers, of one length.
+
+    Examples
+    --------
+    Two documents, margin 1, at x = s_1 - s_2 = 0.5: x^2 / 2 - x by the paper's equation 8.
+
+    >>> from lmtune.laboratory.lambdas.functions import margin
+    >>> cost = rebuild_cost(margin(1.0), [1, 0])
+    >>> round(cost([0.7, 0.2]), 12)
+    -0.375
+    """
+    grades = _vector("labels", labels, None)
+    start = np.zeros(grades.size) if origin is None else _vector("origin", origin, grades.size)
+    return RebuiltCost(checked(function), grades, start)
+
+
+@dataclass(frozen=True)
+class CostCheck:
+    """Whether a rebuilt cost gives the lambdas back.
+
+    Attributes
+    ----------
+    places : int
+        Scores looked at.
+    largest : float
+        Distance between the cost's negative gradient and the lambdas, divided by the largest
+        lambda of all places, where it is largest beyond errors.
+    error : float
+        The same of what the error estimates explain.
+    scores : numpy.ndarray, shape (documents,)
+        Where it is largest.
+    """
+
+    places: int
+    largest: float
+    error: float
+    scores: Array
+
+    @property
+    def excess(self) -> float:
+        """By how much the distance is larger than errors explain; below 0 where it is not."""
+        return self.largest - SAFETY * self.error
+
+    @property
+    def holds(self) -> bool:
+        """Whether errors explain the distance."""
+        return self.excess <= 0.0
+
+
+def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
+    """Compare a rebuilt cost's gradient, by differences, with the lambdas.
+
+    The origin should be no tie, such as a random place: see `rebuild_cost` for what the origin 0
+    does not show.
+
+    Parameters
+    ----------
+    cost : RebuiltCost
+        What to check.
+    points : sequence of array_like, shape (documents,)
+        Scores, no two equal in any; one at least.
+
+    Raises
+    ------
+    InputError
+        Without points, or for points that do not fit.
+    """
+    if not points:
+        raise InputError("no points to check a cost at", accepted="one at least")
+    places = [_vector("scores", point, cost.labels.size) for point in points]
+    lambdas = [cost.function(scores, cost.labels) for scores in places]
+    size = max((float(np.abs(forces).max()) for forces in lambdas), default=0.0) or 1.0
+    worst = CostCheck(len(points), -np.inf, 0.0, cost.origin)
+    for scores, forces in zip(places, lambdas, strict=True):
+        for i in range(scores.size):
+            slope, error = _slope(cost, scores, i)
+            check = CostCheck(len(points), abs(slope + forces[i]) / size, error / size, scores)
+            if check.excess > worst.excess:
+                worst = check
+    return worst
+
+
+def _slope(cost: RebuiltCost, scores: Array, i: int) -> tuple[float, float]:
+    """Differentiate the cost by score i, from differences at two steps."""
+    distance = np.abs(np.delete(scores, i) - scores[i])
+    step = min(_STEP, 0.4 * float(distance.min()))
+    slopes, errors = [], []
+    for one in (step, step / 2.0):
+        ends = np.array([scores, scores])
+        ends[:, i] += one, -one
+        (high, above), (low, below) = (cost.with_error(end) for end in ends)
+        slopes.append((high - low) / (2.0 * one))
+        errors.append((above + below) / (2.0 * one))
+    value = (4.0 * slopes[1] - slopes[0]) / 3.0
+    return value, abs(value - slopes[1]) + (4.0 * errors[1] + errors[0]) / 3.0
+
+
+def _vector(name: str, values: ArrayLike, size: int | None) -> Array:
+    array = np.asarray(values, np.float64)
+    if array.ndim != 1 or (size is not None and array.size != size) or not np.isfinite(array).all():
+        accepted = "finite numbers, one a document" + ("" if size is None else f" ({size})")
+        raise InputError(f"bad {name}", value=values, accepted=accepted)
+    return array
+
+
+def regularise(function: LambdaFunction, alpha: float) -> CheckedFunction:
+    r"""Return the lambda-function (scores, labels) -> lambdas - alpha scores.
+
+    Burges (2005) adds :math:`\alpha s_i` to lambda_i, "a positive constant along the diagonal of the
+    Hessian". With lambda = -dC that takes the other sign: :math:`\lambda_i - \alpha s_i`, the force of
+    the cost :math:`C + \alpha |s|^2 / 2`. It keeps J symmetric, and makes no cost where there is none.
+
+    Parameters
+    ----------
+    function : callable
+        (scores, labels) -> lambdas.
+    alpha : float
+        0 or more. The lambdas no longer add up to 0.
+
+    Raises
+    ------
+    InputError
+        For another alpha.
+    """
+    if not 0.0 <= alpha < math.inf:
+        raise InputError("bad alpha", value=alpha, accepted="a finite number, 0 or more")
+    called = checked(function)
+
+    def lambdas(scores: Array, labels: Array) -> Array:
+        return called(scores, labels) - alpha * scores
+
+    return CheckedFunction(lambdas, f"{called.name} regularised by {alpha:g}", called.file, called.line)
+
+
+@dataclass(frozen=True)
+class Regulariser:
+    """How much regularisation a cost needs.
+
+    Attributes
+    ----------
+    alpha : float
+        The least that leaves no eigenvalue below 0 at the examined places, rounded up by what the
+        error estimate there leaves open; 0 for what is convex there already; infinite where no
+        alpha will do; NaN where there is no cost.
+    reason : str
+        Why, in a sentence.
+    """
+
+    alpha: float
+    reason: str
+
+
+def needed_alpha(examination: Examination) -> Regulariser:
+    """Tell how much regularisation makes an examined cost convex.
+
+    The smallest eigenvalue says it for smooth lambdas. Where lambdas jump the wrong way, so that
+    the cost has a ridge, its slope falls by a finite amount over no distance, and no finite alpha
+    makes up for that. More places may ask for more.
+
+    Parameters
+    ----------
+    examination : Examination
+        What `examine` returned.
+    """
+    if examination.has_cost == "no":
+        return Regulariser(math.nan, "There is no cost.")
+    kinks, curvature = examination.evidence["kinks"], examination.evidence["curvature"]
+    if kinks.outcome == "violated":
+        assert kinks.worst is not None
+        return Regulariser(
+            math.inf,
+            "No finite alpha will do: across a tie the cost's slope falls by "
+            f"{kinks.worst.violation:.3g} at once ({kinks.worst.where()}).",
+        )
+    worst = examination.lowest
+    if worst is None or curvature.outcome != "violated":
+        return Regulariser(0.0, "No eigenvalue is below 0 at the examined places.")
+    rounded_up = worst.violation + SAFETY * worst.error
+    return Regulariser(rounded_up, f"The smallest eigenvalue is {-worst.violation:.6g}.")

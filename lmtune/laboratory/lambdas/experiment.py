@@ -17,11 +17,17 @@ import pandas as pd
 
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
 from lmtune.laboratory.lambdas import functions
-from lmtune.laboratory.lambdas.cost import check_cost, needed_alpha, rebuild_cost
-from lmtune.laboratory.lambdas.evidence import CONVEXITY_TESTS, COST_TESTS, Examination
-from lmtune.laboratory.lambdas.examine import examine
+from lmtune.laboratory.lambdas.calculus import loop_across, trio_plane, work
+from lmtune.laboratory.lambdas.examine import (
+    CONVEXITY_TESTS,
+    COST_TESTS,
+    Examination,
+    check_cost,
+    examine,
+    needed_alpha,
+    rebuild_cost,
+)
 from lmtune.laboratory.lambdas.functions import BUILTIN
-from lmtune.laboratory.lambdas.integrals import loop_across, trio_plane, work
 from lmtune.laboratory.pictures import VALUE, Chart, stacked
 from lmtune.options import option
 from lmtune.reporting.figures.style import COLUMN, Picture, finish, in_style, new_figure, thin_outline

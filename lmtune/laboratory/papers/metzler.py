@@ -107,13 +107,8 @@ class Metzler(Experiment):
         return {"values": values, "fits": fits, "undefined": undefined, "notes": list(result.notes)}
 
     def _plan(self) -> Plan:
-        own: dict[str, Any] = {
-            "ascents": self.ascents,
-            "restarts": self.restarts,
-            "starts": self.starts,
-            "seed": self.seed,
-        }
-        return Plan(**PROTOCOL, grid=self.points, **own)
+        searched: dict[str, Any] = {name: getattr(self, name) for name in ("ascents", "restarts", "starts")}
+        return Plan(**PROTOCOL, grid=self.points, seed=self.seed, **searched)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table``, ``fits`` and ``notes``."""

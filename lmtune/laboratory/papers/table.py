@@ -13,11 +13,10 @@ import pandas as pd
 from lmtune.laboratory.experiment import Claim, Experiment, Tables
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
-from lmtune.reporting.comparison_tables import letters
+from lmtune.reporting.comparison_tables import DASH, letters
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
 from lmtune.reranking.comparison import Outcome, Over, contrasts
 
-DASH = "–"
 _LEVEL = 0.05
 _FREE = ("data", "datasets", "device", "seed")
 

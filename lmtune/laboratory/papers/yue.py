@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.gradient_free import minimise
 from lmtune.laboratory.data import HELP, load_split, short_name
-from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, choose_by_first, figures
 from lmtune.laboratory.papers.table import better, differences, differing, paper_table, row_of, rows_of
-from lmtune.laboratory.spsa.experiment import first_weights, gains_of
-from lmtune.laboratory.spsa.linear_net import LinearMeasure
-from lmtune.laboratory.study import choose_by_first
+from lmtune.laboratory.spsa import LinearMeasure, first_weights, gains_of
 from lmtune.measures.measure import exponential_ndcg
 from lmtune.measures.significance.effects import confidence_interval
 from lmtune.options import option

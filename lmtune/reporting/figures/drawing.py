@@ -270,7 +270,8 @@ class _Collection:
         points = {
             method: (params[x], params[y])
             for method, params in chosen.items()
-            if all(grid[n].min() <= params[n] <= grid[n].max() for n in names)  # a default need not be
+            # A default need not lie inside.
+            if method != DEFAULT or all(grid[n].min() <= params[n] <= grid[n].max() for n in names)
         }
         ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *names))
         direct = self.trace(f"direct-{measure}-fold{number}", (*names, str(measure)))

@@ -204,7 +204,7 @@ def pairs(
         f"a panel a pair: at best {short(float(values.max()))}; {np.mean(_below(values) <= 1.0):.0%} of them "
         "are within 1 % of it."
     )
-    for name in first.points:
+    for name in (name for name in first.points if all(name in panel.points for panel in panels.values())):
         at = [panels[0, 1].points[name][0], *(panels[0, y].points[name][1] for y in range(1, size + 1))]
         text += f" {name} chose {setting(axes, at)}."
     return finish(figure, text, title)

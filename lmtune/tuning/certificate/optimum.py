@@ -59,6 +59,9 @@ class CertifiedOptimum(Tuner):
         Threads; the number of cores by default. The result does not depend on it.
     max_seconds : float, optional
         Stop after about this long, with the bound reached by then.
+    beat : float
+        A mean reached elsewhere, such as by another model: the search also stops where no setting of the
+        range exceeds it by more than the tolerance, and does not climb.
 
     Attributes
     ----------
@@ -67,7 +70,7 @@ class CertifiedOptimum(Tuner):
     gap_ : float
         ``bound_ - best_value_``
     certified_ : bool
-        Whether the gap is within the tolerance.
+        Whether the gap, from the best value or from what is to beat, is within the tolerance.
     stopped_ : str or None
         ``"interrupted"`` or ``"time"`` where the search did not end by itself. It also ends where
         no split can lower the bound: the order of some documents depends on rounding alone.
@@ -103,6 +106,7 @@ class CertifiedOptimum(Tuner):
     depth: int = DEPTH
     workers: int | None = None
     max_seconds: float | None = None
+    beat: float = 0.0
 
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
@@ -153,7 +157,7 @@ class CertifiedOptimum(Tuner):
         search = BranchAndBound(
             problem,
             self.tolerance,
-            first,
+            max(first, self.beat),
             lambda *setting: measure(setting),
             self.workers,
             math.inf if self.max_seconds is None else record.begin + self.max_seconds,
@@ -168,7 +172,7 @@ class CertifiedOptimum(Tuner):
 
         self.stopped_ = None
         try:
-            climb = self._climb(pool, topics, record)
+            climb = self._climb(pool, topics, record) if not self.beat else iter(())
             while time.monotonic() < search.deadline and (found := next(climb, None)) is not None:
                 record.add(found[space.names].to_numpy(np.float64), found[str(what)].tolist())
                 search.best = max(record.values)
@@ -180,7 +184,7 @@ class CertifiedOptimum(Tuner):
         record.close(self)
         self.bound_ = max(search.bound, self.best_value_)
         self.gap_ = self.bound_ - self.best_value_
-        self.certified_ = self.bound_ <= self.best_value_ + self.tolerance
+        self.certified_ = self.bound_ <= max(self.best_value_, self.beat) + self.tolerance
         self.n_boxes_ = search.boxes
         self.bounds_ = pd.DataFrame(rows, columns=["boxes", "best", "bound"])
         self.boxes_ = self._boxes(search, space)

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas import examples, functions
-from lmtune.laboratory.lambdas.cost import needed_alpha, regularise
-from lmtune.laboratory.lambdas.evidence import TESTS, Examination
-from lmtune.laboratory.lambdas.examine import examine
+from lmtune.laboratory.lambdas.examine import TESTS, Examination, examine, needed_alpha, regularise
 from lmtune.reranking.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]

@@ -12,17 +12,18 @@ from scipy.special import expit
 
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas import examples, functions
-from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
-from lmtune.laboratory.lambdas.differences import jacobian, jump, noise
-from lmtune.laboratory.lambdas.evidence import SAFETY
-from lmtune.laboratory.lambdas.integrals import (
+from lmtune.laboratory.lambdas.calculus import (
     circulation,
     integrate,
+    jacobian,
+    jump,
     loop_across,
     loop_around,
+    noise,
     ties_between,
     work,
 )
+from lmtune.laboratory.lambdas.examine import SAFETY, check_cost, rebuild_cost
 from lmtune.reranking.losses.lambda_functions import checked
 
 Array = NDArray[np.float64]

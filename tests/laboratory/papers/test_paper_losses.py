@@ -21,8 +21,7 @@ from lmtune.cli.main import app
 from lmtune.errors import InputError
 from lmtune.formats.letor import write_letor
 from lmtune.laboratory.papers import losses
-from lmtune.laboratory.papers.loss_tables import BRUCH, QIU, Bruch, Qiu
-from lmtune.laboratory.papers.losses import LossTable
+from lmtune.laboratory.papers.losses import BRUCH, QIU, Bruch, LossTable, Qiu
 from lmtune.laboratory.running import run, settings_of
 from lmtune.measures.lists import ndcg
 from lmtune.reranking.learners.feature_networks import fit

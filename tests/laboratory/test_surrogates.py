@@ -13,9 +13,9 @@ from scipy import stats
 
 from lmtune.errors import InputError
 from lmtune.laboratory.data import load_pool
+from lmtune.laboratory.methods import continuation, disjoint_sets
 from lmtune.laboratory.running import run
-from lmtune.laboratory.surrogates.experiment import Surrogates, over_collections
-from lmtune.laboratory.surrogates.methods import continuation, disjoint_sets
+from lmtune.laboratory.surrogates import Surrogates, over_collections
 from lmtune.measures.evaluate import measure
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.space import ParameterSpace

@@ -10,18 +10,130 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, fdsa_gradient, minimise
 from lmtune.laboratory.data import HELP, load_split
-from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, choose_by_first, figures
 from lmtune.laboratory.pictures import Chart
-from lmtune.laboratory.spsa.linear_net import LinearRankNet
-from lmtune.laboratory.study import choose_by_first
+from lmtune.laboratory.spsa_kernels import pair_costs, pair_slopes
+from lmtune.measures.lists import Measurer
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.data import RankingData
+
+Vector = NDArray[np.float64]
+
+
+class LinearRankNet:
+    r"""RankNet's cost of a linear net, :math:`s_i = w \cdot x_i`, as a function of its weights.
+
+    .. math:: C(w) = \frac{1}{|P|} \sum_{(i, j) \in P} \ln\left(1 + e^{-(s_i - s_j)}\right)
+
+    in nats, over the pairs P of one query's documents of which i has the higher label (Burges et
+    al. 2005; Yue and Burges 2007, section 5.1). A mean over all pairs, so that long lists weigh
+    more.
+
+    Parameters
+    ----------
+    data : RankingData
+        Queries; those whose documents all have one label have no pair.
+
+    Attributes
+    ----------
+    features : int
+        Weights of the net.
+    pairs : int
+        Pairs in the cost.
+
+    Raises
+    ------
+    InputError
+        Where there is no pair.
+    """
+
+    def __init__(self, data: RankingData) -> None:
+        order = np.lexsort((-data.labels, data.query_of_row))
+        self._x = np.ascontiguousarray(data.features[order], np.float32)
+        labels = data.labels[order]
+        self._starts = data.starts
+        self._below = np.empty(order.size, np.int64)
+        for q in range(len(data.queries)):
+            rows = data.rows(q)
+            rising = -labels[rows]
+            self._below[rows] = rows.start + np.searchsorted(rising, rising, side="right")
+        ends = np.repeat(data.starts[1:], data.lengths)
+        self.features = self._x.shape[1]
+        self.pairs = int((ends - self._below).sum())
+        if not self.pairs:
+            raise InputError("no pair of documents to tell apart", accepted="a query with different labels")
+
+    def costs(self, points: ArrayLike) -> Vector:
+        """Return the cost at points.
+
+        Scores are computed in single precision, as nets do, and summed up in double.
+
+        Parameters
+        ----------
+        points : array_like of float, shape (points, features)
+
+        Returns
+        -------
+        numpy.ndarray of float64, shape (points,)
+        """
+        return self._costs(np.asarray(points, np.float32) @ self._x.T)
+
+    def exact_costs(self, points: ArrayLike) -> Vector:
+        """Return the same with scores in double precision, for differences over small steps."""
+        return self._costs(np.asarray(points, np.float64) @ self._x.T.astype(np.float64))
+
+    def _costs(self, scores: NDArray[np.floating]) -> Vector:
+        out = np.empty(scores.shape[0])
+        pair_costs(scores.astype(np.float64), self._starts, self._below, out)
+        return out / self.pairs
+
+    def gradient(self, w: ArrayLike) -> Vector:
+        r"""Return the closed form of the cost's gradient.
+
+        .. math:: \nabla C = \frac{1}{|P|} \sum_{(i, j) \in P} \frac{x_j - x_i}{1 + e^{s_i - s_j}}
+        """
+        x = self._x.astype(np.float64)
+        slopes = np.empty(x.shape[0])
+        pair_slopes(x @ np.asarray(w, np.float64), self._starts, self._below, slopes)
+        gradient: Vector = slopes @ x / self.pairs
+        return gradient
+
+
+class LinearMeasure:
+    """A measure of a linear net's rankings, as a function of its weights.
+
+    Parameters
+    ----------
+    data : RankingData
+        Queries.
+    measure : str
+        As `lmtune.measures.measure.parse_list_measure` takes.
+
+    Attributes
+    ----------
+    features : int
+        Weights of the net.
+    """
+
+    def __init__(self, data: RankingData, measure: str) -> None:
+        self._x = np.ascontiguousarray(data.features, np.float32)
+        self._measurer = Measurer(measure, data)
+        self.features = self._x.shape[1]
+
+    def means(self, points: ArrayLike) -> Vector:
+        """Return the mean over queries at points, (points, features) to (points,)."""
+        return self._measurer.means(np.asarray(points, np.float32) @ self._x.T)
+
+    def values(self, point: ArrayLike) -> Vector:
+        """Return each query's value at a point; NaN where it does not count."""
+        return self._measurer.values(self._x @ np.asarray(point, np.float32))
+
 
 # Curves are drawn through so many points.
 _MARKS = 60
@@ -128,14 +240,8 @@ def check_gradient(data: str, seed: int, width: float) -> dict[str, Any]:
         closed = net.gradient(w)
         for c in (width, _SMALL_WIDTH):
             differences = fdsa_gradient(net.exact_costs, w, c, together=True)
-            rows.append(
-                {
-                    "weights": name,
-                    "c": c,
-                    "largest_slope": float(np.abs(closed).max()),
-                    "largest_difference": float(np.abs(differences - closed).max()),
-                }
-            )
+            largest = {"slope": np.abs(closed).max(), "difference": np.abs(differences - closed).max()}
+            rows.append({"weights": name, "c": c, **{f"largest_{of}": float(x) for of, x in largest.items()}})
     return {"minimum": float(optimum.fun), "features": net.features, "pairs": net.pairs, "rows": rows}
 
 

@@ -1,7 +1,12 @@
-"""Gradients of smooth measures compared with direct search for lambda and mu."""
+"""Metzler (2007) continued: lambda and mu by the gradients of smooth measures, compared with direct search.
+
+Where RankNet's cost leads over lambda and mu, and what mends it, is told one step after another: every
+objective is computed at every setting of a grid, so that nothing but the objective differs.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,13 +17,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lmtune.candidates.columns import Columns
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.laboratory.data import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
+from lmtune.laboratory.methods import HIDDEN, Fitted, Methods, compare_on, continuation, disjoint_sets, search
 from lmtune.laboratory.pictures import Chart, stacked
-from lmtune.laboratory.surrogates.causes import PAIRS, SMOOTH, find_causes
-from lmtune.laboratory.surrogates.dimensions import HIDDEN, search
-from lmtune.laboratory.surrogates.methods import Fitted, Methods, compare_on, continuation, disjoint_sets
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.measures.significance.effects import equivalence_test, mean_interval
 from lmtune.measures.significance.resampling import corrected_resampling, topics_and_sets
@@ -27,8 +32,12 @@ from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import check_names
+from lmtune.surrogates.packing_kernels import ByLabel
+from lmtune.surrogates.pair_kernels import ranknet_queries
+from lmtune.tuning import kernels
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
-from lmtune.tuning.objectives import parse_objective
+from lmtune.tuning.objectives import SurrogateCost, parse_objective
+from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import FEWEST
 
 if TYPE_CHECKING:
@@ -38,7 +47,137 @@ _LEVEL = 0.05
 _JUDGED = f"method not in {(DIRECT, OPTIMAL)}"
 _BY_SIZE: dict[str, Any] = {"training topics": lambda rows: rows["topics"].astype(str)}
 _PARTS = ["train", "test"]
-_TABLES = ("fits", "causes", "surfaces", "parameters")
+_TABLES = ("fits", "sums", "causes", "surfaces", "parameters")
+_BY = ["dataset", "size", "topics", "measure", "method"]
+
+
+PAIRS = "RankNet"
+SMOOTH = "approx-AP"
+STEPS = (
+    PAIRS,
+    "with a fitted slope",
+    "and topics of equal weight",
+    "and scores over their spread",
+    "over lists, not judged pairs",
+    SMOOTH,
+)
+"""The objectives, each with what the one before has; the last is another."""
+
+# Bounds of a slope's logarithm: in the corner differences of scores are thousandths.
+_LOG_SLOPES = (-5.0, 12.0)
+_CLOSE = 0.02
+
+
+class PairCosts:
+    """RankNet's cost of the documents of some columns, with a slope of its own.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The collection.
+    columns : Columns
+        Each topic's documents by falling gain.
+    rel : int
+        The smallest gain that is relevant.
+    topics : numpy.ndarray of int64
+        Places of topics that have a pair.
+    """
+
+    def __init__(self, pool: CandidatePool, columns: Columns, rel: int, topics: NDArray[np.int64]) -> None:
+        self._formula = pool.formula
+        self._documents = pool.documents(columns).of(topics)
+        self._sizes = np.diff(self._documents.docs)[:, 0]
+        shape = topics.size, int(self._sizes.max())
+        self._real = np.arange(shape[1]) < self._sizes[:, None]
+        self._labels = np.zeros(shape)
+        gain = np.concatenate([columns.gain[columns.rows(t)] for t in topics])
+        self._labels[self._real] = gain >= rel
+        self._order = np.ascontiguousarray(np.broadcast_to(np.arange(shape[1]), shape))
+
+    def scores(self, setting: NDArray[np.float64], *, divided: bool) -> NDArray[np.float64]:
+        """Return the scores at a setting about each topic's mean, shape (topics, most documents).
+
+        They are divided by their standard deviation over the topic's documents where `divided`.
+        """
+        likelihood = np.empty(int(self._sizes.sum()))
+        gradient = np.empty((setting.size, likelihood.size))
+        product = np.empty(self._sizes.size, np.bool_)
+        self._formula.likelihoods(self._documents, setting, likelihood, gradient, product)
+        out, spread = np.zeros(self._real.shape), np.empty(self._sizes.size)
+        kernels.standardise(self._sizes, product, likelihood, out, spread)
+        if not divided:
+            out *= np.where(np.isfinite(spread), spread, 0.0)[:, None]
+        return out
+
+    def cost(self, scores: NDArray[np.float64], slope: float, *, by_topic: bool) -> float:
+        """Return the mean cost of a pair, or the mean over topics of their pairs' means."""
+        lists = ByLabel(scores, self._labels, self._order, self._sizes)
+        losses, slopes = np.zeros(len(scores)), np.zeros(scores.shape)
+        ranknet_queries(0, len(scores), lists, slope, by_topic, losses, slopes)
+        if by_topic:
+            return float(losses.mean())
+        relevant = self._labels.sum(axis=1)
+        return float(losses.sum() / (relevant * (self._sizes - relevant)).sum())
+
+    def fitted(self, scores: NDArray[np.float64], *, by_topic: bool) -> tuple[float, float]:
+        """Return the lowest cost over slopes, in which it is convex, and the slope."""
+        from scipy.optimize import minimize_scalar
+
+        optimum = minimize_scalar(
+            lambda x: self.cost(scores, float(np.exp(x)), by_topic=by_topic),
+            bounds=_LOG_SLOPES,
+            method="bounded",
+            options={"xatol": _CLOSE},
+        )
+        return float(optimum.fun), float(np.exp(optimum.x))
+
+
+def find_causes(methods: Methods, alpha: float) -> dict[str, list[Any]]:
+    """Compute the objectives of `STEPS` over the grid, and what measure each one's lowest point has.
+
+    Parameters
+    ----------
+    methods : Methods
+        Over a collection, AP among its surface's measures.
+    alpha : float
+        The smooth AP's steepness.
+
+    Returns
+    -------
+    dict
+        Rows of tables. ``surfaces``: the parameters, ``AP`` and the costs, a row a setting; ``causes``: a
+        row an objective with its best setting, the slope there, the mean there and its share of the best.
+    """
+    pool, surface = methods.pool, methods.surface
+    ap, places = parse_measure("AP"), pool.positions()
+    means = surface.means(ap, places)
+    paired = np.flatnonzero(methods.pairs.per_topic)
+    judged = PairCosts(pool, methods.pairs.columns, methods.pairs.rel, paired)
+    columns = methods.lists.columns
+    relevant = np.array([(columns.gain[columns.rows(t)] >= ap.rel).sum() for t in places])
+    listed = np.flatnonzero((relevant > 0) & (relevant < np.diff(columns.start)))
+    over_lists = PairCosts(pool, columns, ap.rel, listed)
+    smooth = SurrogateCost(methods.lists, parse_objective("approx-ap"), places)
+    costs, slopes = np.empty((len(STEPS), len(means))), np.ones((len(STEPS), len(means)))
+    for at, setting in enumerate(surface.settings):
+        raw, divided = (judged.scores(setting, divided=spread) for spread in (False, True))
+        costs[0, at] = judged.cost(raw, 1.0, by_topic=False)
+        costs[1, at], slopes[1, at] = judged.fitted(raw, by_topic=False)
+        costs[2, at], slopes[2, at] = judged.fitted(raw, by_topic=True)
+        costs[3, at], slopes[3, at] = judged.fitted(divided, by_topic=True)
+        scores = over_lists.scores(setting, divided=True)
+        costs[4, at], slopes[4, at] = over_lists.fitted(scores, by_topic=True)
+        costs[5, at], slopes[5, at] = smooth(setting, alpha).value, alpha
+    space = ParameterSpace.of(pool.formula)
+    rows = [
+        {"objective": name, **space.named(surface.settings[lowest]), "slope": float(slope[lowest])}
+        | {"AP": float(means[lowest]), "best": float(means.max())}
+        | {"at_edge": ", ".join(space.at_edge(surface.settings[lowest]))}
+        for name, slope, lowest in zip(STEPS, slopes, costs.argmin(axis=1).tolist(), strict=True)
+    ]
+    columns_of = dict(zip(surface.names, surface.settings.T, strict=True))
+    over = pd.DataFrame({**columns_of, "AP": means, **dict(zip(STEPS, costs, strict=True))})
+    return {"causes": rows, "surfaces": over.to_dict("records")}
 
 
 def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
@@ -65,12 +204,9 @@ def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, A
         low, high = mean_interval(differences, 0.0, 0.9)
         tested = equivalence_test(differences, 0.0, margin)
         within = int((np.abs(differences) < margin).sum())
-        yield {
-            **dict(zip(keys, values, strict=True)),
-            **{"collections": differences.size, "within": within, "difference": float(differences.mean())},
-            **{"low": low, "high": high},
-            **{"p_not_worse": tested.not_worse, "p_equivalent": tested.equivalent},
-        }
+        row = dict(zip(keys, values, strict=True)) | {"collections": differences.size, "within": within}
+        row |= {"difference": float(differences.mean()), "low": low, "high": high}
+        yield row | {"p_not_worse": tested.not_worse, "p_equivalent": tested.equivalent}
 
 
 def _levels(margin: float) -> Statistic:
@@ -201,30 +337,30 @@ class Surrogates(Experiment):
         Returns
         -------
         dict
-            ``fits``, rows of `lmtune.laboratory.surrogates.methods.compare_on` with dataset, size and
-            set; by measure and method the ``sums`` over the sets of each test topic's difference to
-            Direct; and in how many sets a topic was a test topic, ``counts``.
+            Rows of tables: ``fits``, of `lmtune.laboratory.methods.compare_on` with dataset, size and set;
+            ``sums``, by measure and method the sums over the sets of each test topic's difference to
+            Direct, and in how many sets a topic was a test topic, ``counts``.
         """
         methods = _methods(dataset, self.topics, tuple(self._fitted()), self.grid, self.seed)
         topics = methods.pool.topics
         train = size or len(topics) // 2
+        keys = {"dataset": short_name(dataset), "size": size, "topics": train}
         rows: list[dict[str, Any]] = []
         counts = np.zeros(len(topics), np.int64)
-        sums: dict[str, dict[str, Vector]] = {}
+        sums: defaultdict[tuple[str, str], Vector] = defaultdict(lambda: np.zeros(len(topics)))
         sets = disjoint_sets(topics, train, self.fits, seed=self.seed)
         for number, subset in islice(enumerate(sets), first, first + _TOGETHER):
             compared = compare_on(methods, self._fitted(), subset)
-            keys = {"dataset": short_name(dataset), "size": size, "topics": train, "set": number}
-            rows += [keys | row for row in compared.rows]
+            rows += [{**keys, "set": number, **row} for row in compared.rows]
             counts[compared.test] += 1
-            for (measure, method), values in compared.differences.items():
-                by_topic = sums.setdefault(measure, {}).setdefault(method, np.zeros(len(topics)))
-                by_topic[compared.test] += values[compared.test]
-        listed = {
-            measure: {method: by_topic.tolist() for method, by_topic in subset.items()}
-            for measure, subset in sums.items()
-        }
-        return {"fits": rows, "sums": listed, "counts": counts.tolist()}
+            for case, values in compared.differences.items():
+                sums[case][compared.test] += values[compared.test]
+        times = counts.tolist()
+        summed = [
+            {**keys, "measure": measure, "method": method, "sums": by_topic.tolist(), "counts": times}
+            for (measure, method), by_topic in sums.items()
+        ]
+        return {"fits": rows, "sums": summed}
 
     def causes(self, dataset: str) -> dict[str, Any]:
         """Compute RankNet's cost, cures of it and the smooth AP over the grid, on all topics.
@@ -232,7 +368,7 @@ class Surrogates(Experiment):
         Returns
         -------
         dict
-            Of `lmtune.laboratory.surrogates.causes.find_causes`, with the dataset.
+            Of `lmtune.laboratory.surrogates.find_causes`, with the dataset.
         """
         methods = _methods(dataset, self.topics, tuple(self._fitted()), self.grid, self.seed)
         found = find_causes(methods, self.alphas[0])
@@ -250,12 +386,10 @@ class Surrogates(Experiment):
                 (f"{objective}, alpha {alpha:g}", str(objective), continuation(alpha))
                 for alpha in (self.alphas if is_ap else self.alphas[:1])
             ]
-            if is_ap:
-                further = [parse_objective(name) for name in self.objectives]
-                fitted[measure] += [
-                    (_NAMES.get(str(extra), str(extra)), str(extra), continuation(self.alphas[0]))
-                    for extra in further
-                ]
+            for name in self.objectives if is_ap else ():
+                further = str(parse_objective(name))
+                row = _NAMES.get(further, further), further, continuation(self.alphas[0])
+                fitted[measure].append(row)
         return fitted
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
@@ -266,28 +400,20 @@ class Surrogates(Experiment):
         by `corrected_resampling`, and by `topics_and_sets` in columns that end in ``_crossed``;
         ``collections`` has the rows of `over_collections`; ``work`` the means of what fits take;
         ``causes`` and ``surfaces`` are those of `find_causes`, by dataset; ``parameters`` has the rows of
-        `lmtune.laboratory.surrogates.dimensions.search`.
+        `lmtune.laboratory.methods.search`.
         """
-        compared = [result for result in results.values() if "sums" in result]
         parts = {key: {name: result.get(name, []) for name in _TABLES} for key, result in results.items()}
-        fits, *others = super().tables(parts).values()
-        by = ["dataset", "size", "topics", "measure", "method"]
-        grouped = fits.groupby(by, sort=False)
+        fits, summed, *others = super().tables(parts).values()
+        grouped, sums = fits.groupby(_BY, sort=False), summed.groupby(_BY, sort=False)
         work = grouped[["evaluations", "documents", "seconds"]].mean().dropna().reset_index()
         rows = []
-        for (dataset, size, topics, measure, method), group in grouped:
-            direct = grouped.get_group((dataset, size, topics, measure, DIRECT))
+        for case, group in grouped:
+            direct, method = grouped.get_group((*case[:-1], DIRECT)), case[-1]
             means = {"fits": len(group), "direct": direct["test"].mean(), "test": group["test"].mean()}
             difference = group["test"].to_numpy() - direct["test"].to_numpy()
-            row = dict(zip(by, (dataset, size, topics, measure, method), strict=True))
-            row |= means | {"difference": float(difference.mean())}
+            row = dict(zip(_BY, case, strict=True)) | means | {"difference": float(difference.mean())}
             if method not in (DIRECT, OPTIMAL) and len(group) > 1:
-                mine = [
-                    result
-                    for result in compared
-                    if (result["fits"][0]["dataset"], result["fits"][0]["size"]) == (dataset, size)
-                ]
-                row |= self._judged(mine, row, difference)
+                row |= self._judged(sums.get_group(case), int(group["topics"].iloc[0]), difference)
             rows.append(row)
         equivalence = pd.DataFrame(rows)
         return {
@@ -295,16 +421,13 @@ class Surrogates(Experiment):
             "collections": pd.DataFrame(over_collections(equivalence, self.margin)),
             "work": work,
             "fits": fits,
-            **dict(zip(_TABLES[1:], others, strict=True)),
+            **dict(zip(_TABLES[2:], others, strict=True)),
         }
 
-    def _judged(
-        self, units: list[Mapping[str, Any]], row: Mapping[str, Any], difference: Vector
-    ) -> dict[str, float]:
+    def _judged(self, summed: pd.DataFrame, train: int, difference: Vector) -> dict[str, float]:
         """Return p-values and intervals of a method's differences to Direct."""
-        counts = np.sum([unit["counts"] for unit in units], axis=0)
-        sums = np.sum([unit["sums"][row["measure"]][row["method"]] for unit in units], axis=0)
-        train, topics = row["topics"], counts.size
+        counts, sums = (np.sum(summed[column].tolist(), axis=0) for column in ("counts", "sums"))
+        topics = counts.size
         estimates = {
             "": corrected_resampling(difference, train=train, test=topics - train),
             "_crossed": topics_and_sets(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import fdsa_gradient
-from lmtune.laboratory.spsa.linear_net import LinearMeasure, LinearRankNet
+from lmtune.laboratory.spsa import LinearMeasure, LinearRankNet
 from lmtune.measures.lists import ndcg
 from lmtune.reranking.data import RankingData
 

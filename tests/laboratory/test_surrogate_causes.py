@@ -10,8 +10,8 @@ import pytest
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.laboratory.surrogates.causes import STEPS, PairCosts, find_causes
-from lmtune.laboratory.surrogates.methods import Methods
+from lmtune.laboratory.methods import Methods
+from lmtune.laboratory.surrogates import STEPS, PairCosts, find_causes
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.two_stage import score

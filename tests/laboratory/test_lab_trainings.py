@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar  # noqa: E402
 from scipy.special import log_softmax  # noqa: E402
 
 from lmtune.laboratory.data import load_split  # noqa: E402
-from lmtune.laboratory.sweeps.trainings import (  # noqa: E402
+from lmtune.laboratory.trainings import (  # noqa: E402
     objective_of_ratings,
     train,
     train_on_ratings,

@@ -75,6 +75,7 @@ def test_a_sweep(name: str, once: Callable[[str], tuple[Result, Path]]) -> None:
     rows = "sets" if name == "sets" else "trials"
     assert {rows, "summary", "differences"} <= found.tables.keys()
     assert list(found.tables["summary"]["value"].unique()) == VALUES[name]
+    assert found.tables["summary"]["cutoff"].unique().tolist() == ([10] if name == "sets" else [1, 5, 10])
     assert found.tables[rows]["ndcg"].between(0.0, 1.0).all()
     assert found.conclusions
     assert all(sentence.endswith(".") for sentence in found.conclusions)

@@ -16,8 +16,7 @@ from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
 from lmtune.laboratory.data import load_split
 from lmtune.laboratory.running import Result, run
-from lmtune.laboratory.spsa.experiment import SpsaVersusFdsa, first_weights
-from lmtune.laboratory.spsa.linear_net import LinearRankNet
+from lmtune.laboratory.spsa import LinearRankNet, SpsaVersusFdsa, first_weights
 
 SETTINGS = SpsaVersusFdsa(
     data="artificial:20x10",

@@ -12,7 +12,7 @@ from scipy import stats
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.sweeps.sweep import Case, Pair, Sweep, key
+from lmtune.laboratory.sweeps import Case, Pair, Sweep, key
 from lmtune.options import option
 
 LABELS = ["0.1", "Two, warm", "3"]
@@ -22,14 +22,11 @@ LABELS = ["0.1", "Two, warm", "3"]
 class Toy(Sweep):
     name: ClassVar[str] = "toy"
     quick: ClassVar[Mapping[str, Any]] = {}
+    measured_at: ClassVar[tuple[int, ...]] = (5, 10)
 
     labels: tuple[str, ...] = option(tuple(LABELS), "values")
     trials: int = option(4, "trials", low=2)
     network: str = option("linear", "network")
-
-    @property
-    def measured_at(self) -> tuple[int, ...]:
-        return (5, 10)
 
     def cases(self) -> list[Case]:
         return [(label, {"loss": "listnet", "network": self.network}) for label in self.labels]

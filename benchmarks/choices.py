@@ -1,0 +1,153 @@
+"""Choose stemmer, stopwords, model and parameters: lmtune's full search against Optuna's samplers.
+
+    python benchmarks/choices.py cranfield cacm --seeds 10
+
+Every search has the same number of documents to score on the training topics, half of all: what a small
+grid and a climb of every case take. Beside each stands what is proven for the union of all cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import optuna
+from optuna.trial import BaseTrial, FixedTrial
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.collection import Collection
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import parse_measure
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.choices.cases import Choice, make_cases
+from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.experiment.preparation import Split, prepare
+from lmtune.tuning.grid import GridSearch
+from lmtune.tuning.space import ParameterSpace
+
+AP = parse_measure("AP")
+CHOICES = ("stemmer=porter,none", "stopwords=lucene,none", "model=two-stage,bm25")
+
+
+class Searched(NamedTuple):
+    """What a search found on training topics, what it has on the others, and what it took."""
+
+    train: float
+    test: float
+    seconds: float
+    settings: int
+
+
+class Bench:
+    """The cases of a collection, and half of its topics to train on."""
+
+    def __init__(self, name: str, tolerance: float) -> None:
+        choices = [Choice.parse(text) for text in CHOICES]
+        self.cases = make_cases(choices, Collection(name=name), {"measures": ("AP",)})
+        self.pools: list[CandidatePool] = []
+        for case in self.cases:
+            self.pools.append(prepare(case.collection, Split(folds="2"), case.plan).pool)
+        topics = np.random.default_rng(0).permutation(self.pools[0].topics).tolist()
+        self.train, self.test = topics[::2], topics[1::2]
+        self.names = [tuple(case.values.values()) for case in self.cases]
+        self.tolerance = tolerance
+
+    def space(self, case: int) -> ParameterSpace:
+        """Return a case's parameters."""
+        return self.cases[case].plan.space
+
+    def documents(self, case: int) -> int:
+        """Return how many documents a setting of a case takes to score on the training topics."""
+        pool = self.pools[case]
+        return sum(len(pool.candidates.length[pool.candidates.rows(t)]) for t in pool.positions(self.train))
+
+    def mean(self, case: int, setting: dict[str, float], topics: list[str]) -> float:
+        """Return MAP."""
+        pool = self.pools[case]
+        places = pool.positions(topics)
+        return float(measure_settings(pool, setting, [AP], topics=places)[:, 0, 0].mean())
+
+    def ours(self) -> tuple[Searched, int]:
+        """Search every case by a small grid and a climb; return what was found, and the documents scored."""
+        begin, found, scored, settings = time.perf_counter(), [], 0, 0
+        for case, pool in enumerate(self.pools):
+            shared: dict[str, Any] = {"measure": AP, "space": self.space(case)}
+            grid = GridSearch(**shared, shape=(4, 4)).fit(pool, topics=self.train)
+            climb = CoordinateAscent(**shared, starts=[grid.best_params_], restarts=0)
+            climb.fit(pool, topics=self.train)
+            taken = grid.n_evaluations_ + climb.n_evaluations_
+            settings, scored = settings + taken, scored + taken * self.documents(case)
+            found.append((climb.best_value_, case, climb.best_params_))
+        value, case, setting = max(found, key=lambda one: one[0])
+        seconds = time.perf_counter() - begin
+        return Searched(value, self.mean(case, setting, self.test), seconds, settings), scored
+
+    def optuna(self, sampler: optuna.samplers.BaseSampler, budget: int, most: int) -> Searched:
+        """Let a sampler choose until it has scored as many documents, or tried as many settings."""
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        begin, costs, tried = time.perf_counter(), [self.documents(n) for n in range(len(self.cases))], 0
+        while budget > 0 and tried < most:
+            trial = study.ask()
+            case, setting = self.suggested(trial)
+            study.tell(trial, self.mean(case, setting, self.train))
+            budget, tried = budget - costs[case], tried + 1
+        best = self.suggested(FixedTrial(study.best_params))
+        return Searched(study.best_value, self.mean(*best, self.test), time.perf_counter() - begin, tried)
+
+    def suggested(self, trial: BaseTrial) -> tuple[int, dict[str, float]]:
+        """Let a trial name a case and a setting."""
+        chosen = tuple(
+            trial.suggest_categorical(name, text.split(","))
+            for name, text in (choice.split("=") for choice in CHOICES)
+        )
+        case = self.names.index(chosen)
+        free = self.space(case).parameters
+        return case, {p.name: trial.suggest_float(p.name, p.low, p.high, log=p.low > 0.0) for p in free}
+
+    def proven(self, start: float) -> tuple[float, float]:
+        """Return the best value known of any case on training topics, and what none exceeds."""
+        best, bounds = start, []
+        for case, pool in enumerate(self.pools):
+            space = self.space(case)
+            optimum = CertifiedOptimum(AP, tolerance=self.tolerance, space=space, beat=best)
+            optimum.fit(pool, topics=self.train)
+            best = max(best, optimum.best_value_)
+            bounds.append(optimum.bound_)
+        return best, max(bounds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("collections", nargs="+")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--tolerance", type=float, default=1e-3)
+    parser.add_argument(
+        "--gp", type=int, default=150, help="settings at most of the Gaussian process, 0: none"
+    )
+    options = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    samplers = {"TPE": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
+    samplers |= {"GP": optuna.samplers.GPSampler} if options.gp else {}
+    print("collection\tsearch\ttrain\tworst\ttest\tsettings\tseconds")
+    for name in options.collections:
+        bench = Bench(name, options.tolerance)
+        ours, budget = bench.ours()
+        rows = {"lmtune": [ours]}
+        for sampler, make in samplers.items():
+            most = options.gp if sampler == "GP" else 10**9
+            rows[sampler] = [bench.optuna(make(seed=seed), budget, most) for seed in range(options.seeds)]
+        for search, found in rows.items():
+            train, test, seconds, settings = np.mean(found, axis=0)
+            worst = min(one.train for one in found)
+            print(
+                f"{name}\t{search}\t{train:.4f}\t{worst:.4f}\t{test:.4f}\t{settings:.0f}\t{seconds:.1f}",
+                flush=True,
+            )
+        best, bound = bench.proven(ours.train)
+        print(f"{name}\tproven\t{best:.4f} to {bound:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Yue and Burges (2007): SPSA against finite differences."""

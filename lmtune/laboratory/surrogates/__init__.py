@@ -1,1 +1,0 @@
-"""Metzler (2007) continued: lambda and mu by the gradients of smooth measures."""

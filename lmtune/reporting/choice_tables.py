@@ -1,0 +1,215 @@
+"""Tables of choices: the whole procedure held out, each case with its bound, and what each choice moves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lmtune.progress import quantity
+from lmtune.reporting.comparison_tables import DASH, interval_text, p_text, signed
+from lmtune.reporting.recommendation import doubt, gain, setting_text
+from lmtune.reporting.table import Cell, Column, Table, name_columns, one_line, render, short
+from lmtune.tuning.choices.effects import effects
+from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
+from lmtune.tuning.experiment.result import DEFAULT, UNDEFINED, at_most
+
+_TUNED = "Tuned"
+
+
+def choice_table(result: ChoiceResult, style: str = "table") -> str:
+    """Render what was chosen, in one of `lmtune.reporting.table.STYLES`; text opens with the answer."""
+    rendered = render(style, lambda: choice_tables(result), lambda: as_records(result))
+    return f"{choice_answer(result)}\n\n{rendered}" if style == "table" else rendered
+
+
+def choice_answer(result: ChoiceResult) -> str:
+    """Say in a few sentences which choice and setting to use, what they gain, and what choosing cost."""
+    one = result.recommended
+    if one is None:
+        return f"{result.name}: no measure is defined"
+    row, case = one.row, result.cases[one.final]
+    final = row.final or result.case_row((row.measure, row.method), one.final).fits[0]
+    setting = setting_text(result.results[one.final], final.params)
+    default = result.case_row((row.measure, DEFAULT), 0)
+    said = f"use {', '.join(filter(None, [str(case), setting]))} ({row.method})"
+    against = f"{result.cases[0]} at {setting_text(result.results[0], default.fits[0].params)}"
+    parts = [
+        f"{result.name}: {said}",
+        f"{row.measure.title} {short(row.mean)} held out, the choice made anew in each fold, "
+        f"{gain(row, default)} over {against} {doubt(row, default)}",
+        _stability(one),
+        _price(result, one),
+    ]
+    bound = result.bound(row.measure)
+    if bound is not None:
+        best = result.best_value(row.measure)
+        parts.append(
+            f"Proven: on all topics no case and setting gives more than {at_most(bound)}, "
+            f"{bound - best:.4f} above the best measured"
+        )
+    return one_line(". ".join(parts) + ".")
+
+
+def _stability(one: ChosenRow) -> str:
+    folds = len(one.picks)
+    return f"Chosen in {sum(pick == one.final for pick in one.picks)} of {quantity(folds, 'fold')}"
+
+
+def _price(result: ChoiceResult, one: ChosenRow) -> str:
+    """Say what the best of so many has on the topics that it was chosen on, and what in hindsight."""
+    key = one.row.measure, one.row.method
+    hindsight = max(result.case_row(key, case).mean for case in range(len(result.cases)))
+    where = f"in {result.inner} inner folds" if result.inner else "on training topics"
+    return (
+        f"The best of {len(result.cases)} has {short(one.score)} {where}; always the same, the best in "
+        f"hindsight, {short(hindsight)} held out"
+    )
+
+
+def choice_tables(result: ChoiceResult) -> list[Table]:
+    """Return the procedure by method, the cases, and the analysis of variance."""
+    one = result.tuned
+    return [_methods(result), *([_cases(result, one), _effects(result, one)] if one else [])]
+
+
+def _methods(result: ChoiceResult) -> Table:
+    groups: dict[object, list[list[Cell]]] = {}
+    for one in result.rows:
+        row, key = one.row, (one.row.measure, one.row.method)
+        group = groups.setdefault(row.measure, [])
+        means = result.case_row(key, 0).mean, row.mean, one.score
+        undefined = UNDEFINED in row.cautions
+        p = row.p_values.get(_TUNED)
+        group.append(
+            [
+                Cell(row.measure.title, repeated=bool(group)),
+                Cell(row.method),
+                *(Cell(DASH if undefined else short(mean)) for mean in means),
+                Cell(DASH if undefined or p is None else p_text(p)),
+            ]
+        )
+    topics = quantity(len(result.rows[0].row.topics), "topic")
+    legend = (
+        f"First: {result.cases[0]}, not chosen. Chosen: of {len(result.cases)} cases the best on each fold's "
+        f"training topics, tuned there in the same way, held out ({topics}). In sample: what the chosen have "
+        f"{'in inner folds' if result.inner else 'on training topics'}. p: Chosen against First, paired "
+        f"t-test. {DEFAULT}: every case at its model's usual setting"
+    )
+    columns = [*name_columns("Metric", "Method"), *map(Column, ("First", "Chosen", "In sample", "p"))]
+    return Table(columns, list(groups.values()), "The choice, held out", legend)
+
+
+def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
+    measure, method = one.row.measure, one.row.method
+    counts = Counter(one.picks)
+    rows = []
+    for number, case in enumerate(result.cases):
+        row, proof = result.case_row((measure, method), number), result.proofs.get((measure, number))
+        rows.append(
+            [
+                *map(Cell, case.values.values()),
+                Cell(short(result.case_row((measure, DEFAULT), number).mean)),
+                Cell(short(row.mean)),
+                Cell(DASH if row.final is None else short(row.final.train_value)),
+                *([Cell(DASH if proof is None else at_most(proof.bound))] if result.proofs else []),
+                Cell(f"{counts[number]}"),
+                Cell(f"{result.seconds[number]:.1f}"),
+            ]
+        )
+    rows.sort(key=lambda cells: cells[len(result.choices) + 1].text, reverse=True)
+    names = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds", "seconds"]
+    legend = (
+        f"{measure.title} of each case at its model's default, tuned by {method} and held out, and fitted on "
+        "all topics; folds: in how many it was chosen"
+    )
+    if result.proofs:
+        legend += "; bound: no setting in the range gives more on all topics"
+    return Table(
+        [*name_columns(*(choice.name for choice in result.choices)), *map(Column, names)],
+        [rows],
+        "Cases",
+        legend,
+    )
+
+
+def _effects(result: ChoiceResult, one: ChosenRow) -> Table:
+    rows = []
+    for effect in sorted(
+        effects(result, (one.row.measure, one.row.method)), key=lambda e: (not e.best, -e.share)
+    ):
+        moved = (
+            [signed(effect.difference), interval_text(effect.interval, signed)] if effect.best else ["", ""]
+        )
+        levels = f"{effect.best} over {effect.worst}" if effect.best else ""
+        rows.append([Cell(effect.factor), Cell(f"{effect.share:.0%}"), Cell(levels), *map(Cell, moved)])
+    return Table(
+        [*name_columns("What"), Column("share"), *name_columns("levels"), *map(Column, ("moves", "95%"))],
+        [rows],
+        "What each choice moves",
+        "Share: of the variance of held-out means between cases, each tuned and at its default; moves: "
+        "between the levels with the best and the worst mean, with its interval over topics",
+    )
+
+
+def as_records(result: ChoiceResult) -> list[Mapping[str, object]]:
+    """Return a record a case, measure and method, and one of the procedure, all figures at full precision."""
+    return [*_case_records(result), *_chosen_records(result)]
+
+
+def _case_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
+    picks = {(one.row.measure, one.row.method): one.picks for one in result.rows}
+    for number, case in enumerate(result.cases):
+        for (measure, method), picked in picks.items():
+            row, proof = result.case_row((measure, method), number), result.proofs.get((measure, number))
+            yield {
+                "collection": result.name,
+                **case.values,
+                "measure": str(measure),
+                "method": method,
+                "held_out": row.mean,
+                "in_sample": None if row.final is None else row.final.train_value,
+                "bound": proof and proof.bound,
+                "folds": sum(pick == number for pick in picked),
+                "seconds": result.seconds[number],
+            }
+
+
+def _chosen_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
+    for one in result.rows:
+        chosen = {choice.name: "chosen" for choice in result.choices}
+        yield {
+            "collection": result.name,
+            **chosen,
+            "measure": str(one.row.measure),
+            "method": one.row.method,
+            "held_out": one.row.mean,
+            "in_sample": one.score,
+            "bound": result.bound(one.row.measure),
+            "folds": len(one.picks),
+            "seconds": sum(result.seconds),
+        }
+
+
+def chosen_by_fold(result: ChoiceResult) -> list[dict[str, Any]]:
+    """Return what each method chose on each fold, and at last on all topics."""
+    return [
+        {
+            "measure": str(one.row.measure),
+            "method": one.row.method,
+            "fold": fold,
+            **result.cases[pick].values,
+            **({} if fit is None else asdict(fit)),
+        }
+        for one in result.rows
+        for fold, pick, fit in _picked(one)
+    ]
+
+
+def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
+    folds = [
+        (f"{number}", pick, fit)
+        for number, (pick, fit) in enumerate(zip(one.picks, one.row.fits, strict=True), 1)
+    ]
+    return [*folds, ("all", one.final, one.row.final)]

@@ -1,0 +1,97 @@
+"""``lmtune tune --choose``: what it prints, keeps and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from made_choices import write_collection
+
+from lmtune.cli.main import app
+
+Run = Callable[..., tuple[int, str, str]]
+QUICK = "--folds 3 -m AP --grid 16 --restarts 0 --ranknet-starts 1"
+CHOOSE = f"tune c {QUICK} --choose stemmer=none,porter --choose model=bm25,two-stage"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    write_collection(tmp_path / "c")
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(line: str) -> tuple[int, str, str]:
+        result = CliRunner().invoke(app, line.split())
+        return result.exit_code, result.stdout, result.stderr
+
+    return invoke
+
+
+def test_the_answer_comes_first_and_its_command_searches(run: Run) -> None:
+    status, out, _ = run(f"{CHOOSE} --certify 0.01 --output kept")
+    assert status == 0
+    first = out.splitlines()[0]
+    assert first.startswith("c: use stemmer = porter, model = ")
+    for said in (
+        "held out, the choice made anew in each fold",
+        "of 3 folds",
+        "in hindsight",
+        "Proven: on all",
+    ):
+        assert said in first
+    assert "interactions" in out
+    [command] = [line for line in out.splitlines() if line.startswith("To search with it: lmtune ")]
+    assert "--from kept/chosen" in command
+    status, _, said = run(f"{command.split('lmtune ', 1)[1]} --output own.run")
+    assert status == 0, said
+    assert Path("own.run").read_text().split()[0] == "1"
+
+
+def test_the_folder_keeps_what_the_table_shows(run: Run) -> None:
+    status, out, _ = run(f"{CHOOSE} --output kept --format json")
+    assert status == 0
+    assert json.loads(Path("kept/table.json").read_text()) == json.loads(out)
+    cases = [record for record in json.loads(out) if record["stemmer"] != "chosen"]
+    assert len(cases) == 4 * 4  # cases, methods
+    chosen = {r["method"]: r for r in json.loads(out) if r["stemmer"] == "chosen"}
+    by_method: dict[str, list[float]] = {}
+    with Path("kept/topics.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["case"] == "chosen":
+                by_method.setdefault(row["method"], []).append(float(row["value"]))
+    for method, values in by_method.items():
+        assert chosen[method]["held_out"] == pytest.approx(sum(values) / len(values), rel=1e-12)
+    picked = [r for r in json.loads(Path("kept/choices.json").read_text()) if r["method"] == "Direct"]
+    assert [r["fold"] for r in picked] == ["1", "2", "3", "all"]
+    notes = json.loads(Path("kept/chosen/made.json").read_text())["notes"]["c"]
+    assert any("flatter" in note for note in notes)
+    status, _, said = run(f"{CHOOSE} --output kept")  # ours to replace
+    assert status == 0, said
+    Path("kept/mine.txt").write_text("mine")
+    status, _, said = run(f"{CHOOSE} --output kept")
+    assert (status, "will not replace" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--choose stemmer=porter,snow", "unknown stemmer"),
+        ("--choose stemmer", "bad choice of stemmer"),
+        ("--choose stem=none,porter", "no such choice"),
+        ("--choose stemmer=none,porter --stemmer porter", "is given twice"),
+        ("--choose model=bm25,sdm --model bm25", "is given twice"),
+        ("--choose model=bm25,two-stage --k1-range 0.1,2", "no parameter of two-stage"),
+        ("--choose model=bm25,two-stage --certify 0.01 -m nDCG@10", "nDCG@10"),
+        ("--choose stemmer=none,porter --inner-folds 1", "inner-folds"),
+        ("--choose stemmer=none,porter --choose stopwords=none,missing.txt", "missing.txt"),
+    ],
+)
+def test_what_it_cannot_do_is_one_line_and_nothing_is_written(run: Run, line: str, said: str) -> None:
+    status, out, told = run(f"tune c {line} --output kept")
+    assert (status, out) == (2, "")
+    assert said in told.splitlines()[-1]
+    assert not Path("kept").exists()
+    assert not Path("indexes").exists()

@@ -1,0 +1,227 @@
+"""Choices of analysis and model: read, made in each fold, bounded over their union."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_choices import write_collection
+
+from lmtune.datasets.collection import Collection
+from lmtune.datasets.folds import cross_validation
+from lmtune.errors import InputError
+from lmtune.measures.evaluate import measure_settings
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.choices.cases import Case, Choice, make_cases
+from lmtune.tuning.choices.effects import INTERACTIONS, decompose, effects
+from lmtune.tuning.choices.experiment import ChoiceResult, tune_choices
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL
+from lmtune.tuning.experiment.run import run_experiment
+
+CHOICES = [Choice("stemmer", ("none", "porter")), Choice("model", ("bm25", "two-stage"))]
+QUICK: dict[str, Any] = {"measures": ("AP",), "grid": (16,), "ascents": 1, "restarts": 0, "starts": 1}
+SPLIT = Split(folds="3")
+TOLERANCE = 0.01
+
+
+def cases_of(collection: Collection, choices: list[Choice]) -> list[Case]:
+    return make_cases(choices, collection, QUICK, baseline=lambda _: {})
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    home = tmp_path_factory.mktemp("choices")
+    return Collection(name=str(write_collection(home / "c")), indexes=home / "indexes")
+
+
+@pytest.fixture(scope="module")
+def found(collection: Collection) -> tuple[ChoiceResult, Prepared]:
+    return tune_choices(CHOICES, cases_of(collection, CHOICES), SPLIT, certify=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stemmer", "bad choice of stemmer"),
+        ("stemmer=porter", "two values or more"),
+        ("stemmer=porter,porter", "each once"),
+        ("stemmer=porter,", "two values or more"),
+        ("stem=porter,none", "no such choice: 'stem'"),
+        ("expand=none,rm4", "no such expansion: 'rm4'"),
+    ],
+)
+def test_a_bad_choice_is_told(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Choice.parse(text)
+
+
+def test_cases_are_all_combinations_the_usual_one_first(collection: Collection) -> None:
+    choices = [*CHOICES, Choice("expand", ("none", "rm3"))]
+    cases = cases_of(collection, choices)
+    assert [tuple(case.values.values()) for case in cases][:3] == [
+        ("none", "bm25", "none"),
+        ("none", "bm25", "rm3"),
+        ("none", "two-stage", "none"),
+    ]
+    assert len(cases) == 8
+    assert [case.plan.model for case in cases[:4]] == ["bm25", "bm25+rm3", "two-stage", "two-stage+rm3"]
+    assert {case.collection.stemmer for case in cases[:4]} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("choices", "changed", "plan"),
+    [
+        ([Choice("stemmer", ("none", "porter"))], {"stemmer": "krovetz"}, {}),
+        ([Choice("model", ("bm25", "two-stage"))], {}, {"model": "bm25"}),
+        ([Choice("stemmer", ("none", "porter"))] * 2, {}, {}),
+    ],
+)
+def test_what_is_said_twice_is_refused(
+    collection: Collection, choices: list[Choice], changed: dict[str, Any], plan: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match="is given twice"):
+        make_cases(choices, replace(collection, **changed), QUICK | plan)
+
+
+def test_what_a_value_is_wrong_for_is_told_before_anything_is_read() -> None:
+    nowhere = Collection(name="no-such-folder")
+    for choice in (Choice("stemmer", ("porter", "snow")), Choice("model", ("bm25", "bm26"))):
+        with pytest.raises(InputError, match=r"unknown (stemmer|model)"):
+            cases_of(nowhere, [choice])
+    many = [Choice("topic-fields", tuple(map(str, range(20)))), Choice("fields", tuple(map(str, range(20))))]
+    with pytest.raises(InputError, match="256 at most"):
+        cases_of(nowhere, many)
+
+
+def test_each_fold_takes_the_best_on_its_training_topics(
+    collection: Collection, found: tuple[ChoiceResult, Prepared]
+) -> None:
+    """The procedure, written out once more from the experiments on each case."""
+    result, _ = found
+    alone = []
+    for case in cases_of(collection, CHOICES):
+        ready = prepare(case.collection, SPLIT, case.plan)
+        alone.append(run_experiment(ready.pool, ready.folds, case.plan, traced=False))
+    assert {one.row.method for one in result.rows} == {"Default", "Direct", "RankNet", "Approx"}
+    for one in result.rows:
+        rows = [next(r for r in own.rows if r.method == one.row.method) for own in alone]
+        values: dict[str, float] = {}
+        for number, fold in enumerate(alone[0].folds):
+            best = max(range(len(rows)), key=lambda case: rows[case].fits[number].train_value)
+            assert one.picks[number] == best
+            known = dict(zip(rows[best].topics, rows[best].values.tolist(), strict=True))
+            values |= {topic: known[topic] for topic in fold.test}
+        assert one.row.values.tolist() == [values[topic] for topic in one.row.topics]
+    recommended = result.recommended
+    assert recommended is not None
+    assert result.cases[recommended.final].values["stemmer"] == "porter"  # the collection is made so
+    assert recommended.row.p_values[DEFAULT] < 0.05
+    tuned = result.tuned
+    assert tuned is not None
+    assert tuned.row.mean == max(one.row.mean for one in result.rows if one.row.method != DEFAULT)
+
+
+def test_test_topics_have_no_say(tmp_path: Path, collection: Collection) -> None:
+    """With other judgements of a fold's test topics it chooses the same, and tunes it the same."""
+    before, ready = tune_choices(CHOICES, cases_of(collection, CHOICES), SPLIT)
+    held = set(ready.folds[0].test)
+    lines = (Path(collection.name or "") / "qrels.txt").read_text().splitlines()
+    turned = [f"{line[:-1]}{1 - int(line[-1])}" if line.split()[0] in held else line for line in lines]
+    (tmp_path / "qrels.txt").write_text("\n".join(turned) + "\n")
+    other = replace(collection, qrels=str(tmp_path / "qrels.txt"))
+    after, _ = tune_choices(CHOICES, cases_of(other, CHOICES), SPLIT)
+    for one, two in zip(before.rows, after.rows, strict=True):
+        assert one.picks[0] == two.picks[0]
+        assert one.row.fits[0].params == two.row.fits[0].params
+        assert one.row.fits[0].train_value == two.row.fits[0].train_value
+        assert one.row.fits[0].test_value != two.row.fits[0].test_value
+
+
+def test_inner_folds_compare_cases_held_out(collection: Collection) -> None:
+    choices = CHOICES[:1]
+    result, ready = tune_choices(choices, cases_of(collection, choices), SPLIT, inner=2)
+    one = next(row for row in result.rows if row.row.method == "Direct")
+    inner = []
+    for case in result.cases:
+        pool = prepare(case.collection, SPLIT, case.plan).pool
+        parts = cross_validation(ready.folds[0].train, 2, seed=0)
+        rows = run_experiment(pool, parts, replace(case.plan, final=False), traced=False).rows
+        inner.append(next(row.mean for row in rows if row.method == "Direct"))
+    assert one.picks[0] == int(np.argmax(inner))
+    with pytest.raises(InputError, match="inner-folds"):
+        tune_choices(choices, result.cases, SPLIT, inner=1)
+
+
+def test_the_bound_holds_for_every_case_and_setting(found: tuple[ChoiceResult, Prepared]) -> None:
+    """Against many settings of each case, and each case's own certificate."""
+    result, _ = found
+    measure = result.cases[0].plan.measures[0]
+    bound, best = result.bound(measure), result.best_value(measure)
+    assert bound is not None
+    assert bound <= best + TOLERANCE
+    rng = np.random.default_rng(0)
+    reached = []
+    for number, case in enumerate(result.cases):
+        pool, space = prepare(case.collection, SPLIT, case.plan).pool, case.plan.space
+        settings = rng.uniform(space.low, space.high, size=(400, len(space.names)))
+        reached.append(float(measure_settings(pool, settings, [measure])[:, :, 0].mean(axis=0).max()))
+        assert reached[-1] <= result.proofs[measure, number].bound
+        own = CertifiedOptimum(measure, tolerance=TOLERANCE, space=space).fit(pool)
+        assert own.best_value_ <= result.proofs[measure, number].bound
+        assert result.proofs[measure, number].boxes <= own.n_boxes_
+    assert max(reached) <= bound
+
+
+def test_a_value_reached_elsewhere_ends_a_certificate_early(found: tuple[ChoiceResult, Prepared]) -> None:
+    _, ready = found
+    fine = 1e-4
+    alone = CertifiedOptimum("AP", tolerance=fine).fit(ready.pool)
+    elsewhere = alone.best_value_ + 0.01
+    beaten = CertifiedOptimum("AP", tolerance=fine, beat=elsewhere).fit(ready.pool)
+    assert beaten.certified_
+    assert alone.best_value_ <= beaten.bound_ <= elsewhere + fine
+    assert beaten.n_boxes_ < alone.n_boxes_
+    assert len(beaten.results_) < len(alone.results_)
+
+
+def test_effects_are_those_of_least_squares() -> None:
+    """Each factor's share is R squared of its dummies, as the design is balanced."""
+    rng = np.random.default_rng(1)
+    levels = {"a": ("x", "y", "z"), "b": ("u", "v"), "parameters": ("tuned", "default")}
+    values = rng.random((3, 2, 2, 9))
+    values[1] += 0.4
+    cells = values.mean(axis=-1).ravel()
+    found = {effect.factor: effect for effect in decompose(values, levels)}
+    for axis, factor in enumerate(levels):
+        level = np.indices((3, 2, 2))[axis].ravel()
+        dummies = (level[:, None] == np.arange(level.max() + 1)).astype(float)
+        residual = cells - dummies @ np.linalg.lstsq(dummies, cells, rcond=None)[0]
+        share = 1.0 - residual.var() / cells.var()
+        assert found[factor].share == pytest.approx(share, rel=1e-12)
+    assert sum(effect.share for effect in found.values()) == pytest.approx(1.0)
+    assert found[INTERACTIONS].share > 0.0
+    assert (found["a"].best, found["a"].difference > 0.3) == ("y", True)
+    difference = values[1].mean(axis=(0, 1)) - values[levels["a"].index(found["a"].worst)].mean(axis=(0, 1))
+    assert found["a"].difference == pytest.approx(difference.mean())
+    half = 2.306004135204166 * difference.std(ddof=1) / 3.0  # t of 8 degrees of freedom, .975
+    assert found["a"].interval == pytest.approx((difference.mean() - half, difference.mean() + half))
+
+
+def test_equal_cells_have_no_effects() -> None:
+    levels = {"a": ("x", "y"), "parameters": ("tuned", "default")}
+    assert all(e.share == 0.0 for e in decompose(np.full((2, 2, 4), 0.5), levels))
+
+
+def test_stemming_moves_this_collection(found: tuple[ChoiceResult, Prepared]) -> None:
+    result, _ = found
+    own = {effect.factor: effect for effect in effects(result, (result.cases[0].plan.measures[0], "Direct"))}
+    assert own["stemmer"].best == "porter"
+    assert own["stemmer"].share == max(effect.share for effect in own.values())
+    assert own["stemmer"].interval[0] > 0.0
+    assert OPTIMAL not in {one.row.method for one in result.rows}
+    assert isinstance(result.cases[0].plan, Plan)
