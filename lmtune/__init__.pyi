@@ -6,6 +6,7 @@ from .candidates.ranking import rank as rank
 from .candidates.regions import Regions as Regions
 from .candidates.skyband import skyband as skyband
 from .candidates.storage import stored_pool as stored_pool
+from .datasets.collection import Collection as Collection
 from .datasets.dataset import Dataset as Dataset
 from .datasets.folds import cross_validation as cross_validation
 from .datasets.loading import load as load
@@ -35,8 +36,13 @@ from .models.parameter import Parameter as Parameter
 from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
+from .tuning.choices.cases import Choice as Choice
+from .tuning.choices.cases import make_cases as make_cases
+from .tuning.choices.experiment import ChoiceResult as ChoiceResult
+from .tuning.choices.experiment import tune_choices as tune_choices
 from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
 from .tuning.experiment.plan import Plan as Plan
+from .tuning.experiment.preparation import Split as Split
 from .tuning.experiment.run import run_experiment as run_experiment
 from .tuning.grid import GridSearch as GridSearch
 from .tuning.ranknet import RankNetTuner as RankNetTuner

@@ -31,6 +31,7 @@ ELSEWHERE = {
     "analysis_parity": "needs Anserini's analyser and texts, and measures no speed",
     "explore": "needs Chromium",
     "fusion": "needs a folder of runs",
+    "fusion_topics": "needs a folder of runs",
     "lucene": "needs Java",
     "text_long_lists": "needs a network's weights",
     "text_losses": "needs a network's weights",

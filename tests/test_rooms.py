@@ -36,6 +36,7 @@ ROOMS = [
     "fusion",
     "reranking",
     "reporting",
+    "engines",
     "pyterrier",
     "text",
     "laboratory",

@@ -13,7 +13,7 @@ from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import usual
 from lmtune.reporting.comparison_tables import comparison_table, legend
-from lmtune.reporting.table import STYLES
+from lmtune.reporting.table import STYLES, opened_by
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,11 @@ def compare(
         note(f"drew {len(compared.contrasts) + 1} pictures in {output.plot}")
 
 
-def show(compared: Comparison, style: str, *, per_topic: bool = False) -> None:
-    """Print a comparison, and its notes on standard error."""
+def show(compared: Comparison, style: str, *, per_topic: bool = False, answer: str = "") -> None:
+    """Print a comparison, below its answer where it is text, and its notes on standard error."""
     with utf8_output() as stream:
-        stream.write(on_screen(comparison_table(compared, style, per_topic=per_topic)))
+        tables = comparison_table(compared, style, per_topic=per_topic)
+        stream.write(on_screen(opened_by(answer, tables) if style == "table" else tables))
     if style in ("csv", "json"):
         note(legend(compared))
     for text in compared.notes:

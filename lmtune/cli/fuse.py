@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.cli.messages import note, on_screen
+from lmtune.cli.messages import note, on_screen, say
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
@@ -115,6 +115,9 @@ def fuse(
             _write(output.output, loaded, fused.best.chosen, options, output.run_tag)
     with utf8_output() as stream:
         stream.write(on_screen(fusion_table(fused, output.style)))
+    use = fused.recommended
+    if use is not None and use is not fused.best and not use.is_single and output.style == "table":
+        say(f"To write its run: --method {use.name} --output RUN\n")
     if output.style in ("csv", "json"):
         note(legend(fused))
     if output.plot is not None:

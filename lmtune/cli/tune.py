@@ -141,8 +141,7 @@ def _choose(
     if output.style == "table" and one is not None:
         own = cases[one.final].collection
         kept = None if output.output is None else output.output / CHOSEN
-        say("")
-        say(_use(own, result.results[one.final], one.row, kept))
+        say(f"\n{_use(own, result.results[one.final], one.row, kept)}")
 
 
 def _use(collection: Collection, result: CollectionResult, row: Row | None, kept: Path | None) -> str:

@@ -285,6 +285,23 @@ class FusionResult(Shown):
         named = (row for row in self.rows if row.chosen.method == self.options.method[0])
         return next(named)
 
+    @property
+    def recommended(self) -> FusedRow | None:
+        """The row to use for the first measure; None where all was chosen in sample.
+
+        It has the best held-out mean; of those equal to four digits, it took the fewest evaluations,
+        and of these it is the first: a run by itself, then the methods.
+        """
+        rows = [row for row in self.rows if row.measure == self.rows[0].measure]
+        judged = () if self.options.in_sample else rows
+        return max(judged, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
+
+    def baselines(self, measure: Measure) -> tuple[FusedRow, FusedRow]:
+        """Return the best single run and reciprocal rank fusion, which methods are held against."""
+        rows = [row for row in self.rows if row.measure == measure]
+        single = max((row for row in rows if row.is_single), key=lambda row: row.mean)
+        return single, next(row for row in rows if row.chosen.method == "rrf")
+
 
 def fuse_runs(
     runs: RunSet,

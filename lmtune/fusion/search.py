@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,9 +207,9 @@ def fit_shrunk(
     measure: Measure,
     topics: Sequence[str],
     *,
-    restarts: int = 0,  # noqa: ARG001 - a ridge's path has one start
     seed: int = 0,
     depth: int = DEPTH,
+    **_: Any,
 ) -> tuple[Tuner, int]:
     """Choose weights on topics by the gradient of the measure's smooth form, as far from equal as pays.
 
@@ -220,16 +220,14 @@ def fit_shrunk(
     Parameters
     ----------
     pool, measure, topics, seed, depth
-        As of `fit_linear`.
-    restarts : int
-        Plays no part.
+        As of `fit_linear`, whose others play no part.
     """
     smooth = SurrogateTuner(str(smooth_form(measure)), seed=seed, depth=depth)
     tuner = RidgeTuner(smooth, ridges=RIDGES[:-1], warm=False)
     try:
         tuner.fit(pool, topics=topics)
     except InputError:
-        [(_, equal)] = pool.formula.simpler
+        equal = pool.formula.simpler[0][1]
         tuner.best_params_, tuner.n_evaluations_ = equal, 0
     return tuner, tuner.n_evaluations_
 
@@ -239,9 +237,9 @@ def fit_per_query(
     measure: Measure,
     topics: Sequence[str],
     *,
-    restarts: int = 0,
     seed: int = 0,
     depth: int = DEPTH,
+    **_: Any,
 ) -> tuple[Tuner, int]:
     """Choose weights on topics as `fit_shrunk` does, then how far they depend on features of the query.
 
@@ -252,7 +250,7 @@ def fit_per_query(
     ----------
     pool : CandidatePool
         Of runs, with features of queries.
-    measure, topics, restarts, seed, depth
+    measure, topics, seed, depth
         As of `fit_shrunk`.
     """
     formula = pool.formula
@@ -260,14 +258,14 @@ def fit_per_query(
     plain = replace(
         pool, formula=WeightedSum(formula.runs, formula.tied), count=pool.count[0].astype(np.int64)
     )
-    shared, spent = fit_shrunk(plain, measure, topics, restarts=restarts, seed=seed, depth=depth)
+    shared, spent = fit_shrunk(plain, measure, topics, seed=seed, depth=depth)
     space = ParameterSpace.of(formula).fixing(shared.best_params_)
     smooth = SurrogateTuner(str(smooth_form(measure)), space=space, seed=seed, depth=depth)
     tuner = RidgeTuner(smooth, ridges=RIDGES[:-1])
     try:
         tuner.fit(pool, topics=topics)
     except InputError:
-        [(_, none)] = formula.simpler
+        none = formula.simpler[0][1]
         tuner.best_params_, tuner.n_evaluations_ = {**shared.best_params_, **none}, 0
     return tuner, spent + tuner.n_evaluations_
 
@@ -315,13 +313,7 @@ class ForwardSelection(Tuner):
 
 
 def fit_forward(
-    pool: CandidatePool,
-    measure: Measure,
-    topics: Sequence[str],
-    *,
-    restarts: int = 0,  # noqa: ARG001 - nothing is drawn
-    seed: int = 0,  # noqa: ARG001
-    depth: int = DEPTH,
+    pool: CandidatePool, measure: Measure, topics: Sequence[str], *, depth: int = DEPTH, **_: Any
 ) -> tuple[Tuner, int]:
     """Choose weights on topics by `ForwardSelection`; the parameters are those of `fit_linear`."""
     found = ForwardSelection(str(measure), depth=depth).fit(pool, topics=topics)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from lmtune.formats.csv_files import csv_text
 from lmtune.progress import Progress, quantity, silent
-from lmtune.reporting.choice_tables import choice_table, chosen_by_fold
+from lmtune.reporting.choice_tables import choice_table, chosen_by_fold, topic_records
 from lmtune.reporting.provenance import command, describe, versions
-from lmtune.reporting.result_folder import RECORD, CsvFile, ResultFolder
+from lmtune.reporting.result_folder import RECORD, ResultFolder
 from lmtune.reporting.table import finite, in_all_formats
 from lmtune.reporting.tuning_results import keep_results
 from lmtune.storage.folders import FolderKind
@@ -22,7 +22,8 @@ CHOSEN = "chosen"
 """The folder there of the chosen case, as `lmtune tune --output` writes it."""
 CHOICES_KIND = FolderKind(RECORD, (), (RECORD,))
 
-_TOPICS = CsvFile("topics.csv", {"measure": str, "method": str, "case": str, "topic": str, "value": float})
+TOPICS = "topics.csv"
+_COLUMNS = ("measure", "method", "case", "topic", "value")
 
 
 def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress: Progress = silent) -> None:
@@ -53,7 +54,7 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
     chosen = result.cases[final]
     tables = in_all_formats(partial(choice_table, result)) | {
         "choices.json": json.dumps(finite(chosen_by_fold(result)), indent=1) + "\n",
-        _TOPICS.name: _TOPICS.text((), _topics(result)),
+        TOPICS: csv_text(_COLUMNS, ([record[name] for name in _COLUMNS] for record in topic_records(result))),
     }
     record = {
         "command": command(),
@@ -73,12 +74,3 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         CHOICES_KIND,
         lambda folder: keep_results(folder / CHOSEN, [ready], [own], chosen.plan, progress=progress),
     )
-
-
-def _topics(result: ChoiceResult) -> Iterator[tuple[object, ...]]:
-    for one in result.rows:
-        row, key = one.row, (one.row.measure, one.row.method)
-        named = [(str(case), result.case_row(key, n).values) for n, case in enumerate(result.cases)]
-        for case, values in (*named, ("chosen", row.values)):
-            for topic, value in zip(row.topics, values.tolist(), strict=True):
-                yield str(row.measure), row.method, case, topic, value

@@ -9,7 +9,7 @@ from typing import Any
 
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import DASH, interval_text, p_text, signed
-from lmtune.reporting.recommendation import doubt, gain, setting_text
+from lmtune.reporting.recommendation import gain_text, setting_text
 from lmtune.reporting.table import Cell, Column, Table, name_columns, one_line, render, short
 from lmtune.tuning.choices.effects import effects
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
@@ -38,7 +38,7 @@ def choice_answer(result: ChoiceResult) -> str:
     parts = [
         f"{result.name}: {said}",
         f"{row.measure.title} {short(row.mean)} held out, the choice made anew in each fold, "
-        f"{gain(row, default)} over {against} {doubt(row, default)}",
+        f"{gain_text(row.values, default.values, against)}",
         _stability(one),
         _price(result, one),
     ]
@@ -190,6 +190,17 @@ def _chosen_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
             "folds": len(one.picks),
             "seconds": sum(result.seconds),
         }
+
+
+def topic_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
+    """Yield each case's value of every test topic, by measure and method, and the procedure's."""
+    for one in result.rows:
+        row, key = one.row, (one.row.measure, one.row.method)
+        named = [(str(case), result.case_row(key, number).values) for number, case in enumerate(result.cases)]
+        for case, values in (*named, ("chosen", row.values)):
+            for topic, value in zip(row.topics, values.tolist(), strict=True):
+                what = {"measure": str(row.measure), "method": row.method, "case": case}
+                yield what | {"topic": topic, "value": value}
 
 
 def chosen_by_fold(result: ChoiceResult) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from lmtune.fusion.fusing import FEW, METHODS, FusedRow, FusionResult
 from lmtune.fusion.runs import MINIMUM, ZERO
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import BETTER
-from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
+from lmtune.reporting.recommendation import fusion_answer
+from lmtune.reporting.table import Cell, Column, Table, name_columns, opened_by, render, short
 from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
 
 RRF_BETTER, WORSE, RRF_WORSE = "‡", "↓", "⇓"
@@ -19,12 +20,16 @@ _MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
 
 
 def fusion_table(result: FusionResult, style: str = "table") -> str:
-    """Render a fusion in one of `lmtune.reporting.table.STYLES`."""
-    return render(
-        style,
-        lambda: fusion_tables(result),
-        lambda: [_flattened(record) for record in as_records(result)],
-        content=lambda: as_content(result),
+    """Render a fusion in one of `lmtune.reporting.table.STYLES`; plain text opens with the answer."""
+    said = fusion_answer(result) if style == "table" else ""
+    return opened_by(
+        said,
+        render(
+            style,
+            lambda: fusion_tables(result),
+            lambda: [_flattened(record) for record in as_records(result)],
+            content=lambda: as_content(result),
+        ),
     )
 
 
@@ -108,13 +113,9 @@ def _joined(part: Any) -> str:
 
 
 def _values(result: FusionResult) -> Table:
-    by_single = {
-        row.measure: max(r.mean for r in result.rows if r.measure == row.measure and r.is_single)
-        for row in result.rows
-    }
-    rrf = {row.measure: row.mean for row in result.rows if row.chosen.method == "rrf"}
+    against = {row.measure: [own.mean for own in result.baselines(row.measure)] for row in result.rows}
     few = len(result.runs) <= FEW
-    shown = [row for row in result.rows if few or not row.is_single or row.mean == by_single[row.measure]]
+    shown = [row for row in result.rows if few or not row.is_single or row.mean == against[row.measure][0]]
     bounds = any(row.bound is not None for row in result.rows)
     held_out = not result.options.in_sample
     groups = []
@@ -124,8 +125,8 @@ def _values(result: FusionResult) -> Table:
             marks = [
                 better if row.mean > other else worse
                 for better, worse, name, other in (
-                    (BETTER, WORSE, "best single run", by_single[measure]),
-                    (RRF_BETTER, RRF_WORSE, "rrf", rrf[measure]),
+                    (BETTER, WORSE, "best single run", against[measure][0]),
+                    (RRF_BETTER, RRF_WORSE, "rrf", against[measure][1]),
                 )
                 if row.p_values.get(name, 1.0) < SIGNIFICANCE
             ]

@@ -20,8 +20,19 @@ from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import DASH, interval_text, letters, p_text
 from lmtune.reporting.figures import Course, difference_intervals, training_courses
 from lmtune.reporting.provenance import NEURAL, record
+from lmtune.reporting.recommendation import loss_answer
 from lmtune.reporting.result_folder import FIGURE_FORMATS, RECORD, ResultFolder
-from lmtune.reporting.table import FILES, Cell, Column, Table, in_all_formats, name_columns, render, short
+from lmtune.reporting.table import (
+    FILES,
+    Cell,
+    Column,
+    Table,
+    in_all_formats,
+    name_columns,
+    opened_by,
+    render,
+    short,
+)
 from lmtune.reranking.comparison import OVER, Outcome, contrasts, history_rows
 from lmtune.storage.folders import FolderKind
 
@@ -48,8 +59,8 @@ def loss_table(
     outcomes : sequence of Outcome
         One a loss.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text. The best mean of each column has a dagger; letters name the
-        losses that one is significantly better than, over queries and over trials.
+        ``"table"`` is plain text, which opens with the answer. The best mean of each column has a
+        dagger; letters name the losses that one is significantly better than, over queries and over trials.
     empty : sequence of {"skip", "zero"}
         Conventions for queries without a relevant document; one block each.
 
@@ -58,11 +69,15 @@ def loss_table(
     InputError
         For an unknown style.
     """
-    return render(
-        style,
-        lambda: [_table(outcomes, empty)],
-        lambda: _trial_records(outcomes, empty),
-        content=lambda: as_records(outcomes, empty),
+    said = loss_answer(outcomes, empty[0]) if style == "table" else ""
+    return opened_by(
+        said,
+        render(
+            style,
+            lambda: [_table(outcomes, empty)],
+            lambda: _trial_records(outcomes, empty),
+            content=lambda: as_records(outcomes, empty),
+        ),
     )
 
 

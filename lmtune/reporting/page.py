@@ -21,6 +21,7 @@ from lmtune.progress import Progress, silent
 from lmtune.reporting.comparison_tables import DASH
 from lmtune.reporting.figures import Picture, draw, render
 from lmtune.reporting.figures.style import COLUMN, ParameterAxis
+from lmtune.reporting.recommendation import answer
 from lmtune.reporting.result_folder import RECORD
 from lmtune.reporting.table import listed
 from lmtune.reporting.tuning_results import KIND, StoredResults, read_results
@@ -138,6 +139,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         methods=methods,
         listed_symbols=listed(symbols),
         choosers=listed([method for method in methods if method not in (OPTIMAL, DEFAULT)]),
+        answers=[*filter(None, map(answer, results))],
         comparison=mean_table(results),
         remarks=remarks_on(results),
         more_tables=[

@@ -15,9 +15,10 @@ from lmtune.fusion.fusing import FusionResult
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.contrasts import Comparison
-from lmtune.reporting import comparison_tables, fusion_tables, tuning_tables
+from lmtune.reporting import choice_tables, comparison_tables, fusion_tables, tuning_tables
 from lmtune.reporting.run_tables import measure_table
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
+from lmtune.tuning.choices.experiment import ChoiceResult
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.tuner import Tuner
 
@@ -179,6 +180,20 @@ def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
     if not contrast:
         return difference_intervals(shown, title=title)
     return contrast_differences(shown, title=title, **contrast)
+
+
+@tables.register(ChoiceResult)
+def _(shown: ChoiceResult) -> Sequence[Table]:
+    return choice_tables.choice_tables(shown)
+
+
+@to_frame.register(ChoiceResult)
+def _(shown: ChoiceResult, per_topic: bool = False) -> pd.DataFrame:
+    import pandas as pd
+
+    if per_topic:
+        return pd.DataFrame(choice_tables.topic_records(shown))
+    return pd.DataFrame(choice_tables.as_records(shown))
 
 
 @tables.register(FusionResult)

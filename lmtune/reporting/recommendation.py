@@ -1,16 +1,28 @@
-"""A tuning experiment's answer: one setting, what it gains over the default, and how sure that is."""
+"""What an experiment says to use: one choice, what it gains over the usual one, and how sure that is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.measures.significance.comparison import compare
 from lmtune.models.model import known_model
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import p_text, signed
 from lmtune.reporting.table import listed, short
-from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row
+from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult
+
+if TYPE_CHECKING:
+    from lmtune.fusion.fusing import FusedRow, FusionResult
+    from lmtune.measures.lists import Empty
+    from lmtune.measures.significance.contrasts import Comparison
+    from lmtune.reranking.comparison import Outcome
+
+_QUERIES = ("query", "queries")
 
 
 def answer(result: CollectionResult) -> str:
@@ -29,13 +41,13 @@ def answer(result: CollectionResult) -> str:
         rivals = [own for own in others if own is not row]
         if rivals:
             best = max(rivals, key=lambda own: own.mean)
-            said += f"; the best tuned, {best.method}, gives {gain(best, row)} {doubt(best, row)}"
+            said += f"; the best tuned, {best.method}, gives {gain_text(best.values, row.values)}"
     else:
         said = f"use {setting_text(result, row.final.params)} ({row.method})" if row.final else row.method
         said = f"{said}. {mean}" if row.final else f"{said} is best, {mean}"
         if default is not None:
-            setting = setting_text(result, default.fits[0].params)
-            said += f", {gain(row, default)} over the default {setting} {doubt(row, default)}"
+            usual = f"the default {setting_text(result, default.fits[0].params)}"
+            said += f", {gain_text(row.values, default.values, usual)}"
     box = [
         f"{name} {low} to {high}"
         for name, ends in result.near.items()
@@ -79,19 +91,81 @@ def default_remark(result: CollectionResult) -> str:
     return f"{DEFAULT}: {'; '.join(parts)}, without any fitting"
 
 
-def gain(row: Row, other: Row) -> str:
-    """Print the difference of two means."""
-    return signed(row.mean - other.mean)
+def fusion_answer(result: FusionResult) -> str:
+    """Say which method and weights to use; nothing where none were judged on topics held out."""
+    row = result.recommended
+    if row is None:
+        return ""
+    single, rrf = result.baselines(row.measure)
+    mean = f"{row.measure.title} {short(row.mean)} held out"
+    if row is single:
+        others = [own for own in result.rows if own.measure == row.measure and not own.is_single]
+        best = max(others, key=lambda own: own.mean)
+        gain = gain_text(best.values, row.values)
+        return f"Keep {row.name} alone. {mean}; the best fused, {best.name}, gives {gain}."
+    gains = [gain_text(row.values, single.values, f"the best single run, {single.name}")]
+    gains += [gain_text(row.values, rrf.values, "rrf")] if row is not rrf else []
+    return f"Use {_fused_by(row, len(result.runs))}. {mean}, {listed(gains)}."
 
 
-def doubt(row: Row, other: Row) -> str:
-    """Give the interval and the p-value of a difference, or say that there is none."""
-    topics = quantity(len(row.topics), "topic")
-    if len(row.topics) > 1:
-        [contrast] = compare(other.values, {row.method: row.values}).contrasts
+def _fused_by(row: FusedRow, runs: int) -> str:
+    """Name a method, with its constant and weights if they were chosen and are few enough to read."""
+    from lmtune.fusion.fusing import FEW, METHODS
+
+    constant = [f"k = {row.chosen.constant:g}"] if row.chosen.constant else []
+    chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW
+    weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
+    return f"{row.name} ({', '.join([*constant, *weights])})" if constant or weights else row.name
+
+
+def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> str:
+    """Say which loss to use: the best mean of the measure to the most ranks; of equals the first.
+
+    Equal are means of the same four digits. It is held against the first loss, over queries, each with its
+    mean over trials.
+    """
+    first, *others = outcomes
+    if not others:
+        return ""
+    measures = [measure for measure in first.measures if measure.higher_is_better]
+    measure = max(measures, key=lambda own: own.cutoff or math.inf)
+    by_loss = {one.label: one.by_query(empty, measure) for one in outcomes}
+    if not by_loss[first.label].size:
+        return ""
+    best = max(outcomes, key=lambda one: round(float(by_loss[one.label].mean()), 4))
+    rival = max(others, key=lambda one: float(by_loss[one.label].mean()))
+    rate = "" if math.isnan(best.rate) else f" (rate {best.rate:g})"
+    mean = f"Use {best.label}{rate}. {measure.title} {short(by_loss[best.label].mean())} held out"
+    if best is not first:
+        return f"{mean}, {gain_text(by_loss[best.label], by_loss[first.label], first.label, _QUERIES)}."
+    gain = gain_text(by_loss[rival.label], by_loss[best.label], units=_QUERIES)
+    return f"{mean}; the best other, {rival.label}, gives {gain}."
+
+
+def reranking_answer(comparison: Comparison) -> str:
+    """Say whether to rerank: the first system is the run as it was, the second the same reranked."""
+    before, after = comparison.values[:, :, 0]
+    measure, run = comparison.measures[0], comparison.systems[0]
+    if after.mean() > before.mean():
+        return f"Rerank. {measure} {short(after.mean())} held out, {gain_text(after, before, run)}."
+    return f"Keep {run}. {measure} {short(before.mean())}; reranked, held out, {gain_text(after, before)}."
+
+
+def gain_text(
+    values: NDArray[np.float64],
+    others: NDArray[np.float64],
+    over: str = "",
+    units: tuple[str, str] = ("topic", "topics"),
+) -> str:
+    """Give a mean difference, over what, with its interval and p-value, or say that there are none."""
+    said = f"{signed(values.mean() - others.mean())}{over and f' over {over}'}"
+    counted = quantity(values.size, *units)
+    if values.size > 1:
+        [contrast] = compare(others, {"compared": values}).contrasts
         p = contrast.tested["t"].p_value
         if not math.isnan(p):
             low, high = map(signed, contrast.interval)
             p_said = p_text(p) if p < 0.0001 else f"= {p_text(p)}"
-            return f"(95% {low} to {high}, p {p_said.replace('<', '< ')}, {topics}, paired t-test)"
-    return f"({topics}: no test of so few, or of one difference on all)"
+            doubt = f"95% {low} to {high}, p {p_said.replace('<', '< ')}, {counted}, paired t-test"
+            return f"{said} ({doubt})"
+    return f"{said} ({counted}: no test of so few, or of one difference on all)"

@@ -286,6 +286,11 @@ def one_line(text: str) -> str:
     return visible(re.sub(r"\s+", " ", text))
 
 
+def opened_by(answer: str, tables: str) -> str:
+    """Put a sentence, if there is one, on a line of its own above tables."""
+    return f"{one_line(answer)}\n\n{tables}" if answer else tables
+
+
 def markdown_escape(text: str) -> str:
     """Make text fit for a cell of a Markdown table: nothing in it is markup, HTML or mathematics."""
     return _MARKDOWN.sub(r"\\\g<0>", one_line(text))

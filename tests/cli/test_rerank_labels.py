@@ -41,7 +41,8 @@ def test_losses_are_compared_and_go_on_where_they_ended(folder: Path, tmp_path: 
     assert code == 0, err
     assert "100 examples to learn from, 40 to test on; 60 features, 40 labels, 2.00 an example" in err
     assert "1 test examples have no label" in err
-    assert [line.split()[3] for line in out.splitlines()[1:-1]] == ["song", "listnet"]
+    assert [line.split()[3] for line in out.splitlines()[3:-1]] == ["song", "listnet"]
+    assert " held out" in out.splitlines()[0]
     records = json.loads((tmp_path / "whole/table.json").read_text())
     names = ["P@1", "P@5", "nDCG@3", "nDCG@5", "PSP@5", "PSnDCG@5"]
     assert [own["measure"] for own in records] == 2 * names

@@ -51,7 +51,8 @@ def test_losses_are_compared_and_go_on_where_they_ended(file: Path, tmp_path: Pa
     assert "384 ratings of 70 items by 20 users" in err
     assert "1 users have too few ratings to hold any out" in err
     assert "each epoch is measured on 7 of 19 users" in err
-    assert [line.split()[3] for line in out.splitlines()[1:-1]] == ["song", "listnet"]
+    assert [line.split()[3] for line in out.splitlines()[3:-1]] == ["song", "listnet"]
+    assert " held out" in out.splitlines()[0], out
     assert "Holm's correction over 1 pair," in out
     records = json.loads((tmp_path / "whole/table.json").read_text())
     assert {own["measure"] for own in records} == {f"nDCG(dcg='exp-log2')@{k}" for k in (10, 20, 50)}

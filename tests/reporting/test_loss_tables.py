@@ -33,7 +33,10 @@ OUTCOMES = [outcome("ranknet", 0.4), outcome("k-song:gamma=0.5", 0.45, float("na
 
 
 def test_plain() -> None:
-    *lines, legend = loss_table(OUTCOMES).splitlines()
+    answer, _, *lines, legend = loss_table(OUTCOMES).splitlines()
+    assert answer.startswith(
+        "Use k-song:gamma=0.5. nDCG@10 (gains 2^g - 1) .7600 held out, +.0500 over ranknet"
+    )
     half = f"{confidence_interval([0.4, 0.41, 0.42]).half:.4f}".removeprefix("0")
     names = [text for k in (1, 3, 5, 10) for text in (f"nDCG(dcg='exp-log2')@{k}", "trials")]
     assert lines[0].split() == ["Empty", "queries", "Loss", *names, "rate"]
@@ -45,7 +48,7 @@ def test_plain() -> None:
     assert [line.split()[:2] for line in lines[1:]] == [["left", "out"]] * 2 + [["count", "0"]] * 2
     assert ".3075" in lines[3]
     assert "over queries" in legend and "over 1 pair," in legend
-    assert len(loss_table(OUTCOMES, empty=["zero"]).splitlines()) == 4
+    assert len(loss_table(OUTCOMES, empty=["zero"]).splitlines()) == 6
 
 
 def test_pairs_of_losses_are_tested_over_queries_and_over_trials() -> None:
@@ -102,7 +105,7 @@ def test_two_trials_are_no_test_over_trials() -> None:
     rng = np.random.default_rng(3)
     draws = {name: rng.random((2, 30, 4)) / 9 + skill for name, skill in (("x", 0.0), ("y", 0.5))}
     made = [Outcome(name, 0.1, MEASURES, values) for name, values in draws.items()]
-    *lines, legend = loss_table(made, empty=["skip"]).splitlines()
+    _, _, *lines, legend = loss_table(made, empty=["skip"]).splitlines()
     assert "–" in lines[2].split()[6] and "ᵃ" not in lines[2].split()[6]
     assert "ᵃ" in lines[2]
     assert "– 2 trials: a t-test needs 3" in legend

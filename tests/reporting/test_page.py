@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import re
 from dataclasses import replace
@@ -20,6 +21,7 @@ from lmtune.cli.main import app
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.figures.style import COLUMN, PAGE, render
 from lmtune.reporting.page import page
+from lmtune.reporting.recommendation import answer
 from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.experiment.result import DIRECT, RANKNET
 
@@ -181,3 +183,10 @@ def test_what_is_no_results_folder_leaves_nothing_behind(
     assert _report(str(tmp_path)) == 2
     assert "not a results folder: made.json is missing" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_opens_with_the_answer(tmp_path: Path) -> None:
+    stored = read_results(write_made(tmp_path / "kept", made_results(topics=["1", "2", "3"])))
+    [said] = map(answer, stored.results)
+    opening = page(stored).partition("<main>")[0]
+    assert said and html.escape(said) in opening

@@ -10,9 +10,20 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from lmtune.datasets.folds import Fold
+from lmtune.fusion.fusing import Chosen, FusedRow, FusionOptions, FusionResult
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.recommendation import answer, default_remark
+from lmtune.measures.significance.comparison import compare
+from lmtune.reporting.fusion_tables import fusion_table
+from lmtune.reporting.loss_tables import loss_table
+from lmtune.reporting.recommendation import (
+    answer,
+    default_remark,
+    fusion_answer,
+    loss_answer,
+    reranking_answer,
+)
 from lmtune.reporting.tuning_tables import tuning_table
+from lmtune.reranking.comparison import Outcome
 from lmtune.tuning.experiment.result import (
     APPROX,
     DEFAULT,
@@ -114,3 +125,71 @@ def test_a_setting_on_the_edge_is_told() -> None:
     assert own.final is not None
     edged = replace(own, final=replace(own.final, at_edge=("b = 1",)))
     assert answer(result(edged)).endswith("held out. It lies on the edge of the range: b = 1.")
+
+
+def doubt(values: NDArray[np.float64], others: NDArray[np.float64], units: str = "topics") -> str:
+    """Say what scipy says of a difference."""
+    tested = stats.ttest_rel(values, others)
+    low, high = tested.confidence_interval(0.95)
+    text = f"95% {low:+.4f} to {high:+.4f}, p = {tested.pvalue:.4f}, 8 {units}, paired t-test"
+    return f"{np.mean(values - others):+.4f} ({text})".replace("0.", ".")
+
+
+def fused(**values: NDArray[np.float64]) -> FusionResult:
+    """Make a fusion of runs a and b; methods have as many evaluations as letters."""
+    rows = []
+    for name, own in values.items():
+        single = name in ("a", "b")
+        chosen = Chosen("single" if single else name, {name: 1.0} if single else {"a": 1.0, "b": 3.0})
+        count = 0 if single or name in ("rrf", "equal") else 100
+        rows.append(FusedRow(parse_measure("AP"), chosen, 0.9, own, evaluations=count))
+    return FusionResult(("a", "b"), TOPICS, FusionOptions(method=("linear",)), "2 folds", tuple(rows))
+
+
+def test_fusion_says_which_weights_and_what_they_gain_over_the_best_run_and_rrf() -> None:
+    a, b, linear = BASE - GAIN, BASE - GAIN**2, BASE + GAIN
+    found = fused(a=a, b=b, linear=linear, rrf=BASE)
+    assert fusion_answer(found) == (
+        "Use linear (a .2500, b .7500). MAP .4663 held out, "
+        f"{doubt(linear, b)[:6]} over the best single run, b{doubt(linear, b)[6:]} and "
+        f"{doubt(linear, BASE)[:6]} over rrf{doubt(linear, BASE)[6:]}."
+    )
+    assert fusion_table(found).startswith(f"{fusion_answer(found)}\n\nMeasure")
+    for style in ("markdown", "latex", "csv", "json"):
+        assert "held out, " not in fusion_table(found, style)
+    chosen = replace(found, options=replace(found.options, in_sample=True))
+    assert fusion_answer(chosen) == ""
+
+
+def test_fusion_prefers_what_needs_no_choice_and_keeps_a_run_that_nothing_beats() -> None:
+    a, best = BASE - GAIN, BASE + GAIN
+    assert fusion_answer(fused(a=a, b=BASE, linear=best + 1e-6, rrf=best)).startswith("Use rrf. MAP .4663")
+    kept = fusion_answer(fused(a=a, b=best, linear=BASE, rrf=a))
+    assert kept == (
+        "Keep b alone. MAP .4663 held out; the best fused, linear, gives " + doubt(BASE, best) + "."
+    )
+
+
+def outcome(label: str, values: NDArray[np.float64], rate: float) -> Outcome:
+    """Make two trials, apart by the same on all queries, with these means."""
+    trials = np.stack([values - 0.01, values + 0.01])[:, :, None]
+    return Outcome(label, rate, (parse_measure("nDCG@10"),), trials)
+
+
+def test_losses_are_held_against_the_first() -> None:
+    first, second = outcome("ranknet", BASE, 0.01), outcome("song", BASE + GAIN, 0.001)
+    gain = doubt(BASE + GAIN, BASE, "queries")
+    said = f"Use song (rate 0.001). nDCG@10 .4663 held out, {gain[:6]} over ranknet{gain[6:]}."
+    assert loss_answer([first, second], "skip") == said
+    assert loss_table([first, second]).startswith(f"{said}\n\n")
+    loss = doubt(BASE, BASE + GAIN, "queries")
+    assert loss_answer([second, first], "skip").endswith(f"; the best other, ranknet, gives {loss}.")
+    assert loss_answer([first], "skip") == ""
+
+
+def test_reranking_is_advised_where_it_gains() -> None:
+    better = compare(BASE, {"new": BASE + GAIN}, baseline="bm25", measures=["AP"])
+    gain = doubt(BASE + GAIN, BASE)
+    assert reranking_answer(better) == f"Rerank. AP .4663 held out, {gain[:6]} over bm25{gain[6:]}."
+    worse = compare(BASE + GAIN, {"new": BASE}, baseline="bm25", measures=["AP"])
+    assert reranking_answer(worse) == f"Keep bm25. AP .4663; reranked, held out, {doubt(BASE, BASE + GAIN)}."

@@ -23,6 +23,7 @@ from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import Progress
 from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
+from lmtune.reporting.recommendation import reranking_answer
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
@@ -130,5 +131,6 @@ def _write(
         if settings.measure != Settings.measure:
             measures = {str(parse_list_measure(settings.measure)): None} | measures
         qrels = first.source.dataset.qrels
-        show(compare_runs(qrels, [run, crossing.output], [*measures]), crossing.style)
+        compared = compare_runs(qrels, [run, crossing.output], [*measures])
+        show(compared, crossing.style, answer=reranking_answer(compared))
     write_record(crossing.output, NEURAL, **facts_of(first))

@@ -19,6 +19,7 @@ from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import find_model
 from lmtune.progress import Progress, silent, timed
+from lmtune.showing import Shown
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
@@ -73,8 +74,8 @@ class ChosenRow:
     score: float
 
 
-@dataclass(frozen=True)
-class ChoiceResult:
+@dataclass(frozen=True, repr=False)
+class ChoiceResult(Shown):
     """What choosing among cases gave on a collection.
 
     Attributes

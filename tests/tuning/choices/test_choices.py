@@ -225,3 +225,15 @@ def test_stemming_moves_this_collection(found: tuple[ChoiceResult, Prepared]) ->
     assert own["stemmer"].interval[0] > 0.0
     assert OPTIMAL not in {one.row.method for one in result.rows}
     assert isinstance(result.cases[0].plan, Plan)
+
+
+def test_results_are_tables_and_frames(found: tuple[ChoiceResult, Prepared]) -> None:
+    result, _ = found
+    assert "Chosen" in repr(result)
+    frame = result.to_frame()
+    assert len(frame) == 4 * (len(result.cases) + 1)  # methods
+    chosen = frame[frame["stemmer"] == "chosen"].set_index("method")["held_out"]
+    assert chosen.to_dict() == {one.row.method: one.row.mean for one in result.rows}
+    topics = result.to_frame(per_topic=True)
+    own = topics[topics["case"] == "chosen"].groupby("method")["value"].mean()
+    assert own.to_dict() == pytest.approx(chosen.to_dict())

@@ -1,0 +1,62 @@
+"""``lmtune deploy``: a tuned setting as a search engine's own files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from lmtune.cli.messages import note, say
+from lmtune.cli.parameters import Tuned
+from lmtune.datasets.collection import Collection
+from lmtune.engines.catalogue import ENGINES
+from lmtune.engines.deployment import deploy as deploy_to
+from lmtune.errors import InputError
+from lmtune.indexing.analysis import Analyzer
+from lmtune.options import usual
+from lmtune.progress import quantity
+from lmtune.reporting.provenance import record
+from lmtune.reporting.result_folder import RECORD, ResultFolder
+from lmtune.storage.folders import FolderKind, check_directory
+
+KIND = FolderKind(RECORD, (), (RECORD,))
+
+
+@dataclass(frozen=True)
+class Target:
+    """The engine."""
+
+    to: str = usual(..., f"{', '.join(ENGINES)}.", choices=tuple(ENGINES), metavar="ENGINE")
+    output: Path | None = usual(None, "Write the files into this folder; default: the screen.", metavar="DIR")
+    collection: str | None = usual(None, "Of results of several collections: which.", metavar="NAME")
+
+
+def deploy(
+    results: Annotated[
+        Path, "A folder that lmtune tune --output wrote; of tune --choose, chosen in it.", "RESULTS"
+    ],
+    target: Target,
+    chosen: Annotated[dict[str, Any], Tuned, "results"],
+) -> None:
+    """Write a tuned setting as a search engine's files.
+
+    Examples
+    --------
+    lmtune deploy results --to elasticsearch --output cluster
+    lmtune deploy results --to bm25s --measure AP
+    """
+    if target.output is not None:
+        check_directory(target.output, KIND, reads=[results])
+    model, values, collection = Tuned(results, **chosen).take(Collection(target.collection))
+    if collection.analysis is None:
+        raise InputError(
+            "the results do not say their analysis", file=results, accepted="those of a tuning now"
+        )
+    analyzer = Analyzer.from_settings(collection.analysis)
+    files = deploy_to(ENGINES[target.to], model, values, analyzer)
+    if target.output is None:
+        say("\n".join(f"--- {name}\n{text}" for name, text in files.items()))
+        return
+    kept = record(model={"name": model, **values}, analysis=analyzer.settings, engine=target.to)
+    ResultFolder(files, kept).write(target.output, KIND)
+    note(f"wrote {quantity(len(files), 'file')} for {ENGINES[target.to].title} in {target.output}")

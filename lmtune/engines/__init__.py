@@ -1,0 +1,1 @@
+"""Tuned settings put to work in search engines: their own files, and what they compute otherwise."""

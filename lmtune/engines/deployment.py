@@ -1,0 +1,169 @@
+"""What an engine gets of a tuned setting: its formula, the values, the analysis; or why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from lmtune.errors import InputError
+from lmtune.indexing.analysis import Analyzer
+
+README = "README.txt"
+"""The file that says what is exact and what is not."""
+
+INDEX, FIELD = "documents", "contents"
+"""What the index and its field of text are called in the files."""
+
+_LIKELIHOODS = ("two-stage", "dirichlet", "lucene-dirichlet", "jelinek-mercer")
+_ROUNDED = "lucene-"
+
+
+class Deployment(NamedTuple):
+    """A setting as engines name it.
+
+    Attributes
+    ----------
+    model : str
+        The model that was tuned.
+    formula : str
+        ``"bm25"``, ``"dirichlet"`` or ``"jelinek-mercer"``.
+    values : dict of str to float
+        The formula's parameters: k1 and b; mu; lambda, the weight of the collection.
+    analyzer : Analyzer
+        The analysis that it was tuned with.
+    """
+
+    model: str
+    formula: str
+    values: dict[str, float]
+    analyzer: Analyzer
+
+    @property
+    def setting(self) -> str:
+        """Names and values, to the last digit."""
+        return ", ".join(f"{name} = {value!r}" for name, value in self.values.items())
+
+    @property
+    def stopwords(self) -> list[str]:
+        """The words that are dropped."""
+        return sorted(self.analyzer.words or ())
+
+
+class Engine(NamedTuple):
+    """A search engine, declared.
+
+    Attributes
+    ----------
+    title : str
+        Its name for a reader.
+    formulas : mapping of str to str
+        Those that it has, each with what is not exact in it; empty where all is.
+    write : callable
+        Gives the files of a deployment, texts by names.
+    rounds : bool
+        Whether it keeps a document's length in a byte.
+    remarks : tuple of str
+        What else differs from lmtune.
+    fixed : mapping of str to float
+        Parameters that it has no way to set.
+    """
+
+    title: str
+    formulas: Mapping[str, str]
+    write: Callable[[Deployment], dict[str, str]]
+    rounds: bool
+    remarks: tuple[str, ...]
+    fixed: Mapping[str, float] = {}
+
+    @property
+    def models(self) -> list[str]:
+        """What to tune for it, the nearest to query likelihood first."""
+        rounded = {"bm25": "lucene-bm25", "dirichlet": "lucene-dirichlet"} if self.rounds else {}
+        order = [name for name in ("dirichlet", "jelinek-mercer", "bm25") if name in self.formulas]
+        return [rounded.get(name, name) for name in order]
+
+
+def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: Analyzer) -> dict[str, str]:
+    """Write a tuned setting as an engine's own files.
+
+    Parameters
+    ----------
+    engine : Engine
+        One of `lmtune.engines.catalogue.ENGINES`.
+    model : str
+        The model that was tuned, a name of `lmtune.models.model.MODELS`.
+    setting : mapping of str to float
+        Its parameters; two-stage smoothing with lambda = 0 is Dirichlet's, with mu = 0 Jelinek-Mercer's.
+    analyzer : Analyzer
+        The analysis that it was tuned with.
+
+    Returns
+    -------
+    dict of str to str
+        Texts by the files' names, `README` first: what is exact and what is not.
+
+    Raises
+    ------
+    InputError
+        For what the engine cannot express, naming the nearest model that it can.
+    """
+    formula, values = _express(model, setting)
+    fixed = " and ".join(f"{name} = {value:g}" for name, value in engine.fixed.items())
+    if formula not in engine.formulas:
+        nearest, *others = engine.models
+        raise InputError(
+            f"{engine.title} cannot express {model}",
+            value=dict(setting),
+            accepted=f"results of lmtune tune --model {nearest}, the nearest"
+            + "".join(f", or {other}" for other in others)
+            + (f", with {fixed}" if fixed else ""),
+        )
+    wrong = {name: values[name] for name, value in engine.fixed.items() if values[name] != value}
+    if wrong:
+        raise InputError(
+            f"{engine.title} has {fixed} fixed", value=wrong, accepted=f"{fixed}, or another engine"
+        )
+    deployment = Deployment(model, formula, values, analyzer)
+    return {README: _readme(engine, deployment), **engine.write(deployment)}
+
+
+def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
+    """Return the formula that engines have and its values; an empty one where none is the model."""
+    if model in ("bm25", "lucene-bm25"):
+        return "bm25", {name: float(setting[name]) for name in ("k1", "b")}
+    if model in _LIKELIHOODS and setting["lambda"] == 0.0:
+        return "dirichlet", {"mu": float(setting["mu"])}
+    if model in _LIKELIHOODS and setting["mu"] == 0.0:
+        return "jelinek-mercer", {"lambda": float(setting["lambda"])}
+    return "", {}
+
+
+def _readme(engine: Engine, deployment: Deployment) -> str:
+    own = deployment.analyzer
+    words = f"{len(deployment.stopwords)} stopwords" if deployment.stopwords else "no stopwords"
+    notes = [*filter(None, (engine.formulas[deployment.formula], _lengths(engine, deployment)))]
+    lines = [
+        f"{engine.title}: {deployment.formula} with {deployment.setting}",
+        f"tuned by lmtune as --model {deployment.model}; its analysis: Unicode words (UAX 29), possessives "
+        f"off, lower case, {words} ({own.stopwords}), stemmer {own.stemmer}",
+        "",
+        "Not exact:" if notes else "The formula is exact. Besides:",
+        *(f"- {note}" for note in (*notes, *engine.remarks)),
+        "- Documents of equal score come in the engine's own order; lmtune has trec_eval's.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _lengths(engine: Engine, deployment: Deployment) -> str:
+    tuned_rounded = deployment.model.startswith(_ROUNDED)
+    if engine.rounds == tuned_rounded:
+        return ""
+    if tuned_rounded:
+        return "It has exact lengths; those of the tuned model were rounded as Lucene's are: --model " + (
+            deployment.model.removeprefix(_ROUNDED) + " tunes what is run."
+        )
+    name = _ROUNDED + deployment.formula
+    instead = f" --model {name} tunes with them." if name in engine.models else ""
+    return (
+        f"It keeps each length in a byte, exact up to 40, the mean exactly; tuned with exact ones.{instead}"
+    )

@@ -1,0 +1,232 @@
+"""Files of engines built on Lucene's analysis: Elasticsearch, OpenSearch, Solr, Anserini, Vespa."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lmtune.engines.deployment import FIELD, INDEX, Deployment
+from lmtune.errors import InputError
+
+_STOPWORDS = "stopwords.txt"
+
+# The names of Lucene's stem filters, by lmtune's stemmers.
+_ELASTIC = {"porter": "porter_stem", "krovetz": "kstem", "none": None}
+_SOLR = {"porter": "solr.PorterStemFilterFactory", "krovetz": "solr.KStemFilterFactory", "none": None}
+_SERVICE = {"porter": "porterStem", "krovetz": "kStem", "none": None}
+
+_SIMILARITIES = {"bm25": "BM25", "dirichlet": "LMDirichlet", "jelinek-mercer": "LMJelinekMercer"}
+_ANSERINI = {"bm25": "bm25", "dirichlet": "qld", "jelinek-mercer": "qljm"}
+
+
+def _stem_filter(names: Mapping[str, str | None], deployment: Deployment) -> str | None:
+    stemmer = deployment.analyzer.stemmer
+    if stemmer not in names:
+        raise InputError("no filter is known to stem so", value=stemmer, accepted=", ".join(names))
+    return names[stemmer]
+
+
+def _word_list(deployment: Deployment, path: str = _STOPWORDS) -> dict[str, str]:
+    """Return the file of stopwords, none where none are dropped."""
+    words = deployment.stopwords
+    return {path: "\n".join(words) + "\n"} if words else {}
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def elastic(deployment: Deployment) -> dict[str, str]:
+    """Write settings and mappings, a query, and the commands, of Elasticsearch and OpenSearch."""
+    stemming = _stem_filter(_ELASTIC, deployment)
+    filters: dict[str, Any] = {"possessive": {"type": "stemmer", "language": "possessive_english"}}
+    if words := deployment.stopwords:
+        listed = "_english_" if deployment.analyzer.stopwords == "lucene" else words
+        filters["stopwords"] = {"type": "stop", "stopwords": listed}
+    chain = ["possessive", "lowercase", *(["stopwords"] if words else []), *([stemming] if stemming else [])]
+    index = {
+        "settings": {
+            "number_of_shards": 1,
+            "similarity": {"tuned": {"type": _SIMILARITIES[deployment.formula], **deployment.values}},
+            "analysis": {
+                "filter": filters,
+                "analyzer": {"tuned": {"type": "custom", "tokenizer": "standard", "filter": chain}},
+            },
+        },
+        "mappings": {"properties": {FIELD: {"type": "text", "analyzer": "tuned", "similarity": "tuned"}}},
+    }
+    query = {"size": 1000, "query": {"match": {FIELD: {"query": "YOUR WORDS", "operator": "or"}}}}
+    curl = "curl --fail-with-body -H 'Content-Type: application/json'"
+    commands = (
+        f'# URL is the cluster\'s, such as http://localhost:9200\n{curl} -X PUT "$URL/{INDEX}" '
+        f'--data-binary @index.json\n{curl} "$URL/{INDEX}/_search" --data-binary @query.json\n'
+    )
+    return {"index.json": _json(index), "query.json": _json(query), "commands.sh": commands}
+
+
+_SCHEMA = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<!-- Solr reads the values in single precision. -->
+<schema name="{index}" version="1.6">
+  <uniqueKey>id</uniqueKey>
+  <similarity class="solr.SchemaSimilarityFactory"/>
+  <fieldType name="string" class="solr.StrField"/>
+  <fieldType name="plong" class="solr.LongPointField" docValues="true"/>
+  <fieldType name="tuned" class="solr.TextField" positionIncrementGap="100">
+    <analyzer>
+      <tokenizer class="solr.StandardTokenizerFactory"/>
+{filters}
+    </analyzer>
+    <similarity class="solr.{similarity}SimilarityFactory">
+{values}
+    </similarity>
+  </fieldType>
+  <field name="id" type="string" indexed="true" stored="true" required="true"/>
+  <field name="_version_" type="plong" indexed="false" stored="false"/>
+  <field name="{field}" type="tuned" indexed="true" stored="true"/>
+</schema>
+"""
+
+
+def solr(deployment: Deployment) -> dict[str, str]:
+    """Write a schema, its stopwords, and a query, of Solr."""
+    stemming = _stem_filter(_SOLR, deployment)
+    stop = f'solr.StopFilterFactory" words="{_STOPWORDS}'
+    chain = ["solr.EnglishPossessiveFilterFactory", "solr.LowerCaseFilterFactory"]
+    chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
+    values = deployment.values.items()
+    schema = _SCHEMA.format(
+        index=INDEX,
+        field=FIELD,
+        similarity=_SIMILARITIES[deployment.formula],
+        filters="\n".join(f'      <filter class="{name}"/>' for name in chain),
+        values="\n".join(f'      <float name="{name}">{value!r}</float>' for name, value in values),
+    )
+    query = (
+        "# URL is Solr's, such as http://localhost:8983/solr; the simple parser without operators takes all\n"
+        f'# words as they are\ncurl "$URL/{INDEX}/select" --data-urlencode "q=YOUR WORDS" -d defType=simple '
+        f"-d qf={FIELD} \\\n  -d q.operators= -d q.op=OR -d fl=id,score -d rows=1000\n"
+    )
+    return {"schema.xml": schema, **_word_list(deployment), "query.sh": query}
+
+
+def anserini(deployment: Deployment) -> dict[str, str]:
+    """Write the commands of Anserini and the calls of pyserini."""
+    _stem_filter(_ELASTIC, deployment)
+    own, name = deployment.analyzer, _ANSERINI[deployment.formula]
+    stop = {"lucene": "", "none": " -keepStopwords"}.get(own.stopwords, f" -stopwords {_STOPWORDS}")
+    analysis = f"-stemmer {own.stemmer}{stop}"
+    values = " ".join(f"-{name}.{key} {value!r}" for key, value in deployment.values.items())
+    commands = (
+        "# bin/run.sh is Anserini's\n"
+        "bin/run.sh io.anserini.index.IndexCollection -collection JsonCollection -input DOCUMENTS \\\n"
+        f"  -generator DefaultLuceneDocumentGenerator -index {INDEX} -threads 4 {analysis}\n"
+        f"bin/run.sh io.anserini.search.SearchCollection -index {INDEX} -topicReader TsvString \\\n"
+        f"  -topics TOPICS {analysis} -hits 1000 -{name} {values} -output RUN\n"
+    )
+    files = {"anserini.sh": commands}
+    if own.stopwords not in ("lucene", "none"):
+        return files | _word_list(deployment)
+    if deployment.formula != "jelinek-mercer":
+        files["search.py"] = _pyserini(deployment)
+    return files
+
+
+def _pyserini(deployment: Deployment) -> str:
+    own, name = deployment.analyzer, _ANSERINI[deployment.formula]
+    stem = f"stemmer={own.stemmer!r}" if own.stemmer != "none" else "stemming=False"
+    values = ", ".join(f"{key}={value!r}" for key, value in deployment.values.items())
+    return (
+        f'"""pyserini on an index that anserini.sh made."""\n\n'
+        "from pyserini.analysis import get_lucene_analyzer\n"
+        "from pyserini.search.lucene import LuceneSearcher\n\n"
+        f'searcher = LuceneSearcher("{INDEX}")\n'
+        f"searcher.set_analyzer(get_lucene_analyzer({stem}, stopwords={own.stopwords == 'lucene'}))\n"
+        f'searcher.set_{name}({values})\nhits = searcher.search("YOUR WORDS", k=1000)\n'
+    )
+
+
+_PROFILE = """\
+schema {index} {{
+    document {index} {{
+        field id type string {{
+            indexing: attribute | summary
+        }}
+        # Feed "en" here, so that services.xml's analysis is taken.
+        field language type string {{
+            indexing: set_language
+        }}
+        field {field} type string {{
+            indexing: index | summary
+            index: enable-bm25
+        }}
+    }}
+    fieldset default {{
+        fields: {field}
+    }}
+    rank-profile tuned {{
+        rank-properties {{
+{values}
+        }}
+        first-phase {{
+            expression: bm25({field})
+        }}
+    }}
+}}
+"""
+
+_SERVICES = """\
+<?xml version="1.0" encoding="utf-8"?>
+<services version="1.0">
+  <container id="default" version="1.0">
+    <component id="linguistics" class="com.yahoo.language.lucene.LuceneLinguistics"
+               bundle="lucene-linguistics">
+      <config name="com.yahoo.language.lucene.lucene-analysis">
+        <configDir>linguistics</configDir>
+        <analysis>
+          <item key="en">
+            <tokenizer><name>standard</name></tokenizer>
+            <tokenFilters>
+{filters}
+            </tokenFilters>
+          </item>
+        </analysis>
+      </config>
+    </component>
+    <document-processing/>
+    <document-api/>
+    <search/>
+  </container>
+  <content id="content" version="1.0">
+    <min-redundancy>1</min-redundancy>
+    <documents><document type="{index}" mode="index"/></documents>
+  </content>
+</services>
+"""
+
+
+def vespa(deployment: Deployment) -> dict[str, str]:
+    """Write a schema with its rank profile, services with the analysis, and a query, of Vespa."""
+    stemming, stopwords = _stem_filter(_SERVICE, deployment), f"en/{_STOPWORDS}"
+    stop = f'<name>stop</name><conf><item key="words">{stopwords}</item></conf>'
+    chain = ["<name>englishPossessive</name>", "<name>lowercase</name>"]
+    chain += [*([stop] if deployment.stopwords else []), *([f"<name>{stemming}</name>"] if stemming else [])]
+    values = "\n".join(
+        f"            bm25({FIELD}).{key}: {value!r}" for key, value in deployment.values.items()
+    )
+    query = {
+        "yql": f'select * from {INDEX} where {{grammar: "any"}}userInput(@words)',
+        "words": "YOUR WORDS",
+        "language": "en",
+        "ranking": "tuned",
+        "hits": 400,
+    }
+    return {
+        f"schemas/{INDEX}.sd": _PROFILE.format(index=INDEX, field=FIELD, values=values),
+        "services.xml": _SERVICES.format(
+            index=INDEX, filters="\n".join(f"              <item>{one}</item>" for one in chain)
+        ),
+        **_word_list(deployment, f"linguistics/{stopwords}"),
+        "query.json": _json(query),
+    }

@@ -1,0 +1,165 @@
+"""Python for engines that are libraries: ``build(documents)``, ``search(index, query)`` on lmtune's terms."""
+
+from __future__ import annotations
+
+from lmtune.engines.deployment import Deployment
+
+_FILE = "search.py"
+
+_START = '''\
+"""{formula} with {setting}, as lmtune tuned it; documents are texts by docno."""
+
+{imports}
+from lmtune import Analyzer
+
+analyze = Analyzer.from_settings({analysis!r}).analyze
+{constants}
+
+{functions}'''
+
+_BM25S = """\
+def build(documents):
+    index = bm25s.BM25(method="lucene", k1=K1, b=B, dtype="float64")
+    index.index([analyze(text) for text in documents.values()], show_progress=False)
+    return index, [*documents]
+
+
+def search(index, query, hits=1000):
+    retriever, docnos = index
+    terms = [term for term in analyze(query) if term in retriever.vocab_dict]
+    if not terms:
+        return []
+    scores = retriever.get_scores(terms)
+    best = np.argsort(-scores, kind="stable")[:hits]
+    return [(docnos[n], float(scores[n])) for n in best if scores[n] > 0]
+"""
+
+_DUCKDB = """\
+def build(documents):
+    index = duckdb.connect()
+    index.execute("INSTALL fts; LOAD fts; CREATE TABLE documents (docno VARCHAR, terms VARCHAR)")
+    rows = [(docno, " ".join(analyze(text))) for docno, text in documents.items()]
+    index.executemany("INSERT INTO documents VALUES (?, ?)", rows)
+    # The terms are ready: no stemmer, no stopwords, split at blanks alone. Build anew after changes.
+    index.execute(
+        "PRAGMA create_fts_index('documents', 'docno', 'terms', stemmer = 'none', stopwords = 'none', "
+        "ignore = '\\\\s+', strip_accents = 0, lower = 0)"
+    )
+    return index
+
+
+def search(index, query, hits=1000):
+    return index.execute(
+        "SELECT docno, score FROM (SELECT docno, "
+        f"fts_main_documents.match_bm25(docno, ?, k := {K1!r}, b := {B!r}) AS score FROM documents) "
+        "WHERE score IS NOT NULL ORDER BY score DESC, docno DESC LIMIT ?",
+        [" ".join(analyze(query)), hits],
+    ).fetchall()
+"""
+
+_TANTIVY = """\
+def build(documents):
+    schema = tantivy.SchemaBuilder()
+    schema.add_text_field("docno", stored=True, tokenizer_name="raw")
+    schema.add_text_field("contents", tokenizer_name="whitespace", index_option="freq")
+    index = tantivy.Index(schema.build())
+    writer = index.writer(num_threads=1)
+    for docno, text in documents.items():
+        writer.add_document(tantivy.Document(docno=docno, contents=" ".join(analyze(text))))
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+    return index
+
+
+def search(index, query, hits=1000):
+    should, term_query = tantivy.Occur.Should, tantivy.Query.term_query
+    parts = [(should, term_query(index.schema, "contents", term)) for term in analyze(query)]
+    searcher = index.searcher()
+    found = searcher.search(tantivy.Query.boolean_query(parts), hits).hits if parts else []
+    return [(searcher.doc(place)["docno"][0], score) for score, place in found]
+"""
+
+_SQLITE = """\
+def build(documents):
+    index = sqlite3.connect(":memory:")
+    index.execute("CREATE VIRTUAL TABLE documents USING fts5(docno UNINDEXED, terms, tokenize = 'unicode61')")
+    rows = ((docno, " ".join(analyze(text))) for docno, text in documents.items())
+    index.executemany("INSERT INTO documents VALUES (?, ?)", rows)
+    return index
+
+
+def search(index, query, hits=1000):
+    terms = analyze(query)
+    if not terms:
+        return []
+    # Its bm25 is negative: the best document has the least.
+    return index.execute(
+        "SELECT docno, -bm25(documents) FROM documents WHERE documents MATCH ? "
+        "ORDER BY bm25(documents) LIMIT ?",
+        [" OR ".join(f'"{term}"' for term in terms), hits],
+    ).fetchall()
+"""
+
+_PYTERRIER = """\
+def build(documents, path="index"):
+    place, meta = os.path.abspath(path), {"docno": max(map(len, documents))}
+    indexer = pt.IterDictIndexer(place, pretokenised=True, overwrite=True, meta=meta)
+    rows = ({"docno": docno, "toks": Counter(analyze(text))} for docno, text in documents.items())
+    return indexer.index(rows)
+
+
+def search(index, query, hits=1000):
+    retriever = pt.terrier.Retriever(index, wmodel=MODEL, controls=CONTROLS, num_results=hits)
+    terms = {term: float(count) for term, count in Counter(analyze(query)).items()}
+    found = retriever(pd.DataFrame([{"qid": "1", "query": query, "query_toks": terms}]))
+    return [*zip(found["docno"], found["score"])]
+"""
+
+# Terrier's models by ours, with their controls: what older versions call c has a name in newer ones.
+# k_3 makes a word count as often as the query has it; Hiemstra's lambda is the document's share.
+_CONTROLS = {
+    "bm25": ("BM25", '{"bm25.k_1": K1, "bm25.b": B, "bm25.k_3": 1e9}'),
+    "dirichlet": ("DirichletLM", '{"c": MU, "dirichletlm.mu": MU}'),
+    "jelinek-mercer": ("Hiemstra_LM", '{"c": 1.0 - LAMBDA, "hiemstra_lm.lambda": 1.0 - LAMBDA}'),
+}
+
+
+def _write(deployment: Deployment, imports: str, functions: str, constants: str = "") -> dict[str, str]:
+    values = [f"{name.upper()} = {value!r}" for name, value in deployment.values.items()]
+    text = _START.format(
+        formula=deployment.formula,
+        setting=deployment.setting,
+        imports=imports,
+        analysis=deployment.analyzer.settings,
+        constants="\n".join([*values, constants]),
+        functions=functions,
+    )
+    return {_FILE: text}
+
+
+def bm25s(deployment: Deployment) -> dict[str, str]:
+    """Write Python for bm25s."""
+    return _write(deployment, "import bm25s\nimport numpy as np", _BM25S)
+
+
+def duckdb(deployment: Deployment) -> dict[str, str]:
+    """Write Python for DuckDB's extension fts."""
+    return _write(deployment, "import duckdb", _DUCKDB)
+
+
+def tantivy(deployment: Deployment) -> dict[str, str]:
+    """Write Python for tantivy, whose k1 and b are fixed."""
+    return _write(deployment, "import tantivy", _TANTIVY)
+
+
+def sqlite(deployment: Deployment) -> dict[str, str]:
+    """Write Python for SQLite's FTS5, whose k1 and b are fixed."""
+    return _write(deployment, "import sqlite3", _SQLITE)
+
+
+def pyterrier(deployment: Deployment) -> dict[str, str]:
+    """Write Python for PyTerrier."""
+    model, controls = _CONTROLS[deployment.formula]
+    imports = "import os\nfrom collections import Counter\n\nimport pandas as pd\nimport pyterrier as pt"
+    return _write(deployment, imports, _PYTERRIER, f"MODEL = {model!r}\nCONTROLS = {controls}\n")

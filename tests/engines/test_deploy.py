@@ -1,0 +1,238 @@
+"""Deployed settings: what the files hold, what is refused, and that engines rank as lmtune does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lmtune import Analyzer
+from lmtune.candidates.search import search
+from lmtune.cli.main import app
+from lmtune.datasets.collection import Collection
+from lmtune.engines.catalogue import ENGINES
+from lmtune.engines.deployment import README, deploy
+from lmtune.errors import InputError
+from lmtune.indexing.stopwords import LUCENE_ENGLISH
+
+FIXED = {"k1": 1.2, "b": 0.75}
+BM25 = {"k1": 0.81234567890123456, "b": 1.0 / 3.0}
+SETTINGS = {
+    "bm25": ("bm25", BM25),
+    "dirichlet": ("two-stage", {"lambda": 0.0, "mu": 1000.0 / 3.0}),
+    "jelinek-mercer": ("jelinek-mercer", {"lambda": 0.1 + 0.2, "mu": 0.0}),
+}
+PAIRS = [(engine, formula) for engine, own in ENGINES.items() for formula in own.formulas]
+TEXT = "the runner's 3.5 U.S.A. running stones stone relational of café it's wolves don't node_7 Geology"
+
+
+def files_of(engine: str, formula: str, **analysis: Any) -> tuple[dict[str, str], dict[str, float]]:
+    model, setting = SETTINGS[formula]
+    setting = dict(ENGINES[engine].fixed) or setting
+    return deploy(ENGINES[engine], model, setting, Analyzer(**analysis)), setting
+
+
+def check_readable(files: dict[str, str]) -> None:
+    for name, text in files.items():
+        match Path(name).suffix:
+            case ".json":
+                json.loads(text)
+            case ".xml":
+                ElementTree.fromstring(text.encode())
+            case ".py":
+                compile(text, name, "exec")
+            case other:
+                assert other in (".txt", ".sh", ".sd"), name
+        assert text.endswith("\n")
+
+
+@pytest.mark.parametrize(("engine", "formula"), PAIRS)
+@pytest.mark.parametrize("stemmer", ["porter", "none"])
+def test_files_are_readable_and_hold_the_values_to_the_last_digit(
+    engine: str, formula: str, stemmer: str, tmp_path: Path
+) -> None:
+    (tmp_path / "words.txt").write_text("don't\nzebra\n")
+    for stopwords in ("lucene", "none", str(tmp_path / "words.txt")):
+        files, setting = files_of(engine, formula, stemmer=stemmer, stopwords=stopwords)
+        check_readable(files)
+        whole = "\n".join(text for name, text in files.items() if name != README)
+        numbers = {float(text) for text in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?\b", whole)}
+        free = {name: value for name, value in setting.items() if value != 0.0}
+        assert numbers >= set(free.values())
+        for name, value in free.items():
+            assert f"{name} = {value!r}" in files[README]
+        assert ("zebra" in whole) == (stopwords not in ("lucene", "none")), whole
+
+
+def test_elasticsearch_has_the_tuned_similarity_and_chain(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("zebra\naß\n")
+    files, _ = files_of("elasticsearch", "bm25", stemmer="none", stopwords=str(tmp_path / "words.txt"))
+    settings = json.loads(files["index.json"])["settings"]
+    assert settings["similarity"]["tuned"] == {"type": "BM25", **BM25}
+    assert settings["analysis"]["filter"]["stopwords"]["stopwords"] == ["aß", "zebra"]
+    assert settings["analysis"]["analyzer"]["tuned"]["filter"] == ["possessive", "lowercase", "stopwords"]
+    for formula, kind in (("dirichlet", "LMDirichlet"), ("jelinek-mercer", "LMJelinekMercer")):
+        files, setting = files_of("opensearch", formula, stopwords="none")
+        settings = json.loads(files["index.json"])["settings"]
+        assert settings["similarity"]["tuned"] == {"type": kind} | {n: v for n, v in setting.items() if v}
+        chain = settings["analysis"]["analyzer"]["tuned"]["filter"]
+        assert chain == ["possessive", "lowercase", "porter_stem"]
+
+
+def test_solr_has_the_tuned_similarity_and_chain() -> None:
+    files, _ = files_of("solr", "bm25")
+    kind = ElementTree.fromstring(files["schema.xml"].encode()).find("fieldType[@name='tuned']")
+    assert kind is not None
+    assert [one.get("class") for one in kind.findall("analyzer/filter")] == [
+        f"solr.{name}FilterFactory" for name in ("EnglishPossessive", "LowerCase", "Stop", "PorterStem")
+    ]
+    assert {one.get("name"): float(one.text or "") for one in kind.findall("similarity/float")} == BM25
+    assert set(files["stopwords.txt"].split()) == LUCENE_ENGLISH
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_no_engine_has_is_refused_with_the_nearest(engine: str) -> None:
+    for model, setting in (
+        ("two-stage", {"lambda": 0.4, "mu": 1000.0}),
+        ("sdm", {"lambda": 0.0, "mu": 1000.0}),
+        ("bm25+rm3", BM25),
+    ):
+        with pytest.raises(InputError, match=f"cannot express {re.escape(model)}.*--model .*nearest"):
+            deploy(ENGINES[engine], model, setting, Analyzer())
+
+
+def test_the_nearest_is_what_the_engine_computes() -> None:
+    nearest = {name: engine.models[0] for name, engine in ENGINES.items()}
+    assert nearest == {
+        **dict.fromkeys(("elasticsearch", "opensearch", "solr", "lucene"), "lucene-dirichlet"),
+        "pyterrier": "dirichlet",
+        **dict.fromkeys(("vespa", "bm25s", "duckdb", "sqlite"), "bm25"),
+        "tantivy": "lucene-bm25",
+    }
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "tantivy"])
+def test_fixed_parameters_are_refused_with_what_they_are(engine: str) -> None:
+    with pytest.raises(InputError, match=r"has k1 = 1\.2 and b = 0\.75 fixed: {'k1': 0\.8"):
+        deploy(ENGINES[engine], "bm25", {"k1": 0.8, "b": 0.75}, Analyzer())
+
+
+def test_a_stemmer_that_a_chain_lacks_is_refused() -> None:
+    with pytest.raises(InputError, match=r"german.*porter, krovetz, none"):
+        files_of("vespa", "bm25", stemmer="german")
+    files, _ = files_of("bm25s", "bm25", stemmer="german")
+    assert "'stemmer': 'german'" in files["search.py"]
+
+
+def test_the_readme_says_how_lengths_differ() -> None:
+    def said(engine: str, model: str) -> str:
+        return deploy(ENGINES[engine], model, BM25, Analyzer())[README]
+
+    assert "--model lucene-bm25 tunes with them" in said("solr", "bm25")
+    assert "byte" not in said("solr", "lucene-bm25")
+    assert "--model bm25 tunes what is run" in said("vespa", "lucene-bm25")
+    assert "The formula is exact" in said("vespa", "bm25")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a small collection with an empty document, and every word's repeats."""
+    folder = tmp_path_factory.mktemp("home")
+    random = np.random.default_rng(5)
+    words = [*TEXT.split(), *(f"word{number}" for number in range(30))]
+    (folder / "c").mkdir()
+    with (folder / "c/docs.jsonl").open("w") as file:
+        for number in range(120):
+            text = " ".join(random.choice(words, random.integers(3, 90)))
+            file.write(json.dumps({"id": f"d{number}", "contents": text}) + "\n")
+    with (folder / "c/topics.tsv").open("w") as file, (folder / "c/qrels.txt").open("w") as qrels:
+        for topic in range(1, 9):
+            file.write(f"{topic}\t{' '.join(random.choice(words, 4))} unknownword\n")
+            qrels.writelines(
+                f"{topic} 0 d{n} {random.integers(0, 2)}\n" for n in random.permutation(120)[:30]
+            )
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["bm25s", "tantivy", "duckdb"])
+def test_the_engine_ranks_as_lmtune_does(home: Path, engine: str) -> None:
+    pytest.importorskip(engine, reason=f"{engine} is not installed")
+    model = ENGINES[engine].models[0]
+    setting = dict(ENGINES[engine].fixed) or BM25
+    names: dict[str, Any] = {}
+    exec(deploy(ENGINES[engine], model, setting, Analyzer())["search.py"], names)
+    build: Callable[[dict[str, str]], Any] = names["build"]
+    documents = {
+        row["id"]: row["contents"]
+        for row in map(json.loads, (home / "c/docs.jsonl").read_text().splitlines())
+    }
+    try:
+        index = build(documents)
+    except Exception as error:
+        if engine == "duckdb" and "extension" in str(error).lower():
+            pytest.skip("DuckDB's extension fts is not here and cannot be fetched")
+        raise
+    ours = search(Collection(str(home / "c"), indexes=home / "indexes"), model, setting, hits=1000)
+    queries = ours.dataset.topics
+    for ranking in ours.rankings:
+        scores = dict(zip(ranking.docnos, ranking.scores, strict=True))
+        terms = Analyzer().analyze(queries[ranking.topic])
+        if engine == "duckdb" and len(set(terms)) < len(terms):
+            continue  # it counts a word once
+        found = names["search"](index, queries[ranking.topic], 10)
+        best = sorted(scores.values(), reverse=True)[:10]
+        assert len(best) == len({docno for docno, _ in found}) == 10
+        # The same scores place by place: ties aside, the same documents.
+        np.testing.assert_allclose([scores[docno] for docno, _ in found], best, rtol=1e-6)
+    assert names["search"](index, "the unknownword", 10) == []
+
+
+def test_the_command_writes_what_was_tuned(home: Path) -> None:
+    def run(line: str) -> tuple[int, str, str]:
+        with contextlib.chdir(home):
+            done = CliRunner().invoke(app, line.split())
+        return done.exit_code, done.stdout, done.stderr
+
+    tune = "tune c --model bm25 --stemmer none --grid 3x3 --restarts 0 --no-approx -m AP -m P@5 --output kept"
+    assert run(tune)[0] == 0
+    final = {
+        (row["measure"], row["method"]): row["final"]
+        for row in json.loads((home / "kept/table.json").read_text())
+    }
+    code, out, err = run("deploy kept --to elasticsearch --output made --measure P@5 --method ranknet")
+    assert (code, out) == (0, ""), err
+    index = json.loads((home / "made/index.json").read_text())["settings"]
+    assert index["similarity"]["tuned"] == {"type": "BM25", **final["P@5", "RankNet"]["params"]}
+    assert "porter_stem" not in index["analysis"]["analyzer"]["tuned"]["filter"]
+    check_readable({path.name: path.read_text() for path in (home / "made").iterdir()})
+    assert run("deploy kept --to solr --output made")[0] == 0  # its own folder is replaced
+    assert sorted(path.name for path in (home / "made").iterdir()) == [
+        "README.txt",
+        "made.json",
+        "query.sh",
+        "schema.xml",
+        "stopwords.txt",
+    ]
+    code, out, err = run("deploy kept --to bm25s")
+    assert code == 0, err
+    assert out.startswith("--- README.txt\n")
+    assert f"K1 = {final['AP', 'Direct']['params']['k1']!r}" in out
+    for line, said in (
+        ("deploy kept --to sqlite --output no", "has k1 = 1.2 and b = 0.75 fixed"),
+        ("deploy kept --to nothing", "accepted: elasticsearch, opensearch"),
+        ("deploy kept", "--to"),
+        ("deploy c --to solr", "lmtune tune --output"),
+        ("deploy kept --to solr --output kept", "would replace"),
+    ):
+        code, out, err = run(line)
+        assert (code, out) == (2, ""), line
+        assert said in err.splitlines()[-1], line
+    assert not (home / "no").exists()
