@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from lmtune.formats.weighted_query import WeightedQuery
 from lmtune.indexing.index import Index
+from lmtune.indexing.sharded import shards_of
 from lmtune.indexing.vectors import document_vectors
+from lmtune.indexing.windows import count_windows, windows_of
 from lmtune.models.feedback import (
     EXPANSIONS,
     Collection,
@@ -69,7 +71,8 @@ def weigh(
         shares: Weights = {}
         if "feedback" in formula.features:
             shares = feedback_weights(EXPANSIONS["rm3"], documents, _EVERY, collection)
-        terms = _query_terms(topic, counts, shares, collection)
+        beside = _beside(index, text) if formula.needs_positions else {}
+        terms = _query_terms(topic, counts, shares, collection, beside)
         scaled = _scaled(feedback, counts, formula.norm)
         rows = _rows(terms, None if formula.feedback is None else scaled, computes)
         weighted[topic] = WeightedQuery.of(rows, are_terms=True) if rows else text
@@ -85,7 +88,11 @@ def _scaled(feedback: Weights, counts: Mapping[str, float], norm: float | None) 
 
 
 def _query_terms(
-    topic: str, counts: Mapping[str, float], shares: Weights, collection: Collection
+    topic: str,
+    counts: Mapping[str, float],
+    shares: Weights,
+    collection: Collection,
+    beside: Mapping[str, int],
 ) -> list[QueryTerm]:
     """Return what features look at of a query's terms that the collection holds."""
     known = [term for term in counts if collection.terms[term].df]
@@ -100,9 +107,21 @@ def _query_terms(
             collection.documents,
             collection.tokens,
             shares.get(term, 0.0),
+            beside.get(term, 0),
         )
         for place, term in enumerate(known)
     ]
+
+
+def _beside(index: Index, text: str) -> Mapping[str, int]:
+    """Count how often the collection has a query's terms beside their neighbours there."""
+    words = () if isinstance(text, WeightedQuery) else index.analyze(text)
+    windows, found = list(windows_of(words, ordered=True)), Counter[str]()
+    for shard in shards_of(index):
+        for window, postings in zip(windows, count_windows(shard, windows), strict=True):
+            times = 0 if postings is None else int(postings.tfs.sum(dtype=np.int64))
+            found.update(dict.fromkeys((window.first, window.second), times))
+    return found
 
 
 def _rows(

@@ -32,6 +32,7 @@ class Searched:
     rankings: Sequence[Ranking]
     dataset: Dataset
     index: AnyIndex
+    pool: CandidatePool
 
 
 def search(
@@ -85,7 +86,7 @@ def search(
     for text in unknown_terms(pool):
         note(f"{dataset.name}: {text}")
     rankings = rank(pool, setting, hits=hits)
-    return Searched(rankings, dataset, index)
+    return Searched(rankings, dataset, index, pool)
 
 
 def unknown_terms(pool: CandidatePool) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from lmtune.candidates.explaining import write_explained
 from lmtune.candidates.search import Searched
 from lmtune.candidates.search import search as search_collection
 from lmtune.cli.messages import note, say
@@ -23,6 +24,7 @@ from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
 from lmtune.reporting.provenance import check_recorded, describe, write_record
+from lmtune.storage.outputs import check_file
 from lmtune.threads import cores
 
 
@@ -54,6 +56,9 @@ class RunOptions:
 
     hits: int = usual(1000, "Documents a topic.", low=1)
     output: Path = usual(Path("-"), "The run; .gz compresses; - is the screen.")
+    explain: Path | None = usual(
+        None, "Write each topic's terms with their weights, and what made them, to this file.", metavar="FILE"
+    )
     run_tag: str | None = usual(None, "Default: lmtune-lambda...-mu..., with a model's name.")
 
 
@@ -80,12 +85,16 @@ def search(
     model, values, collection = setting.of(tuned, named)
     tag = f"lmtune-{find_model(model).describe(values)}" if run.run_tag is None else run.run_tag
     check_tag(tag)
+    if run.explain is not None:
+        check_file(run.explain, reads=named.files())
     with workers.engaged(), stages() as progress:
         few = query is not None and on_screen and run.hits == RunOptions.hits
         hits = _ANSWERS if few else run.hits
         done = search_collection(collection, model, values, hits=hits, query=query, progress=progress)
     if tuned.results is None:
         note(f"{model} with {', '.join(f'{name} = {value:.6g}' for name, value in values.items())}")
+    if run.explain is not None:
+        write_explained(str(run.explain), done.pool, values)
     if query is not None and on_screen:
         say("".join(f"{line}\n" for line in _answers(done)))
         return

@@ -142,6 +142,8 @@ def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str,
     total, formula = sum(parts.values()), view.pool.formula
     times = "weight" if isinstance(formula, Weighted) else "times"
     columns = {"times": times, "tf": "tf", "value": formula.value_name} if view.model else {}
+    if isinstance(formula, Weighted):
+        columns["made"] = "made of"
     if formula.is_likelihood:
         columns["probability"] = "P(w|D)"
     known = _terms(view, t, int(places[0]), vector) if view.model else {name: {} for name in parts}
@@ -165,8 +167,9 @@ def _terms(view: View, t: int, place: int, vector: NDArray[np.float64]) -> dict[
     pool = view.pool
     tf, values = pool.tf_block(pool.candidates, t)[:, place].tolist(), pool.value[pool.term_rows(t)].tolist()
     found: dict[str, dict[str, Any]] = {}
-    for column, times, count, value in zip(pool.columns[t], view.weights(t, vector), tf, values, strict=True):
-        own = found.setdefault(column.term, {"times": times, "tf": [], "value": [], "of": []})
+    weights = zip(view.weights(t, vector), view.made(t, vector), strict=True)
+    for column, (times, made), count, value in zip(pool.columns[t], weights, tf, values, strict=True):
+        own = found.setdefault(column.term, {"times": times, "made": made, "tf": [], "value": [], "of": []})
         own["tf"].append(count)
         own["value"].append(value)
         own["of"].append(pool.formula.group_names[column.group] if pool.formula.group_names else "")

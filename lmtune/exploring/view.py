@@ -24,6 +24,8 @@ SHOWN = 50
 """Documents of a ranking that a page shows."""
 
 _REMEMBERED = 8
+# A factor nearer to 1 changes no digit that is shown.
+_TOLD = 5e-3
 
 
 class Mark(NamedTuple):
@@ -115,7 +117,7 @@ class View:
         """
         vector = self.space.vector({**self.default, **setting})
         for parameter, value in zip(self.space.parameters, vector.tolist(), strict=True):
-            if not parameter.low <= value <= parameter.high:
+            if not parameter.is_counted and not parameter.low <= value <= parameter.high:
                 raise InputError(
                     f"{parameter.name} is outside its range",
                     value=value,
@@ -160,6 +162,22 @@ class View:
             counts = self.pool.formula.weights(counts, vector)[0]
         weights: list[float] = counts.tolist()
         return weights
+
+    def made(self, t: int, vector: NDArray[np.float64]) -> list[str]:
+        """Say of each column of topic t's query what its weight is made of."""
+        formula, counts = self.pool.formula, self.pool.count[..., self.pool.term_rows(t)]
+        if not isinstance(formula, Weighted):
+            return [""] * counts.shape[-1]
+        origins = formula.origins(counts, vector)
+        said = []
+        for at, times in enumerate(counts[0].tolist()):
+            parts = [f"query {origins['original'][at]:.3g}"] if times else []
+            shown = [(name, float(origins[name][at])) for name in formula.features] if times else []
+            factors = [f"{name} ×{factor:.3g}" for name, factor in shown if abs(factor - 1.0) >= _TOLD]
+            parts[:1] = [f"{parts[0]} ({', '.join(factors)})"] if factors else parts[:1]
+            expansion = origins["expansion"][at] if "expansion" in origins else 0.0
+            said.append(" + ".join([*parts, *([f"expansion {expansion:.3g}"] if expansion else [])]))
+        return said
 
     def parts(self, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, float]:
         """Return what each term of topic t gives a candidate alone; of runs, each one's part of the sum."""

@@ -143,7 +143,7 @@ class Formula(ABC):
         if not isinstance(text, WeightedQuery):
             query = index.analyze(text)
             return query, self.columns(query)
-        if self.needs_positions:
+        if self.needs_positions and not text.are_terms:
             raise InputError(
                 f"{self.name} counts windows, which have no weights", value=text, accepted="a query in words"
             )

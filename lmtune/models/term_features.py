@@ -36,6 +36,9 @@ class QueryTerm(NamedTuple):
         The collection's size.
     feedback : float
         P(w|F), its share of the best documents' tokens.
+    beside : int
+        How often in the collection it stands directly before or after a word that it does so in the query;
+        0 where no feature needs positions.
     """
 
     topic: str
@@ -47,14 +50,28 @@ class QueryTerm(NamedTuple):
     documents: int
     tokens: int
     feedback: float
+    beside: int = 0
 
 
 class TermFeature(NamedTuple):
-    """A feature: what it is for a reader, and how it is computed; whether it is a user's, of any size."""
+    """A feature.
+
+    Attributes
+    ----------
+    what : str
+        For a reader.
+    compute : callable
+        Its value.
+    is_own : bool
+        Whether it is a user's, of any size.
+    needs_positions : bool
+        Whether an index must have positions.
+    """
 
     what: str
     compute: Callable[[QueryTerm], float]
     is_own: bool = False
+    needs_positions: bool = False
 
 
 # Keep logarithms of rare values in reach of the others.
@@ -76,11 +93,16 @@ TERM_FEATURES = {
     "length": TermFeature("log of how many terms the query has", lambda own: math.log(own.terms)),
     "characters": TermFeature("tens of characters", lambda own: len(own.term) / 10.0),
     "digits": TermFeature("1 with a digit in it", lambda own: float(any(c.isdigit() for c in own.term))),
+    "phrase": TermFeature(
+        "the share of its occurrences that stand beside its neighbour in the query, part of a phrase",
+        lambda own: min(own.beside / own.statistics.cf, 1.0),
+        needs_positions=True,
+    ),
 }
 """Features of terms by name. What a user adds is a function of a `QueryTerm`, or a file of values."""
 
 ALL = "all"
-"""What a model's name says for every feature of `TERM_FEATURES`."""
+"""What a model's name says for every feature of `TERM_FEATURES` that any index has."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -146,7 +168,8 @@ def term_features(features: Sequence[str | Callable[[QueryTerm], float]]) -> dic
     """
     found: dict[str, TermFeature] = {}
     for given in features:
-        for feature in TERM_FEATURES if given == ALL else [given]:
+        every = [name for name, own in TERM_FEATURES.items() if not own.needs_positions]
+        for feature in every if given == ALL else [given]:
             name, own = _named(feature)
             if name in found or (own.is_own and (name in TERM_FEATURES or not _NAME.fullmatch(name))):
                 accepted = "letters and digits, no name twice and none of " + ", ".join(TERM_FEATURES)

@@ -34,10 +34,11 @@ from lmtune.models.term_features import ALL, QueryTerm, TermFile, term_features
 from lmtune.storage.digests import digest
 from lmtune.storage.files import read_bytes
 
+Doubles = NDArray[np.float64]
+
 ORIGINAL = Parameter(
     "original", 0.0, 0.999, "logit", 0.5, "the weight of the original query", source=ANSERINI
 )
-_Doubles = NDArray[np.float64]
 PLAIN = "plain"
 """The query as it is: neither feedback nor weights."""
 SHARPNESS = Parameter("sharpness", 0.25, 4.0, "log", 1.0, "how much heavy feedback terms outweigh light ones")
@@ -102,6 +103,7 @@ class Weighted(Formula):
             replace(THETA, name=f"theta_{name}", what=f"the power of {feature.what}")
             for name, feature in self.features.items()
         ]
+        self.needs_positions = any(feature.needs_positions for feature in self.features.values())
         users = [name for name, feature in self.features.items() if feature.is_own]
         self._users = np.array([name in users for name in self.features], np.bool_)
         units = [
@@ -244,11 +246,7 @@ class Weighted(Formula):
         weights : numpy.ndarray of float64, shape (columns,)
         derivatives : numpy.ndarray of float64, shape (parameters - the formula's, columns)
         """
-        count, features = rows[0], rows[len(rows) - len(self.features) :]
-        if self._users.any():
-            centres, spreads = setting[self._thetas.stop :].reshape(2, -1, 1)
-            features = features.copy()
-            features[self._users] = (features[self._users] - centres) / spreads
+        count, features = rows[0], self._standardised(rows, setting)
         exponent = setting[self._thetas] @ features
         query = count * np.exp(np.clip(exponent, -_LARGEST, _LARGEST))
         units = np.zeros((2 * int(self._users.sum()), count.size))
@@ -265,6 +263,39 @@ class Weighted(Formula):
         return original * query + (1.0 - original) * feedback, np.concatenate(
             (own, original * query * features, units)
         )
+
+    def _standardised(self, rows: NDArray[np.float64], setting: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the features, users' own in units of their spread."""
+        features = rows[len(rows) - len(self.features) :]
+        if self._users.any():
+            centres, spreads = setting[self._thetas.stop :].reshape(2, -1, 1)
+            features = features.copy()
+            features[self._users] = (features[self._users] - centres) / spreads
+        return features
+
+    def origins(self, rows: NDArray[np.float64], setting: NDArray[np.float64]) -> dict[str, Doubles]:
+        """Return what a query's weights are made of, each of shape (columns,).
+
+        Parameters
+        ----------
+        rows, setting
+            As of `weights`.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray of float64
+            ``"original"`` and, where there is feedback, ``"expansion"``, which add up to the weights; then by
+            feature the factor exp(theta x) that is in the original's part.
+        """
+        weights = self.weights(rows, setting)[0]
+        factors = np.exp(setting[self._thetas, None] * self._standardised(rows, setting))
+        made = dict(zip(self.features, factors, strict=True))
+        if self.feedback is None:
+            return {"original": weights, **made}
+        alone = setting.copy()
+        alone[self._size] = 0.0
+        expansion = (1.0 - setting[self._size]) * self.weights(rows, alone)[0]
+        return {"original": weights - expansion, "expansion": expansion, **made}
 
     def differentiate(
         self, topic: TopicDocuments, setting: NDArray[np.float64]
@@ -307,7 +338,7 @@ class Weighted(Formula):
                     out[at : at + size] = scores[begin : begin + size]
 
 
-def _restored(base: Formula, feedback: Feedback | None, features: Sequence[Any], first: _Doubles) -> Weighted:
+def _restored(base: Formula, feedback: Feedback | None, features: Sequence[Any], first: Doubles) -> Weighted:
     formula = Weighted(base, feedback, features)
     formula.first = first
     return formula

@@ -25,6 +25,7 @@ from lmtune.formats.columns import read_run_columns
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.letor import read_letor
 from lmtune.formats.qrels import read_qrels
+from lmtune.formats.term_values import read_term_values
 from lmtune.formats.topics import read_topics
 from lmtune.reporting.tuning_results import read_results
 
@@ -128,6 +129,20 @@ def run(data: bytes) -> dict[str, dict[str, float]]:
         tags.add(tag)
     if len(tags) != 1:
         raise ValueError("tags")
+    return found
+
+
+def words(data: bytes) -> dict[str, dict[str, float]]:
+    lines = [line.removesuffix("\r") for line in data.removeprefix(b"\xef\xbb\xbf").decode().split("\n")]
+    found: dict[str, dict[str, float]] = {}
+    for line in filter(str.strip, lines):
+        topic, word, text = map(str.strip, line.split("\t"))
+        value = float(text)
+        if not topic or not word or word in found.get(topic, {}) or value - value != 0.0 or "_" in text:
+            raise ValueError(line)
+        found.setdefault(topic, {})[word] = value
+    if not found:
+        raise ValueError("none")
     return found
 
 
@@ -314,6 +329,7 @@ FORMATS: dict[str, Format] = {
         },
         run,
     ),
+    "values of words": Format(b"1\tone\t.5\n1\ttwo\t-2e3\n\n2\t\xc3\xa9\t0\n", read_term_values, words),
     "topics": Format(b"qid\tquery\n1\tone word\n2\ttwo\xc3\xa9\n", read_topics, topics),
     "topics in JSON": Format(b'{"_id": "1", "text": "a b"}\n{"id": 2, "title": "c"}\n', read_topics, topics),
     "topics in SGML": Format(

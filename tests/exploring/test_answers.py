@@ -289,7 +289,7 @@ def test_pieces_of_any_text_are_the_text(text: str) -> None:
         ("sdm", ["times", "tf", "P(w|C)"]),
         ("lucene-dirichlet", ["times", "tf", "P(w|C)"]),
         ("fields:title,contents", ["times", "tf", "P(w|C)", "P(w|D)"]),
-        ("bm25+rm3+weights:length", ["weight", "tf", "idf"]),
+        ("bm25+rm3+weights:length", ["weight", "tf", "idf", "made of"]),
     ],
 )
 def test_an_account_has_the_columns_of_its_model(model: str, columns: list[str], tmp_path: Path) -> None:
@@ -298,6 +298,9 @@ def test_an_account_has_the_columns_of_its_model(model: str, columns: list[str],
     docno = answers.ranked(view, topic, view.default, view.default)["setting"][0]["docno"]
     found = answers.explained(view, topic, docno, view.default)
     assert list(found["columns"].values()) == columns
+    if "made of" in columns:
+        assert found["terms"]
+        assert all(own["made"].startswith(("query 0.5", "expansion ")) for own in found["terms"])
     assert found["isSum"]
     for own in found["terms"]:
         assert all(own[key] not in (None, "", []) for key in found["columns"])

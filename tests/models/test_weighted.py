@@ -29,6 +29,8 @@ from lmtune.models.feedback import (
 from lmtune.models.model import MODELS, find_model
 from lmtune.models.term_features import TERM_FEATURES
 from lmtune.models.weighted import Feedback, Weighted
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 
@@ -290,6 +292,31 @@ def test_features_and_feedback_come_from_the_index_alone() -> None:
 def test_names_that_say_nothing_are_refused(name: str) -> None:
     with pytest.raises(InputError):
         find_model(name)
+
+
+def test_a_term_is_part_of_a_phrase_where_its_neighbour_stands_beside_it() -> None:
+    texts = {"1": "new york city", "2": "york new york", "3": "new city", "4": "york is new york is york"}
+    index = TinyIndex(texts)
+    pool = CandidatePool.build(index, {"q": "new york city new"}, model="bm25+weights:phrase")
+    # By hand: new york in 1, 2 and 4, york city in 1, city new nowhere; new 4 times, york 6, city 2.
+    shares = dict(zip(pool.terms[0], pool.count[1].tolist(), strict=True))
+    assert shares == pytest.approx({"new": 3 / 4, "york": 4 / 6, "city": 1 / 2})
+    weighted = CandidatePool.build(
+        index, {"q": WeightedQuery.of({"new": 2.0, "york": 1.0})}, model="bm25+weights:phrase"
+    )
+    assert not weighted.count[1].any()
+    assert find_model("bm25+weights:idf,phrase").formula.needs_positions
+    assert not find_model("bm25+weights").formula.needs_positions
+
+
+@pytest.mark.parametrize("name", ["bm25+rm3", "two-stage+weights:idf"])
+def test_no_certificate_is_of_weights(name: str) -> None:
+    """Its proof is of the formula's own parameters: one line says so, before anything is read."""
+    with pytest.raises(InputError, match="no certificate's proof holds for this model") as refused:
+        Plan(model=name, certify=1e-3)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(InputError, match="no certificate's proof"):
+        CertifiedOptimum("AP").fit(weighted_pool(1, name))
 
 
 def test_names_say_what_they_hold() -> None:

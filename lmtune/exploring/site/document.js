@@ -4,9 +4,10 @@ import { cell, headed } from "explore/topics";
 
 // What stands in a term's row under each name of its columns.
 const SHOWN = {
-  times: (own) => own.times,
+  times: (own) => Number(own.times.toPrecision(4)),
   tf: (own) => own.tf.map((count, i) => `${own.of[i]} ${count}`.trim()).join(", "),
   value: (own) => own.value.map((value) => value.toPrecision(3)).join(", "),
+  made: (own) => own.made,
   probability: (own) => own.probability.toPrecision(3),
 };
 

@@ -26,3 +26,4 @@ from .surfaces import SurfacePanel as SurfacePanel
 from .surfaces import pairs as pairs
 from .surfaces import surface as surface
 from .surfaces import ternary as ternary
+from .weights import feature_weights as feature_weights

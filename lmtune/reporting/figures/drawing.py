@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
 from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
+from lmtune.reporting.figures.weights import feature_weights
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SMOOTH, SURFACE, TRACE
 from lmtune.tuning.experiment.profiles import BEST
@@ -58,7 +59,8 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
     Yields
     ------
     Picture
-        For each collection the parameter spread; then for each measure the differences between
+        For each collection the parameter spread; then for each measure, of models with weights, these by
+        feature and the differences from the default; the differences between
         topics, the recall-precision curves and the surface of the measure beside that of its smooth
         form; then for each measure and fold the surface, the RankNet cost beside the measure, and
         the convergence. Only two free parameters have a surface; more have the measure along each
@@ -80,6 +82,7 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
         for row in result.rows:
             by_measure.setdefault(row.measure, {})[row.method] = row
         for rows in by_measure.values():
+            yield from collection.weights(rows)
             if {DIRECT, RANKNET} <= rows.keys():
                 yield collection.differences(rows[RANKNET], rows[DIRECT])
             first = next(iter(rows.values()))
@@ -129,7 +132,8 @@ class _Collection:
         self.axes = parameter_axes(result)
         self.parameters = [axis.name for axis in self.axes]
         known = known_model(result.model)
-        self.free = [axis for axis in self.axes if known is None or axis.name not in known.fixed]
+        held = [] if known is None else [own.name for own in known.parameters if own.is_fixed]
+        self.free = [axis for axis in self.axes if axis.name not in held]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
         table = self.traces.get(file_name(name))
@@ -142,7 +146,23 @@ class _Collection:
         stem = file_name(f"{self.result.name}-{name}")
         return Picture(stem, title, figure, self.result.name, part)
 
-    def differences(self, system: Row, baseline: Row) -> Picture:
+    def weights(self, rows: Mapping[str, Row]) -> Iterator[Picture]:
+        """Draw what weights of terms depend on, and on which topics they are better than the default."""
+        known = known_model(self.result.model)
+        if known is None or not known.formula.simpler:
+            return
+        fitted = [row for name, row in rows.items() if name not in (DEFAULT, OPTIMAL)]
+        measure, features = fitted[0].measure, any(own.startswith("theta_") for own in self.parameters)
+        if features:
+            chosen = chosen_parameters(replace(self.result, rows=tuple(fitted)))
+            title = f"{self.result.name}, {measure.title}: weights by feature"
+            figure = feature_weights(chosen, title=title)
+            yield self.picture(f"{measure}-features", f"{title}, means and 95% intervals over folds", figure)
+        if DEFAULT in rows:
+            best = max(fitted, key=lambda row: row.mean)
+            yield self.differences(best, rows[DEFAULT], "gains")
+
+    def differences(self, system: Row, baseline: Row, name: str = "topics") -> Picture:
         measure = system.measure
         names = system.method, baseline.method
         figure = topic_differences(
@@ -154,7 +174,7 @@ class _Collection:
             title=f"{self.result.name}, {' against '.join(names)}",
         )
         title = f"{self.result.name}, {measure.label}: {' minus '.join(names)} on each topic"
-        return self.picture(f"{measure}-topics", title, figure)
+        return self.picture(f"{measure}-{name}", title, figure)
 
     def recall(self, row: Row) -> Iterator[Picture]:
         table = RECALL.frame(self.folder)
