@@ -12,6 +12,7 @@ from lmtune.cli.messages import note, on_screen, say, talk
 from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
+from lmtune.datasets.loading import BEIR_MEASURES, is_beir
 from lmtune.errors import visible
 from lmtune.models.model import named_model
 from lmtune.models.two_stage import TWO_STAGE
@@ -78,7 +79,8 @@ def tune(
 ) -> None:
     """Tune a model's parameters; report on held-out topics.
 
-    The answer comes first: of the first measure, the setting with the best mean held out.
+    The answer comes first: of the first measure, the setting with the best mean held out. A folder with the
+    splits train and test is tuned on the one and reported on the other; BEIR's by nDCG@10 and R@100.
 
     Examples
     --------
@@ -87,6 +89,8 @@ def tune(
     """
     collections = named_collections(datasets or [], collection)
     check_names([one.name for one in collections])
+    if "measures" not in plan and all(is_beir(one.name) for one in collections):
+        plan = plan | {"measures": BEIR_MEASURES}
     if choosing.choose:
         for one in collections:
             cases = make_cases(choosing.choose, one, plan, ranges=ranges.of, baseline=baseline.of)

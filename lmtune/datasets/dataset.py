@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,9 @@ class Dataset(Shown):
         ignored as if unjudged"; see TREC conventions.
     topics_file, qrels_file : str or None
         Where they were read from, for messages and for the record of how a result was made.
-    split : tuple of (str, str) or None
+    split : pair or None
         Topics to train and to test on where the collection is usually so split, as
-        `lmtune.datasets.selection.select_topics` reads them.
+        `lmtune.datasets.folds.make_folds` takes them.
     index, prebuilt : str or None
         Where there are no documents, the index under ``indexes/`` that stands for them, and
         pyserini's index of them.
@@ -44,7 +45,7 @@ class Dataset(Shown):
     qrels: dict[str, dict[str, int]]
     topics_file: str | None = None
     qrels_file: str | None = None
-    split: tuple[str, str] | None = None
+    split: tuple[str | Sequence[str], str | Sequence[str]] | None = None
     index: str | None = None
     prebuilt: str | None = None
     versions: dict[str, str] = field(default_factory=dict)

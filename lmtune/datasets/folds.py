@@ -29,8 +29,8 @@ def make_folds(
     topics: Sequence[str],
     *,
     folds: str | None = None,
-    train: str | None = None,
-    test: str | None = None,
+    train: str | Sequence[str] | None = None,
+    test: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> tuple[list[Fold], str]:
     """Turn what a user says of training and test topics into folds.
@@ -43,8 +43,8 @@ def make_folds(
         All topics; only these can be named.
     folds : str, optional
         A number of folds, or a file as `read_parts` reads; ``"2"`` where nothing is given.
-    train, test : str, optional
-        Selections as `lmtune.datasets.selection.select_topics` reads; either alone leaves the
+    train, test : str or sequence of str, optional
+        Topics, or selections as `lmtune.datasets.selection.select_topics` reads; either alone leaves the
         other topics for the other role.
     seed : int
         For the shuffle of a number of folds.
@@ -65,8 +65,10 @@ def make_folds(
             how = f"{count}-fold cross-validation (topics shuffled with seed {seed})"
             return cross_validation(usable, count, seed=seed), how
         return _from_file(usable, topics, folds)
-    chosen_train = None if train is None else set(select_topics(train, topics))
-    chosen_test = None if test is None else set(select_topics(test, topics))
+    chosen_train, chosen_test = (
+        None if said is None else set(select_topics(said, topics) if isinstance(said, str) else said)
+        for said in (train, test)
+    )
     if chosen_train is None:
         chosen_train = set(topics) - (chosen_test or set())
     if chosen_test is None:

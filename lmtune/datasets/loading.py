@@ -25,6 +25,7 @@ from lmtune.storage.files import near_names
 
 Part = Literal["documents", "topics", "qrels"]
 PARTS: tuple[Part, ...] = ("documents", "topics", "qrels")
+BEIR_MEASURES = ("nDCG@10", "R@100")
 
 
 def available() -> list[tuple[str, str]]:
@@ -155,6 +156,20 @@ def files_of(
             else:
                 found += named_files(part).get(os.fspath(place), [Path(place)])
     return found
+
+
+def splits_of(name: PathLike | None) -> list[str]:
+    """Return the names of the splits that a folder's judgements come in; none of anything else."""
+    return [] if name is None or _is_known(name) else folder.splits(name)
+
+
+def is_beir(name: PathLike | None) -> bool:
+    """Tell whether a folder is laid out as BEIR's."""
+    return (
+        bool(splits_of(name))
+        and Path(str(name), "qrels").is_dir()
+        and any(Path(str(name)).glob("corpus.jsonl*"))
+    )
 
 
 def _is_known(name: PathLike) -> bool:

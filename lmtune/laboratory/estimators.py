@@ -24,15 +24,7 @@ from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import check_names
 from lmtune.reporting.tuning_tables import as_records
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import (
-    DIRECT,
-    OPTIMAL,
-    RANKNET,
-    SIGNIFICANCE,
-    STOPPED,
-    UNDEFINED,
-    CollectionResult,
-)
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, STOPPED, CollectionResult
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
@@ -47,7 +39,6 @@ SLACK = 0.01
 def _significance(tables: Tables) -> pd.DataFrame:
     """Count the cells of the table in which RankNet is better or worse."""
     cells = tables["table1"].pivot(index=["dataset", "measure"], columns="method")
-    cells = cells[~cells["cautions", RANKNET].str.split().map(lambda words: UNDEFINED in words)]
     marks = {"better": ("beats_direct", RANKNET), "worse": ("beats_ranknet", DIRECT)}
     marks["worse than Optimal"] = ("beats_ranknet", OPTIMAL)
     counts = {name: cells[mark].eq(True).sum() for name, mark in marks.items()}

@@ -13,7 +13,7 @@ from lmtune.reporting.recommendation import gain_text, setting_text
 from lmtune.reporting.table import Cell, Column, Table, name_columns, one_line, render, short
 from lmtune.tuning.choices.effects import effects
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
-from lmtune.tuning.experiment.result import DEFAULT, UNDEFINED, at_most
+from lmtune.tuning.experiment.result import DEFAULT, at_most
 
 _TUNED = "Tuned"
 
@@ -80,14 +80,13 @@ def _methods(result: ChoiceResult) -> Table:
         row, key = one.row, (one.row.measure, one.row.method)
         group = groups.setdefault(row.measure, [])
         means = result.case_row(key, 0).mean, row.mean, one.score
-        undefined = UNDEFINED in row.cautions
         p = row.p_values.get(_TUNED)
         group.append(
             [
                 Cell(row.measure.title, repeated=bool(group)),
                 Cell(row.method),
-                *(Cell(DASH if undefined else short(mean)) for mean in means),
-                Cell(DASH if undefined or p is None else p_text(p)),
+                *(Cell(short(mean)) for mean in means),
+                Cell(DASH if p is None else p_text(p)),
             ]
         )
     topics = quantity(len(result.rows[0].row.topics), "topic")

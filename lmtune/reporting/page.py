@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from lmtune.errors import visible
 from lmtune.progress import Progress, silent
-from lmtune.reporting.comparison_tables import DASH
 from lmtune.reporting.figures import Picture, draw, render
 from lmtune.reporting.figures.style import COLUMN, ParameterAxis
 from lmtune.reporting.recommendation import answer
@@ -45,7 +44,6 @@ from lmtune.tuning.experiment.result import (
     OPTIMAL,
     RANKNET,
     SIGNIFICANCE,
-    UNDEFINED,
     CollectionResult,
     Row,
 )
@@ -207,8 +205,8 @@ def _choices(result: CollectionResult) -> list[dict[str, Any]]:
                     "fold": number,
                     "folds": len(row.fits),
                     "setting": [parameter_text(*item, thousands=",") for item in fit.params.items()],
-                    "train": DASH if UNDEFINED in row.cautions else f"{fit.train_value:.4f}",
-                    "test": DASH if UNDEFINED in row.cautions else f"{fit.test_value:.4f}",
+                    "train": f"{fit.train_value:.4f}",
+                    "test": f"{fit.test_value:.4f}",
                     "bound": "" if fit.bound is None else f"{fit.bound:.4f}",
                     "evaluations": f"{fit.evaluations:,}",
                     "edges": ", ".join(fit.at_edge),
@@ -315,10 +313,10 @@ def differences(result: CollectionResult) -> dict[str, Any]:
 def _difference(row: Row, baseline: Row) -> dict[str, Any]:
     by_topic = row.values - baseline.values
     counts = [int(np.sum(np.sign(by_topic) == sign)) for sign in (1, 0, -1)]
-    alone = row is baseline or UNDEFINED in row.cautions
+    alone = row is baseline
     return {
         "method": row.method,
-        "mean": DASH if UNDEFINED in row.cautions else f"{row.mean:.4f}",
+        "mean": f"{row.mean:.4f}",
         "interval": None if alone else _interval(by_topic),
         "difference": "" if alone else _signed(row.mean - baseline.mean),
         "counts": ["", "", ""] if alone else [f"{count:,}" for count in counts],

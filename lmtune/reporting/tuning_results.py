@@ -452,6 +452,8 @@ def _rows(folder: Path) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
     for line in read_json(folder / TABLE):
         key = _key(line)
+        if line["mean"] is None:  # not told from these judgements: so until 0.5
+            continue
         tests = {name: line[f"p_value_{name.lower()}"] for name in (DIRECT, RANKNET)}
         row = Row(
             parse_measure(line["measure"]),

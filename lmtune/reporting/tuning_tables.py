@@ -18,7 +18,6 @@ from lmtune.tuning.experiment.result import (
     RANKNET,
     SIGNIFICANCE,
     STAND_INS,
-    UNDEFINED,
     CollectionResult,
     Fit,
     Row,
@@ -73,19 +72,22 @@ def answers(results: Sequence[CollectionResult]) -> str:
 
 def mean_table(results: Sequence[CollectionResult]) -> Table:
     """Make the table of means over test topics: a row a method, a column a collection."""
-    groups = []
-    rows = zip(*(result.rows for result in results), strict=True)
-    for measure, group in groupby(rows, key=lambda row: row[0].measure):
-        groups.append(
-            [
-                (
-                    Cell(measure.title, repeated=number > 0),
-                    Cell(by_collection[0].method),
-                    *(_mean(row, result) for row, result in zip(by_collection, results, strict=True)),
-                )
-                for number, by_collection in enumerate(group)
-            ]
-        )
+    found = [{(row.measure, row.method): row for row in result.rows} for result in results]
+    keys = dict.fromkeys(key for own in found for key in own)
+    groups = [
+        [
+            (
+                Cell(measure.title, repeated=number > 0),
+                Cell(method),
+                *(
+                    _mean(own.get((measure, method)), result)
+                    for own, result in zip(found, results, strict=True)
+                ),
+            )
+            for number, method in enumerate(method for other, method in keys if other == measure)
+        ]
+        for measure in dict.fromkeys(measure for measure, _ in keys)
+    ]
     models, remarks = _models(results), remarks_on(results)
     sentences = f": than {RANKNET}; {BELOW_DIRECT} significantly worse than {DIRECT} ({_TEST})."
     sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
@@ -142,7 +144,7 @@ def _beside_default(result: CollectionResult) -> Iterator[tuple[Row, Row | None]
     """Yield the rows that something was fitted for, each with that of the default, if there is one."""
     for row in result.rows:
         same = (r for r in result.rows if r.measure == row.measure and r.method == DEFAULT)
-        if row.method not in (DEFAULT, OPTIMAL) and UNDEFINED not in row.cautions:
+        if row.method not in (DEFAULT, OPTIMAL):
             yield row, next(same, None)
 
 
@@ -162,10 +164,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
                     ),
                     Cell(str(number)),
                     *(Cell(parameter_text(name, value)) for name, value in fit.params.items()),
-                    *(
-                        Cell(DASH if UNDEFINED in row.cautions else f"{mean:.4f}")
-                        for mean in (fit.train_value, fit.test_value)
-                    ),
+                    *(Cell(f"{mean:.4f}") for mean in (fit.train_value, fit.test_value)),
                     Cell(str(fit.evaluations)),
                 )
                 for row in result.rows
@@ -233,8 +232,9 @@ def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
         return listed(list(dict.fromkeys(result.name for result, row in rows if caution in row.cautions)))
 
     remarks = list(filter(None, dict.fromkeys(map(default_remark, results))))
-    if names := named(UNDEFINED):
-        remarks.append(f"{DASH} no document of {names} is judged nonrelevant: Bpref would be recall")
+    measured = {row.measure for _, row in rows}
+    if lacking := [one.name for one in results if measured - {row.measure for row in one.rows}]:
+        remarks.append(f"{DASH} no document of {listed(lacking)} is judged nonrelevant")
     if names := named(STAND_INS):
         remarks.append(
             f"{_MARKS[STAND_INS]} learnt from unjudged documents, which stand in for nonrelevant ones: "
@@ -255,7 +255,7 @@ def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
     proven = [
         f"{at_most(bound)} {row.measure.title} on {result.name}"
         for result, row in rows
-        if (bound := result.bound(row)) is not None and UNDEFINED not in row.cautions
+        if (bound := result.bound(row)) is not None
     ]
     return [*remarks, f"Proven: no parameters give more than {listed(proven)}"] if proven else remarks
 
@@ -279,13 +279,13 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
             **({} if all_two_stage else {"model": result.model}),
             "measure": str(row.measure),
             "method": row.method,
-            "mean": None if UNDEFINED in row.cautions else row.mean,
+            "mean": row.mean,
             "topics": len(row.topics),
             **{f"p_value_{name.lower()}": row.p_values.get(name) for name in (DIRECT, RANKNET)},
             **{f"beats_{name.lower()}": row.beats(name, result.rows) for name in (DIRECT, RANKNET)},
             f"trails_{DIRECT.lower()}": row.trails(DIRECT, result.rows),
             "evaluations": row.evaluations,
-            "bound": None if UNDEFINED in row.cautions else result.bound(row),
+            "bound": result.bound(row),
             "cautions": " ".join(row.cautions),
         }
         for result in results
@@ -325,8 +325,8 @@ def _models(results: Sequence[CollectionResult]) -> list[str]:
     return [text for name in names for text in described(name)]
 
 
-def _mean(row: Row, result: CollectionResult) -> Cell:
-    if UNDEFINED in row.cautions:
+def _mean(row: Row | None, result: CollectionResult) -> Cell:
+    if row is None:
         return Cell(DASH)
     marks = ((DIRECT, ABOVE_DIRECT, "italic"), (RANKNET, ABOVE_RANKNET, "bold"))
     beaten = [(mark, style) for method, mark, style in marks if row.beats(method, result.rows)]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support import random_collection
 
 from lmtune.candidates.explaining import explain_terms, write_explained
 from lmtune.candidates.pool import CandidatePool
-from lmtune.cli import main
+from lmtune.cli.main import app
 from lmtune.tuning.space import ParameterSpace
 
 
@@ -66,10 +67,8 @@ def test_the_command_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("mine/docs.jsonl").write_text("".join(lines))
     Path("mine/topics.tsv").write_text("1\tfish\n")
     words = ["search", "mine", "--model", "bm25+rm3+weights:place", "--set", "original=0.8"]
-    monkeypatch.setattr("sys.argv", ["lmtune", *words, "--output", "out.run", "--explain", "terms.tsv"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code
+    words += ["--output", "out.run", "--explain", "terms.tsv"]
+    assert CliRunner().invoke(app, words).exit_code == 0
     rows = list(csv.DictReader(Path("terms.tsv").read_text().splitlines(), delimiter="\t"))
     assert list(rows[0]) == ["topic", "term", "weight", "original", "expansion", "place"]
     assert [row["term"] for row in rows] == ["fish", "oil", "tank"]

@@ -10,7 +10,7 @@ import pytest
 
 from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.loading import available, load
+from lmtune.datasets.loading import available, is_beir, load, splits_of
 from lmtune.errors import InputError
 
 SGML = """<top>
@@ -174,6 +174,11 @@ def test_a_folder_as_beir_distributes_it(tmp_path: Path, caplog: pytest.LogCaptu
     assert load(tmp_path, split="train").topics == {"q1": "query 1"}
     assert load(tmp_path, split="train", need=["topics"]).topics == {"q1": "query 1"}
     assert list(load(tmp_path, need=["topics"]).topics) == ["q1", "q2"]
+    assert splits_of(tmp_path) == ["test", "train"]
+    assert is_beir(tmp_path)
+    (tmp_path / "corpus.jsonl").rename(tmp_path / "docs.jsonl")
+    assert not is_beir(tmp_path)
+    assert splits_of("pydocs") == splits_of(None) == splits_of("irds:a/b") == []
     for options in ({"name": "pydocs"}, {"name": tmp_path, "qrels": tmp_path / "qrels/test.tsv"}):
         with pytest.raises(InputError, match="--split without a folder, or beside --qrels"):
             load(**options, split="train")

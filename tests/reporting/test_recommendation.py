@@ -30,7 +30,6 @@ from lmtune.tuning.experiment.result import (
     DIRECT,
     OPTIMAL,
     RANKNET,
-    UNDEFINED,
     CollectionResult,
     Fit,
     Row,
@@ -100,12 +99,6 @@ def test_the_default_is_kept_where_nothing_beats_it() -> None:
         "made: keep the default k1 = .9, b = .4. MAP .4663 held out; the best tuned, Direct,"
     )
     assert "gives -.0163 (95% -.0" in said
-
-
-def test_measures_that_mean_nothing_are_passed_over() -> None:
-    undefined = [replace(own, measure=parse_measure("Bpref"), cautions=(UNDEFINED,)) for own in made().rows]
-    assert answer(result(*undefined, *made().rows)) == answer(made())
-    assert answer(result(*undefined)) == ""
 
 
 @pytest.mark.parametrize("size", [1, 2])

@@ -22,7 +22,7 @@ from lmtune.reporting.tuning_results import check_names
 from lmtune.reranking.comparison import Outcome
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Split, prepare
-from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, UNDEFINED
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.experiment.run import run_experiment
 
 METHODS = (DIRECT, RANKNET, OPTIMAL)
@@ -89,7 +89,7 @@ class Metzler(Experiment):
         -------
         dict
             ``values`` of each test topic by measure and method, ``fits`` (a row a fold, measure and
-            method), ``undefined`` measures and ``notes``.
+            method) and ``notes``.
         """
         plan = self._plan()
         ready = prepare(collection, Split(), plan, progress=progress)
@@ -103,8 +103,7 @@ class Metzler(Experiment):
             for row in result.rows
             for number, fit in enumerate(row.fits, 1)
         ]
-        undefined = sorted({str(row.measure) for row in result.rows if UNDEFINED in row.cautions})
-        return {"values": values, "fits": fits, "undefined": undefined, "notes": list(result.notes)}
+        return {"values": values, "fits": fits, "notes": list(result.notes)}
 
     def _plan(self) -> Plan:
         searched: dict[str, Any] = {name: getattr(self, name) for name in ("ascents", "restarts", "starts")}
@@ -118,7 +117,7 @@ class Metzler(Experiment):
             for name, result in named:
                 column = PRINTED.get(name, "").split()[3 * number : 3 * number + 3]
                 printed = dict(zip(METHODS, column or [""] * 3, strict=True))
-                values = {} if str(measure) in result["undefined"] else result["values"][str(measure)]
+                values = result["values"].get(str(measure), {})
                 outcomes = [
                     Outcome(method, math.nan, (measure,), np.array(of_topics)[None, :, None])
                     for method, of_topics in values.items()

@@ -25,7 +25,7 @@ from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
 from lmtune.tuning.choices.cases import Case, Choice
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
-from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, UNDEFINED, CollectionResult, Row
+from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row
 from lmtune.tuning.experiment.run import run_experiment
 
 Key = tuple[Measure, str]
@@ -132,7 +132,6 @@ class ChoiceResult(Shown):
 
 
 def _best(rows: Sequence[ChosenRow]) -> ChosenRow | None:
-    rows = [one for one in rows if UNDEFINED not in one.row.cautions]
     rows = [one for one in rows if one.row.measure == rows[0].row.measure]
     return max(rows, key=lambda one: (round(one.row.mean, 4), -one.row.evaluations), default=None)
 

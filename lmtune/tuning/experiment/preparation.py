@@ -13,6 +13,7 @@ from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import Fold, make_folds
+from lmtune.datasets.loading import PARTS, splits_of
 from lmtune.errors import InputError
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
@@ -31,6 +32,9 @@ class Split:
         A number of folds, or a JSON file of them; see `lmtune.datasets.folds.make_folds`.
     train_topics, test_topics : str or None
         As `lmtune.datasets.selection.select_topics` reads them.
+    train_split, test_split : str or None
+        Names of a folder's splits: topics and judgements of the two. By default ``train`` and ``test`` of a
+        folder that has both, where nothing else says what to train on.
     ignore_unknown : bool
         Leave out judgements of topics that the collection lacks, and let it lack every judged
         document.
@@ -46,6 +50,12 @@ class Split:
     )
     train_topics: str | None = usual(None, "Train on these: 51-100, a list 51,52 or a file.")
     test_topics: str | None = option(None, "Report on these; default: all others.")
+    train_split: str | None = option(
+        None,
+        "Train on a folder's judgements of this name (default: train, where it has them).",
+        metavar="NAME",
+    )
+    test_split: str | None = option(None, "Report on those of this name (default: test).", metavar="NAME")
     ignore_unknown: bool = option(
         False, "Leave out judgements of unknown topics; let all judged documents be unknown."
     )
@@ -65,6 +75,27 @@ class Split:
             raise InputError(
                 "both folds and a split", value=self.folds, accepted="--folds, or --train-topics"
             )
+
+    def names(self, collection: Collection) -> tuple[str, str] | None:
+        """Return the names of a folder's splits to train and to report on; None for other ways.
+
+        Raises
+        ------
+        InputError
+            For one name twice, and beside another choice of judgements or topics.
+        """
+        said = self.train_split or self.test_split
+        names = self.train_split or "train", self.test_split or "test"
+        other = self.folds or self.train_topics or self.test_topics or collection.split or collection.qrels
+        if said is None:
+            return names if not other and {*names} <= {*splits_of(collection.name)} else None
+        if other or names[0] == names[1]:
+            raise InputError(
+                "splits beside another choice of topics or judgements" if other else "one split for both",
+                value=other or said,
+                accepted="--train-split and --test-split, of a folder's own judgements",
+            )
+        return names
 
 
 @dataclass(frozen=True)
@@ -112,18 +143,15 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
         For whatever is missing, malformed or does not belong together.
     """
     # What can be wrong without looking at a document is found before they are indexed.
-    loaded = check(collection.load(progress=progress), ignore_unknown=split.ignore_unknown)
+    loaded = check(_load(collection, split, progress), ignore_unknown=split.ignore_unknown)
     dataset = loaded.dataset
     usable, skipped = split_topics(dataset)
-    if dataset.split is not None and not (split.folds or split.train_topics or split.test_topics):
-        split = replace(split, train_topics=dataset.split[0], test_topics=dataset.split[1])
+    train: str | Sequence[str] | None = split.train_topics
+    test: str | Sequence[str] | None = split.test_topics
+    if dataset.split is not None and not (split.folds or train or test):
+        train, test = dataset.split
     folds, how = make_folds(
-        usable,
-        list(dataset.topics),
-        folds=split.folds,
-        train=split.train_topics,
-        test=split.test_topics,
-        seed=plan.seed,
+        usable, list(dataset.topics), folds=split.folds, train=train, test=test, seed=plan.seed
     )
     formula = find_model(plan.model).formula
     collection = replace(collection, fields=formula.fields)
@@ -142,6 +170,29 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
             "they count as never retrieved"
         )
     return Prepared(pool, folds, [*notes, *unknown_terms(pool)], dataset, index)
+
+
+def _load(collection: Collection, split: Split, progress: Progress) -> Dataset:
+    """Load a collection; of a folder that is split so, the topics and judgements of both splits."""
+    names = split.names(collection)
+    if names is None:
+        return collection.load(progress=progress)
+    train, test = (
+        replace(collection, split=name).load(need, progress=progress)
+        for name, need in zip(names, (PARTS, ("topics", "qrels")), strict=True)
+    )
+    if both := next(iter(train.topics.keys() & test.topics.keys()), None):
+        raise InputError(
+            "a topic is judged in both splits", file=test.qrels_file, value=both, accepted="disjoint splits"
+        )
+    note(f"{train.name}: trained on {train.qrels_file}, reported on {test.qrels_file}")
+    return replace(
+        train,
+        topics=train.topics | test.topics,
+        qrels=train.qrels | test.qrels,
+        qrels_file=f"{train.qrels_file}, {test.qrels_file}",
+        split=(list(train.topics), list(test.topics)),
+    )
 
 
 def _pool(

@@ -26,7 +26,7 @@ ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
 
 SIGNIFICANCE = 0.05
 
-UNDEFINED, STAND_INS, EDGE = "undefined", "stand-ins", "edge"
+STAND_INS, EDGE = "stand-ins", "edge"
 """Cautions: Bpref where nothing is judged nonrelevant, so that it is no more than recall; RankNet where
 unjudged documents stand in for nonrelevant ones, and where it ended on the edge of the range."""
 
@@ -176,12 +176,12 @@ class CollectionResult(Plotted):
 
     @property
     def recommended(self) -> Row | None:
-        """The row to use for the first measure that is defined; None where none is.
+        """The row to use for the first measure; None without rows.
 
         It has the best held-out mean; of those equal to four digits, it took the fewest evaluations.
         Optimal, which is chosen on test topics, is never recommended.
         """
-        rows = [row for row in self.rows if row.method != OPTIMAL and UNDEFINED not in row.cautions]
+        rows = [row for row in self.rows if row.method != OPTIMAL]
         rows = [row for row in rows if row.measure == rows[0].measure]
         return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
 

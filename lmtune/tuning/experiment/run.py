@@ -18,7 +18,7 @@ from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import FEWEST, paired_t_test
 from lmtune.models.model import described, find_model
 from lmtune.parallel import Task, in_order, run_all, width
-from lmtune.progress import Progress, silent, staged
+from lmtune.progress import Progress, note, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
 from lmtune.tuning.experiment.near_optimal import near_optimal
 from lmtune.tuning.experiment.plan import Plan
@@ -31,7 +31,6 @@ from lmtune.tuning.experiment.result import (
     RANKNET,
     STAND_INS,
     STOPPED,
-    UNDEFINED,
     CollectionResult,
     Fit,
     Row,
@@ -89,7 +88,8 @@ def run_experiment(
     Raises
     ------
     InputError
-        Where the pool was extracted for another model than the plan's.
+        Where the pool was extracted for another model than the plan's; where no measure can be told from
+        its judgements.
     """
     if find_model(plan.model).formula.name != pool.formula.name:
         raise InputError(
@@ -97,7 +97,18 @@ def run_experiment(
             value=plan.model,
             accepted="one model for candidates and plan",
         )
-    progress = staged(progress)
+    measures = [measure for measure in plan.measures if not lacks_nonrelevant(pool, measure)]
+    left_out = [measure.title for measure in plan.measures if measure not in measures]
+    if not measures:
+        raise InputError(
+            f"no document of {pool.name} is judged nonrelevant",
+            value=", ".join(left_out),
+            accepted="measures without judged nonrelevant documents, such as AP and nDCG@10",
+        )
+    if left_out:
+        notes = [*notes, f"{', '.join(left_out)} left out: no document is judged nonrelevant"]
+        note(f"{pool.name}: {notes[-1]}")
+    plan, progress = replace(plan, measures=tuple(measures)), staged(progress)
     shared = replace(_prepare(pool, plan, len(folds), progress), traced=traced)
     parts = list(_run_folds(shared, folds))
     progress("tuning", 1, 1)
@@ -112,8 +123,8 @@ def run_experiment(
     rows = []
     for (measure, name), own in values.items():
         fits = tuple(fit for fit, _ in found[measure, name])
-        cautions = _cautions(shared, measure, name, fits)
-        others = [other for other in (DIRECT, RANKNET) if other != name and UNDEFINED not in cautions]
+        cautions = _cautions(shared, name, fits)
+        others = [other for other in (DIRECT, RANKNET) if other != name]
         tested = ((other, paired_t_test(own, values[measure, other])) for other in others)
         p_values = {other: p for other, p in tested if not math.isnan(p)}
         final = finals.get((measure, name))
@@ -183,8 +194,6 @@ def _run_folds(shared: Shared, folds: Sequence[Fold]) -> Iterator[_FoldResult]:
 def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
     methods, fits = FoldMethods(shared, number, fold), {}
     for measure in shared.plan.measures:
-        if not fold.test and lacks_nonrelevant(shared.pool, measure):
-            continue
         chosen = methods.choose(measure)
         if fold.test:
             chosen = _default(shared) | chosen
@@ -217,9 +226,8 @@ def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Cho
     return measure_settings(pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
 
 
-def _cautions(shared: Shared, measure: Measure, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
+def _cautions(shared: Shared, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
     found = {
-        UNDEFINED: lacks_nonrelevant(shared.pool, measure),
         STAND_INS: method in (RANKNET, STOPPED) and shared.pairs.are_stand_ins,
         EDGE: method == RANKNET and any(fit.at_edge for fit in fits),
     }
@@ -227,7 +235,7 @@ def _cautions(shared: Shared, measure: Measure, method: str, fits: Sequence[Fit]
 
 
 def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    plan, rows = shared.plan, [row for row in result.rows if UNDEFINED not in row.cautions]
+    plan, rows = shared.plan, result.rows
     yield from described(plan.model)
     yield f"RankNet pairs: {shared.pairs.rule}"
     if plan.approx and (rough := [m.title for m in plan.measures if smooth_form(m).measure.kind != m.kind]):

@@ -30,7 +30,6 @@ from lmtune.tuning.experiment.result import (
     RANKNET,
     STAND_INS,
     STOPPED,
-    UNDEFINED,
 )
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.ranknet import RankNetTuner
@@ -259,21 +258,25 @@ def test_every_method_ends_with_a_fit_on_all_topics(pool: CandidatePool, plan: P
         assert row.final.test_value == row.mean
 
 
-def test_bpref_without_a_judged_nonrelevant_document_is_undefined() -> None:
+def test_bpref_is_left_out_without_a_judged_nonrelevant_document() -> None:
     index, topics, qrels = random_collection(7, documents=100, topics=6)
     relevant = {topic: {docno: 1 for docno, gain in own.items() if gain > 0} for topic, own in qrels.items()}
     plan = Plan(tuple(parse_measures(["Bpref", "AP"])), grid=(3, 4), validation=0.3)
     only = CandidatePool.build(index, topics, relevant)
-    for row in run_experiment(only, cross_validation(only.topics, 2), plan).rows:
-        assert (UNDEFINED in row.cautions) == (str(row.measure) == "Bpref")
+    result = run_experiment(only, cross_validation(only.topics, 2), plan)
+    assert "BPREF left out: no document is judged nonrelevant" in result.notes
+    for row in result.rows:
+        assert str(row.measure) == "AP"
         assert (STAND_INS in row.cautions) == (row.method in (RANKNET, STOPPED))
         edges = row.method == RANKNET and any(fit.at_edge for fit in row.fits)
         assert (EDGE in row.cautions) == edges
-        assert (row.final is None) == (row.method == OPTIMAL or str(row.measure) == "Bpref")
-        assert not row.beats(DIRECT, ()) or str(row.measure) == "AP"
+        assert (row.final is None) == (row.method == OPTIMAL)
+    with pytest.raises(InputError, match="is judged nonrelevant"):
+        run_experiment(only, cross_validation(only.topics, 2), replace(plan, measures=plan.measures[:1]))
     judged = CandidatePool.build(index, topics, qrels)
     found = run_experiment(judged, cross_validation(judged.topics, 2), plan).rows
-    assert not any({UNDEFINED, STAND_INS} & set(row.cautions) for row in found)
+    assert {str(row.measure) for row in found} == {"Bpref", "AP"}
+    assert not any(STAND_INS in row.cautions for row in found)
 
 
 @pytest.mark.slow
