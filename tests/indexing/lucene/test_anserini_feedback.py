@@ -1,4 +1,4 @@
-"""Feedback as Anserini draws it: terms and weights of `anserini-rm3` against pyserini's."""
+"""Feedback as Anserini draws it: terms, weights and rankings of `anserini-rm3` against pyserini's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from made_lucene import require_java
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
+from lmtune.datasets.loading import load
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
 
@@ -41,3 +42,37 @@ def test_terms_and_weights_are_anserinis(tmp_path: Path) -> None:
         theirs = searcher.get_feedback_terms(topics[topic])
         assert theirs.pop("absent") == pytest.approx(0.6 / 4, rel=1e-5)
         assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cacm", "cranfield", "med", "npl"])
+def test_rankings_are_anserinis_to_the_digits_it_prints(name: str, shared_data: Path, tmp_path: Path) -> None:
+    require_java()
+    dataset = load(shared_data / name, need=("documents", "topics"))
+    assert dataset.documents is not None
+    build_lucene_index(dataset.documents, tmp_path / "lucene", raw=True, workers=1)
+    from pyserini.search.lucene import LuceneSearcher
+
+    index = LuceneIndex.open(tmp_path / "lucene", lengths="lucene")
+    first = CandidatePool.build(index, dataset.topics, model="lucene-bm25")
+    best = {r.topic: r.scores for r in rank(first, {"k1": 0.9, "b": 0.4}, hits=11)}
+    clear = [topic for topic, top in best.items() if len(top) < 11 or top[9] > top[10] * (1 + 1e-6)]
+    assert len(clear) >= len(best) - 3  # the others have two tenth documents
+    pool = CandidatePool.build(
+        index, {topic: dataset.topics[topic] for topic in clear}, model="lucene-bm25+anserini-rm3:10,10"
+    )
+    searcher = LuceneSearcher(str(tmp_path / "lucene"))
+    searcher.set_bm25(0.9, 0.4)
+    searcher.object.set_rm3("JsonCollection", 10, 10, 0.5, False, True)
+    # Anserini's weights add up to 1; it rounds scores to four digits, and puts equal ones some 1e-6 apart.
+    rounding = 1.2e-4
+    setting = {"k1": 0.9, "b": 0.4, "original": 0.5, "sharpness": 1.0}
+    for ranking in rank(pool, setting, hits=100):
+        hits = searcher.search(dataset.topics[ranking.topic], k=100)
+        length = len(index.analyze(dataset.topics[ranking.topic]))
+        scores = ranking.scores / length
+        ours, theirs = dict(zip(ranking.docnos, scores, strict=True)), {hit.docid: hit.score for hit in hits}
+        assert len(hits) == len(ours)
+        last = min(theirs.values(), default=0.0)
+        for docno in theirs.keys() | ours.keys():
+            assert ours.get(docno, last) == pytest.approx(theirs.get(docno, last), abs=rounding)
