@@ -19,6 +19,7 @@ SMALLEST = {
     "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
     "long_lists": ["--lengths", "30", "--steps", "2"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
+    "near_optimal": [SYNTHETIC.replace("x3", "x8"), "--grid", "4", "4", "--samples", "3", "--topics", "5"],
     "ranking_data": ["--rows", "500", "--collection", SYNTHETIC],
     "shards": ["--documents", "1000x3", "2000x3", "--shards", "2", "--workers", "1", "--home", "home"],
     "spsa": ["--features", "3", "--queries", "2", "--documents", "5", "--repeats", "1"],

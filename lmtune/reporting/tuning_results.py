@@ -65,6 +65,7 @@ CHOSEN = CsvFile(
 )
 _ESTIMATED = {"train": float, "estimate": float}
 FINAL = CsvFile("final.csv", {**_ROW, SETTING: float, **_ESTIMATED, **_COUNTED}, texts=("ridge",))
+NEAR = CsvFile("near.csv", {"collection": str, "parameter": str, "low": float, "high": float})
 RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
 SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
 SMOOTH = CsvFile("surfaces/{}/smooth-{}.csv", {SETTING: float, "measure": float, "smooth": float})
@@ -219,6 +220,9 @@ def write_results(
     ``final.csv``
         What each method chose on all topics: collection, measure, method, lambda, mu, train (the
         measure's mean on them), estimate (that of the held-out topics), evaluations, at_edge, ridge.
+    ``near.csv``
+        The box around the recommended setting in which no grid point is significantly worse on all topics:
+        collection, parameter, low, high.
     ``topics.csv``
         Every value of every test topic: collection, measure, method, topic, value.
     ``recall.csv``
@@ -283,6 +287,7 @@ def write_results(
         PARAMETER_TABLE: parameter_table(results).text(),
         CHOSEN.name: CHOSEN.text(names, _chosen(results)),
         FINAL.name: FINAL.text(names, _final(results)),
+        NEAR.name: NEAR.text((), ((r.name, name, *ends) for r in results for name, ends in r.near.items())),
         TOPICS.name: TOPICS.text(names, _topics(results)),
         RECALL.name: RECALL.text(names, _recall(results, pools, hits)),
         FOLDS: json.dumps(folds, indent=1) + "\n",
@@ -423,6 +428,9 @@ def read_results(path: PathLike) -> StoredResults:
     files = record.pop("files")
     model = record["plan"].get("model", TWO_STAGE.name)
     rows = _rows(folder)
+    near: dict[str, dict[str, tuple[float, float]]] = {}
+    for line, _ in NEAR.rows(folder) if NEAR.path(folder).is_file() else ():
+        near.setdefault(line["collection"], {})[line["parameter"]] = line["low"], line["high"]
     results = tuple(
         CollectionResult(
             name,
@@ -431,6 +439,7 @@ def read_results(path: PathLike) -> StoredResults:
             _traces(folder, name, files),
             tuple(record["notes"].get(name, ())),
             model,
+            near=near.get(name, {}),
         )
         for name, folds in read_kept(folder / FOLDS, ACCEPTED).items()
     )

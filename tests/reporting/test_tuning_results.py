@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,9 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
         measures=("AP", "nDCG(dcg='exp-log2')@10", "P(rel=2,judged_only=True)@5"),
         bound=0.75,
     )
+    results[1] = replace(results[1], near={"lambda": (0.25, 0.5), "mu": (1 / 3, 7.0)})
     stored = read_results(write_made(tmp_path / "kept", results))
+    assert [got.near for got in stored.results] == [{}, results[1].near]
     for style in STYLES:
         assert tuning_table(stored.results, style) == tuning_table(results, style)
     for got, expected in zip(stored.results, results, strict=True):
@@ -129,6 +132,7 @@ def _record(**changes: object) -> Callable[[Path], None]:
         (_replace("topics.csv", "plain,AP,Direct,1,0", "plain,AP,Direct,1,1"), "topics.csv: damaged"),
         (_replace("parameters.csv", ",522,", ",523,"), "parameters.csv: damaged"),
         (_replace("final.csv", ",522,", ",523,"), "final.csv: damaged"),
+        (_write("near.csv", b"collection,parameter,low,high\nplain,mu,1.0,2.0\n"), "near.csv: damaged"),
         (_replace("table.json", '"mean": 0', '"mean": 1'), "table.json: damaged"),
         (_write("traces/plain/ranknet-fold1.csv", b"a,b\n1,2\n1\n"), "ranknet-fold1.csv: damaged"),
     ],

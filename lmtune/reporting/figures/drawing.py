@@ -281,6 +281,9 @@ class _Collection:
             for method, table in ((RANKNET, ranknet), (APPROX, approx))
             if table is not None and len(table)
         }
+        best = self.result.recommended
+        boxed = best is not None and best.measure == measure and {*names} == {*self.result.near}
+        near = (self.result.near[x], self.result.near[y]) if boxed else None
         train = SurfacePanel(
             "training topics",
             *places(grid),
@@ -288,10 +291,13 @@ class _Collection:
             paths=ways,
             evaluations={} if direct is None else {f"{DIRECT}:'s coordinate ascent": places(direct)},
             points={method: point for method, point in points.items() if method != OPTIMAL},
+            near=near,
         )
         bounds = [f"{name}_{end}" for name in names for end in ("low", "high")]
         boxes = self.trace(f"boxes-{measure}-fold{number}", bounds)
-        test = SurfacePanel("test topics", *places(grid), grid["test"].to_numpy(), points=points, boxes=boxes)
+        test = SurfacePanel(
+            "test topics", *places(grid), grid["test"].to_numpy(), points=points, boxes=boxes, near=near
+        )
         return train, test
 
     def searches(self, grid: pd.DataFrame | None, measure: str, number: int) -> list[Search]:

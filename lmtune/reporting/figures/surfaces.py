@@ -59,6 +59,8 @@ class SurfacePanel:
     boxes : pandas.DataFrame, optional
         `CertifiedOptimum.boxes_`: the region that may hold a better setting; all else is
         excluded, and drawn pale.
+    near : (low x, high x), (low y, high y), optional
+        The box in which no grid point is significantly worse than the recommended setting.
     """
 
     title: str
@@ -69,6 +71,7 @@ class SurfacePanel:
     evaluations: Mapping[str, tuple[ArrayLike, ArrayLike]] = field(default_factory=dict)
     points: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     boxes: pd.DataFrame | None = None
+    near: tuple[tuple[float, float], tuple[float, float]] | None = None
 
     @property
     def best(self) -> tuple[float, float, float]:
@@ -379,6 +382,14 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
     # Each smaller than the one below it, so that all that chose the same are seen.
     for size, (name, point) in zip(itertools.count(10.5, -2.3), panel.points.items(), strict=False):
         draw(name, *point, outline=2.4, ms=max(size, 3.0), mec="black", mew=0.9, zorder=6, clip_on=False)
+    if panel.near is not None:
+        from matplotlib.patches import Rectangle
+
+        corners = list(zip(*panel.near, strict=True))
+        extent = [high - low for low, high in panel.near]
+        box = Rectangle(corners[0], *extent, fill=False, ls="--", lw=1.1, zorder=5, edgecolor="black")
+        box.set_path_effects(thin_outline(2.4))
+        handles.setdefault("not significantly worse, on all topics", ax.add_patch(box))
     if panel.boxes is not None:
         from matplotlib.patches import Patch
 
@@ -396,6 +407,9 @@ def _alt(panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> str:
     )
     for name, point in panel.points.items():
         text += f" {name} {'is' if name == DEFAULT else 'chose'} {setting(axes, point)}."
+    if panel.near is not None:
+        ends = [setting(axes, corner) for corner in zip(*panel.near, strict=True)]
+        text += f" No point from {ends[0]} to {ends[1]} is significantly worse than the recommended setting."
     if panel.boxes is not None:
         text += f" {_left(panel, panel.boxes, axes)}"
     return text

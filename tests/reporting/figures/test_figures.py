@@ -79,7 +79,7 @@ def all_figures() -> dict[str, Figure]:
                     evaluations={"Direct:'s evaluations": ([0.3, 0.4], [30.0, 40.0])},
                     points={"Direct": (0.5, 100.0)},
                 ),
-                panel(boxes=BOXES),
+                panel(boxes=BOXES, near=((0.25, 0.75), (20.0, 200.0))),
             ],
             measure="MAP",
         ),
@@ -213,6 +213,9 @@ def test_surface_draws_bands_paths_points_and_region(figures: dict[str, Figure])
     assert len(maps) == 2
     clip, _ = maps[1].get_clip_path().get_transformed_path_and_affine()  # type: ignore[union-attr]
     assert np.asarray(clip.vertices).shape == (2 * 5, 2)
+    [box] = [patch for patch in test.patches if patch.get_linestyle() == "--"]
+    assert box.get_bbox().extents.tolist() == [0.25, 20.0, 0.75, 200.0]
+    assert "not significantly worse" in [text.get_text() for text in figures["surface"].legends[0].texts][-2]
     assert "2 boxes (1.3% of the area)" in alt_text(figures["surface"])
     assert "λ from 0.400 to 0.600, μ (tokens) from 50 to 100" in alt_text(figures["surface"])
 
