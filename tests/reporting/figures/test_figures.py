@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
@@ -213,7 +214,8 @@ def test_surface_draws_bands_paths_points_and_region(figures: dict[str, Figure])
     assert len(maps) == 2
     clip, _ = maps[1].get_clip_path().get_transformed_path_and_affine()  # type: ignore[union-attr]
     assert np.asarray(clip.vertices).shape == (2 * 5, 2)
-    [box] = [patch for patch in test.patches if patch.get_linestyle() == "--"]
+    dashed = [patch for patch in test.patches if patch.get_linestyle() == "--"]
+    [box] = [patch for patch in dashed if isinstance(patch, Rectangle)]
     assert box.get_bbox().extents.tolist() == [0.25, 20.0, 0.75, 200.0]
     assert "not significantly worse" in [text.get_text() for text in figures["surface"].legends[0].texts][-2]
     assert "2 boxes (1.3% of the area)" in alt_text(figures["surface"])
