@@ -216,7 +216,7 @@ def test_surface_draws_bands_paths_points_and_region(figures: dict[str, Figure])
     assert np.asarray(clip.vertices).shape == (2 * 5, 2)
     dashed = [patch for patch in test.patches if patch.get_linestyle() == "--"]
     [box] = [patch for patch in dashed if isinstance(patch, Rectangle)]
-    assert box.get_bbox().extents.tolist() == [0.25, 20.0, 0.75, 200.0]
+    assert [*box.get_bbox().extents] == [0.25, 20.0, 0.75, 200.0]
     assert "not significantly worse" in [text.get_text() for text in figures["surface"].legends[0].texts][-2]
     assert "2 boxes (1.3% of the area)" in alt_text(figures["surface"])
     assert "λ from 0.400 to 0.600, μ (tokens) from 50 to 100" in alt_text(figures["surface"])
