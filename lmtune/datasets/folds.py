@@ -64,6 +64,10 @@ def make_folds(
             count = int(folds or 2)
             how = f"{count}-fold cross-validation (topics shuffled with seed {seed})"
             return cross_validation(usable, count, seed=seed), how
+        if not Path(folds).exists():
+            raise InputError(
+                "no number of folds, and no file", value=folds, accepted="2 or more, or a JSON file"
+            )
         return _from_file(usable, topics, folds)
     chosen_train, chosen_test = (
         None if said is None else set(select_topics(said, topics) if isinstance(said, str) else said)

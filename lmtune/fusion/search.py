@@ -223,7 +223,7 @@ def fit_shrunk(
         As of `fit_linear`, whose others play no part.
     """
     smooth = SurrogateTuner(str(smooth_form(measure)), seed=seed, depth=depth)
-    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1], warm=False)
+    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1], within=1.0, warm=False)
     try:
         tuner.fit(pool, topics=topics)
     except InputError:
@@ -261,7 +261,7 @@ def fit_per_query(
     shared, spent = fit_shrunk(plain, measure, topics, seed=seed, depth=depth)
     space = ParameterSpace.of(formula).fixing(shared.best_params_)
     smooth = SurrogateTuner(str(smooth_form(measure)), space=space, seed=seed, depth=depth)
-    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1])
+    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1], within=1.0)
     try:
         tuner.fit(pool, topics=topics)
     except InputError:

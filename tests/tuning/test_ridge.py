@@ -69,12 +69,19 @@ def test_a_ridge_shrinks_and_none_is_an_answer() -> None:
         sizes.append(float(np.abs(theta).sum()))
     assert sizes[0] > sizes[1] > sizes[2]
     assert sizes[2] < 0.05
-    chosen = RidgeTuner(folds=3, ridges=(0.01,)).fit(pool)
-    if chosen.step_ == PLAIN:
-        assert all(v == 0.0 for name, v in chosen.best_params_.items() if name.startswith("theta_"))
-    mean, error = chosen.path_["from the best"], chosen.path_["standard error"]
-    first = next(step for step, m, e in zip(chosen.path_["step"], mean, error, strict=True) if -m <= e)
-    assert chosen.step_ == first
+    taken = []
+    for within in (0.0, 0.25, 1.0, 1e6):
+        chosen = RidgeTuner(folds=3, ridges=(0.01,), within=within).fit(pool)
+        if chosen.step_ == PLAIN:
+            assert all(v == 0.0 for name, v in chosen.best_params_.items() if name.startswith("theta_"))
+        steps = zip(
+            *(chosen.path_[name] for name in ("step", "from the best", "standard error")), strict=True
+        )
+        assert chosen.step_ == next(step for step, mean, error in steps if -mean <= within * error)
+        taken.append(chosen.step_)
+    assert taken == ["0.01", "0.01", PLAIN, PLAIN]
+    with pytest.raises(InputError, match=r"bad standard errors: -1"):
+        RidgeTuner(within=-1.0).fit(pool)
 
 
 def test_a_step_begins_where_the_one_before_was_free_to_end() -> None:
