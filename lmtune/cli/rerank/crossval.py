@@ -118,9 +118,9 @@ def _write(
 ) -> None:
     """Write the run, or the scores, and print how good it is."""
     from lmtune.reranking.applying import write_reranked, write_scores
-    from lmtune.reranking.reranker import learner_of, report
+    from lmtune.reranking.reranker import report
 
-    tag = crossing.run_tag or f"lmtune-{learner_of(settings).label}"
+    tag = crossing.run_tag or f"lmtune-{settings.label}"
     if run is None or first.source is None:
         write_scores(crossing.output, scored, tag=tag)
         for line in report(scored, settings.measure):

@@ -136,24 +136,20 @@ class TreeLearner(Learner):
     """Grows trees on features as they come."""
 
     scorer = LambdaMart
-
-    @property
-    def label(self) -> str:
-        """The loss's name: there is no network."""
-        return self.settings.loss.name
+    options = TreeSettings
 
     def check(self, *, lists: bool = True) -> None:
         """Raise InputError for a network that reads text, MissingExtraError without LightGBM."""
         if reads_text(self.settings.network):
-            raise InputError("trees read no text", value=self.label, accepted="another loss")
+            raise InputError("trees read no text", value=self.settings.label, accepted="another loss")
         if find_spec("lightgbm") is None:
-            raise MissingExtraError(self.label, "neural")
+            raise MissingExtraError(self.settings.label, "neural")
         super().check(lists=lists)
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> LambdaMart:
         """Grow trees: of the options `progress` alone has a use."""
         settings = self.settings
-        trees = TreeSettings(**settings.loss.options, measure=settings.measure, seed=settings.seed)
+        trees = self.options(**settings.loss.options, measure=settings.measure, seed=settings.seed)
         return fit(train, validation, trees, progress=how.get("progress"))
 
 

@@ -10,7 +10,7 @@ from lmtune.measures.label_measures import parse_label_measure
 from lmtune.measures.measure import Measure, parse_list_measure
 from lmtune.options import option, other_default, usual
 from lmtune.reranking.learners.networks import parse_network
-from lmtune.reranking.losses.names import SONG, TREES, Loss
+from lmtune.reranking.losses.names import LEARNER, SONG, Loss
 from lmtune.reranking.settings import Settings
 
 
@@ -36,7 +36,7 @@ class LongListSettings(Settings):
                 value=relevant,
                 accepted=f"1 or more, fewer than the {self.list_size} sampled",
             )
-        if TREES in (self.loss.family, self.warm_up_loss.family):
+        if LEARNER in (self.loss.family, self.warm_up_loss.family):
             raise InputError("trees need features of each item", accepted="losses of networks")
 
 
