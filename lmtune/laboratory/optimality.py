@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from lmtune.laboratory.landscape import (
 from lmtune.laboratory.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
 from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.measure import Measure, parse_list_measure, parse_measure
+from lmtune.measures.measure import Measure, parse_measure
 from lmtune.options import option
 from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.style import Picture
@@ -161,9 +162,17 @@ class MapOptimality(Experiment):
     )
     seed: int = option(0, "of topics, directions and the methods' starts", low=0)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_measure(self.measure)
+
+    @cached_property
+    def judged_by(self) -> Measure:
+        """The measure."""
+        return parse_measure(self.measure)
+
     def units(self) -> list[Unit]:
         """Return a unit a choice."""
-        parse_measure(self.measure)
         index_collection(self.dataset, topics=self.topics)
         return [Unit(method.lower(), self.examine, {"method": method}) for method in (RANKNET, DIRECT)]
 
@@ -183,7 +192,7 @@ class MapOptimality(Experiment):
             and ``notes`` of the tuning.
         """
         pool = load_pool(self.dataset, topics=self.topics, seed=self.seed)
-        measure, steps = parse_measure(self.measure), sorted(self.steps)
+        measure, steps = self.judged_by, sorted(self.steps)
         plan = Plan((measure,), approx=False, final=False, seed=self.seed)
         result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
         [fit] = next(row.fits for row in result.rows if row.method == method)
@@ -207,7 +216,7 @@ class MapOptimality(Experiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw cost and measure along lines, and the share of ascending directions by step."""
-        title, group = parse_measure(self.measure).title, short_name(self.dataset)
+        title, group = self.judged_by.title, short_name(self.dataset)
         caption = f"{title} and the RankNet cost along lines through RankNet's choice"
         lines = Picture("lines", caption, cost_and_measure(tables["lines"], measure=title), group)
         counts = tables["ascents"].assign(collection=group)
@@ -216,7 +225,7 @@ class MapOptimality(Experiment):
 
     def claims(self) -> Sequence[Claim]:
         """Claim that either choice is a local optimum of the measure."""
-        title = parse_measure(self.measure).title
+        title = self.judged_by.title
         choices = figures("points", "method", "value lambda mu at_edge")
         return (
             Claim(f"{short_name(self.dataset)}, {title} at the methods' choices", choices),
@@ -336,7 +345,7 @@ class Optimality(NetExperiment):
         """Train a network by a loss, count ascending directions and shift single weights."""
         times = 1 if network == "linear" else _MORE
         trained, (train, held_out) = self.trained(network, loss, times)
-        measure, sign = parse_list_measure(self.measure), self.higher
+        measure, sign = self.judged_by, self.higher
         flat, objective = trained.network, NetworkMeasure(trained.network, train, measure)
         directions = directions_needed(self.confidence, self.share)
         test = count_ascents(
@@ -374,7 +383,7 @@ class Optimality(NetExperiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the share of directions that ascend by step size, and the gains of single weights."""
-        title = parse_list_measure(self.measure).title
+        title = self.judged_by.title
         step = "step, relative to the weights' norm"
         shift, gain = "shift of one weight (% of its trained value)", f"change of mean {title}"
         sweeps = tables["sweeps"].assign(panel=lambda rows: rows["network"] + ", " + rows["loss"])
@@ -391,7 +400,7 @@ class Optimality(NetExperiment):
 
     def claims(self) -> Sequence[Claim]:
         """Claim for each net that it is at a local optimum, and tell from which step on."""
-        title = parse_list_measure(self.measure).title
+        title = self.judged_by.title
         shifted = "weights=swept best_as_trained best_shifted best_shift best_gain"
         return (
             Claim(

@@ -22,7 +22,7 @@ from lmtune.laboratory.landscape import jump_noise, roughness
 from lmtune.laboratory.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
 from lmtune.laboratory.pictures import VALUE, Chart, stacked
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.measure import Measure, parse_list_measure, parse_measure, parse_measures
+from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.result_folder import file_name
@@ -333,7 +333,7 @@ class Smoothness(NetExperiment):
     def sweep(self, network: str) -> dict[str, Any]:
         """Train a network and take the measure as single weights are shifted."""
         trained, (data, _) = self.trained(network, "lambdarank")
-        flat, measure, sign = trained.network, parse_list_measure(self.measure), self.higher
+        flat, measure, sign = trained.network, self.judged_by, self.higher
         order = np.random.default_rng([self.seed, 52]).permutation(len(data.queries))
         chosen = _weights(flat, self.weights)
         lines = [("shift", chosen[0]), ("zoom", chosen[0]), *(("shift", weight) for weight in chosen[1:])]
@@ -369,7 +369,7 @@ class Smoothness(NetExperiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the measure against the shifts of single weights."""
-        title, largest = f"mean {parse_list_measure(self.measure).title}", "the largest weight"
+        title, largest = f"mean {self.judged_by.title}", "the largest weight"
         shift = "shift of a weight (% of its trained value)"
         curves = tables["curves"].rename(columns={"shift": shift, "value": title})
         first = tables["curves"].query("part == 'zoom'").groupby("network")["weight"].first()
@@ -387,7 +387,7 @@ class Smoothness(NetExperiment):
 
     def claims(self) -> Sequence[Claim]:
         """Return how roughness falls with the number of queries, and what is left of it."""
-        whole, title = "part == 'shift'", parse_list_measure(self.measure).title
+        whole, title = "part == 'shift'", self.judged_by.title
         return (
             Claim(
                 f"{title} of nets, single weights shifted by up to {self.shift:g}%, medians by queries",

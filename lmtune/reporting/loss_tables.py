@@ -13,7 +13,6 @@ import numpy as np
 
 from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Empty
-from lmtune.measures.measure import parse_list_measure
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.progress import quantity
@@ -204,9 +203,9 @@ def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty]
     figures = {}
     if rows := history_rows(outcomes):
         tables[_HISTORY] = csv_text(rows[0], ([*row.values()] for row in rows))
-        measure = next(trained.settings.measure for one in outcomes for trained in one.trained)
+        measure = next(trained.settings.chosen_by for one in outcomes for trained in one.trained)
         courses = [_course(outcome) for outcome in outcomes if outcome.trials]
-        figures[_CONVERGENCE] = training_courses(courses, measure=parse_list_measure(measure).label)
+        figures[_CONVERGENCE] = training_courses(courses, measure=measure.label)
     ResultFolder(tables, record(data=data), figures).write(path, LOSSES)
 
 

@@ -190,7 +190,7 @@ def compare_on(
         As the contest's `train`.
     """
     check_least("bad number of trials", trials, 1)
-    measures = contest.reported(settings.measure)
+    measures = contest.reported(settings.chosen_by)
     asked = [
         [
             replace(settings, loss=loss, learning_rate=rate)
@@ -225,7 +225,7 @@ class Contest(Protocol):
     def folds(self) -> int:
         """How many trainings a trial has."""
 
-    def reported(self, measure: str) -> tuple[Measure, ...]:
+    def reported(self, measure: Measure) -> tuple[Measure, ...]:
         """Return what is measured where validation chooses by a measure."""
 
     def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Tried:
@@ -254,7 +254,7 @@ class Folds:
         """How many there are."""
         return len(self.splits)
 
-    def reported(self, measure: str) -> tuple[Measure, ...]:
+    def reported(self, measure: Measure) -> tuple[Measure, ...]:
         """Return what is measured: see `lmtune.reranking.reranker.reported`."""
         return reported(measure)
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from lmtune.errors import InputError, PathLike
 from lmtune.measures.lists import Measurer, mean_over_lists
-from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measure
+from lmtune.measures.measure import Measure, exponential_ndcg
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.reranking.learners.learner import Learner, Scorer, ScoringOptions
@@ -144,19 +144,17 @@ class Reranker:
 
     def report(self, test: RankingData) -> Iterator[str]:
         """Yield what `report` does of test queries' scores."""
-        return report([(test, self.score(test))], self.scorer.settings.measure)
+        return report([(test, self.score(test))], self.scorer.settings.chosen_by)
 
 
-def report(
-    tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: str = Settings.measure
-) -> Iterator[str]:
+def report(tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: Measure) -> Iterator[str]:
     """Yield lines with the means of test queries' measures, one a convention for empty queries.
 
     Parameters
     ----------
     tested : iterable of (RankingData, numpy.ndarray)
         Queries and their rows' scores; those of several folds count together.
-    measure : str
+    measure : Measure
         What validation chose by: it is there beside nDCG at `CUTOFFS`.
     """
     names = reported(measure)
@@ -169,10 +167,10 @@ def report(
             return
 
 
-def reported(measure: str) -> tuple[Measure, ...]:
+def reported(measure: Measure) -> tuple[Measure, ...]:
     """Return what is reported where validation chooses by a measure: it, and nDCG at `CUTOFFS`."""
-    chosen, names = parse_list_measure(measure), tuple(map(exponential_ndcg, CUTOFFS))
-    return names if chosen in names else (chosen, *names)
+    names = tuple(map(exponential_ndcg, CUTOFFS))
+    return names if measure in names else (measure, *names)
 
 
 def measured(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.measures.measure import check_higher_is_better
+from lmtune.measures.measure import Measure, check_higher_is_better, parse_list_measure
 from lmtune.options import check, option, usual
 from lmtune.reranking.losses.names import ELSEWHERE, GRADIENT_FREE, LEARNER, SONG, Loss, make_loss, parse_loss
 
@@ -136,6 +137,11 @@ class Settings:
         rate_at(self, 0, 0, 1)
         for loss in self._losses:
             loss.check_optimizer(self.optimizer)
+
+    @cached_property
+    def chosen_by(self) -> Measure:
+        """The measure by which validation chooses."""
+        return parse_list_measure(self.measure)
 
     @property
     def label(self) -> str:

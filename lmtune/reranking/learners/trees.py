@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Measurer
-from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.reranking.learners.tree_settings import TreeSettings
@@ -91,8 +90,7 @@ class LambdaMart(FeatureScorer):
     @property
     def summary(self) -> str:
         """The best round, in a line."""
-        measure = parse_list_measure(self.settings.measure)
-        return f"{self.best_round} trees, validation {measure} {self.validation:.4f}"
+        return f"{self.best_round} trees, validation {self.settings.chosen_by} {self.validation:.4f}"
 
     def score(
         self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
@@ -197,7 +195,7 @@ def fit(
         validation.features, label=validation.labels, group=validation.lengths, params=settings.parameters()
     )
     booster.add_valid(held_out, "validation")
-    measurer = Measurer(settings.measure, validation)
+    measurer = Measurer(settings.chosen_by, validation)
     measured: list[float] = []
 
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:

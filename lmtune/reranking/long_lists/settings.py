@@ -40,7 +40,7 @@ class LongListSettings(Settings):
             raise InputError("trees need features of each item", accepted="losses of networks")
 
 
-def cutoff_of(measure: str) -> int:
+def cutoff_of(measure: str | Measure) -> int:
     """Return the k of ``ndcg@k``; raise InputError for other measures."""
     parsed = parse_list_measure(measure)
     if parsed.kind != "nDCG" or parsed.cutoff is None or parsed.dcg != EXPONENTIAL:
