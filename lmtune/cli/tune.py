@@ -18,8 +18,7 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import timed
-from lmtune.reporting.choice_results import CHOICES_KIND, CHOSEN, keep_choices
-from lmtune.reporting.choice_tables import choice_table
+from lmtune.reporting.choice_tables import CHOICES_KIND, CHOSEN, choice_table, keep_choices
 from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results

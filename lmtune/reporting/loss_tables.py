@@ -21,17 +21,7 @@ from lmtune.reporting.figures import Course, difference_intervals, training_cour
 from lmtune.reporting.provenance import NEURAL, record
 from lmtune.reporting.recommendation import loss_answer
 from lmtune.reporting.result_folder import FIGURE_FORMATS, RECORD, ResultFolder
-from lmtune.reporting.table import (
-    FILES,
-    Cell,
-    Column,
-    Table,
-    in_all_formats,
-    name_columns,
-    opened_by,
-    render,
-    short,
-)
+from lmtune.reporting.table import FILES, Cell, Column, Table, in_all_formats, name_columns, render, short
 from lmtune.reranking.comparison import OVER, Outcome, contrasts, history_rows
 from lmtune.storage.folders import FolderKind
 
@@ -68,15 +58,12 @@ def loss_table(
     InputError
         For an unknown style.
     """
-    said = loss_answer(outcomes, empty[0]) if style == "table" else ""
-    return opened_by(
-        said,
-        render(
-            style,
-            lambda: [_table(outcomes, empty)],
-            lambda: _trial_records(outcomes, empty),
-            content=lambda: as_records(outcomes, empty),
-        ),
+    return render(
+        style,
+        lambda: [_table(outcomes, empty)],
+        lambda: _trial_records(outcomes, empty),
+        answer=lambda: loss_answer(outcomes, empty[0]),
+        content=lambda: as_records(outcomes, empty),
     )
 
 

@@ -17,10 +17,9 @@ from lmtune.models.model import known_model
 from lmtune.reporting.figures.comparisons import recall_precision_curves, topic_differences
 from lmtune.reporting.figures.courses import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
-from lmtune.reporting.figures.spread import parameter_spread
+from lmtune.reporting.figures.spread import feature_weights, parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
-from lmtune.reporting.figures.weights import feature_weights
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SMOOTH, SURFACE, TRACE
 from lmtune.tuning.experiment.profiles import BEST
