@@ -18,16 +18,9 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
+from lmtune.laboratory import landscape
 from lmtune.laboratory.data import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
-from lmtune.laboratory.landscape import (
-    CLEARLY,
-    AscentTest,
-    ascent_test,
-    directions_needed,
-    line_noise,
-    random_directions,
-)
 from lmtune.laboratory.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
 from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.measures.evaluate import measure_settings
@@ -59,11 +52,13 @@ def count_ascents(
     directions: int,
     seed: int,
     confidence: float,
-) -> AscentTest:
+) -> landscape.AscentTest:
     """Test a point by random directions, with the noise of the objective's jumps along each step."""
     line = (objective, point, scale, steps)
-    noise = line_noise(*line, seed=seed, along=objective.along).tolist()
-    return ascent_test(*line, directions, seed, confidence=confidence, noise=noise, along=objective.along)
+    noise = landscape.line_noise(*line, seed=seed, along=objective.along).tolist()
+    return landscape.ascent_test(
+        *line, directions, seed, confidence=confidence, noise=noise, along=objective.along
+    )
 
 
 def ascent_claim(table: str, case: str, title: str, share: float, confidence: float) -> Claim:
@@ -113,7 +108,7 @@ def draw_ascents(
         counts[names[0]] = 100.0 * counts["ascents"] / inside
         counts[names[1]] = counts["largest"].clip(lower=0.0) / counts["noise"]
     drawn = stacked(counts, keys, dict(zip(names, names, strict=True)))
-    heights = dict(zip(names, [(100.0 * share,), (CLEARLY,)], strict=True))
+    heights = dict(zip(names, [(100.0 * share,), (landscape.CLEARLY,)], strict=True))
     levels = {f"{of}: {what}": heights[what] for of in counts[panel].unique() for what in names}
     drawn["panel"] = drawn[panel] + ": " + drawn["panel"]
     chart = Chart(step, line=line, panel="panel", levels=levels, symlog=1.0, wide=counts[panel].nunique())
@@ -155,7 +150,7 @@ class MapOptimality(Experiment):
     topics: int = option(0, "how many topics, drawn by the seed; 0 for all", low=0)
     measure: str = option("AP", "AP, P@k, Bpref, nDCG@k ")
     directions: int = option(
-        directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice", low=1
+        landscape.directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice", low=1
     )
     steps: tuple[float, ...] = option(
         (0.01, 0.03, 0.1, 0.3, 1.0), "step sizes in (logit lambda, log mu)", above=0, fewest=1
@@ -198,7 +193,7 @@ class MapOptimality(Experiment):
         [fit] = next(row.fits for row in result.rows if row.method == method)
         mean = MeanOnPool(pool, measure, plan.space, plan.depth)
         at = plan.space.to_unbounded(plan.space.vector(fit.params))
-        directions = random_directions(self.directions, _SCALE, seed=self.seed)
+        directions = landscape.random_directions(self.directions, _SCALE, seed=self.seed)
         mean.remember(np.concatenate([at + np.array(steps)[:, None] * direction for direction in directions]))
         test = count_ascents(mean, at, _SCALE, steps, self.directions, self.seed, _CONFIDENCE)
         point = {"method": method, **fit.params, "value": test.value, "at_edge": ", ".join(fit.at_edge)}
@@ -347,7 +342,7 @@ class Optimality(NetExperiment):
         trained, (train, held_out) = self.trained(network, loss, times)
         measure, sign = self.judged_by, self.higher
         flat, objective = trained.network, NetworkMeasure(trained.network, train, measure)
-        directions = directions_needed(self.confidence, self.share)
+        directions = landscape.directions_needed(self.confidence, self.share)
         test = count_ascents(
             objective, flat.point, flat.scale(), self.steps, directions, self.seed, self.confidence
         )
