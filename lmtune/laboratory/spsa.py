@@ -397,7 +397,7 @@ class SpsaVersusFdsa(Experiment):
             Claim(
                 f"SPSA is {_THERE:.0%} of the way to the minimum in fewer evaluations than FDSA",
                 _to_minimum,
-                _faster,
+                lambda rows: rows["evaluations"] < rows["FDSA"],
             ),
             Claim("Evaluations for the cost at which the other ends", _overtaken),
             Claim(
@@ -423,10 +423,6 @@ def _to_minimum(tables: Tables) -> pd.DataFrame:
     """Return the variants' evaluations, and FDSA's; where one does not get there, infinitely many."""
     needed = tables["methods"].set_index("method")["evaluations_to_95"].fillna(math.inf)
     return pd.DataFrame({"evaluations": needed, "FDSA": needed[FDSA]}).drop(index=FDSA)
-
-
-def _faster(rows: pd.DataFrame) -> pd.Series[bool]:
-    return rows["evaluations"] < rows["FDSA"]
 
 
 def _overtaken(tables: Tables) -> pd.DataFrame:
