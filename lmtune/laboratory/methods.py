@@ -63,7 +63,7 @@ class Choice(NamedTuple):
 
     @property
     def work(self) -> dict[str, float]:
-        """What it took, by name."""
+        """Evaluations, documents and seconds, by name."""
         return {name: getattr(self, name) for name in self._fields[1:]}
 
 

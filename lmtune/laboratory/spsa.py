@@ -340,8 +340,8 @@ class SpsaVersusFdsa(Experiment):
         fixed: dict[str, Any] = {"evaluations": self.evaluations, "width": self.width, "per_step": per_step}
 
         def descent(run: int, rate: float) -> dict[str, Any]:
-            found = course(net, self.seed, run, rate=rate, **fixed)
-            return {"costs": found, "mean": float(np.mean(found)), "final": found[-1]}
+            costs = course(net, self.seed, run, rate=rate, **fixed)
+            return {"costs": costs, "mean": float(np.mean(costs)), "final": costs[-1]}
 
         rates, runs = [{"rate": rate} for rate in self.rates], range(self.runs + 1)
         return choose_by_first(descent, rates, runs, "mean", ("mean", "final"), lowest=True)

@@ -285,9 +285,9 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         f"{chosen} was chosen among {quantity(len(result.cases), 'case')} with these topics' help: the means "
         "here flatter it, those of the folder above do not"
     )
-    own = replace(result.results[final], notes=(*result.results[final].notes, caution))
+    flattered = replace(result.results[final], notes=(*result.results[final].notes, caution))
     ResultFolder(tables, record).write(
         path,
         CHOICES_KIND,
-        lambda folder: keep_results(folder / CHOSEN, [ready], [own], chosen.plan, progress=progress),
+        lambda folder: keep_results(folder / CHOSEN, [ready], [flattered], chosen.plan, progress=progress),
     )

@@ -118,7 +118,9 @@ def _joined(part: Any) -> str:
 
 
 def _values(result: FusionResult) -> Table:
-    against = {row.measure: [own.mean for own in result.baselines(row.measure)] for row in result.rows}
+    against = {
+        row.measure: [baseline.mean for baseline in result.baselines(row.measure)] for row in result.rows
+    }
     few = len(result.runs) <= FEW
     shown = [row for row in result.rows if few or not row.is_single or row.mean == against[row.measure][0]]
     bounds = any(row.bound is not None for row in result.rows)
@@ -164,7 +166,7 @@ def _largest(result: FusionResult) -> list[Table]:
     for row in tuned:
         shares = sorted(row.chosen.shares.items(), key=lambda item: -item[1])[:_SHOWN]
         texts = [(str(row.measure), row.chosen.method, run, short(share)) for run, share in shares]
-        groups.append([tuple(map(Cell, own)) for own in texts])
+        groups.append([tuple(map(Cell, words)) for words in texts])
     return [
         Table(
             [*name_columns("Measure", "Method", "Run"), Column("Share")],

@@ -26,7 +26,7 @@ from lmtune.reranking.comparison import OVER, Outcome, contrasts, history_rows
 from lmtune.storage.folders import FolderKind
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
-"""What queries without relevant documents do to a mean, by convention."""
+"""How queries without relevant documents count in a mean, by convention."""
 
 _HISTORY, _CONVERGENCE, _IMPORTANCE = "history.csv", "convergence", "importance"
 LOSSES, IMPORTANCE = (

@@ -110,7 +110,7 @@ def _facts(caption: str, facts: dict[str, object]) -> Table:
 
 @tables.register(Dataset)
 def _(shown: Dataset) -> Sequence[Table]:
-    gains = [gain for own in shown.qrels.values() for gain in own.values()]
+    gains = [gain for judgements in shown.qrels.values() for gain in judgements.values()]
     facts: dict[str, object] = {"Collection": shown.name, "topics": len(shown.topics)}
     facts |= {"judged topics": len(shown.qrels), "judgements": len(gains)}
     return [_facts("Test collection", facts | {"relevant": sum(gain > 0 for gain in gains)})]
@@ -123,8 +123,8 @@ def _(shown: Dataset, per_topic: bool = False) -> pd.DataFrame:
     del per_topic
     columns = {"qid": list(shown.topics), "query": list(shown.topics.values())}
     judged = [shown.qrels.get(topic, {}).values() for topic in shown.topics]
-    counts = {"judged": map(len, judged), "relevant": (sum(gain > 0 for gain in own) for own in judged)}
-    return pd.DataFrame(columns | {name: list(own) for name, own in counts.items()})
+    counts = {"judged": map(len, judged), "relevant": (sum(gain > 0 for gain in gains) for gains in judged)}
+    return pd.DataFrame(columns | {name: list(column) for name, column in counts.items()})
 
 
 @tables.register(CandidatePool)
@@ -148,7 +148,7 @@ def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "qid": shown.topics,
-            "terms": [" ".join(own) for own in shown.terms],
+            "terms": [" ".join(terms) for terms in shown.terms],
             "candidates": np.diff(shown.candidates.start),
             "relevant": relevant,
             "nonrelevant": nonrelevant,
@@ -233,7 +233,7 @@ def _(shown: Tuner, *, title: str = "") -> Figure:
     full = len(free) == 2 and len(results) == results[free[0]].nunique() * results[free[1]].nunique()
     name = type(shown).__name__
     if full and column != "cost":
-        x, y = (results[own].to_numpy(np.float64) for own in free)
+        x, y = (results[name].to_numpy(np.float64) for name in free)
         best = shown.best_params_[free[0]], shown.best_params_[free[1]]
         panel = SurfacePanel(name, x, y, value, points={"best": best})
         return surface([panel], best_axes(results[free]), measure=measure, title=title)

@@ -293,14 +293,14 @@ def _model_home(path: PathLike) -> Path:
     return home
 
 
-def load_model(path: PathLike, *own: type[Scorer]) -> Reranker:
+def load_model(path: PathLike, *scorers: type[Scorer]) -> Reranker:
     """Read a reranker's folder back; or a cross-encoder of others, ``text:MODEL``.
 
     Parameters
     ----------
     path : path-like
         What `save_model` wrote.
-    *own
+    *scorers
         Kinds of scorers besides lmtune's, which one's own learners made.
 
     Raises
@@ -320,7 +320,7 @@ def load_model(path: PathLike, *own: type[Scorer]) -> Reranker:
             raise InputError("a model of another version", file=home / _MODEL, value=value, accepted=accepted)
         kept = unsealed(kept, kinds=_KINDS)
         files = {name: read_whole(home / name, expected) for name, expected in kept["digests"].items()}
-        kinds = _SCORERS | {scorer.kind: scorer for scorer in own}
+        kinds = _SCORERS | {scorer.kind: scorer for scorer in scorers}
         if kept["kind"] not in kinds:
             accepted = f"{', '.join(kinds)}; in Python load_model(path, SCORER) with one's own"
             raise InputError("a model of another kind", value=kept["kind"], accepted=accepted)

@@ -170,8 +170,8 @@ class Settings:
         """Return the settings as JSON holds them: of the loss, its name and its options."""
         loss = {"loss": self.loss.name, "loss_options": dict(self.loss.options)}
         rest = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
-        own = {"own_losses": names} if (names := [str(one) for one in self._losses if one.own]) else {}
-        return loss | rest | {"warm_up_loss": str(self.warm_up_loss)} | own
+        marked = {"own_losses": names} if (names := [str(one) for one in self._losses if one.own]) else {}
+        return loss | rest | {"warm_up_loss": str(self.warm_up_loss)} | marked
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Settings:
@@ -180,13 +180,13 @@ class Settings:
         Losses of one's own are there by their names: the model scores, but no other is trained by them.
         """
         values = dict(record)
-        own = values.pop("own_losses", ())
+        elsewhere = values.pop("own_losses", ())
         if "loss" in values:
             name, options = values["loss"], values.pop("loss_options", None)
-            here = name not in [text.partition(":")[0] for text in own]
+            here = name not in [text.partition(":")[0] for text in elsewhere]
             values["loss"] = make_loss(name, options) if here else Loss(name, options or {}, ELSEWHERE)
         if (text := values.get("warm_up_loss")) is not None:
-            values["warm_up_loss"] = Loss(text, family=ELSEWHERE) if text in own else parse_loss(text)
+            values["warm_up_loss"] = Loss(text, family=ELSEWHERE) if text in elsewhere else parse_loss(text)
         return cls(**values)
 
 

@@ -204,10 +204,10 @@ def feature_weights(parameters: pd.DataFrame, *, title: str = "") -> Figure:
     look, said = looks(list(dict.fromkeys(parameters["method"]))), []
     figure, [[ax]] = new_figure(COLUMN, 0.9 + 0.35 * len(features))
     for number, (method, style) in enumerate(look.items()):
-        own = parameters.loc[parameters["method"].eq(method), features].to_numpy(np.float64)
-        means, ends = own.mean(axis=0), np.tile(own[0], (2, 1))
-        if len(own) > 1:
-            ends = np.array([mean_interval(values, np.zeros(len(own))) for values in own.T]).T
+        thetas = parameters.loc[parameters["method"].eq(method), features].to_numpy(np.float64)
+        means, ends = thetas.mean(axis=0), np.tile(thetas[0], (2, 1))
+        if len(thetas) > 1:
+            ends = np.array([mean_interval(values, np.zeros(len(thetas))) for values in thetas.T]).T
             ends = np.where(np.isnan(ends), means, ends)
         up = np.arange(len(features)) + _APART * ((number + 0.5) / len(look) - 0.5)
         options = style.options() | {"ls": "none", "ms": 4.0, "mew": 1.0, "markerfacecolor": "none"}

@@ -71,12 +71,12 @@ class Loss:
     own: Callable[..., Any] | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, own: Callable[..., Any], /, **options: Any) -> Self:
+    def of(cls, called: Callable[..., Any], /, **options: Any) -> Self:
         """Make a loss of one's own, which stands wherever a loss of lmtune does.
 
         Parameters
         ----------
-        own : callable
+        called : callable
             A function ``(scores, labels, *, mask, ...)`` of tensors (queries, items), of which the mask is
             False on padding, that returns a scalar; or a subclass of
             `lmtune.reranking.learners.learner.Learner`, which learns in its own way.
@@ -90,12 +90,12 @@ class Loss:
         """
         from lmtune.reranking.losses.evaluation import declared_options
 
-        is_learner = isinstance(own, type)
-        learnt: Any = own
-        name = learnt.scorer.kind if is_learner else own.__name__.lower().replace("_", "-")
+        is_learner = isinstance(called, type)
+        learnt: Any = called
+        name = learnt.scorer.kind if is_learner else called.__name__.lower().replace("_", "-")
         label = ":".join([name, *(f"{key}={value}" for key, value in options.items())])
-        declared = learnt.options if is_learner else declared_options(own)
-        loss = cls(name, options, LEARNER if is_learner else FUNCTION, label, own)
+        declared = learnt.options if is_learner else declared_options(called)
+        loss = cls(name, options, LEARNER if is_learner else FUNCTION, label, called)
         loss.check_options(declared)
         return loss
 
