@@ -180,7 +180,7 @@ class Settings:
         Losses of one's own are there by their names: the model scores, but no other is trained by them.
         """
         values = dict(record)
-        elsewhere = values.pop("own_losses", ())
+        elsewhere = [str(text) for text in values.pop("own_losses", ())]
         if "loss" in values:
             name, options = values["loss"], values.pop("loss_options", None)
             here = name not in [text.partition(":")[0] for text in elsewhere]

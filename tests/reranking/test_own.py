@@ -13,12 +13,16 @@ from made_lists import made_lists
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
+from lmtune.progress import silent  # noqa: E402
 from lmtune.reranking import Loss, RankingData, RankingSplit, Settings, compare, learn, load_model, save_model  # noqa: E402
+from lmtune.reranking.crossvalidation import learn_folds  # noqa: E402
 from lmtune.reranking.learners.learner import Learner  # noqa: E402
 from lmtune.reranking.learners.tree_settings import TreeSettings  # noqa: E402
 from lmtune.reranking.learners.trees import LambdaMart, fit  # noqa: E402
 from lmtune.reranking.losses import ranknet  # noqa: E402
 from lmtune.reranking.losses.names import parse_loss  # noqa: E402
+from lmtune.reranking.normalisation import Normalisation  # noqa: E402
+from lmtune.reranking.sources import TrainingData  # noqa: E402
 from lmtune.reranking.training.loop import TrainingOptions  # noqa: E402
 
 TRAIN, VALIDATION, TEST = made_lists(0), made_lists(1, queries=8), made_lists(2, queries=8)
@@ -66,6 +70,19 @@ def test_ones_own_learns_as_its_formula_does_in_lmtune(own: Loss, known: Loss, d
     )
     assert mine.queries.tobytes() == theirs.queries.tobytes()
     assert mine.label == str(own)
+
+
+def test_ones_own_is_learnt_fold_by_fold() -> None:
+    parts = [TrainingData(TRAIN, VALIDATION, TEST, (), {}, fold=fold) for fold in ("fold1", "fold2")]
+    how: Any = {"device": "cpu", "checkpoint": None, "checkpoint_every": None, "progress": silent}
+    mine, theirs = (
+        [
+            model.score(TEST).tobytes()
+            for _, model in learn_folds(parts, replace(SMALL, loss=loss), Normalisation(), **how)
+        ]
+        for loss in (Loss.of(my_pairs, steepness=2.0), SMALL.loss)
+    )
+    assert mine == theirs
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "spsa"])
