@@ -24,6 +24,7 @@ import numpy as np
 import lmtune
 from lmtune.formats.letor import read_letor, write_letor
 from lmtune.formats.letor_rows import Letor
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.reranking.data import RankingData, batches
 from lmtune.reranking.features import FEATURES
 from lmtune.reranking.learners.feature_networks import fit
@@ -116,7 +117,7 @@ def fold(figures: dict[str, Any], rows: int, scratch: Path) -> None:
     fit(split.validation.select(split.validation.queries[:64]), split.validation.select(["0-0"]), EPOCH)
     trained = stage("an epoch, validated", lambda: fit(split.train, split.validation, EPOCH))
     scores = stage("test rows scored", lambda: trained.score(split.test))
-    stage("nDCG@1, 3, 5, 10", lambda: measured([(split.test, scores)], reported("ndcg@10")))
+    stage("nDCG@1, 3, 5, 10", lambda: measured([(split.test, scores)], reported(exponential_ndcg(10))))
 
 
 def peak(path: Path, cache: Path) -> int:

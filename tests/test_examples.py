@@ -44,16 +44,18 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("optuna_study", lambda train, test: 0.2 < train < 1.0 > test > 0.1),
         ("own_model", lambda grid, gradient: grid > 0.2 < gradient),
         ("own_measure", lambda default, grid: 0.1 < default < 1.0 > grid > 0.1),
+        ("own_loss", lambda kept, hinge, ranknet: ranknet < hinge > 0.7 < kept < 1.0),
+        ("own_learner", lambda kept, ridge, listnet: listnet + 0.01 < ridge == kept < 1.0),
     ],
 )
 def test_the_scripts_run(work: Path, name: str, holds: Callable[..., bool]) -> None:
     script = ROOT / "examples" / f"{name}.py"
-    assert len(script.read_text(encoding="utf-8").splitlines()) <= 40
+    assert len(script.read_text(encoding="utf-8").splitlines()) <= 60
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     shown = subprocess.run(
         [sys.executable, script], cwd=work, env=environment, capture_output=True, text=True, check=True
     ).stdout
-    before = "AP|than|nDCG@10|alone:|default|grid|gradient|single|linear|rrf|combmnz"
+    before = "AP|than|nDCG@10|alone:|mean|default|grid|gradient|single|linear|rrf|combmnz"
     assert holds(*map(float, re.findall(rf"(?:{before}) +(0?\.\d{{4}})\b", shown)))
     if name == "fuse_runs":
         assert len(read_run(work / "fused.txt")) == 150

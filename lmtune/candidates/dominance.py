@@ -44,9 +44,12 @@ what one occurrence of a term is worth; `e_is_safe` then says no, and tf-dominan
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lmtune.errors import InputError
 
 UNIT = 2.0**-53
 """The relative error of one rounding."""
@@ -54,6 +57,65 @@ UNIT = 2.0**-53
 LARGEST_LOG, LARGEST_WEIGHT = 600.0, 200
 """Scores are computed as products where `lmtune.models.kernels` says so: for no more query words
 than this, and as long as no product can leave exp(-600) to exp(600)."""
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What a pruned pool is exact for: the best `depth` documents of each setting in the range.
+
+    Attributes
+    ----------
+    mode : {"auto", "e", "tf"}
+        How it was asked for; see `lmtune.candidates.skyband.skyband`.
+    depth : int
+        Rankings are exact down to this rank.
+    lambda_high, mu_high : float
+        The largest parameters; 1 and infinity where every setting is exact.
+    factor_low : float
+        (1 - lambda) mu / (mu + |D|) + lambda, with the collection's longest |D|, must be at least
+        this; 0 where every setting is exact.
+    by_e : numpy.ndarray of bool, shape (topics,)
+        Topics pruned by e-dominance; the others by tf-dominance or not at all.
+    """
+
+    mode: str
+    depth: int
+    lambda_high: float
+    mu_high: float
+    factor_low: float
+    by_e: NDArray[np.bool_]
+
+    def check(self, settings: NDArray[np.float64], depth: int, longest: int) -> None:
+        """Raise InputError for a depth or a setting that the pool is not exact for.
+
+        Parameters
+        ----------
+        settings : numpy.ndarray of float64, shape (settings, parameters)
+            Of two-stage smoothing, lambda and mu, where a topic was pruned by e-dominance.
+        depth : int
+            The depth of the rankings that are asked for.
+        longest : int
+            The collection's longest document.
+        """
+        if depth > self.depth:
+            raise InputError(
+                "the candidates were pruned for a smaller run depth",
+                value=depth,
+                accepted=f"up to {self.depth}",
+            )
+        if not self.by_e.any():
+            return
+        lambdas, mus = settings.T
+        factor = (1.0 - lambdas) * (mus / (mus + longest)) + lambdas
+        high = self.lambda_high, self.mu_high
+        outside = (lambdas > high[0]) | (mus > high[1]) | (factor < self.factor_low)
+        if outside.any():
+            at = int(np.argmax(outside))
+            raise InputError(
+                "the candidates were pruned for a smaller range of parameters",
+                value=(float(lambdas[at]), float(mus[at])),
+                accepted=f"lambda up to {high[0]:.17g}, mu up to {high[1]:g}, not both next to 0",
+            )
 
 
 def rounding(weight: int, largest_log: float | None = None) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.columns import join_columns, starts
-from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.candidates.dominance import Pruning
+from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.shards import ColumnCounts, extract_from_shards
 from lmtune.candidates.skyband import (
     Exactness,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
+from lmtune.candidates.dominance import Pruning as Pruning
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.queries import weigh
 from lmtune.errors import InputError
@@ -32,33 +33,6 @@ from lmtune.showing import Shown
 
 _TOPICS_AT_A_TIME = 16
 _MOST_DRAWN, _MOVED = 32, 0.01
-
-
-@dataclass(frozen=True)
-class Pruning:
-    """What a pruned pool is exact for: the best `depth` documents of each setting in the range.
-
-    Attributes
-    ----------
-    mode : {"auto", "e", "tf"}
-        How it was asked for; see `lmtune.candidates.skyband.skyband`.
-    depth : int
-        Rankings are exact down to this rank.
-    lambda_high, mu_high : float
-        The largest parameters; 1 and infinity where every setting is exact.
-    factor_low : float
-        (1 - lambda) mu / (mu + |D|) + lambda, with the collection's longest |D|, must be at least
-        this; 0 where every setting is exact.
-    by_e : numpy.ndarray of bool, shape (topics,)
-        Topics pruned by e-dominance; the others by tf-dominance or not at all.
-    """
-
-    mode: str
-    depth: int
-    lambda_high: float
-    mu_high: float
-    factor_low: float
-    by_e: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, repr=False)
@@ -331,27 +305,8 @@ class CandidatePool(Shown):
             Naming what is outside, or what a pruned pool was not made for.
         """
         self.formula.check(settings)
-        if self.pruning is None:
-            return
-        if depth > self.pruning.depth:
-            raise InputError(
-                "the candidates were pruned for a smaller run depth",
-                value=depth,
-                accepted=f"up to {self.pruning.depth}",
-            )
-        if not self.pruning.by_e.any():
-            return
-        lambdas, mus = settings.T
-        high = self.pruning.lambda_high, self.pruning.mu_high
-        factor = (1.0 - lambdas) * (mus / (mus + self.longest)) + lambdas
-        outside = (lambdas > high[0]) | (mus > high[1]) | (factor < self.pruning.factor_low)
-        if outside.any():
-            at = int(np.argmax(outside))
-            raise InputError(
-                "the candidates were pruned for a smaller range of parameters",
-                value=(float(lambdas[at]), float(mus[at])),
-                accepted=f"lambda up to {high[0]:.17g}, mu up to {high[1]:g}, not both next to 0",
-            )
+        if self.pruning is not None:
+            self.pruning.check(settings, depth, self.longest)
 
     @cached_property
     def judged_candidates(self) -> NDArray[np.int64]:

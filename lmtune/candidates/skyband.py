@@ -15,8 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates import skyband_kernels as kernels
-from lmtune.candidates.dominance import e_is_finite, e_is_safe, margin, polynomials, ranked, smallest_factor
-from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.candidates.dominance import (
+    Pruning,
+    e_is_finite,
+    e_is_safe,
+    margin,
+    polynomials,
+    ranked,
+    smallest_factor,
+)
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice, check_least
 from lmtune.models.formula import Formula
 from lmtune.models.two_stage import require_two_stage
@@ -41,6 +49,20 @@ class Exactness(TypedDict, total=False):
 
 DEFAULT: Exactness = {"depth": 1000, "mode": "auto", "lambda_high": 0.9999, "mu_low": 1e-6, "mu_high": 1e6}
 """What pruned pools are exact for unless told otherwise."""
+
+
+def exactness_in(depth: int, ranges: Mapping[str, tuple[float, float]]) -> Exactness:
+    """Widen what pruned pools are exact for to some parameters' ranges."""
+    _, lambda_high = ranges.get("lambda", (0.0, 0.0))
+    mu_low, mu_high = ranges.get("mu", (0.0, 0.0))
+    return {
+        "depth": depth,
+        "lambda_high": max(DEFAULT["lambda_high"], lambda_high),
+        # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
+        "mu_low": min(DEFAULT["mu_low"], mu_low or DEFAULT["mu_low"]),
+        "mu_high": max(DEFAULT["mu_high"], mu_high),
+    }
+
 
 # Comparisons per topic, about half a second; only queries of very many words take that long.
 _BUDGET = 5_000_000_000

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from lmtune.candidates import skyband
 from lmtune.candidates.columns import UNJUDGED, Columns, starts
+from lmtune.candidates.dominance import Pruning
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
-from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, PathLike
 from lmtune.indexing.index import Index, field_index
 from lmtune.models.formula import Formula, query_columns
@@ -86,9 +87,6 @@ def pool_for(
     formula = find_model(model).formula
     if index.num_docs < _WORTH_PRUNING * depth or formula.dominance is None or formula.stamp is None:
         return CandidatePool.build(index, topics, qrels, name=name, model=model, progress=progress)
-    usual = skyband.DEFAULT
-    _, lambda_high = (ranges or {}).get("lambda", (0.0, 0.0))
-    mu_low, mu_high = (ranges or {}).get("mu", (0.0, 0.0))
     return stored_pool(
         index.candidates_path,
         index,
@@ -96,13 +94,9 @@ def pool_for(
         qrels,
         name=name,
         model=model,
-        depth=depth,
-        lambda_high=max(usual["lambda_high"], lambda_high),
-        # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
-        mu_low=min(usual["mu_low"], mu_low or usual["mu_low"]),
-        mu_high=max(usual["mu_high"], mu_high),
         progress=progress,
         on_build=on_build,
+        **skyband.exactness_in(depth, ranges or {}),
     )
 
 

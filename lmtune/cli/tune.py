@@ -19,19 +19,11 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import timed
-from lmtune.reporting.choice_results import CHOICES_KIND, CHOSEN, keep_choices
-from lmtune.reporting.choice_tables import choice_table
+from lmtune.reporting import tuning_tables
+from lmtune.reporting.choice_tables import CHOICES_KIND, CHOSEN, choice_table, keep_choices
 from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
-from lmtune.reporting.tuning_tables import (
-    answers,
-    final_tables,
-    mean_table,
-    parameter_table,
-    tuning_table,
-    weight_tables,
-)
 from lmtune.storage.folders import check_directory
 from lmtune.tuning.choices.cases import CHOICES, Case, Choice, make_cases
 from lmtune.tuning.choices.experiment import tune_choices
@@ -169,13 +161,13 @@ def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> No
     if style != "table":
         for text in notes:
             note(text)
-        say(tuning_table(results, style))
+        say(tuning_tables.tuning_table(results, style))
         return
     console = Console(highlight=False, markup=False)
     whole = talk().verbose
-    tables = [mean_table(results), *weight_tables(results)]
-    tables += [parameter_table(results), *final_tables(results)] if whole else []
-    say(f"{answers(results)}\n")
+    tables = [tuning_tables.mean_table(results), *tuning_tables.weight_tables(results)]
+    tables += [tuning_tables.parameter_table(results), *tuning_tables.final_tables(results)] if whole else []
+    say(f"{tuning_tables.answers(results)}\n")
     if console.is_terminal:
         for table in tables:
             console.print(table.terminal(), *filter(None, [on_screen(table.legend)]), "", sep="\n")

@@ -129,8 +129,8 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
         return within it; if there are no lines; as `open_bytes`.
     """
     if is_table(path):
-        found = table_values(path, scores_of)
-        topics = {topic: (list(own), list(own.values())) for topic, own in found.items()}
+        by_topic = table_values(path, scores_of)
+        topics = {topic: (list(scores), list(scores.values())) for topic, scores in by_topic.items()}
         return _some(path, RunColumns(Path(path).name.partition(".")[0], topics, {}))
     data = read_bytes(path, text=True)
     return _some(path, _uniform(data) or _line_by_line(path, data, lenient, like_trec_eval))

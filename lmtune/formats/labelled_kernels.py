@@ -23,13 +23,13 @@ from lmtune.formats.letor_kernels import (
 )
 
 DONE, BAD_LABEL, BAD_ID, BAD_VALUE = range(4)
-"""What `parse` ends with: every row read, or why not."""
+"""The outcomes of `parse`: every row read, or why not."""
 
 _COMMA = 44
 
 
 class Rows(NamedTuple):
-    """What `parse` fills.
+    """Arrays that `parse` fills.
 
     Attributes
     ----------

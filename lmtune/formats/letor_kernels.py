@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lmtune.compiled import compiled
 
 DONE, BAD_LABEL, NO_QUERY, BAD_ID, BAD_VALUE, REPEATED = range(6)
-"""What `parse` ends with: every row read, or why not."""
+"""The outcomes of `parse`: every row read, or why not."""
 
 _OK, _BAD, _UNDECIDED, _MISSING = range(4)
 # Of 1.797693134862316e308, which Istella's sets have for a value that is missing.
@@ -34,13 +34,13 @@ _SMALLEST_NORMAL = 1.1754943508222876e-38
 _LARGEST = 3.4028234663852886e38
 
 ROWS, FEATURES, QUERIES, UNDECIDED, MISSING = range(5)
-"""What `Rows.counts` counts."""
+"""The entries of `Rows.counts`."""
 
 Text = NDArray[np.uint8]
 
 
 class Rows(NamedTuple):
-    """What `parse` fills.
+    """Arrays that `parse` fills.
 
     Attributes
     ----------

@@ -148,7 +148,7 @@ def _bad(
 
 
 FIRST = re.compile(rb"[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
-"""What the first line looks like, and a run's, a topic's of several fields or a judgement's does not."""
+"""The form of the first line, which no run, topic of several fields or judgement has."""
 
 
 def parse_tab_separated(

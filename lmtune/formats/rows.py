@@ -94,9 +94,9 @@ def read_table(path: PathLike) -> Any:
         raise InputError(f"not JSON: {error}", file=path) from None
 
 
-def swapped(path: PathLike, found: Kind) -> InputError:
+def swapped(path: PathLike, kind: Kind) -> InputError:
     """Return the error for a run in judgements' place, or the other way round."""
-    is_run = found.name == RUN.name
+    is_run = kind.name == RUN.name
     message = "this is a run, not judgements" if is_run else "these are judgements, not a run"
     return InputError(message, file=path, accepted="judgements come first, then runs")
 
@@ -119,11 +119,11 @@ def table_values(
     path: PathLike, read: Callable[[Any, str, int], dict[str, dict[str, _Value]]]
 ) -> dict[bytes, dict[bytes, _Value]]:
     """Read a table's file by `scores_of` or `gains_of`, its topics and docnos as UTF-8."""
-    found = read(read_table(path), os.fspath(path), 2 if _suffix(path) == ".csv" else 1)
+    by_topic = read(read_table(path), os.fspath(path), 2 if _suffix(path) == ".csv" else 1)
     try:
         return {
-            topic.encode(): {docno.encode(): value for docno, value in own.items()}
-            for topic, own in found.items()
+            topic.encode(): {docno.encode(): value for docno, value in by_docno.items()}
+            for topic, by_docno in by_topic.items()
         }
     except UnicodeEncodeError as error:
         raise InputError("a topic or docno is no text", file=path, value=error.object) from None
@@ -163,11 +163,11 @@ def _frame_of_parquet(path: PathLike) -> pd.DataFrame:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} comes twice")
-    return found
+    return content
 
 
 def _number(text: str) -> float | str:

@@ -34,8 +34,8 @@ def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
         if not line.strip():
             continue
         topic, word, value = _columns(path, number, line)
-        own = values.setdefault(topic, {})
-        if word in own:
+        of_topic = values.setdefault(topic, {})
+        if word in of_topic:
             raise InputError(
                 f"a second value of a word in topic {topic}",
                 file=path,
@@ -43,7 +43,7 @@ def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
                 value=word,
                 accepted=_ACCEPTED,
             )
-        own[word] = value
+        of_topic[word] = value
     if not values:
         raise InputError("no values of words: the file is empty", file=path, accepted=_ACCEPTED)
     return values

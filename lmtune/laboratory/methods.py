@@ -63,7 +63,7 @@ class Choice(NamedTuple):
 
     @property
     def work(self) -> dict[str, float]:
-        """What it took, by name."""
+        """Evaluations, documents and seconds, by name."""
         return {name: getattr(self, name) for name in self._fields[1:]}
 
 
@@ -171,12 +171,12 @@ class Methods:
     def direct(self, measure: Measure, train: Sequence[str]) -> Choice:
         """Climb from the grid's best points and from random ones, as ``lmtune tune`` does."""
         begin = time.monotonic()
-        grid = GridSearch(str(measure), space=self.space, shape=self.shape).fit(self.pool, topics=train)
+        grid = GridSearch(measure, space=self.space, shape=self.shape).fit(self.pool, topics=train)
         names = list(grid.best_params_)
         best = grid.results_.sort_values(str(measure), ascending=False, kind="stable")[names].head(_ASCENTS)
         starts = [dict(zip(names, row, strict=True)) for row in best.to_numpy().tolist()]
         ascent = CoordinateAscent(
-            str(measure), space=self.space, starts=starts, restarts=_RESTARTS, seed=self.seed
+            measure, space=self.space, starts=starts, restarts=_RESTARTS, seed=self.seed
         ).fit(self.pool, topics=train)
         tried = np.concatenate((grid.results_[names].to_numpy(), ascent.results_[names].to_numpy()))
         seconds = time.monotonic() - begin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -366,17 +367,22 @@ class NetExperiment(Experiment):
         super().__post_init__()
         parse_list_measure(self.measure)
 
+    @cached_property
+    def judged_by(self) -> Measure:
+        """The measure."""
+        return parse_list_measure(self.measure)
+
     @property
     def higher(self) -> float:
         """1 where higher values of the measure are better, -1 for a cost."""
-        return 1.0 if parse_list_measure(self.measure).higher_is_better else -1.0
+        return 1.0 if self.judged_by.higher_is_better else -1.0
 
     def trained(self, network: str, loss: str, times: int = 1) -> tuple[Converged, list[RankingData]]:
         """Train a net by a loss, in so many times the epochs; return it, training and test queries."""
-        fold, measure = load_split(self.data, self.seed), parse_list_measure(self.measure)
+        fold = load_split(self.data, self.seed)
         parts = without_idle_features(fold.train, fold.test)
         settings = Settings(
-            loss=loss_for(loss, measure),
+            loss=loss_for(loss, self.judged_by),
             network=network,
             epochs=times * self.epochs,
             batch_size=self.batch_size,

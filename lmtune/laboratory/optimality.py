@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,20 +18,13 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
+from lmtune.laboratory import landscape
 from lmtune.laboratory.data import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
-from lmtune.laboratory.landscape import (
-    CLEARLY,
-    AscentTest,
-    ascent_test,
-    directions_needed,
-    line_noise,
-    random_directions,
-)
 from lmtune.laboratory.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
 from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.measure import Measure, parse_list_measure, parse_measure
+from lmtune.measures.measure import Measure, parse_measure
 from lmtune.options import option
 from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.style import Picture
@@ -58,11 +52,13 @@ def count_ascents(
     directions: int,
     seed: int,
     confidence: float,
-) -> AscentTest:
+) -> landscape.AscentTest:
     """Test a point by random directions, with the noise of the objective's jumps along each step."""
     line = (objective, point, scale, steps)
-    noise = line_noise(*line, seed=seed, along=objective.along).tolist()
-    return ascent_test(*line, directions, seed, confidence=confidence, noise=noise, along=objective.along)
+    noise = landscape.line_noise(*line, seed=seed, along=objective.along).tolist()
+    return landscape.ascent_test(
+        *line, directions, seed, confidence=confidence, noise=noise, along=objective.along
+    )
 
 
 def ascent_claim(table: str, case: str, title: str, share: float, confidence: float) -> Claim:
@@ -112,7 +108,7 @@ def draw_ascents(
         counts[names[0]] = 100.0 * counts["ascents"] / inside
         counts[names[1]] = counts["largest"].clip(lower=0.0) / counts["noise"]
     drawn = stacked(counts, keys, dict(zip(names, names, strict=True)))
-    heights = dict(zip(names, [(100.0 * share,), (CLEARLY,)], strict=True))
+    heights = dict(zip(names, [(100.0 * share,), (landscape.CLEARLY,)], strict=True))
     levels = {f"{of}: {what}": heights[what] for of in counts[panel].unique() for what in names}
     drawn["panel"] = drawn[panel] + ": " + drawn["panel"]
     chart = Chart(step, line=line, panel="panel", levels=levels, symlog=1.0, wide=counts[panel].nunique())
@@ -154,16 +150,24 @@ class MapOptimality(Experiment):
     topics: int = option(0, "how many topics, drawn by the seed; 0 for all", low=0)
     measure: str = option("AP", "AP, P@k, Bpref, nDCG@k ")
     directions: int = option(
-        directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice", low=1
+        landscape.directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice", low=1
     )
     steps: tuple[float, ...] = option(
         (0.01, 0.03, 0.1, 0.3, 1.0), "step sizes in (logit lambda, log mu)", above=0, fewest=1
     )
     seed: int = option(0, "of topics, directions and the methods' starts", low=0)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_measure(self.measure)
+
+    @cached_property
+    def judged_by(self) -> Measure:
+        """The measure."""
+        return parse_measure(self.measure)
+
     def units(self) -> list[Unit]:
         """Return a unit a choice."""
-        parse_measure(self.measure)
         index_collection(self.dataset, topics=self.topics)
         return [Unit(method.lower(), self.examine, {"method": method}) for method in (RANKNET, DIRECT)]
 
@@ -183,13 +187,13 @@ class MapOptimality(Experiment):
             and ``notes`` of the tuning.
         """
         pool = load_pool(self.dataset, topics=self.topics, seed=self.seed)
-        measure, steps = parse_measure(self.measure), sorted(self.steps)
+        measure, steps = self.judged_by, sorted(self.steps)
         plan = Plan((measure,), approx=False, final=False, seed=self.seed)
         result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
         [fit] = next(row.fits for row in result.rows if row.method == method)
         mean = MeanOnPool(pool, measure, plan.space, plan.depth)
         at = plan.space.to_unbounded(plan.space.vector(fit.params))
-        directions = random_directions(self.directions, _SCALE, seed=self.seed)
+        directions = landscape.random_directions(self.directions, _SCALE, seed=self.seed)
         mean.remember(np.concatenate([at + np.array(steps)[:, None] * direction for direction in directions]))
         test = count_ascents(mean, at, _SCALE, steps, self.directions, self.seed, _CONFIDENCE)
         point = {"method": method, **fit.params, "value": test.value, "at_edge": ", ".join(fit.at_edge)}
@@ -207,7 +211,7 @@ class MapOptimality(Experiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw cost and measure along lines, and the share of ascending directions by step."""
-        title, group = parse_measure(self.measure).title, short_name(self.dataset)
+        title, group = self.judged_by.title, short_name(self.dataset)
         caption = f"{title} and the RankNet cost along lines through RankNet's choice"
         lines = Picture("lines", caption, cost_and_measure(tables["lines"], measure=title), group)
         counts = tables["ascents"].assign(collection=group)
@@ -216,7 +220,7 @@ class MapOptimality(Experiment):
 
     def claims(self) -> Sequence[Claim]:
         """Claim that either choice is a local optimum of the measure."""
-        title = parse_measure(self.measure).title
+        title = self.judged_by.title
         choices = figures("points", "method", "value lambda mu at_edge")
         return (
             Claim(f"{short_name(self.dataset)}, {title} at the methods' choices", choices),
@@ -336,9 +340,9 @@ class Optimality(NetExperiment):
         """Train a network by a loss, count ascending directions and shift single weights."""
         times = 1 if network == "linear" else _MORE
         trained, (train, held_out) = self.trained(network, loss, times)
-        measure, sign = parse_list_measure(self.measure), self.higher
+        measure, sign = self.judged_by, self.higher
         flat, objective = trained.network, NetworkMeasure(trained.network, train, measure)
-        directions = directions_needed(self.confidence, self.share)
+        directions = landscape.directions_needed(self.confidence, self.share)
         test = count_ascents(
             objective, flat.point, flat.scale(), self.steps, directions, self.seed, self.confidence
         )
@@ -374,7 +378,7 @@ class Optimality(NetExperiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the share of directions that ascend by step size, and the gains of single weights."""
-        title = parse_list_measure(self.measure).title
+        title = self.judged_by.title
         step = "step, relative to the weights' norm"
         shift, gain = "shift of one weight (% of its trained value)", f"change of mean {title}"
         sweeps = tables["sweeps"].assign(panel=lambda rows: rows["network"] + ", " + rows["loss"])
@@ -391,7 +395,7 @@ class Optimality(NetExperiment):
 
     def claims(self) -> Sequence[Claim]:
         """Claim for each net that it is at a local optimum, and tell from which step on."""
-        title = parse_list_measure(self.measure).title
+        title = self.judged_by.title
         shifted = "weights=swept best_as_trained best_shifted best_shift best_gain"
         return (
             Claim(

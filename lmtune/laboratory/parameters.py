@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from lmtune.laboratory.data import COLLECTION_HELP, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
 from lmtune.laboratory.methods import Choice, Methods
 from lmtune.laboratory.pictures import Chart, stacked
-from lmtune.measures.measure import parse_measure
+from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.models.model import find_model
 from lmtune.models.parameter import shares
@@ -85,6 +85,11 @@ class Parameters(Experiment):
             if len(set(names)) < len(names):
                 raise InputError("one is named twice", value=names, accepted="different ones")
 
+    @cached_property
+    def judged_by(self) -> Measure:
+        """The measure."""
+        return parse_measure(self.measure)
+
     def units(self) -> list[Unit]:
         """Return a unit a collection and model."""
         return [
@@ -116,7 +121,7 @@ class Parameters(Experiment):
         return {"rows": rows}
 
     def _methods(self, over: Methods) -> dict[str, Callable[[Sequence[str]], Choice]]:
-        measure = parse_measure(self.measure)
+        measure = self.judged_by
         shared: dict[str, Any] = {"measure": self.measure, "seed": self.seed}
         return {
             DIRECT: partial(over.direct, measure),
@@ -130,7 +135,7 @@ class Parameters(Experiment):
     def _rows(self, over: Methods, fold: Fold, chosen: Mapping[str, Choice]) -> Iterator[dict[str, Any]]:
         places, test = map(over.pool.positions, (fold.train, fold.test))
         settings = [choice.tuner.best_params_ for choice in chosen.values()]
-        judged = over.judged(parse_measure(self.measure), [*chosen.values()], places, test)
+        judged = over.judged(self.judged_by, [*chosen.values()], places, test)
         for (name, choice), row, by_topic in zip(chosen.items(), judged.rows, judged.values.T, strict=True):
             yield {
                 **{"method": name, "setting": choice.tuner.best_params_, "train": row["train"]},
@@ -176,7 +181,7 @@ class Parameters(Experiment):
         keys = ["method", "free parameters"]
         rows = tables["methods"].rename(columns={"parameters": keys[1]}).query(f"method != '{OPTIMAL}'")
         means = rows.groupby(keys, sort=False).mean(numeric_only=True).reset_index().sort_values(keys[1])
-        difference = f"{parse_measure(self.measure).title} on test topics, minus Direct's"
+        difference = f"{self.judged_by.title} on test topics, minus Direct's"
         titles = {"evaluations": "settings a fold", "documents": "documents scored a fold"}
         titles |= {"seconds": "seconds a fold", "difference": difference}
         chart = Chart(keys[1], line="method", panel="panel", wide=2, levels={difference: (0.0,)})
@@ -185,7 +190,7 @@ class Parameters(Experiment):
 
     def claims(self) -> Sequence[Claim]:
         """Return what each method takes and reaches, and which models differ."""
-        title = parse_measure(self.measure).title
+        title = self.judged_by.title
         return (
             Claim(
                 f"A fold, {title} on test topics, by free parameters",

@@ -22,7 +22,7 @@ from lmtune.laboratory.landscape import jump_noise, roughness
 from lmtune.laboratory.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
 from lmtune.laboratory.pictures import VALUE, Chart, stacked
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.measure import Measure, parse_list_measure, parse_measure, parse_measures
+from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.result_folder import file_name
@@ -124,16 +124,16 @@ class MapSmoothness(Experiment):
         available = index_collection(self.dataset)
         sizes = [*sorted({size for size in self.topics if size < available}), available]
         return [
-            Unit(file_name(str(measure)), self.measure_lines, {"measure": str(measure), "sizes": sizes})
+            Unit(file_name(str(measure)), self.measure_lines, {"measure": measure, "sizes": sizes})
             for measure in measures
         ]
 
-    def measure_lines(self, measure: str, sizes: Sequence[int]) -> dict[str, Any]:
+    def measure_lines(self, measure: Measure, sizes: Sequence[int]) -> dict[str, Any]:
         """Measure along lambda and along log mu through the best grid point of all topics.
 
         Parameters
         ----------
-        measure : str
+        measure : Measure
             What to measure.
         sizes : sequence of int
             Numbers of topics, ascending; the last is that of all topics. The samples of one number
@@ -145,19 +145,19 @@ class MapSmoothness(Experiment):
             Rows of the tables ``best``, ``curves`` and ``single``, and of ``roughness`` a row a sample.
         """
         pool = load_pool(self.dataset)
-        what, space = parse_measure(measure), ParameterSpace.of()
-        surface = Surface.compute(pool, [what], space=space, shape=_GRID)
-        best = surface.best(what, pool.positions())[0]
+        space = ParameterSpace.of()
+        surface = Surface.compute(pool, [measure], space=space, shape=_GRID)
+        best = surface.best(measure, pool.positions())[0]
         at = surface.setting(best)
         rng = np.random.default_rng(self.seed)
         orders = [rng.permutation(len(pool.topics)) for _ in range(self.samples)]
         strides = [stride for stride in _STRIDES if (self.points - 1) % stride == 0]
         curves, rough, single = [], [], []
         for line in (LAMBDA, MU):
-            keys = {"measure": str(what), "line": line}
+            keys = {"measure": str(measure), "line": line}
             steps = {stride: stride * (_width(line) / (self.points - 1)) for stride in strides}
             sections = positions(space, line, at, self.points, self.zoom_points, self.zoom)
-            values = [along(pool, what, line, at, position) for position in sections]
+            values = [along(pool, measure, line, at, position) for position in sections]
             for part, position, topics in zip(("whole", "section"), sections, values, strict=True):
                 means = {f"{COLUMN}{size}": mean(topics, orders[0][:size]) for size in sizes}
                 drawn = pd.DataFrame({**keys, "part": part, "position": position, **means})
@@ -172,7 +172,7 @@ class MapSmoothness(Experiment):
                 for curve in [mean(values[0], order[:size])]
                 for stride, step in steps.items()
             ]
-        top = {"measure": str(what), **at, "value": float(surface.means(what, pool.positions())[best])}
+        top = {"measure": str(measure), **at, "value": float(surface.means(measure, pool.positions())[best])}
         return {"best": [top], "roughness": rough, "single": single, "curves": curves}
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
@@ -333,7 +333,7 @@ class Smoothness(NetExperiment):
     def sweep(self, network: str) -> dict[str, Any]:
         """Train a network and take the measure as single weights are shifted."""
         trained, (data, _) = self.trained(network, "lambdarank")
-        flat, measure, sign = trained.network, parse_list_measure(self.measure), self.higher
+        flat, measure, sign = trained.network, self.judged_by, self.higher
         order = np.random.default_rng([self.seed, 52]).permutation(len(data.queries))
         chosen = _weights(flat, self.weights)
         lines = [("shift", chosen[0]), ("zoom", chosen[0]), *(("shift", weight) for weight in chosen[1:])]
@@ -369,7 +369,7 @@ class Smoothness(NetExperiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the measure against the shifts of single weights."""
-        title, largest = f"mean {parse_list_measure(self.measure).title}", "the largest weight"
+        title, largest = f"mean {self.judged_by.title}", "the largest weight"
         shift = "shift of a weight (% of its trained value)"
         curves = tables["curves"].rename(columns={"shift": shift, "value": title})
         first = tables["curves"].query("part == 'zoom'").groupby("network")["weight"].first()
@@ -387,7 +387,7 @@ class Smoothness(NetExperiment):
 
     def claims(self) -> Sequence[Claim]:
         """Return how roughness falls with the number of queries, and what is left of it."""
-        whole, title = "part == 'shift'", parse_list_measure(self.measure).title
+        whole, title = "part == 'shift'", self.judged_by.title
         return (
             Claim(
                 f"{title} of nets, single weights shifted by up to {self.shift:g}%, medians by queries",

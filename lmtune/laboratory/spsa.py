@@ -340,8 +340,8 @@ class SpsaVersusFdsa(Experiment):
         fixed: dict[str, Any] = {"evaluations": self.evaluations, "width": self.width, "per_step": per_step}
 
         def descent(run: int, rate: float) -> dict[str, Any]:
-            found = course(net, self.seed, run, rate=rate, **fixed)
-            return {"costs": found, "mean": float(np.mean(found)), "final": found[-1]}
+            costs = course(net, self.seed, run, rate=rate, **fixed)
+            return {"costs": costs, "mean": float(np.mean(costs)), "final": costs[-1]}
 
         rates, runs = [{"rate": rate} for rate in self.rates], range(self.runs + 1)
         return choose_by_first(descent, rates, runs, "mean", ("mean", "final"), lowest=True)
@@ -397,7 +397,7 @@ class SpsaVersusFdsa(Experiment):
             Claim(
                 f"SPSA is {_THERE:.0%} of the way to the minimum in fewer evaluations than FDSA",
                 _to_minimum,
-                _faster,
+                lambda rows: rows["evaluations"] < rows["FDSA"],
             ),
             Claim("Evaluations for the cost at which the other ends", _overtaken),
             Claim(
@@ -423,10 +423,6 @@ def _to_minimum(tables: Tables) -> pd.DataFrame:
     """Return the variants' evaluations, and FDSA's; where one does not get there, infinitely many."""
     needed = tables["methods"].set_index("method")["evaluations_to_95"].fillna(math.inf)
     return pd.DataFrame({"evaluations": needed, "FDSA": needed[FDSA]}).drop(index=FDSA)
-
-
-def _faster(rows: pd.DataFrame) -> pd.Series[bool]:
-    return rows["evaluations"] < rows["FDSA"]
 
 
 def _overtaken(tables: Tables) -> pd.DataFrame:

@@ -371,9 +371,9 @@ class Surrogates(Experiment):
             Of `lmtune.laboratory.surrogates.find_causes`, with the dataset.
         """
         methods = _methods(dataset, self.topics, tuple(self._fitted()), self.grid, self.seed)
-        found = find_causes(methods, self.alphas[0])
+        tables = find_causes(methods, self.alphas[0])
         return {
-            name: [{"dataset": short_name(dataset), **row} for row in rows] for name, rows in found.items()
+            name: [{"dataset": short_name(dataset), **row} for row in rows] for name, rows in tables.items()
         }
 
     def _fitted(self) -> dict[Measure, list[Fitted]]:

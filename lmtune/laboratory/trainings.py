@@ -80,7 +80,7 @@ def train(
         courses = {"objective": [], "training": []}
         pairs = RelevantPairs.from_lists(fold.train.starts, np.asarray(fold.train.labels))
         feed = Feed(fold.train, "cpu")
-        measurer = Measurer(asked.measure, fold.train)
+        measurer = Measurer(asked.chosen_by, fold.train)
 
     def watch(run: TrainingRun) -> None:
         scores = feed.scores(run.task.network).numpy()

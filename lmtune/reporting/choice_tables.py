@@ -1,18 +1,27 @@
-"""Tables of choices: the whole procedure held out, each case with its bound, and what each choice moves."""
+"""Choices: the procedure held out, each case, what each choice moves; the folder that keeps them."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from lmtune.progress import quantity
+from lmtune.formats.csv_files import csv_text
+from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.comparison_tables import DASH, interval_text, p_text, signed
+from lmtune.reporting.provenance import command, describe, versions
 from lmtune.reporting.recommendation import gain_text, setting_text
-from lmtune.reporting.table import Cell, Column, Table, name_columns, one_line, render, short
+from lmtune.reporting.result_folder import RECORD, ResultFolder
+from lmtune.reporting.table import Cell, Column, Table, finite, in_all_formats, name_columns, render, short
+from lmtune.reporting.tuning_results import keep_results
+from lmtune.storage.folders import FolderKind
 from lmtune.tuning.choices.effects import effects
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
+from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.result import DEFAULT, at_most
 
 _TUNED = "Tuned"
@@ -20,8 +29,8 @@ _TUNED = "Tuned"
 
 def choice_table(result: ChoiceResult, style: str = "table") -> str:
     """Render what was chosen, in one of `lmtune.reporting.table.STYLES`; text opens with the answer."""
-    rendered = render(style, lambda: choice_tables(result), lambda: as_records(result))
-    return f"{choice_answer(result)}\n\n{rendered}" if style == "table" else rendered
+    answer = partial(choice_answer, result)
+    return render(style, lambda: choice_tables(result), lambda: as_records(result), answer=answer)
 
 
 def choice_answer(result: ChoiceResult) -> str:
@@ -49,7 +58,7 @@ def choice_answer(result: ChoiceResult) -> str:
             f"Proven: on all topics no case and setting gives more than {at_most(bound)}, "
             f"{bound - best:.4f} above the best measured"
         )
-    return one_line(". ".join(parts) + ".")
+    return ". ".join(parts) + "."
 
 
 def _stability(one: ChosenRow) -> str:
@@ -223,3 +232,61 @@ def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
         for number, (pick, fit) in enumerate(zip(one.picks, one.row.fits, strict=True), 1)
     ]
     return [*folds, ("all", one.final, one.row.final)]
+
+
+CHOSEN = "chosen"
+"""The folder there of the chosen case, as `lmtune tune --output` writes it."""
+CHOICES_KIND = FolderKind(RECORD, (), (RECORD,))
+
+TOPICS = "topics.csv"
+_COLUMNS = ("measure", "method", "case", "topic", "value")
+
+
+def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress: Progress = silent) -> None:
+    """Write what was chosen, whole or not at all.
+
+    It holds the table in all formats; ``choices.json``, what each method chose on each fold;
+    ``topics.csv``, each case's and the procedure's values of every test topic; ``made.json``; and in
+    ``chosen`` the tuning results of the case that is recommended, which `lmtune search --from` and others
+    take.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    result : ChoiceResult
+        What was chosen.
+    ready : Prepared
+        The recommended case.
+    progress : Progress
+        Called while the chosen case is written.
+
+    Raises
+    ------
+    InputError
+        For a folder that holds something else.
+    """
+    final = result.recommended.final if result.recommended else 0
+    chosen = result.cases[final]
+    tables = in_all_formats(partial(choice_table, result)) | {
+        "choices.json": json.dumps(finite(chosen_by_fold(result)), indent=1) + "\n",
+        TOPICS: csv_text(_COLUMNS, ([record[name] for name in _COLUMNS] for record in topic_records(result))),
+    }
+    record = {
+        "command": command(),
+        "versions": versions(),
+        "choices": {choice.name: choice.values for choice in result.choices},
+        "inner_folds": result.inner,
+        "plan": chosen.plan.as_record(),
+        "collections": [describe(ready.dataset, ready.index)],
+    }
+    caution = (
+        f"{chosen} was chosen among {quantity(len(result.cases), 'case')} with these topics' help: the means "
+        "here flatter it, those of the folder above do not"
+    )
+    flattered = replace(result.results[final], notes=(*result.results[final].notes, caution))
+    ResultFolder(tables, record).write(
+        path,
+        CHOICES_KIND,
+        lambda folder: keep_results(folder / CHOSEN, [ready], [flattered], chosen.plan, progress=progress),
+    )

@@ -228,9 +228,9 @@ def _how(comparison: Comparison, name: str) -> str:
     if name == "t":
         return ""
     every = (contrast.tested[name].how for contrast in comparison.contrasts)
-    ways = dict.fromkeys("exact" if how.startswith("exact") else how for how in every)
-    seed = f", seed {comparison.options.seed}" if any("random" in way for way in ways) else ""
-    return f" ({' or '.join(ways)}{seed})"
+    hows = dict.fromkeys("exact" if how.startswith("exact") else how for how in every)
+    seed = f", seed {comparison.options.seed}" if any("random" in how for how in hows) else ""
+    return f" ({' or '.join(hows)}{seed})"
 
 
 def signed(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
@@ -11,7 +12,7 @@ from lmtune.fusion.runs import MINIMUM, ZERO
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import BETTER
 from lmtune.reporting.recommendation import fusion_answer
-from lmtune.reporting.table import Cell, Column, Table, name_columns, opened_by, render, short
+from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
 
 RRF_BETTER, WORSE, RRF_WORSE = "‡", "↓", "⇓"
@@ -21,15 +22,12 @@ _MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
 
 def fusion_table(result: FusionResult, style: str = "table") -> str:
     """Render a fusion in one of `lmtune.reporting.table.STYLES`; plain text opens with the answer."""
-    said = fusion_answer(result) if style == "table" else ""
-    return opened_by(
-        said,
-        render(
-            style,
-            lambda: fusion_tables(result),
-            lambda: [_flattened(record) for record in as_records(result)],
-            content=lambda: as_content(result),
-        ),
+    return render(
+        style,
+        lambda: fusion_tables(result),
+        lambda: [_flattened(record) for record in as_records(result)],
+        answer=lambda: fusion_answer(result),
+        content=lambda: as_content(result),
     )
 
 
@@ -74,6 +72,13 @@ def as_records(result: FusionResult) -> list[dict[str, Any]]:
     ]
 
 
+def topic_records(result: FusionResult) -> Iterator[dict[str, Any]]:
+    """Yield each method's value of every topic."""
+    for row in result.rows:
+        for topic, value in zip(result.topics, row.values.tolist(), strict=True):
+            yield {"measure": str(row.measure), "method": row.name, "topic": topic, "value": value}
+
+
 def legend(result: FusionResult) -> str:
     """Explain the table."""
     options = result.options
@@ -113,7 +118,9 @@ def _joined(part: Any) -> str:
 
 
 def _values(result: FusionResult) -> Table:
-    against = {row.measure: [own.mean for own in result.baselines(row.measure)] for row in result.rows}
+    against = {
+        row.measure: [baseline.mean for baseline in result.baselines(row.measure)] for row in result.rows
+    }
     few = len(result.runs) <= FEW
     shown = [row for row in result.rows if few or not row.is_single or row.mean == against[row.measure][0]]
     bounds = any(row.bound is not None for row in result.rows)
@@ -159,7 +166,7 @@ def _largest(result: FusionResult) -> list[Table]:
     for row in tuned:
         shares = sorted(row.chosen.shares.items(), key=lambda item: -item[1])[:_SHOWN]
         texts = [(str(row.measure), row.chosen.method, run, short(share)) for run, share in shares]
-        groups.append([tuple(map(Cell, own)) for own in texts])
+        groups.append([tuple(map(Cell, words)) for words in texts])
     return [
         Table(
             [*name_columns("Measure", "Method", "Run"), Column("Share")],

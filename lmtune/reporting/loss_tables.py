@@ -13,7 +13,6 @@ import numpy as np
 
 from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Empty
-from lmtune.measures.measure import parse_list_measure
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.progress import quantity
@@ -22,22 +21,12 @@ from lmtune.reporting.figures import Course, difference_intervals, training_cour
 from lmtune.reporting.provenance import NEURAL, record
 from lmtune.reporting.recommendation import loss_answer
 from lmtune.reporting.result_folder import FIGURE_FORMATS, RECORD, ResultFolder
-from lmtune.reporting.table import (
-    FILES,
-    Cell,
-    Column,
-    Table,
-    in_all_formats,
-    name_columns,
-    opened_by,
-    render,
-    short,
-)
+from lmtune.reporting.table import FILES, Cell, Column, Table, in_all_formats, name_columns, render, short
 from lmtune.reranking.comparison import OVER, Outcome, contrasts, history_rows
 from lmtune.storage.folders import FolderKind
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
-"""What queries without relevant documents do to a mean, by convention."""
+"""How queries without relevant documents count in a mean, by convention."""
 
 _HISTORY, _CONVERGENCE, _IMPORTANCE = "history.csv", "convergence", "importance"
 LOSSES, IMPORTANCE = (
@@ -69,15 +58,12 @@ def loss_table(
     InputError
         For an unknown style.
     """
-    said = loss_answer(outcomes, empty[0]) if style == "table" else ""
-    return opened_by(
-        said,
-        render(
-            style,
-            lambda: [_table(outcomes, empty)],
-            lambda: _trial_records(outcomes, empty),
-            content=lambda: as_records(outcomes, empty),
-        ),
+    return render(
+        style,
+        lambda: [_table(outcomes, empty)],
+        lambda: _trial_records(outcomes, empty),
+        answer=lambda: loss_answer(outcomes, empty[0]),
+        content=lambda: as_records(outcomes, empty),
     )
 
 
@@ -204,9 +190,9 @@ def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty]
     figures = {}
     if rows := history_rows(outcomes):
         tables[_HISTORY] = csv_text(rows[0], ([*row.values()] for row in rows))
-        measure = next(trained.settings.measure for one in outcomes for trained in one.trained)
+        measure = next(trained.settings.chosen_by for one in outcomes for trained in one.trained)
         courses = [_course(outcome) for outcome in outcomes if outcome.trials]
-        figures[_CONVERGENCE] = training_courses(courses, measure=parse_list_measure(measure).label)
+        figures[_CONVERGENCE] = training_courses(courses, measure=measure.label)
     ResultFolder(tables, record(data=data), figures).write(path, LOSSES)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import visible
+from lmtune.measures.significance.effects import confidence_interval
 from lmtune.progress import Progress, silent
 from lmtune.reporting.figures import Picture, draw, render
 from lmtune.reporting.figures.style import COLUMN, ParameterAxis
@@ -274,6 +275,13 @@ class Interval:
     mean: float
     high: float
 
+    @classmethod
+    def of(cls, by_topic: NDArray[np.float64]) -> Interval:
+        """Take the 95% interval of the mean, from Student's t; of one topic, the mean alone."""
+        mean, half = confidence_interval(by_topic.tolist())
+        half = 0.0 if math.isnan(half) else half
+        return cls(mean - half, mean, mean + half)
+
     def __str__(self) -> str:
         return f"{_signed(self.low)} to {_signed(self.high)}"
 
@@ -317,24 +325,12 @@ def _difference(row: Row, baseline: Row) -> dict[str, Any]:
     return {
         "method": row.method,
         "mean": f"{row.mean:.4f}",
-        "interval": None if alone else _interval(by_topic),
+        "interval": None if alone else Interval.of(by_topic),
         "difference": "" if alone else _signed(row.mean - baseline.mean),
         "counts": ["", "", ""] if alone else [f"{count:,}" for count in counts],
         "p_direct": _p_value(row.p_values.get(DIRECT)),
         "p_ranknet": _p_value(row.p_values.get(RANKNET)),
     }
-
-
-def _interval(by_topic: NDArray[np.float64]) -> Interval:
-    """Return the mean difference with its 95% confidence interval, from Student's t."""
-    mean, size = float(by_topic.mean()), by_topic.size
-    if size < 2:
-        return Interval(mean, mean, mean)
-    # scipy.stats would take a second to import.
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(size - 1, 0.975)) * float(by_topic.std(ddof=1)) / math.sqrt(size)
-    return Interval(mean - half, mean, mean + half)
 
 
 def _signed(number: float) -> str:

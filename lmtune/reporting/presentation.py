@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,7 @@ from lmtune.fusion.fusing import FusionResult
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.contrasts import Comparison
-from lmtune.reporting import choice_tables, comparison_tables, fusion_tables, tuning_tables
-from lmtune.reporting.run_tables import measure_table
+from lmtune.reporting import choice_tables, comparison_tables, fusion_tables, run_tables, tuning_tables
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
 from lmtune.tuning.choices.experiment import ChoiceResult
 from lmtune.tuning.experiment.result import CollectionResult
@@ -35,11 +34,24 @@ def tables(shown: Any) -> Sequence[Table]:
     raise InputError("nothing to show", value=type(shown).__name__, accepted="a result of lmtune")
 
 
+_RECORDS: dict[type, tuple[Callable[[Any], Iterable[Any]], Callable[[Any], Iterable[Any]]]] = {
+    Comparison: (comparison_tables.as_records, comparison_tables.topic_records),
+    ChoiceResult: (choice_tables.as_records, choice_tables.topic_records),
+    Evaluation: (run_tables.as_records, run_tables.topic_records),
+    FusionResult: (fusion_tables.as_records, fusion_tables.topic_records),
+    CollectionResult: (lambda result: tuning_tables.as_records([result]), tuning_tables.topic_records),
+}
+"""Of a result: its records, and one a topic."""
+
+
 @singledispatch
 def to_frame(shown: Any, per_topic: bool = False) -> pd.DataFrame:
     """Make a tidy frame of a result; see `lmtune.showing.Shown`."""
-    del per_topic
-    raise InputError("no frame of this", value=type(shown).__name__, accepted="a result of lmtune")
+    import pandas as pd
+
+    if type(shown) not in _RECORDS:
+        raise InputError("no frame of this", value=type(shown).__name__, accepted="a result of lmtune")
+    return pd.DataFrame(_RECORDS[type(shown)][per_topic](shown))
 
 
 @singledispatch
@@ -98,7 +110,7 @@ def _facts(caption: str, facts: dict[str, object]) -> Table:
 
 @tables.register(Dataset)
 def _(shown: Dataset) -> Sequence[Table]:
-    gains = [gain for own in shown.qrels.values() for gain in own.values()]
+    gains = [gain for judgements in shown.qrels.values() for gain in judgements.values()]
     facts: dict[str, object] = {"Collection": shown.name, "topics": len(shown.topics)}
     facts |= {"judged topics": len(shown.qrels), "judgements": len(gains)}
     return [_facts("Test collection", facts | {"relevant": sum(gain > 0 for gain in gains)})]
@@ -111,8 +123,8 @@ def _(shown: Dataset, per_topic: bool = False) -> pd.DataFrame:
     del per_topic
     columns = {"qid": list(shown.topics), "query": list(shown.topics.values())}
     judged = [shown.qrels.get(topic, {}).values() for topic in shown.topics]
-    counts = {"judged": map(len, judged), "relevant": (sum(gain > 0 for gain in own) for own in judged)}
-    return pd.DataFrame(columns | {name: list(own) for name, own in counts.items()})
+    counts = {"judged": map(len, judged), "relevant": (sum(gain > 0 for gain in gains) for gains in judged)}
+    return pd.DataFrame(columns | {name: list(column) for name, column in counts.items()})
 
 
 @tables.register(CandidatePool)
@@ -136,7 +148,7 @@ def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "qid": shown.topics,
-            "terms": [" ".join(own) for own in shown.terms],
+            "terms": [" ".join(terms) for terms in shown.terms],
             "candidates": np.diff(shown.candidates.start),
             "relevant": relevant,
             "nonrelevant": nonrelevant,
@@ -146,31 +158,12 @@ def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
 
 @tables.register(Evaluation)
 def _(shown: Evaluation) -> Sequence[Table]:
-    return [measure_table([shown], per_topic=False, summary=True)]
-
-
-@to_frame.register(Evaluation)
-def _(shown: Evaluation, per_topic: bool = False) -> pd.DataFrame:
-    import pandas as pd
-
-    columns = [own for own in shown.columns if own.values or not per_topic]
-    if not per_topic:
-        return pd.DataFrame({"run": shown.tag, "measure": own.label, "value": own.mean} for own in columns)
-    values = ((own.label, *pair) for own in columns for pair in zip(shown.topics, own.values, strict=True))
-    return pd.DataFrame(values, columns=["measure", "topic", "value"]).assign(run=shown.tag)
+    return [run_tables.measure_table([shown], per_topic=False, summary=True)]
 
 
 @tables.register(Comparison)
 def _(shown: Comparison) -> Sequence[Table]:
     return comparison_tables.comparison_tables(shown)
-
-
-@to_frame.register(Comparison)
-def _(shown: Comparison, per_topic: bool = False) -> pd.DataFrame:
-    import pandas as pd
-
-    records = comparison_tables.topic_records if per_topic else comparison_tables.as_records
-    return pd.DataFrame(records(shown))
 
 
 @plot.register(Comparison)
@@ -187,57 +180,14 @@ def _(shown: ChoiceResult) -> Sequence[Table]:
     return choice_tables.choice_tables(shown)
 
 
-@to_frame.register(ChoiceResult)
-def _(shown: ChoiceResult, per_topic: bool = False) -> pd.DataFrame:
-    import pandas as pd
-
-    if per_topic:
-        return pd.DataFrame(choice_tables.topic_records(shown))
-    return pd.DataFrame(choice_tables.as_records(shown))
-
-
 @tables.register(FusionResult)
 def _(shown: FusionResult) -> Sequence[Table]:
     return fusion_tables.fusion_tables(shown)
 
 
-@to_frame.register(FusionResult)
-def _(shown: FusionResult, per_topic: bool = False) -> pd.DataFrame:
-    import pandas as pd
-
-    if not per_topic:
-        return pd.DataFrame(fusion_tables.as_records(shown))
-    return pd.DataFrame(
-        {"measure": str(row.measure), "method": row.name, "topic": topic, "value": value}
-        for row in shown.rows
-        for topic, value in zip(shown.topics, row.values.tolist(), strict=True)
-    )
-
-
 @tables.register(CollectionResult)
 def _(shown: CollectionResult) -> Sequence[Table]:
     return [tuning_tables.mean_table([shown]), tuning_tables.parameter_table([shown])]
-
-
-@to_frame.register(CollectionResult)
-def _(shown: CollectionResult, per_topic: bool = False) -> pd.DataFrame:
-    import pandas as pd
-
-    if not per_topic:
-        return pd.DataFrame(tuning_tables.as_records([shown]))
-    fold_of = {topic: number for number, fold in enumerate(shown.folds, 1) for topic in fold.test}
-    return pd.DataFrame(
-        {
-            "collection": shown.name,
-            "measure": str(row.measure),
-            "method": row.method,
-            "fold": fold_of[topic],
-            "topic": topic,
-            "value": value,
-        }
-        for row in shown.rows
-        for topic, value in zip(row.topics, row.values.tolist(), strict=True)
-    )
 
 
 @plot.register(CollectionResult)
@@ -283,7 +233,7 @@ def _(shown: Tuner, *, title: str = "") -> Figure:
     full = len(free) == 2 and len(results) == results[free[0]].nunique() * results[free[1]].nunique()
     name = type(shown).__name__
     if full and column != "cost":
-        x, y = (results[own].to_numpy(np.float64) for own in free)
+        x, y = (results[name].to_numpy(np.float64) for name in free)
         best = shown.best_params_[free[0]], shown.best_params_[free[1]]
         panel = SurfacePanel(name, x, y, value, points={"best": best})
         return surface([panel], best_axes(results[free]), measure=measure, title=title)

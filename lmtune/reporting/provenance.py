@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _WITHOUT_INFLUENCE = ("--output", "--workers", "--cluster")
 NEURAL = ("torch", "safetensors")
-"""What the numbers of reranking depend on besides."""
+"""Packages that the numbers of reranking depend on besides."""
 
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 

@@ -1,4 +1,4 @@
-"""What an experiment says to use: one choice, what it gains over the usual one, and how sure that is."""
+"""The recommendation of an experiment: one choice, what it gains over the usual one, and how sure that is."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def answer(result: CollectionResult) -> str:
     row = result.recommended
     if row is None:
         return ""
-    others = [own for own in result.rows if own.measure == row.measure and own.method != OPTIMAL]
-    default = next((own for own in others if own.method == DEFAULT), None)
+    others = [other for other in result.rows if other.measure == row.measure and other.method != OPTIMAL]
+    default = next((other for other in others if other.method == DEFAULT), None)
     mean = f"{row.measure.title} {short(row.mean)} held out"
     if row is default:
         said = f"keep the default {setting_text(result, row.fits[0].params)}. {mean}"
-        rivals = [own for own in others if own is not row]
+        rivals = [other for other in others if other is not row]
         if rivals:
-            best = max(rivals, key=lambda own: own.mean)
+            best = max(rivals, key=lambda other: other.mean)
             said += f"; the best tuned, {best.method}, gives {gain_text(best.values, row.values)}"
     else:
         said = f"use {setting_text(result, row.final.params)} ({row.method})" if row.final else row.method
@@ -80,11 +80,11 @@ def default_remark(result: CollectionResult) -> str:
     if row is None:
         return ""
     known = known_model(result.model)
-    own = {p.name: p for p in known.parameters} if known else {}
+    declared = {p.name: p for p in known.parameters} if known else {}
     by_source: dict[str, dict[str, float]] = {}
     for name, value in row.fits[0].params.items():
-        usual = name in own and value == own[name].default
-        source = (own[name].source or "where the model starts") if usual else "as given"
+        usual = name in declared and value == declared[name].default
+        source = (declared[name].source or "where the model starts") if usual else "as given"
         by_source.setdefault(source, {})[name] = value
     said = [(setting_text(result, params), source) for source, params in by_source.items()]
     parts = [f"{setting} ({source})" for setting, source in said if setting]
@@ -99,8 +99,8 @@ def fusion_answer(result: FusionResult) -> str:
     single, rrf = result.baselines(row.measure)
     mean = f"{row.measure.title} {short(row.mean)} held out"
     if row is single:
-        others = [own for own in result.rows if own.measure == row.measure and not own.is_single]
-        best = max(others, key=lambda own: own.mean)
+        others = [other for other in result.rows if other.measure == row.measure and not other.is_single]
+        best = max(others, key=lambda other: other.mean)
         gain = gain_text(best.values, row.values)
         return f"Keep {row.name} alone. {mean}; the best fused, {best.name}, gives {gain}."
     gains = [gain_text(row.values, single.values, f"the best single run, {single.name}")]
@@ -121,14 +121,14 @@ def _fused_by(row: FusedRow, runs: int) -> str:
 def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> str:
     """Say which loss to use: the best mean of the measure to the most ranks; of equals the first.
 
-    Equal are means of the same four digits. It is held against the first loss, over queries, each with its
+    Equal are means of the same four digits. It is compared with the first loss, over queries, each with its
     mean over trials.
     """
     first, *others = outcomes
     if not others:
         return ""
     measures = [measure for measure in first.measures if measure.higher_is_better]
-    measure = max(measures, key=lambda own: own.cutoff or math.inf)
+    measure = max(measures, key=lambda one: one.cutoff or math.inf)
     by_loss = {one.label: one.by_query(empty, measure) for one in outcomes}
     if not by_loss[first.label].size:
         return ""

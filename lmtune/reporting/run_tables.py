@@ -96,6 +96,18 @@ def _values(evaluation: Evaluation, per_topic: bool, summary: bool) -> Iterator[
                 yield column.label, "all", column.mean
 
 
+def as_records(evaluation: Evaluation) -> list[dict[str, object]]:
+    """Return a record a measure."""
+    return [{"run": evaluation.tag, "measure": c.label, "value": c.mean} for c in evaluation.columns]
+
+
+def topic_records(evaluation: Evaluation) -> Iterator[dict[str, object]]:
+    """Yield each measure's value of every topic."""
+    for column in evaluation.columns:
+        for topic, value in zip(evaluation.topics, column.values, strict=True) if column.values else ():
+            yield {"measure": column.label, "topic": topic, "value": value, "run": evaluation.tag}
+
+
 def _value_records(
     evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
 ) -> list[dict[str, object]]:

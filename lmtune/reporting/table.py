@@ -200,6 +200,7 @@ def render(
     tables: Callable[[], Sequence[Table]],
     records: Callable[[], Sequence[Record]],
     *,
+    answer: Callable[[], str] = str,
     columns: Sequence[str] = (),
     content: Callable[[], object] | None = None,
     indent: int = 2,
@@ -212,6 +213,8 @@ def render(
         The first three show the tables, one below the other.
     tables, records : callable
         Make the tables, and the rows of CSV, with every figure at full precision.
+    answer : callable, optional
+        Makes the sentence, if there is one, that plain text opens with, on a line of its own.
     columns : sequence of str, optional
         Those of CSV; by default the first record's.
     content : callable, optional
@@ -237,7 +240,8 @@ def render(
         return json.dumps(finite((content or records)()), indent=indent) + "\n"
     if style not in _RENDERERS:
         raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
-    return "\n".join(_RENDERERS[style](table) for table in tables())
+    shown = "\n".join(_RENDERERS[style](table) for table in tables())
+    return opened_by(answer(), shown) if style == "table" else shown
 
 
 def in_all_formats(rendered: Callable[[str], str], styles: Sequence[str] = STYLES) -> dict[str, str]:

@@ -293,6 +293,15 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     ]
 
 
+def topic_records(result: CollectionResult) -> Iterator[dict[str, object]]:
+    """Yield each method's value of every test topic."""
+    fold_of = {topic: number for number, fold in enumerate(result.folds, 1) for topic in fold.test}
+    for row in result.rows:
+        known = {"collection": result.name, "measure": str(row.measure), "method": row.method}
+        for topic, value in zip(row.topics, row.values.tolist(), strict=True):
+            yield known | {"fold": fold_of[topic], "topic": topic, "value": value}
+
+
 def _with_columns_of_parameters(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     """Add a column a parameter and fold, and those of the final fit, to the records."""
     most, names = max(len(result.folds) for result in results), parameters(results)

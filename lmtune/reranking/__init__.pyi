@@ -8,6 +8,8 @@ from .features import FEATURES as FEATURES
 from .importance import permutation_importance as permutation_importance
 from .learners.feature_networks import Trained as Trained
 from .learners.feature_networks import fit as fit
+from .learners.learner import FeatureScorer as FeatureScorer
+from .learners.learner import Learner as Learner
 from .learners.networks import make_network as make_network
 from .learners.tree_settings import TreeSettings as TreeSettings
 from .learners.trees import LambdaMart as LambdaMart

@@ -120,7 +120,7 @@ def contrasts(
 
 
 def compare(
-    splits: Sequence[RankingSplit],
+    data: Contest | Sequence[RankingSplit],
     losses: Sequence[Loss | Sequence[Loss]],
     settings: Settings,
     *,
@@ -134,8 +134,8 @@ def compare(
 
     Parameters
     ----------
-    splits : sequence of RankingSplit
-        Folds, for one; test queries of all of them count together in each trial.
+    data : sequence of RankingSplit, or Contest
+        Folds, for one; test queries of all of them count together in each trial. Or anything else to learn.
     losses : sequence of Loss, or of several to choose from
         ``lambdamart`` is LightGBM's, on features as they come. Of one loss with several options
         validation chooses, as it does a learning rate.
@@ -151,46 +151,17 @@ def compare(
     report : callable, optional
         Called with (loss, steps done, steps in all, a few words).
     **how
-        As for `compare_on`.
-
-    Raises
-    ------
-    InputError
-        As `lmtune.reranking.learners.learner.Learner.fit`.
-    """
-    folds = Folds(splits, normalisation or Normalisation())
-    return compare_on(folds, losses, settings, rates=rates, trials=trials, report=report, **how)
-
-
-def compare_on(
-    contest: Contest,
-    losses: Sequence[Loss | Sequence[Loss]],
-    settings: Settings,
-    *,
-    rates: Sequence[float] = (),
-    trials: int = 10,
-    report: Report | None = None,
-    **how: Unpack[TrainingOptions],
-) -> list[Outcome]:
-    """Train each loss several times on anything, and measure it on the test queries.
-
-    Parameters
-    ----------
-    contest : Contest
-        What to learn, and from what.
-    losses, settings, rates, trials, report
-        As for `compare`.
-    **how
         As for `lmtune.reranking.learners.feature_networks.fit`; each training has a folder of its own in
         ``checkpoint``, and one of the devices, where there are several (`lmtune.reranking.training.devices`).
 
     Raises
     ------
     InputError
-        As the contest's `train`.
+        As `lmtune.reranking.learners.learner.Learner.fit`.
     """
+    contest = Folds(data, normalisation or Normalisation()) if isinstance(data, Sequence) else data
     check_least("bad number of trials", trials, 1)
-    measures = contest.reported(settings.measure)
+    measures = contest.reported(settings.chosen_by)
     asked = [
         [
             replace(settings, loss=loss, learning_rate=rate)
@@ -225,7 +196,7 @@ class Contest(Protocol):
     def folds(self) -> int:
         """How many trainings a trial has."""
 
-    def reported(self, measure: str) -> tuple[Measure, ...]:
+    def reported(self, measure: Measure) -> tuple[Measure, ...]:
         """Return what is measured where validation chooses by a measure."""
 
     def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Tried:
@@ -254,7 +225,7 @@ class Folds:
         """How many there are."""
         return len(self.splits)
 
-    def reported(self, measure: str) -> tuple[Measure, ...]:
+    def reported(self, measure: Measure) -> tuple[Measure, ...]:
         """Return what is measured: see `lmtune.reranking.reranker.reported`."""
         return reported(measure)
 

@@ -15,12 +15,12 @@ from safetensors import SafetensorError
 
 from lmtune.errors import InputError, PathLike
 from lmtune.measures.lists import Measurer, mean_over_lists
-from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measure
+from lmtune.measures.measure import Measure, exponential_ndcg
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.reranking.learners.learner import Learner, Scorer, ScoringOptions
 from lmtune.reranking.learners.trees import TREES, TreeLearner
-from lmtune.reranking.losses import names
+from lmtune.reranking.losses.names import LAMBDAMART, LEARNER
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings
@@ -40,16 +40,19 @@ _OF_TEXT = (
     *("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*"),
     *("merges.txt", "*.model", "*.jinja", "model-*.safetensors", "model.safetensors.index.json"),
 )
-KIND = FolderKind(RECORD, (WEIGHTS, TREES, _MODEL, HISTORY, SECONDS, RECORD, *_OF_TEXT))
-"""A model's folder."""
+KIND = FolderKind(RECORD, (WEIGHTS, TREES, "scorer.*", _MODEL, HISTORY, SECONDS, RECORD, *_OF_TEXT))
+"""A model's folder; ``scorer.*`` is of one's own scorers."""
 
 _VERSION = 3
 _KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
-_SCORERS = {learner.scorer.kind: learner.scorer for learner in (NetworkLearner, TreeLearner, TextLearner)}
+_LEARNERS: dict[str, type[Learner]] = {LAMBDAMART: TreeLearner}
+_SCORERS: dict[str, type[Scorer]] = {
+    learner.scorer.kind: learner.scorer for learner in (NetworkLearner, TreeLearner, TextLearner)
+}
 
 
 def learner_of(settings: Settings, normalisation: Normalisation | None = None) -> Learner:
-    """Return what learns as settings ask: trees, a network that reads text, or one on features.
+    """Return what learns as settings ask: a network that reads text, one on features, or neither.
 
     Parameters
     ----------
@@ -62,10 +65,13 @@ def learner_of(settings: Settings, normalisation: Normalisation | None = None) -
     MissingExtraError
         For a network that reads text, where the extra is not installed.
     """
-    if settings.loss.family == names.TREES:
-        return TreeLearner(settings)
-    kind = TextLearner if reads_text(settings.network) else NetworkLearner
-    return kind(settings, normalisation)
+    loss = settings.loss
+    if loss.family == LEARNER:
+        kind: Any = loss.own or _LEARNERS[loss.name]
+    else:
+        kind = TextLearner if reads_text(settings.network) else NetworkLearner
+    learner: Learner = kind(settings, normalisation)
+    return learner
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,19 +144,17 @@ class Reranker:
 
     def report(self, test: RankingData) -> Iterator[str]:
         """Yield what `report` does of test queries' scores."""
-        return report([(test, self.score(test))], self.scorer.settings.measure)
+        return report([(test, self.score(test))], self.scorer.settings.chosen_by)
 
 
-def report(
-    tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: str = Settings.measure
-) -> Iterator[str]:
+def report(tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: Measure) -> Iterator[str]:
     """Yield lines with the means of test queries' measures, one a convention for empty queries.
 
     Parameters
     ----------
     tested : iterable of (RankingData, numpy.ndarray)
         Queries and their rows' scores; those of several folds count together.
-    measure : str
+    measure : Measure
         What validation chose by: it is there beside nDCG at `CUTOFFS`.
     """
     names = reported(measure)
@@ -163,10 +167,10 @@ def report(
             return
 
 
-def reported(measure: str) -> tuple[Measure, ...]:
+def reported(measure: Measure) -> tuple[Measure, ...]:
     """Return what is reported where validation chooses by a measure: it, and nDCG at `CUTOFFS`."""
-    chosen, names = parse_list_measure(measure), tuple(map(exponential_ndcg, CUTOFFS))
-    return names if chosen in names else (chosen, *names)
+    names = tuple(map(exponential_ndcg, CUTOFFS))
+    return names if measure in names else (measure, *names)
 
 
 def measured(
@@ -289,13 +293,20 @@ def _model_home(path: PathLike) -> Path:
     return home
 
 
-def load_model(path: PathLike) -> Reranker:
+def load_model(path: PathLike, *scorers: type[Scorer]) -> Reranker:
     """Read a reranker's folder back; or a cross-encoder of others, ``text:MODEL``.
+
+    Parameters
+    ----------
+    path : path-like
+        What `save_model` wrote.
+    *scorers
+        Kinds of scorers besides lmtune's, which one's own learners made.
 
     Raises
     ------
     InputError
-        Where it is not one, or damaged.
+        Where it is not one, damaged, or of another kind of scorers.
     """
     if reads_text(str(path)):
         options = TextOptions()
@@ -309,9 +320,11 @@ def load_model(path: PathLike) -> Reranker:
             raise InputError("a model of another version", file=home / _MODEL, value=value, accepted=accepted)
         kept = unsealed(kept, kinds=_KINDS)
         files = {name: read_whole(home / name, expected) for name, expected in kept["digests"].items()}
-        return Reranker(
-            _SCORERS[kept["kind"]].load(home, files, kept), tuple(kept["features"]), kept["facts"]
-        )
+        kinds = _SCORERS | {scorer.kind: scorer for scorer in scorers}
+        if kept["kind"] not in kinds:
+            accepted = f"{', '.join(kinds)}; in Python load_model(path, SCORER) with one's own"
+            raise InputError("a model of another kind", value=kept["kind"], accepted=accepted)
+        return Reranker(kinds[kept["kind"]].load(home, files, kept), tuple(kept["features"]), kept["facts"])
     except InputError as error:
         error.file = error.file or os.fspath(path)
         raise

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.measures.measure import check_higher_is_better
+from lmtune.measures.measure import Measure, check_higher_is_better, parse_list_measure
 from lmtune.options import check, option, usual
-from lmtune.reranking.losses.names import GRADIENT_FREE, SONG, Loss, make_loss, parse_loss
+from lmtune.reranking.losses.names import ELSEWHERE, GRADIENT_FREE, LEARNER, SONG, Loss, make_loss, parse_loss
 
 OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
@@ -134,12 +135,19 @@ class Settings:
             )
         check_higher_is_better(self.measure)
         rate_at(self, 0, 0, 1)
-        for loss in (self.loss, self.warm_up_loss):
+        for loss in self._losses:
             loss.check_optimizer(self.optimizer)
+
+    @cached_property
+    def chosen_by(self) -> Measure:
+        """The measure by which validation chooses."""
+        return parse_list_measure(self.measure)
 
     @property
     def label(self) -> str:
-        """Its name in a run."""
+        """Its name in a run; what learns in its own way needs no network's."""
+        if self.loss.family == LEARNER:
+            return self.loss.name
         return f"{self.loss.name}-{self.network.rstrip('/').rpartition('/')[2]}"
 
     @property
@@ -150,6 +158,10 @@ class Settings:
         return min(max((self.list_size or 0) // 4, 2), 10)
 
     @property
+    def _losses(self) -> tuple[Loss, Loss]:
+        return self.loss, self.warm_up_loss
+
+    @property
     def _samples_for_song(self) -> bool:
         losses = [self.loss, self.warm_up_loss] if self.warm_up else [self.loss]
         return self.list_size is not None and any(loss.family == SONG for loss in losses)
@@ -158,16 +170,23 @@ class Settings:
         """Return the settings as JSON holds them: of the loss, its name and its options."""
         loss = {"loss": self.loss.name, "loss_options": dict(self.loss.options)}
         rest = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
-        return loss | rest | {"warm_up_loss": str(self.warm_up_loss)}
+        marked = {"own_losses": names} if (names := [str(one) for one in self._losses if one.own]) else {}
+        return loss | rest | {"warm_up_loss": str(self.warm_up_loss)} | marked
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Settings:
-        """Take settings, or some of them, from what `as_record` returns."""
+        """Take settings, or some of them, from what `as_record` returns.
+
+        Losses of one's own are there by their names: the model scores, but no other is trained by them.
+        """
         values = dict(record)
+        elsewhere = [str(text) for text in values.pop("own_losses", ())]
         if "loss" in values:
-            values["loss"] = make_loss(values["loss"], values.pop("loss_options", None))
-        if "warm_up_loss" in values:
-            values["warm_up_loss"] = parse_loss(values["warm_up_loss"])
+            name, options = values["loss"], values.pop("loss_options", None)
+            here = name not in [text.partition(":")[0] for text in elsewhere]
+            values["loss"] = make_loss(name, options) if here else Loss(name, options or {}, ELSEWHERE)
+        if (text := values.get("warm_up_loss")) is not None:
+            values["warm_up_loss"] = Loss(text, family=ELSEWHERE) if text in elsewhere else parse_loss(text)
         return cls(**values)
 
 

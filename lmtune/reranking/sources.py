@@ -182,6 +182,7 @@ def _numbers(
 Run = Mapping[str, Mapping[str, float]]
 
 _SHARE = 0.2
+_LEARNT = ("train", "validation")
 
 
 class ListSource(Protocol):
@@ -324,15 +325,11 @@ def from_letor(folder: str, validation: str | None, seed: int) -> list[TrainingD
             split.validation,
             split.test,
             names=tuple(str(number) for number in range(1, split.train.features.shape[1] + 1)),
-            facts={"topics": {name: dict.fromkeys(part.queries) for name, part in _learnt(split)}},
+            facts={"topics": {name: dict.fromkeys(getattr(split, name).queries) for name in _LEARNT}},
             fold=split.name if len(splits) > 1 else "",
         )
         for split in splits
     ]
-
-
-def _learnt(split: RankingSplit) -> list[tuple[str, RankingData]]:
-    return [("train", split.train), ("validation", split.validation)]
 
 
 def from_run(

@@ -13,13 +13,14 @@ from scipy import stats
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.measures.significance.effects import confidence_interval
 from lmtune.reporting.loss_tables import loss_table
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.comparison import Outcome
 from lmtune.reranking.reranker import reported
 
-MEASURES = reported("ndcg@10")
+MEASURES = reported(exponential_ndcg(10))
 
 
 def outcome(label: str, start: float, rate: float = 0.003) -> Outcome:

@@ -143,7 +143,7 @@ def compare_losses(
         contest, conventions = read()
     asked = f"{quantity(len(losses), 'loss', 'losses')}, {quantity(trials.trials, 'trial')} each"
     with workers.engaged(), stages() as progress, timed(asked):
-        outcomes = comparison.compare_on(
+        outcomes = comparison.compare(
             contest,
             losses,
             settings,

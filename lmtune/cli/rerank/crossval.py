@@ -17,7 +17,6 @@ from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.formats.runs import read_run
-from lmtune.measures.measure import parse_list_measure
 from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
@@ -118,18 +117,18 @@ def _write(
 ) -> None:
     """Write the run, or the scores, and print how good it is."""
     from lmtune.reranking.applying import write_reranked, write_scores
-    from lmtune.reranking.reranker import learner_of, report
+    from lmtune.reranking.reranker import report
 
-    tag = crossing.run_tag or f"lmtune-{learner_of(settings).label}"
+    tag = crossing.run_tag or f"lmtune-{settings.label}"
     if run is None or first.source is None:
         write_scores(crossing.output, scored, tag=tag)
-        for line in report(scored, settings.measure):
+        for line in report(scored, settings.chosen_by):
             say(f"{line}\n")
     else:
         write_reranked(crossing.output, read_run(run), scored, tag=tag)
         measures = dict.fromkeys(ComparisonOutput.measure)
         if settings.measure != Settings.measure:
-            measures = {str(parse_list_measure(settings.measure)): None} | measures
+            measures = {str(settings.chosen_by): None} | measures
         qrels = first.source.dataset.qrels
         compared = compare_runs(qrels, [run, crossing.output], [*measures])
         show(compared, crossing.style, answer=reranking_answer(compared))

@@ -107,7 +107,7 @@ def train(
             )
             known = [part]
     scored = learn_all(known, training.output, learning, settings, normalisation, machine)
-    for line in report(scored, settings.measure) if scored else ():
+    for line in report(scored, settings.chosen_by) if scored else ():
         say(f"{line}\n")
 
 

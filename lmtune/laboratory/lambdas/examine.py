@@ -38,18 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.laboratory.lambdas.calculus import (
-    WANTED,
-    circulation,
-    draw_points,
-    jacobian,
-    jump,
-    loop_across,
-    loop_around,
-    noise,
-    tie_of,
-    work,
-)
+from lmtune.laboratory.lambdas import calculus
 from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]
@@ -281,7 +270,7 @@ def examine(
     called = checked(function, name)
     evidence = {test: Evidence(test) for test in TESTS}
     slope, lowest = 0.0, None
-    for number, drawn in enumerate(draw_points(labels, documents, label_vectors, points, seed)):
+    for number, drawn in enumerate(calculus.draw_points(labels, documents, label_vectors, points, seed)):
         first = drawn.scores[0]
         if not np.array_equal(called(first, drawn.labels), called(first, drawn.labels)):
             raise InputError(
@@ -294,10 +283,10 @@ def examine(
         rng = np.random.default_rng([seed, number])
         examiner = _Examiner(called, drawn.labels, evidence, called.precision(first, drawn.labels), rng)
         for at, scores in enumerate(drawn.scores):
-            blur = noise(called, scores, drawn.labels, examiner.precision)
+            blur = calculus.noise(called, scores, drawn.labels, examiner.precision)
             size = float(np.abs(called(scores, drawn.labels)).max())
             # Integrals cannot come closer than the lambdas' own rounding lets them.
-            wanted = max(WANTED, 100.0 * float(blur.max()) / size if size > 0.0 else 0.0)
+            wanted = max(calculus.WANTED, 100.0 * float(blur.max()) / size if size > 0.0 else 0.0)
             own_slope, own_lowest = examiner.within(scores, blur, spread)
             slope = max(slope, own_slope)
             if lowest is None or own_lowest.violation > lowest.violation:
@@ -340,7 +329,7 @@ class _Examiner:
         Return the largest slope, and the place with its smallest eigenvalue.
         """
         lambdas = self.function(scores, self.labels)
-        slopes = jacobian(self.function, scores, self.labels, blur)
+        slopes = calculus.jacobian(self.function, scores, self.labels, blur)
         slope = float(np.abs(slopes.value).max())
         # Forces over distances: something to hold errors against where the lambdas are constant.
         scale = max(slope, float(np.abs(lambdas).max()) / spread)
@@ -361,20 +350,20 @@ class _Examiner:
     def at_tie(self, scores: Array, wanted: float) -> None:
         """Test the jumps at a few ties of two documents, and a small loop across the last."""
         for _ in range(_TIES if scores.size >= _TRIO else 1):
-            tied, (i, j), clear = tie_of(self.rng, scores, 2)
+            tied, (i, j), clear = calculus.tie_of(self.rng, scores, 2)
             self.jumps(tied, i, j, clear)
         side = self.rng.normal(size=scores.size)
         side[i] = side[j] = (side[i] + side[j]) / 2.0
         side /= np.linalg.norm(side)
-        corners = loop_across(tied, i, j, side, 0.2 * clear)
+        corners = calculus.loop_across(tied, i, j, side, 0.2 * clear)
         self.around("loops", corners, tied, (i, j), wanted)
 
     def jumps(self, tied: Array, i: int, j: int, clear: float) -> None:
         """Test the jump at a tie, along it and across."""
         beside = tied.copy()
         beside[[i, j]] += np.array([0.1, -0.1]) * clear
-        blur = noise(self.function, beside, self.labels, self.precision)
-        step = jump(self.function, tied, self.labels, (i, j), blur, self.precision)
+        blur = calculus.noise(self.function, beside, self.labels, self.precision)
+        step = calculus.jump(self.function, tied, self.labels, (i, j), blur, self.precision)
         size = max(
             float(np.linalg.norm(self.function(beside, self.labels))), float(np.linalg.norm(step.value))
         )
@@ -389,16 +378,16 @@ class _Examiner:
 
     def around_trio(self, scores: Array, wanted: float) -> None:
         """Test a small loop around a tie of three."""
-        tied, trio, clear = tie_of(self.rng, scores, _TRIO)
+        tied, trio, clear = calculus.tie_of(self.rng, scores, _TRIO)
         radii = 0.5 * clear * self.rng.uniform(0.2, 1.0, 6)
-        corners = loop_around(tied, trio, radii.tolist(), self.rng.uniform(0.1, 0.9))
+        corners = calculus.loop_around(tied, trio, radii.tolist(), self.rng.uniform(0.1, 0.9))
         self.around("trios", corners, tied, trio, wanted)
 
     def around(
         self, test: str, corners: list[Array], tied: Array, documents: Sequence[int], wanted: float
     ) -> None:
         """Test the work around a loop."""
-        loop = circulation(self.function, self.labels, corners, wanted)
+        loop = calculus.circulation(self.function, self.labels, corners, wanted)
         self.add(test, (abs(loop.value), loop.error, loop.scale), tied, documents)
 
     def far(self, corners: Sequence[Array], wanted: float) -> None:
@@ -406,7 +395,7 @@ class _Examiner:
         first, second, third = corners
         middle = (first + second) / 2.0
         sides = ((first, middle), (middle, second), (second, third), (third, first))
-        parts = [work(self.function, self.labels, *ends, wanted) for ends in sides]
+        parts = [calculus.work(self.function, self.labels, *ends, wanted) for ends in sides]
         loop = parts[0] + parts[1] + parts[2] + parts[3]
         note = f"to {in_brackets(second)}, {in_brackets(third)} and back: work {loop.value:.6g}"
         self.add("paths", (abs(loop.value), loop.error, loop.scale), first, note=note)
@@ -440,7 +429,7 @@ class RebuiltCost:
     def with_error(self, scores: ArrayLike) -> tuple[float, float]:
         """Return the cost, and an estimate of the integral's error."""
         end = _vector("scores", scores, self.labels.size)
-        done = work(self.function, self.labels, self.origin, end, _FINE)
+        done = calculus.work(self.function, self.labels, self.origin, end, _FINE)
         return -done.value, done.error
 
 

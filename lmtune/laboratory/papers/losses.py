@@ -158,8 +158,8 @@ class LossTable(Experiment):
         fixed = {**self.protocol.settings, **(known.settings if known else {})}
         falls, epochs = self.protocol.falls, self.warm_up + self.epochs
         schedule = "constant" if falls is None else f"step:{self.warm_up + math.ceil(falls * self.epochs)}"
-        own = {"network": self.network, "epochs": epochs, "warm_up": self.warm_up, "schedule": schedule}
-        common = Settings.from_record({**fixed, **own})
+        chosen = {"network": self.network, "epochs": epochs, "warm_up": self.warm_up, "schedule": schedule}
+        common = Settings.from_record({**fixed, **chosen})
         losses: list[list[Loss]] = read_losses(",".join(texts.values()), common)
         return {
             method: [replace(common, loss=loss) for loss in (some if self.grids else some[:1])]

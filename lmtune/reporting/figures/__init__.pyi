@@ -16,6 +16,7 @@ from .fusion import fusion_pictures as fusion_pictures
 from .fusion import weight_profiles as weight_profiles
 from .profiles import best_profiles as best_profiles
 from .profiles import cost_and_measure as cost_and_measure
+from .spread import feature_weights as feature_weights
 from .spread import parameter_spread as parameter_spread
 from .style import FORMATS as FORMATS
 from .style import Picture as Picture
@@ -26,4 +27,3 @@ from .surfaces import SurfacePanel as SurfacePanel
 from .surfaces import pairs as pairs
 from .surfaces import surface as surface
 from .surfaces import ternary as ternary
-from .weights import feature_weights as feature_weights

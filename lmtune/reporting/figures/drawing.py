@@ -17,10 +17,9 @@ from lmtune.models.model import known_model
 from lmtune.reporting.figures.comparisons import recall_precision_curves, topic_differences
 from lmtune.reporting.figures.courses import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
-from lmtune.reporting.figures.spread import parameter_spread
+from lmtune.reporting.figures.spread import feature_weights, parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
-from lmtune.reporting.figures.weights import feature_weights
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SMOOTH, SURFACE, TRACE
 from lmtune.tuning.experiment.profiles import BEST
@@ -132,7 +131,9 @@ class _Collection:
         self.axes = parameter_axes(result)
         self.parameters = [axis.name for axis in self.axes]
         known = known_model(result.model)
-        held = [] if known is None else [own.name for own in known.parameters if own.is_fixed]
+        held = (
+            [] if known is None else [parameter.name for parameter in known.parameters if parameter.is_fixed]
+        )
         self.free = [axis for axis in self.axes if axis.name not in held]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
@@ -152,7 +153,7 @@ class _Collection:
         if known is None or not known.formula.simpler:
             return
         fitted = [row for name, row in rows.items() if name not in (DEFAULT, OPTIMAL)]
-        measure, features = fitted[0].measure, any(own.startswith("theta_") for own in self.parameters)
+        measure, features = fitted[0].measure, any(name.startswith("theta_") for name in self.parameters)
         if features:
             chosen = chosen_parameters(replace(self.result, rows=tuple(fitted)))
             title = f"{self.result.name}, {measure.title}: weights by feature"
@@ -276,7 +277,7 @@ class _Collection:
         ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *names))
         direct = self.trace(f"direct-{measure}-fold{number}", (*names, str(measure)))
         approx = self.trace(f"approx-{measure}-fold{number}", ("start", *names))
-        ways = {
+        paths = {
             f"{method}:'s iterates": [places(way) for _, way in table.groupby("start")]
             for method, table in ((RANKNET, ranknet), (APPROX, approx))
             if table is not None and len(table)
@@ -288,7 +289,7 @@ class _Collection:
             "training topics",
             *places(grid),
             grid["train"].to_numpy(),
-            paths=ways,
+            paths=paths,
             evaluations={} if direct is None else {f"{DIRECT}:'s coordinate ascent": places(direct)},
             points={method: point for method, point in points.items() if method != OPTIMAL},
             near=near,

@@ -1,4 +1,4 @@
-"""The parameters that each fold chose."""
+"""The parameters that each fold chose, and how much weights of terms depend on each feature."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
+from lmtune.measures.significance.effects import mean_interval
+from lmtune.models.weighted import THETA
 from lmtune.reporting.figures.style import (
     COLUMN,
     PAGE,
@@ -167,3 +169,56 @@ def _range_text(values: NDArray[np.float64], axis: ParameterAxis) -> str:
         return text
     spread = float(np.exp(np.std(np.log(values)))) if values.min() > 0.0 else 1.0
     return f"{text} (geometric standard deviation {spread:.2f})"
+
+
+_PREFIX = f"{THETA.name}_"
+_APART = 0.7
+
+
+@in_style
+def feature_weights(parameters: pd.DataFrame, *, title: str = "") -> Figure:
+    """Draw the mean theta of each feature over folds, by method, with 95% intervals (Student's t).
+
+    Parameters
+    ----------
+    parameters : pandas.DataFrame
+        Columns method, fold, and the parameters by name, of which those that begin with ``theta_`` are
+        drawn, such as one collection's and measure's rows of ``parameters.csv``.
+    title : str
+        Put above.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A line of points a feature; one fold has no interval. Folds share training topics, so that
+        intervals are narrower than those of new topics. `alt_text` describes it.
+
+    Raises
+    ------
+    InputError
+        For a table without features.
+    """
+    features = [str(name) for name in parameters.columns if str(name).startswith(_PREFIX)]
+    if not features or not len(parameters):
+        raise InputError("no features of terms to draw", accepted="columns such as theta_idf")
+    look, said = looks(list(dict.fromkeys(parameters["method"]))), []
+    figure, [[ax]] = new_figure(COLUMN, 0.9 + 0.35 * len(features))
+    for number, (method, style) in enumerate(look.items()):
+        thetas = parameters.loc[parameters["method"].eq(method), features].to_numpy(np.float64)
+        means, ends = thetas.mean(axis=0), np.tile(thetas[0], (2, 1))
+        if len(thetas) > 1:
+            ends = np.array([mean_interval(values, np.zeros(len(thetas))) for values in thetas.T]).T
+            ends = np.where(np.isnan(ends), means, ends)
+        up = np.arange(len(features)) + _APART * ((number + 0.5) / len(look) - 0.5)
+        options = style.options() | {"ls": "none", "ms": 4.0, "mew": 1.0, "markerfacecolor": "none"}
+        ax.errorbar(means, up, xerr=np.abs(ends - means), elinewidth=0.8, label=method, **options)
+        names = (name.removeprefix(_PREFIX) for name in features)
+        said.append(f"{method}: {', '.join(f'{n} {m:+.2f}' for n, m in zip(names, means, strict=True))}")
+    ax.axvline(0.0, color="black", lw=0.6)
+    ax.set_yticks(range(len(features)), [name.removeprefix(_PREFIX) for name in features])
+    ax.set(ylim=(len(features) - 0.5, -0.5), xlabel="theta: above 0, the feature makes terms heavier")
+    ax.set_title(title, loc="left")
+    legend_below(figure, 3)
+    return finish(
+        figure, f"Mean theta by feature, {len(parameters['fold'].unique())} folds. {'; '.join(said)}."
+    )

@@ -51,7 +51,7 @@ class SurfacePanel:
     x, y, values : array_like, shape (settings,)
         A full grid in any order, as `Surface` and ``surfaces/*.csv`` have it.
     paths : mapping of str to sequence of (x, y)
-        Ways of optimisers, several a name: iterates joined by lines.
+        Search paths of optimisers, several a name: iterates joined by lines.
     evaluations : mapping of str to (x, y)
         Settings that were measured, as dots.
     points : mapping of str to (x, y)
@@ -374,11 +374,11 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
         [line] = ax.plot(np.asarray(x), np.asarray(y), **options)
         handles.setdefault(name.replace(":", ""), line)
 
-    for name, way in panel.evaluations.items():
-        draw(name, *way, marker=".", ms=3.0, mew=0, zorder=3)
-    for name, ways in panel.paths.items():
-        for way in ways:
-            draw(name, *way, outline=1.5, ls="-", lw=0.9, ms=2.4, mew=0, zorder=4)
+    for name, points in panel.evaluations.items():
+        draw(name, *points, marker=".", ms=3.0, mew=0, zorder=3)
+    for name, paths in panel.paths.items():
+        for path in paths:
+            draw(name, *path, outline=1.5, ls="-", lw=0.9, ms=2.4, mew=0, zorder=4)
     # Each smaller than the one below it, so that all that chose the same are seen.
     for size, (name, point) in zip(itertools.count(10.5, -2.3), panel.points.items(), strict=False):
         draw(name, *point, outline=2.4, ms=max(size, 3.0), mec="black", mew=0.9, zorder=6, clip_on=False)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import LabelledLists, Measurer, NdcgParts
+from lmtune.measures.measure import Measure
 from lmtune.progress import note
 from lmtune.reranking.data import Batch, RankingData, batches, check_training_data, number_of_batches
 from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
@@ -38,18 +39,13 @@ class ScoreMeasurer:
 
     Parameters
     ----------
-    measure : str
-        As `lmtune.measures.measure.parse_list_measure` takes.
+    measure : Measure
+        One of lists.
     lists : LabelledLists
         Labels and lists.
-
-    Raises
-    ------
-    InputError
-        For an unknown measure.
     """
 
-    def __init__(self, measure: str, lists: LabelledLists) -> None:
+    def __init__(self, measure: Measure, lists: LabelledLists) -> None:
         self.measurer = Measurer(measure, lists)
         self._there: ResidentNdcg | None = None
 
@@ -315,7 +311,7 @@ class ListTask:
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = feed(train)
         self.validation_feed = None if validation is None else feed(validation)
-        self.measurer = None if validation is None else ScoreMeasurer(settings.measure, validation)
+        self.measurer = None if validation is None else ScoreMeasurer(settings.chosen_by, validation)
 
     def pairs(self) -> RelevantPairs:
         """Return the relevant pairs of all lists; items are numbered by their rows."""

@@ -78,8 +78,15 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True)
+class NoOptions:
+    """The options of a learner that has none."""
+
+
+@dataclass(frozen=True)
 class Learner(ABC):
     """Learns a scorer of lists, as settings ask.
+
+    One's own is a subclass; `lmtune.reranking.Loss.of` makes of it what settings name.
 
     Attributes
     ----------
@@ -89,16 +96,14 @@ class Learner(ABC):
         How features are scaled where the scorer wants that; None takes them as they are given.
     scorer : type
         What it makes.
+    options : type
+        A dataclass of the options that `settings.loss` has for it.
     """
 
     settings: Settings
     normalisation: Normalisation | None = None
     scorer: ClassVar[type[Scorer]]
-
-    @property
-    def label(self) -> str:
-        """Its scorers' name in a run."""
-        return self.settings.label
+    options: ClassVar[type[Any]] = NoOptions
 
     def check(self, *, lists: bool = True) -> None:
         """Raise InputError at once where nothing could be learnt in the end.

@@ -15,6 +15,7 @@ biases before a batch norm and of the attention's keys.
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +49,7 @@ class Pointwise(nn.Module):
     @property
     def last(self) -> nn.Linear:
         """The layer that gives the score."""
-        return _as_linear(self.body[-1])
+        return cast("nn.Linear", self.body[-1])
 
     def items(self, features: Tensor) -> Tensor:
         """Score items: (items, features) to (items,)."""
@@ -260,9 +261,3 @@ def _perceptron(features: int, widths: tuple[int, ...], dropout: float, norm: fl
             layers.append(nn.Dropout(dropout))
         last = width
     return Pointwise(nn.Sequential(*layers, nn.Linear(last, 1, bias=False)))
-
-
-def _as_linear(layer: nn.Module) -> nn.Linear:
-    if not isinstance(layer, nn.Linear):
-        raise TypeError("the last layer is no linear one")
-    return layer

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from lmtune.measures.measure import check_higher_is_better
+from lmtune.measures.measure import Measure, check_higher_is_better, parse_list_measure
 from lmtune.options import check, option
 
 
@@ -40,6 +41,11 @@ class TreeSettings:
     def __post_init__(self) -> None:
         check(self)
         check_higher_is_better(self.measure)
+
+    @cached_property
+    def chosen_by(self) -> Measure:
+        """The measure by which validation chooses."""
+        return parse_list_measure(self.measure)
 
     def parameters(self) -> dict[str, Any]:
         """Return them as LightGBM names them."""

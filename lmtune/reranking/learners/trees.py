@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Measurer
-from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.reranking.learners.tree_settings import TreeSettings
@@ -91,8 +90,7 @@ class LambdaMart(FeatureScorer):
     @property
     def summary(self) -> str:
         """The best round, in a line."""
-        measure = parse_list_measure(self.settings.measure)
-        return f"{self.best_round} trees, validation {measure} {self.validation:.4f}"
+        return f"{self.best_round} trees, validation {self.settings.chosen_by} {self.validation:.4f}"
 
     def score(
         self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
@@ -136,24 +134,20 @@ class TreeLearner(Learner):
     """Grows trees on features as they come."""
 
     scorer = LambdaMart
-
-    @property
-    def label(self) -> str:
-        """The loss's name: there is no network."""
-        return self.settings.loss.name
+    options = TreeSettings
 
     def check(self, *, lists: bool = True) -> None:
         """Raise InputError for a network that reads text, MissingExtraError without LightGBM."""
         if reads_text(self.settings.network):
-            raise InputError("trees read no text", value=self.label, accepted="another loss")
+            raise InputError("trees read no text", value=self.settings.label, accepted="another loss")
         if find_spec("lightgbm") is None:
-            raise MissingExtraError(self.label, "neural")
+            raise MissingExtraError(self.settings.label, "neural")
         super().check(lists=lists)
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> LambdaMart:
         """Grow trees: of the options `progress` alone has a use."""
         settings = self.settings
-        trees = TreeSettings(**settings.loss.options, measure=settings.measure, seed=settings.seed)
+        trees = self.options(**settings.loss.options, measure=settings.measure, seed=settings.seed)
         return fit(train, validation, trees, progress=how.get("progress"))
 
 
@@ -201,7 +195,7 @@ def fit(
         validation.features, label=validation.labels, group=validation.lengths, params=settings.parameters()
     )
     booster.add_valid(held_out, "validation")
-    measurer = Measurer(settings.measure, validation)
+    measurer = Measurer(settings.chosen_by, validation)
     measured: list[float] = []
 
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:

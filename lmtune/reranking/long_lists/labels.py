@@ -272,7 +272,7 @@ class LabelLists(LongLists):
         part = self.parts[1]
         return float(_held_out(part).ndcg(scorer(network, part), [cutoff]).mean())
 
-    def reported(self, measure: str) -> tuple[Measure, ...]:
+    def reported(self, measure: Measure) -> tuple[Measure, ...]:
         """Return what is measured."""
         del measure
         return self.options.reported

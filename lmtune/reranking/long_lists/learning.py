@@ -119,7 +119,7 @@ class LongListTask:
         torch.manual_seed(settings.seed)
         self.network = lists.network(settings).to(device)
         self.steps = math.ceil(len(lists.pairs.queries) * lists.visits / settings.batch_size)
-        self.cutoff = cutoff_of(settings.measure)
+        self.cutoff = cutoff_of(settings.chosen_by)
 
     def pairs(self) -> RelevantPairs:
         """Return the training lists' relevant pairs."""

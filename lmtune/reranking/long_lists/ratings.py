@@ -263,7 +263,7 @@ class RatingLists(LongLists):
         seen = np.concatenate([self.split.train, self.split.validation])
         return HeldOut.of(self.ratings, self.split.test, seen, graded=self.options.graded)
 
-    def reported(self, measure: str) -> tuple[Measure, ...]:
+    def reported(self, measure: Measure) -> tuple[Measure, ...]:
         """Return what is measured where validation chooses by a measure."""
         return tuple(map(exponential_ndcg, sorted({cutoff_of(measure), *CUTOFFS})))
 

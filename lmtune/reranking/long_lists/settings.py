@@ -10,7 +10,7 @@ from lmtune.measures.label_measures import parse_label_measure
 from lmtune.measures.measure import Measure, parse_list_measure
 from lmtune.options import option, other_default, usual
 from lmtune.reranking.learners.networks import parse_network
-from lmtune.reranking.losses.names import SONG, TREES, Loss
+from lmtune.reranking.losses.names import LEARNER, SONG, Loss
 from lmtune.reranking.settings import Settings
 
 
@@ -36,11 +36,11 @@ class LongListSettings(Settings):
                 value=relevant,
                 accepted=f"1 or more, fewer than the {self.list_size} sampled",
             )
-        if TREES in (self.loss.family, self.warm_up_loss.family):
+        if LEARNER in (self.loss.family, self.warm_up_loss.family):
             raise InputError("trees need features of each item", accepted="losses of networks")
 
 
-def cutoff_of(measure: str) -> int:
+def cutoff_of(measure: str | Measure) -> int:
     """Return the k of ``ndcg@k``; raise InputError for other measures."""
     parsed = parse_list_measure(measure)
     if parsed.kind != "nDCG" or parsed.cutoff is None or parsed.dcg != EXPONENTIAL:

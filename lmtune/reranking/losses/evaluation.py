@@ -141,7 +141,7 @@ def declared_options(called: Any) -> type[Any]:
     """
     hints = typing.get_type_hints(vars(called).get("__init__", called), include_extras=True)
     fields = [
-        (name, *_declared(name, hints[name], parameter.default))
+        (name, *_declared(name, hints.get(name, type(parameter.default)), parameter.default))
         for name, parameter in inspect.signature(called).parameters.items()
         if parameter.default is not parameter.empty and name not in ("mask", "generator")
     ]

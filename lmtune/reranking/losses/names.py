@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from lmtune.errors import InputError
 from lmtune.options import check, kinds, option, read
@@ -35,7 +35,8 @@ FUNCTION = Family("functions of scores and labels")
 SONG = Family("SONG and others that remember earlier scores", no_value="remembers earlier scores")
 LAMBDAS = Family("a user's lambdas", no_value="has no value")
 MEASURE = Family("measures", has_gradient=False)
-TREES = Family("boosted trees")
+LEARNER = Family("learners other than of networks, such as boosted trees")
+ELSEWHERE = Family("one's own that are not at hand")
 
 GRADIENT_FREE = ("spsa", "fdsa")
 """Optimizers that need the loss's values alone."""
@@ -46,7 +47,7 @@ LAMBDAMART = "lambdamart"
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss that a training minimises. `parse_loss` and `make_loss` make it, and check it.
+    """A loss that a training minimises. `parse_loss`, `make_loss` and, of one's own, `of` make it.
 
     Attributes
     ----------
@@ -55,18 +56,57 @@ class Loss:
     options : dict
         The loss's own, such as ``{"theoretical": True}``.
     family : Family
-        `FUNCTION`, `SONG`, `LAMBDAS`, `MEASURE` or `TREES`, which no network is trained by.
+        `FUNCTION`, `SONG`, `LAMBDAS`, `MEASURE`; `LEARNER`, which no network is trained by; or, of a model
+        that was read from disk, `ELSEWHERE`.
     label : str
         As the user wrote it.
+    own : callable or None
+        The function or the learner that is one's own.
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     family: Family = FUNCTION
     label: str = field(default="", compare=False)
+    own: Callable[..., Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, called: Callable[..., Any], /, **options: Any) -> Self:
+        """Make a loss of one's own, which stands wherever a loss of lmtune does.
+
+        Parameters
+        ----------
+        called : callable
+            A function ``(scores, labels, *, mask, ...)`` of tensors (queries, items), of which the mask is
+            False on padding, that returns a scalar; or a subclass of
+            `lmtune.reranking.learners.learner.Learner`, which learns in its own way.
+        **options
+            Values of the function's other keyword arguments, or of the learner's ``options``.
+
+        Raises
+        ------
+        InputError
+            For an option that it does not have, or a value that the option cannot have.
+        """
+        from lmtune.reranking.losses.evaluation import declared_options
+
+        is_learner = isinstance(called, type)
+        learnt: Any = called
+        name = learnt.scorer.kind if is_learner else called.__name__.lower().replace("_", "-")
+        label = ":".join([name, *(f"{key}={value}" for key, value in options.items())])
+        declared = learnt.options if is_learner else declared_options(called)
+        loss = cls(name, options, LEARNER if is_learner else FUNCTION, label, called)
+        loss.check_options(declared)
+        return loss
 
     def __str__(self) -> str:
         return self.label or self.name
+
+    def check_options(self, declared: type[Any]) -> None:
+        """Raise InputError unless the options are those that a dataclass declares, and within its bounds."""
+        _check_names(self.name, self.options, declared)
+        with _named(self.name):
+            check(declared(**self.options))
 
     def check_optimizer(self, optimizer: str) -> None:
         """Raise InputError for an optimizer that cannot minimise the loss.
@@ -110,7 +150,7 @@ def parse_loss(text: str) -> Loss:
     name, *parts = label.split(":")
     name = name.lower()
     if name == NAME:
-        return Loss(NAME, named_options({"function": ":".join(parts)}), LAMBDAS, label)
+        return make_loss(NAME, {"function": ":".join(parts)}, label)
     texts = {}
     for part in parts:
         key, equals, value = part.partition("=")
@@ -119,7 +159,7 @@ def parse_loss(text: str) -> Loss:
         texts[key.replace("-", "_")] = value
     _, declared = _declaration(name)
     _check_names(name, texts, declared)
-    return _made(name, {key: _read(name, declared, key, value) for key, value in texts.items()}, label)
+    return make_loss(name, {key: _read(name, declared, key, value) for key, value in texts.items()}, label)
 
 
 def parse_losses(text: str) -> list[Loss]:
@@ -135,7 +175,7 @@ def parse_losses(text: str) -> list[Loss]:
     return [parse_loss(":".join(chosen)) for chosen in itertools.product(*grid)]
 
 
-def make_loss(name: str, options: Mapping[str, Any] | None = None) -> Loss:
+def make_loss(name: str, options: Mapping[str, Any] | None = None, label: str = "") -> Loss:
     """Make a loss of its name and the values of its options, as records hold them.
 
     Raises
@@ -144,8 +184,11 @@ def make_loss(name: str, options: Mapping[str, Any] | None = None) -> Loss:
         As `parse_loss`.
     """
     if name == NAME:
-        return Loss(NAME, named_options(options or {}), LAMBDAS)
-    return _made(name, dict(options or {}))
+        return Loss(NAME, named_options(options or {}), LAMBDAS, label)
+    family, declared = _declaration(name)
+    loss = Loss(name, dict(options or {}), family, label)
+    loss.check_options(declared)
+    return loss
 
 
 def loss_names() -> list[str]:
@@ -174,21 +217,13 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
     if name in SONGS:
         return SONG, declared_options(SONGS[name])
     if name == LAMBDAMART:
-        return TREES, TreeSettings
+        return LEARNER, TreeSettings
     try:
         parse_list_measure(name)
     except InputError:
         accepted = f"{', '.join(loss_names())}, {LAMBDAMART}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
         raise InputError("unknown loss", value=name, accepted=accepted) from None
     return MEASURE, MeasureOptions
-
-
-def _made(name: str, options: Mapping[str, Any], label: str = "") -> Loss:
-    family, declared = _declaration(name)
-    _check_names(name, options, declared)
-    with _named(name):
-        check(declared(**options))
-    return Loss(name, options, family, label)
 
 
 def _check_names(name: str, options: Mapping[str, Any], declared: type[Any]) -> None:

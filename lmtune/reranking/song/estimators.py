@@ -124,13 +124,14 @@ class PreviousIterate:
         return before
 
     def _score_changes(self, inputs: Any, buffers: dict[str, Tensor]) -> Tensor:
-        with forward_ad.dual_level():
+        dual: Any = forward_ad
+        with dual.dual_level():
             weights = {
-                name: _dual(value.detach(), value.detach() - self.weights[name])
+                name: dual.make_dual(value.detach(), value.detach() - self.weights[name])
                 for name, value in self.network.named_parameters()
             }
             moved = torch.func.functional_call(self.network, {**weights, **buffers}, inputs)
-            change = _tangent(moved)
+            change: Tensor | None = dual.unpack_dual(moved).tangent
             return torch.zeros_like(moved) if change is None else change.detach()
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -140,16 +141,6 @@ class PreviousIterate:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take the previous weights from `state_dict`."""
         self.weights = {name: state[name].to(self.weights[name]) for name in self.weights}
-
-
-def _dual(value: Tensor, tangent: Tensor) -> Tensor:
-    dual: Tensor = forward_ad.make_dual(value, tangent)  # type: ignore[no-untyped-call]
-    return dual
-
-
-def _tangent(dual: Tensor) -> Tensor | None:
-    tangent: Tensor | None = forward_ad.unpack_dual(dual).tangent  # type: ignore[no-untyped-call]
-    return tangent
 
 
 def _random_states() -> list[Tensor]:

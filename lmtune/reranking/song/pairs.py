@@ -172,12 +172,7 @@ def check_cutoff(cutoff: float) -> float:
     return cutoff
 
 
-def read_cutoff(text: str) -> float:
-    """Read a cutoff, as `check_cutoff` accepts it."""
-    return check_cutoff(read(float, text, "cutoff"))
-
-
-RankOrShare = Annotated[float, Bounds(above=0, read=read_cutoff)]
+RankOrShare = Annotated[float, Bounds(above=0, read=lambda text: check_cutoff(read(float, text, "cutoff")))]
 
 
 def _integers(values: npt.ArrayLike, name: str) -> Integers:

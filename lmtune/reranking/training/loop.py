@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
-from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.data import Batch
 from lmtune.reranking.losses.names import GRADIENT_FREE
 from lmtune.reranking.settings import Settings, rate_at
@@ -251,8 +250,7 @@ class TrainingRun:
             return "epoch 1"
         last = self.history[-1]
         return (
-            f"epoch {self.epoch + 1}, loss {last.loss:.4f}, "
-            f"{parse_list_measure(self.settings.measure)} {last.validation:.4f}"
+            f"epoch {self.epoch + 1}, loss {last.loss:.4f}, {self.settings.chosen_by} {last.validation:.4f}"
         )
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -375,7 +373,7 @@ class Training:
         """The best epoch, in a line."""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
-            f"validation {parse_list_measure(self.settings.measure)} {self.validation:.4f}"
+            f"validation {self.settings.chosen_by} {self.validation:.4f}"
         )
 
 

@@ -115,7 +115,7 @@ def make_objective(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) 
     Parameters
     ----------
     loss : Loss
-        Of any family but trees.
+        Of any family but those of other learners.
     pairs : callable
         Gives the training data's relevant pairs, for each of which some losses keep a number.
     device : str
@@ -149,6 +149,10 @@ class _OfScores(Objective):
             before = batch.first * batch.labels.shape[1]
             torch.rand(before, generator=self.generator, device=self.generator.device, dtype=torch.float64)
         value = self.loss(*scores, batch.labels, mask=batch.mask, **drawn, **self.options)
+        if value.ndim:
+            raise InputError(
+                "a loss gave no scalar", value=tuple(value.shape), accepted="a tensor of shape ()"
+            )
         return value, value.detach()
 
 
@@ -259,7 +263,7 @@ def _of_song(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Obj
 
 
 _OBJECTIVES: dict[Family, Callable[[Loss, Callable[[], RelevantPairs], str], Objective]] = {
-    FUNCTION: lambda loss, _, device: _OfScores(LOSSES[loss.name], loss.options, device),
+    FUNCTION: lambda loss, _, device: _OfScores(loss.own or LOSSES[loss.name], loss.options, device),
     LAMBDAS: lambda loss, _, device: _OfScores(loss_from_options(loss.options), {}, device),
     SONG: _of_song,
     MEASURE: lambda loss, *_: _Measured(loss.name, loss.options),

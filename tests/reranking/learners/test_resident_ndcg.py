@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.measures.lists import Measurer  # noqa: E402
+from lmtune.measures.measure import parse_list_measure  # noqa: E402
 from lmtune.reranking.learners.feature_networks import ResidentNdcg, ScoreMeasurer  # noqa: E402
 
 CUDA = ["cuda"] if torch.cuda.is_available() else []
@@ -47,7 +48,7 @@ def test_any_measure_of_any_device(device: str) -> None:
     lists = made_lists(0, empty=0.2)
     scores = np.random.default_rng(0).normal(size=len(lists.labels)).astype(np.float32)
     for measure in ("ndcg@10", "mrr", "ap", "pairwise-error"):
-        found = ScoreMeasurer(measure, lists).mean(torch.from_numpy(scores).to(device))
+        found = ScoreMeasurer(parse_list_measure(measure), lists).mean(torch.from_numpy(scores).to(device))
         assert found == pytest.approx(Measurer(measure, lists).mean(scores), rel=1e-13)
     assert resident("ndcg@10", lists, scores, device) == pytest.approx(
         Measurer("ndcg@10", lists).mean(scores), rel=1e-13

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.formats.ratings import Ratings, read_ratings  # noqa: E402
+from lmtune.measures.measure import exponential_ndcg  # noqa: E402
 from lmtune.reranking.long_lists import ratings  # noqa: E402
 from lmtune.reranking.long_lists.learning import LongListFit, fit  # noqa: E402
 from lmtune.reranking.long_lists.ratings import NeuMF, RatingLists  # noqa: E402
@@ -63,7 +64,7 @@ def test_all_items_are_scored_as_one_by_one(layers: tuple[int, ...], monkeypatch
 
 
 def reached(lists: RatingLists, fitted: LongListFit) -> float:
-    return float(lists.measure([fitted], lists.reported("ndcg@10"), "cpu")[:, 0].mean())
+    return float(lists.measure([fitted], lists.reported(exponential_ndcg(10)), "cpu")[:, 0].mean())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.losses.names import SONG, TREES, Loss, loss_names, make_loss, parse_loss, parse_losses  # noqa: E402
+from lmtune.reranking.losses.names import LEARNER, SONG, Loss, loss_names, make_loss, parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 
 
@@ -28,7 +28,7 @@ def test_a_loss_with_options() -> None:
         "gains": "linear",
         "backend": "torch",
     }
-    assert parse_loss("lambdamart:rounds=20") == Loss("lambdamart", {"rounds": 20}, TREES)
+    assert parse_loss("lambdamart:rounds=20") == Loss("lambdamart", {"rounds": 20}, LEARNER)
     assert parse_loss("mrr@3:threshold=2").options == {"threshold": 2.0}
     assert all(parse_loss(name).name == name for name in loss_names() if name != "lambdas")
 

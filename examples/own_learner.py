@@ -1,0 +1,60 @@
+"""Write a learner of one's own, ridge regression on labels; keep its model, compare it with a network."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lmtune import reranking
+from lmtune.measures import Measurer, ndcg
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge(reranking.FeatureScorer):
+    """Scores documents by a weighted sum of their features."""
+
+    settings: reranking.Settings
+    weights: np.ndarray
+    validation: float
+    kind = label = summary = "ridge"
+    scales = has_rate = False
+
+    def score(self, data: reranking.RankingData, **_how: Any) -> np.ndarray:
+        """Score every row, shape (rows,)."""
+        return data.features @ self.weights
+
+    def save(self, _folder: object) -> dict[str, Any]:
+        """Return what `load` takes, as JSON holds it; what is large goes to files scorer.* of the folder."""
+        return {"settings": self.settings.as_record(), "weights": self.weights.tolist()}
+
+    @classmethod
+    def load(cls, _home: object, _files: dict[str, bytes], kept: dict[str, Any]) -> "Ridge":
+        """Make it of what `save` returned."""
+        weights = np.array(kept["weights"])
+        return cls(reranking.Settings.from_record(kept["settings"]), weights, kept["validation"])
+
+
+class RidgeRegression(reranking.Learner):
+    """Fits the weighted sum to the labels; how much large weights cost is chosen by validation."""
+
+    scorer = Ridge
+
+    def fit(self, train: reranking.RankingData, validation: reranking.RankingData, **_how: Any) -> Ridge:
+        """Minimise squared errors and a cost times the squared weights."""
+        x, mean = train.features.astype(float), Measurer(self.settings.measure, validation).mean
+        costs = [cost * np.eye(x.shape[1]) for cost in (0.1, 1.0, 10.0, 100.0)]
+        tried = [np.linalg.solve(x.T @ x + cost, x.T @ train.labels) for cost in costs]
+        value, best = max((mean(validation.features @ weights), n) for n, weights in enumerate(tried))
+        return Ridge(self.settings, tried[best], value)
+
+
+x = np.random.default_rng(0).normal(size=(2400, 6)).astype(np.float32)
+made = reranking.RankingData.from_lengths(x, np.clip(x @ [2, 1, 1, 0, 0, -1], 2, 6).round() - 2, [20] * 120)
+split = reranking.RankingSplit("made", *(made.take(range(*ends)) for ends in ((50,), (50, 70), (70, 120))))
+losses = [reranking.Loss.of(RidgeRegression), reranking.parse_loss("listnet")]
+settings = reranking.Settings(loss=losses[0], network="linear", epochs=20, learning_rate=0.1)
+reranking.save_model("ridge", reranking.learn(split.train, split.validation, settings), record={})
+kept = ndcg(reranking.load_model("ridge", Ridge).score(split.test), split.test, [10])
+print(f"kept: nDCG@10 {np.nanmean(kept):.4f} on held-out lists")
+for outcome in reranking.compare([split], losses, settings, trials=2):
+    print(f"{outcome.label}: mean {np.nanmean(outcome.queries[..., -1]):.4f} over two trials")
