@@ -15,6 +15,8 @@ _FIRST_STEP, _LONGEST_STEP = 0.5, 4.0
 _MOST_ROUNDS, _MOST_STEPS = 200, 40
 # A cost of order 1 cannot tell points apart whose gradients are smaller.
 FLAT = 1e-8
+# From this flatness on a gain of less than its square ends a descent.
+_ROUGH = 1e-3
 _ENOUGH = 0.5
 _CLOSE = 0.05
 # Secants keep this share of the bracket away from its ends, and go so much further outside it.
@@ -132,7 +134,7 @@ def l_bfgs(
             method="L-BFGS-B",
             bounds=box,
             callback=record,
-            options={"ftol": 1e-15, "gtol": flat / 10},
+            options={"ftol": 1e-15 if flat < _ROUGH else flat**2, "gtol": flat / 10},
         )
     return Descent(points, converged=is_minimum(points[-1], box, flat))
 
