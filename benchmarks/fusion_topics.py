@@ -1,39 +1,55 @@
 """How many judged topics tuned weights of runs need: held-out means by how many topics they are fitted on.
 
-    python benchmarks/fusion_topics.py qrels.txt runs/* --measure AP --topics 5 10 20 40 80 --draws 10
+    python benchmarks/fusion_topics.py qrels.txt runs/* --measure AP --topics 5 10 20 40 80 --draws 10 > a.tsv
+    python benchmarks/fusion_topics.py --draw picture.svg a.tsv ...
 
 Each draw fits every method on a random set of topics and measures it on all others; a row has the mean over
 draws, its difference from reciprocal rank fusion on the same topics, and in how many draws it was above that.
+The picture has a panel for each table: the mean difference, and a bar from the worst to the best draw.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
-from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fused_pool, judged_topics
+from lmtune.fusion.fusing import judged_topics
+from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.run_files import run_labels
+from lmtune.reporting.figures.style import finish, in_style, legend_below, looks, new_panels, save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = ("topics", "method", "mean", "from rrf", "worst", "best", "above rrf", "CPU s a fit")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("qrels", type=Path)
-    parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("files", type=Path, nargs="+", help="judgements and runs; with --draw tables")
     parser.add_argument("--measure", default="AP")
     parser.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20, 40, 80])
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--methods", nargs="+", default=["shrunk", "forward", "equal"], choices=METHODS)
+    parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
-    runs = RunSet.of(dict(zip(run_labels(options.runs), map(read_run, options.runs), strict=True)))
-    qrels, measure = read_qrels(options.qrels), parse_measure(options.measure)
+    if options.draw is not None:
+        save(picture(options.files), options.draw)
+        return
+    files = options.files[1:]
+    runs = RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
+    qrels, measure = read_qrels(options.files[0]), parse_measure(options.measure)
     topics = np.array(judged_topics(runs, qrels))
     equal = dict.fromkeys(runs.names, 1.0)
     methods = dict.fromkeys(("rrf", *options.methods))
@@ -41,7 +57,7 @@ def main() -> None:
         name: fused_pool(runs, Chosen(name, equal), FusionOptions(), qrels, topics.tolist())
         for name in methods
     }
-    print("topics\tmethod\tmean\tfrom rrf\tworst\tbest\tabove rrf\tCPU s a fit")
+    print("\t".join(COLUMNS))
     for size in options.topics:
         means: dict[str, list[float]] = {name: [] for name in methods}
         seconds = dict.fromkeys(methods, 0.0)
@@ -60,6 +76,34 @@ def main() -> None:
             figures = f"{np.mean(own):.4f}\t{gains.mean():+.4f}\t{gains.min():+.4f}\t{gains.max():+.4f}"
             cost = seconds[name] / options.draws
             print(f"{size}\t{name}\t{figures}\t{(gains > 0).sum()}\t{cost:.1f}", flush=True)
+
+
+@in_style
+def picture(tables: Sequence[Path]) -> Figure:
+    figure, panels, columns = new_panels(len(tables), 2.6)
+    said = []
+    for ax, table in zip(panels, tables, strict=True):
+        with table.open(newline="") as stream:
+            rows = [row for row in csv.DictReader(stream, delimiter="\t") if row["method"] != "rrf"]
+        methods = list(dict.fromkeys(row["method"] for row in rows))
+        for place, (name, look) in enumerate(looks(methods).items()):
+            own = [row for row in rows if row["method"] == name]
+            sizes = [int(row["topics"]) for row in own]
+            mean, worst, best = ([float(row[key]) for row in own] for key in ("from rrf", "worst", "best"))
+            beside = np.array(sizes) * 1.03 ** (place - 0.5 * len(methods))
+            ax.vlines(beside, worst, best, color=look.color, lw=1, alpha=0.6)
+            ax.plot(beside, mean, label=name, **look.options())
+            said.append(f"{table.stem}, {name}: {mean[0]:+.4f} at {sizes[0]}, {mean[-1]:+.4f} at {sizes[-1]}")
+        ax.axhline(0.0, color="#555555", lw=0.8)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(sizes, [str(size) for size in sizes])
+        ax.minorticks_off()
+        ax.set_xlabel("topics that weights are fitted on")
+        ax.set_title(table.stem)
+    for ax in panels[::columns]:
+        ax.set_ylabel("difference from RRF, held out")
+    legend_below(figure, 5)
+    return finish(figure, f"Held-out differences from RRF by topics fitted on. {'; '.join(said)}.")
 
 
 if __name__ == "__main__":

@@ -7,31 +7,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.cli.messages import note, on_screen, say
+from lmtune.cli.messages import note, on_screen, say, talk
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import check_tag, read_run, write_run
-from lmtune.fusion.fusing import (
-    METHODS,
+from lmtune.fusion.fusing import fuse_runs
+from lmtune.fusion.methods import (
+    CHOOSE,
     Chosen,
     FusionOptions,
-    fuse_runs,
+    for_runs,
     fused_pool,
+    kept_fusion,
     note_ties,
     rankings,
     ties_of,
 )
+from lmtune.fusion.normalisation import LOGISTIC
+from lmtune.fusion.query_features import told_features
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.significance.run_files import run_labels
-from lmtune.options import check, read, usual
+from lmtune.options import option, read, usual
 from lmtune.progress import quantity
-from lmtune.reporting.fusion_tables import fusion_table, legend
+from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
 from lmtune.reporting.table import STYLES
-from lmtune.storage.digests import read_json
+from lmtune.storage.files import atomic_write
 from lmtune.storage.outputs import check_file, check_writable
 
-_OF_WEIGHTS = ("measure", "normalise", "missing", "rrf_k", "depth")
+_OF_WEIGHTS = ("measure", "normalise", "missing", "rrf_k", "depth", "leave_out", "pool_depth")
 
 
 def _weights(text: str) -> dict[str, float]:
@@ -54,10 +58,15 @@ class FusionOutput:
     output: Path | None = usual(None, "Write the first method's run of all topics; .gz compresses.")
     run_tag: str | None = usual(None, "Default: lmtune-METHOD.")
     plot: Path | None = usual(
-        None, "Draw the measure along each weight, and over all weights of three runs, here.", metavar="DIR"
+        None,
+        "Draw the measure along each weight, and over all weights of three runs, beside formulas.txt.",
+        metavar="DIR",
     )
     source: Path | None = usual(
         None, "Choose nothing: take what --format json printed, and fuse runs of other topics.", flag="--from"
+    )
+    features: Path | None = option(
+        None, "Features of queries for per-query: lines of topic, feature, value from 0 to 1.", metavar="TSV"
     )
     weights: dict[str, float] | None = usual(
         None,
@@ -101,10 +110,11 @@ def fuse(
     qrels, *runs = files
     if output.weights is not None:
         kept = {name: getattr(options, name) for name in _OF_WEIGHTS}
-        if options != FusionOptions(**kept) or output.plot is not None:
+        is_chosen = options.normalise in (CHOOSE, LOGISTIC)
+        if options != FusionOptions(**kept) or output.plot is not None or is_chosen:
             accepted = ", ".join(f"--{name.replace('_', '-')}" for name in _OF_WEIGHTS)
             raise InputError("nothing is chosen with --weights", accepted=f"{accepted}, --output")
-    loaded = _read(runs)
+    loaded = _read(runs, output.features)
     weights = None if output.weights is None else _by_run(output.weights, loaded, runs)
     judged = read_qrels(qrels)
     if output.plot is not None:
@@ -120,23 +130,28 @@ def fuse(
         say(f"To write its run: --method {use.name} --output RUN\n")
     if output.style in ("csv", "json"):
         note(legend(fused))
+    if talk().verbose and output.style == "table":
+        say(f"\n{formulas(fused)}")
     if output.plot is not None:
         from lmtune.reporting.figures import fusion_pictures, save
 
         pictures = list(fusion_pictures(fused, loaded, judged))
         for picture in pictures:
             save(picture.figure, output.plot / f"{picture.name}.svg")
+        with atomic_write(output.plot / "formulas.txt") as stream:
+            stream.write(formulas(fused))
         note(f"drew {quantity(len(pictures), 'picture')} in {output.plot}")
 
 
-def _read(files: list[Path]) -> RunSet:
+def _read(files: list[Path], features: Path | None) -> RunSet:
     if len(files) < 2:
         raise InputError("nothing to fuse", value=[str(file) for file in files], accepted="two runs or more")
     if len({file.resolve() for file in files}) < len(files):
         raise InputError(
             "a run is given twice", value=[str(file) for file in files], accepted="each run once"
         )
-    return RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
+    loaded = RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
+    return loaded if features is None else replace(loaded, told=told_features(features, loaded.docs))
 
 
 def _by_run(weights: dict[str, float], runs: RunSet, files: list[Path]) -> dict[str, float]:
@@ -154,35 +169,10 @@ def _by_run(weights: dict[str, float], runs: RunSet, files: list[Path]) -> dict[
 
 
 def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
-    """Fuse runs with what was chosen before; they are told by their names, or else by their order."""
-    accepted = "what lmtune fuse --format json printed"
-    content = read_json(source, {"output": dict, "options": dict}, accepted=accepted)
-    kept = content["options"]
-    try:
-        chosen = Chosen(**content["output"])
-        options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
-        check(options)
-        weights = {str(name): float(weight) for name, weight in chosen.weights.items()}
-        powers = {str(name): float(power) for name, power in chosen.powers.items()}
-        METHODS[chosen.method].columns(
-            replace(options, normalise=chosen.normalise or options.normalise), float(chosen.constant)
-        )
-        if not all(0.0 <= weight < math.inf for weight in weights.values()):
-            raise ValueError
-        if not all(map(math.isfinite, powers.values())):
-            raise ValueError
-        chosen = replace(chosen, weights=weights, powers=powers)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError("not a fusion", file=source, accepted=accepted) from None
-    loaded = _read(files)
-    if len(loaded.names) != len(weights):
-        raise InputError(
-            "another number of runs", file=source, value=list(loaded.given), accepted=", ".join(weights)
-        )
-    if set(loaded.names) != set(weights):
-        pairs = [f"{run} for {name}" for run, name in zip(loaded.given, weights, strict=True)]
-        note(f"runs of other names, taken in their order: {', '.join(pairs)}")
-        chosen = chosen.renamed(dict(zip(weights, loaded.given, strict=True)))
+    """Fuse runs with what was chosen before."""
+    kept, options = kept_fusion(source)
+    loaded = _read(files, output.features)
+    chosen = for_runs(kept, loaded)
     assert output.output is not None
     note_ties(ties_of(fused_pool(loaded, chosen, options)))
     _write(output.output, loaded, chosen, options, output.run_tag)

@@ -17,8 +17,9 @@ from lmtune.errors import InputError
 from lmtune.exploring.view import Mark, View, stamp_of
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
-from lmtune.fusion.fusing import METHODS, FusionOptions, judged_topics
-from lmtune.fusion.runs import RunSet, prune
+from lmtune.fusion.fusing import judged_topics
+from lmtune.fusion.normalisation import normalised
+from lmtune.fusion.runs import MINIMUM, RunSet, prune
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.run_files import run_labels
@@ -145,8 +146,7 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
         runs[label] = read_run(path)
         progress("runs", len(runs), len(paths), "")
     loaded, judged = RunSet.of(runs), read_qrels(qrels)
-    columns = METHODS["linear"].columns(FusionOptions(), 0.0)
-    whole = loaded.pool(columns, judged, judged_topics(loaded, judged))
+    whole = loaded.pool(normalised("min-max", MINIMUM), judged, judged_topics(loaded, judged))
     pool = prune(whole, shown.depth)
     weights = {p.name: p.default for p in pool.formula.parameters}
     single = [Mark(name, "", {other: float(other == name) for other in weights}) for name in weights]

@@ -7,16 +7,16 @@ import math
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.files import read_lines
 
-_ACCEPTED = "topic<TAB>word<TAB>value, the value a finite number, each topic and word once"
 
-
-def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
+def read_term_values(path: PathLike, what: str = "word") -> dict[str, dict[str, float]]:
     """Read values of topics' words.
 
     Parameters
     ----------
     path : path-like
         A UTF-8 file, plain or compressed, of lines ``topic<TAB>word<TAB>value``; blank lines do no harm.
+    what : str
+        What has values, for messages.
 
     Returns
     -------
@@ -29,34 +29,35 @@ def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
         For a line without three columns, a value that is no finite number, a topic and word that come
         again, or an empty file.
     """
+    accepted = f"topic<TAB>{what}<TAB>value, the value a finite number, each topic and {what} once"
     values: dict[str, dict[str, float]] = {}
     for number, line in read_lines(path):
         if not line.strip():
             continue
-        topic, word, value = _columns(path, number, line)
+        topic, word, value = _columns(path, number, line, what, accepted)
         of_topic = values.setdefault(topic, {})
         if word in of_topic:
             raise InputError(
-                f"a second value of a word in topic {topic}",
+                f"a second value of a {what} in topic {topic}",
                 file=path,
                 line=number,
                 value=word,
-                accepted=_ACCEPTED,
+                accepted=accepted,
             )
         of_topic[word] = value
     if not values:
-        raise InputError("no values of words: the file is empty", file=path, accepted=_ACCEPTED)
+        raise InputError(f"no values of {what}s: the file is empty", file=path, accepted=accepted)
     return values
 
 
-def _columns(path: PathLike, number: int, line: str) -> tuple[str, str, float]:
+def _columns(path: PathLike, number: int, line: str, what: str, accepted: str) -> tuple[str, str, float]:
     topic, word, value = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
     if line.count("\t") != 2 or not topic or not word:
-        raise InputError("no three columns", file=path, line=number, value=line, accepted=_ACCEPTED)
+        raise InputError("no three columns", file=path, line=number, value=line, accepted=accepted)
     try:
         parsed = math.nan if "_" in value else float(value)
     except ValueError:
         parsed = math.nan
     if not math.isfinite(parsed):
-        raise InputError("bad value of a word", file=path, line=number, value=value, accepted=_ACCEPTED)
+        raise InputError(f"bad value of a {what}", file=path, line=number, value=value, accepted=accepted)
     return topic, word, parsed

@@ -29,7 +29,8 @@ _BATCH = 32
 BOXES = 10_000
 """How many boxes of weights are bounded at most where nothing else is asked for."""
 
-_MOST_RUNS = 12  # whose simplex has 4095 faces
+MOST_RUNS = 12
+"""Whose simplex has 4095 faces."""
 
 
 class Certificate(NamedTuple):
@@ -98,8 +99,8 @@ def certify(
         Called with how many boxes are bounded, and how many may be.
     """
     runs = len(pool.formula.parameters)
-    if runs > _MOST_RUNS:
-        raise InputError("too many runs for a proof", value=runs, accepted=f"up to {_MOST_RUNS}")
+    if runs > MOST_RUNS:
+        raise InputError("too many runs for a proof", value=runs, accepted=f"up to {MOST_RUNS}")
     pool, depth = pruned_for(pool, measure, depth)
     places = pool.positions(topics)
     line = Line(pool, measure, places, depth)

@@ -4,200 +4,53 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import rank
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
-from lmtune.formats.runs import Ranking
-from lmtune.fusion.certificate import BOXES, certify
+from lmtune.fusion.certificate import MOST_RUNS, certify
 from lmtune.fusion.lines import EQUAL, Best, Line, best_steps, joined
-from lmtune.fusion.normalisation import (
-    NORMALISATIONS,
-    RRF_K,
-    borda,
-    counted,
-    normalised,
-    ranks,
-    reciprocal_ranks,
+from lmtune.fusion.methods import (
+    CHOOSE,
+    FEW,
+    METHODS,
+    SCALES,
+    Chosen,
+    FusionOptions,
+    fused_pool,
+    note_ties,
+    ties_of,
 )
-from lmtune.fusion.query_features import features_of
-from lmtune.fusion.runs import MINIMUM, ZERO, Columns, RunSet
-from lmtune.fusion.search import (
-    ExactLineSearch,
-    WeightFit,
-    coordinate_line,
-    fit_forward,
-    fit_linear,
-    fit_per_query,
-    fit_shrunk,
-)
-from lmtune.fusion.weighted_sum import THETA, WeightedSum
-from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.fusion.normalisation import LOGISTIC, fit_logistic
+from lmtune.fusion.runs import POOL_DEPTH, RunSet, ranks
+from lmtune.fusion.search import ExactLineSearch, coordinate_line
+from lmtune.fusion.weighted_sum import THETA
+from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.tests import adjusted, paired_t_test
-from lmtune.options import check, option, usual
+from lmtune.options import check
 from lmtune.progress import Progress, note, quantity, silent
 from lmtune.showing import Shown
 
 Doubles = NDArray[np.float64]
+Intervals = dict[str, tuple[float, float]]
 
-# Constants of reciprocal rank fusion among which its tuned row chooses.
-RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
-# Powers of the number of runs that retrieved a document; CombANZ, CombSUM and CombMNZ are among them.
-MNZ_POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
-CHOOSE = "choose"
-"""In place of a normalisation: the best on each fold's training topics."""
+BEST_SINGLE = "best single run"
 # What a mean may lose and weights still count as equally good.
 FLAT = 0.001
 _TOGETHER = 20
-# Line searches look at each run's weight by itself, which takes hours where there are many runs.
-FEW = 8
 
 
-class Method(NamedTuple):
-    """How runs are fused.
-
-    Attributes
-    ----------
-    columns : callable
-        Makes columns, given `FusionOptions` and a constant.
-    fit : callable, optional
-        Chooses weights on topics of a pool, and says what that took; without it they are equal.
-    constants : tuple of float
-        Those among which a tuned method chooses.
-    is_scored : bool
-        Whether it depends on the normalisation of scores.
-    of_few : bool
-        Whether it is made for `FEW` runs at most, and of more only used where it is asked for.
-    by_query : bool
-        Whether weights depend on the query.
-    is_usual : bool
-        Whether it is used where no method is asked for.
-    """
-
-    columns: Callable[[FusionOptions, float], Columns]
-    fit: WeightFit | None = None
-    constants: tuple[float, ...] = (0.0,)
-    is_scored: bool = True
-    of_few: bool = False
-    by_query: bool = False
-    is_usual: bool = True
-
-
-METHODS = {
-    "linear": Method(lambda own, _: normalised(own.normalise, own.missing), fit_linear, of_few=True),
-    "shrunk": Method(lambda own, _: normalised(own.normalise, own.missing), fit_shrunk),
-    "per-query": Method(lambda own, _: normalised(own.normalise, own.missing), fit_per_query, by_query=True),
-    "forward": Method(lambda own, _: normalised(own.normalise, own.missing), fit_forward),
-    "rrf-tuned": Method(
-        lambda _, k: reciprocal_ranks(k), fit_linear, constants=RRF_KS, is_scored=False, of_few=True
-    ),
-    "equal": Method(lambda own, _: normalised(own.normalise, own.missing)),
-    "rrf": Method(lambda own, _: reciprocal_ranks(own.rrf_k), is_scored=False),
-    "combsum": Method(lambda own, _: counted(own.normalise, 0)),
-    "combmnz": Method(lambda own, _: counted(own.normalise, 1)),
-    "combmnz-tuned": Method(
-        lambda own, power: counted(own.normalise, power), constants=MNZ_POWERS, is_usual=False
-    ),
-    "combanz": Method(lambda own, _: counted(own.normalise, -1)),
-    "borda": Method(lambda _own, _: borda, is_scored=False),
-}
-SEARCHED = " and ".join(name for name, method in METHODS.items() if method.of_few)
-UNUSUAL = ", ".join(name for name, method in METHODS.items() if not method.is_usual)
-# As many points for the last as documents have been retrieved, one more for each before it: whole numbers.
-_ALONE = Method(lambda _own, _: lambda scores: scores.shape[1] - ranks(scores) + 1.0, is_scored=False)
-
-
-@dataclass(frozen=True)
-class FusionOptions:
-    """How runs are fused and judged."""
-
-    measure: tuple[str, ...] = usual(
-        ("nDCG@10",), "What to maximise; repeat it for several.", flag="--measure -m", separator=None
-    )
-    method: tuple[str, ...] = usual(
-        (),
-        f"{', '.join(METHODS)}; by default all but {UNUSUAL}, and of more than {FEW} runs {SEARCHED}.",
-        choices=tuple(METHODS),
-    )
-    normalise: str = usual(
-        "min-max",
-        f"{', '.join(NORMALISATIONS)}, or {CHOOSE}: that with the best equal weights in training.",
-        choices=(*NORMALISATIONS, CHOOSE),
-    )
-    missing: str = option(
-        MINIMUM,
-        "What a document gets that a run lacks: the topic's minimum, or zero.",
-        choices=(MINIMUM, ZERO),
-    )
-    rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
-    restarts: int = option(0, "Further starts of the line searches, drawn at random.", low=0)
-    folds: str = usual("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
-    train_topics: str | None = option(None, "Choose on these: 51-100, a list 51,52 or a file.")
-    test_topics: str | None = option(None, "Report on these; default: all others.")
-    in_sample: bool = option(False, "No cross-validation.")
-    bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
-    certify: float | None = usual(
-        None, "Prove that no weights do better in sample than linear's by more than this.", low=0
-    )
-    boxes: int = option(BOXES, "How many boxes of weights a proof may bound.", low=1)
-    depth: int = option(DEPTH, "Run depth.", low=1)
-    seed: int = option(0, "Of folds, restarts and resamples.", low=0)
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """What fuses runs: all that is needed for other topics.
-
-    Attributes
-    ----------
-    method : str
-        Of `METHODS`; or ``"single"``.
-    weights : dict of str to float
-        By run; only their proportions count.
-    constant : float
-        Reciprocal rank fusion's k, CombMNZ's power; 0 where there is none.
-    normalise : str
-        The normalisation, where it was chosen; else that of the options.
-    powers : dict of str to float
-        Of features of the query on which weights depend, by name; see
-        `lmtune.fusion.query_features.features_of`.
-    """
-
-    method: str
-    weights: dict[str, float]
-    constant: float = 0.0
-    normalise: str = ""
-    powers: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def setting(self) -> dict[str, float]:
-        """The parameters of the sum."""
-        return self.weights | {f"{THETA} {name}": power for name, power in self.powers.items()}
-
-    def renamed(self, names: Mapping[str, str]) -> Chosen:
-        """Return the same for runs of other names, given these by the old ones."""
-        weights = {names[name]: weight for name, weight in self.weights.items()}
-        parts = {name: name.partition(" ") for name in self.powers}
-        powers = {
-            f"{feature}{blank}{names.get(run, run)}": self.powers[name]
-            for name, (feature, blank, run) in parts.items()
-        }
-        return replace(self, weights=weights, powers=powers)
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The weights, adding up to 1."""
-        total = sum(self.weights.values()) or 1.0
-        return {name: weight / total for name, weight in self.weights.items()}
+# Pools are large, and quickly made again.
+_POOLS = 4
+# Resamples of topics for differences of means.
+_RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -222,10 +75,13 @@ class FusedRow:
         By run, the shares of the weight, the others in their proportions, with which the mean is
         within .001 of the best.
     interval : dict of str to (float, float)
-        By run, the middle 95% of the best shares over resampled topics, others likewise.
+        By run, the middle 95% of the best shares over resampled topics, others likewise; of many runs and
+        other methods what the folds' shares say of 95%, see `jackknife`.
     p_values : dict of str to float
-        Paired t-tests against the best single run and reciprocal rank fusion, by Holm's correction; none
-        where there is no test.
+        Paired t-tests against the best single run, reciprocal rank fusion and equal weights, by Holm's
+        correction; none where there is no test.
+    gains : dict of str to (float, float)
+        The middle 95% of the differences from the same, over resampled topics.
     folds : tuple of Chosen
         What each fold's training topics chose.
     """
@@ -239,6 +95,7 @@ class FusedRow:
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     p_values: dict[str, float] = field(default_factory=dict)
+    gains: dict[str, tuple[float, float]] = field(default_factory=dict)
     folds: tuple[Chosen, ...] = ()
 
     @property
@@ -296,11 +153,16 @@ class FusionResult(Shown):
         judged = () if self.options.in_sample else rows
         return max(judged, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
 
-    def baselines(self, measure: Measure) -> tuple[FusedRow, FusedRow]:
-        """Return the best single run and reciprocal rank fusion, which methods are held against."""
-        rows = [row for row in self.rows if row.measure == measure]
-        single = max((row for row in rows if row.is_single), key=lambda row: row.mean)
-        return single, next(row for row in rows if row.chosen.method == "rrf")
+    def baselines(self, measure: Measure) -> dict[str, FusedRow]:
+        """Return what methods are held against, by name; see `baselines`."""
+        return baselines([row for row in self.rows if row.measure == measure])
+
+
+def baselines(rows: Sequence[FusedRow]) -> dict[str, FusedRow]:
+    """Return one measure's best single run, reciprocal rank fusion, and equal weights where asked for."""
+    single = max((row for row in rows if row.is_single), key=lambda row: row.mean)
+    fixed = {row.name: row for row in rows if row.chosen.method in ("rrf", "equal")}
+    return {BEST_SINGLE: single} | {name: fixed[name] for name in ("rrf", "equal") if name in fixed}
 
 
 def fuse_runs(
@@ -340,6 +202,10 @@ def fuse_runs(
     few = len(runs.names) <= FEW
     usual_methods = tuple(n for n, own in METHODS.items() if own.is_usual and (few or not own.of_few))
     options = replace(options, method=options.method or usual_methods)
+    if options.certify is not None and "linear" in options.method and len(runs.names) > MOST_RUNS:
+        raise InputError("too many runs for a proof", value=len(runs.names), accepted=f"up to {MOST_RUNS}")
+    if options.leave_out:
+        qrels = _left_out(runs, qrels, options)
     topics = tuple(judged_topics(runs, qrels))
     measures = parse_measures(options.measure)
     methods = tuple(dict.fromkeys(("rrf", *options.method)))
@@ -368,32 +234,12 @@ def fuse_runs(
                 choices.append(work.choose(method, measure, fold.train)[0])
             own.append(work.judged(row, folds, choices) if method in tuned else row)
         own = [replace(row, values=row.values[held]) for row in own]
-        singles, others = np.split(np.array(list(_tested(own, len(runs.names))), object), [len(runs.names)])
-        rows += [*(singles[runs.names.index(name)] for name in runs.given), *others]
+        own = _tested(own, len(runs.names), options.seed)
+        rows += [*(own[runs.names.index(name)] for name in runs.given), *own[len(runs.names) :]]
     progress("fusing", total, total)
     note_ties(work.tied)
     topics = tuple(topic for topic in topics if topic in reported)
     return FusionResult(runs.given, topics, options, how, tuple(_as_given(row, runs.given) for row in rows))
-
-
-def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Sequence[Ranking]:
-    """Rank all topics of runs with what was chosen, which names these runs."""
-    return rank(fused_pool(runs, chosen, options), chosen.setting, hits=options.depth)
-
-
-def fused_pool(
-    runs: RunSet,
-    chosen: Chosen,
-    options: FusionOptions,
-    qrels: Mapping[str, Mapping[str, int]] | None = None,
-    topics: Sequence[str] | None = None,
-) -> CandidatePool:
-    """Return the pool on which a choice's weights add runs up; see `RunSet.pool`."""
-    method = METHODS[chosen.method]
-    if chosen.normalise:
-        options = replace(options, normalise=chosen.normalise)
-    features = features_of(runs.names, FEW) if method.by_query else None
-    return runs.pool(method.columns(options, chosen.constant), qrels, topics, features)
 
 
 def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -426,21 +272,6 @@ def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[
     return usable
 
 
-def ties_of(pool: CandidatePool) -> int:
-    """Return how many unequal scores rounding made equal in a pool of runs."""
-    assert isinstance(pool.formula, WeightedSum)
-    return pool.formula.tied
-
-
-def note_ties(tied: int) -> None:
-    """Say how many unequal scores rounding made equal."""
-    if tied:
-        note(
-            f"{quantity(tied, 'score')} of a run and topic, less than 2^-30 of the largest from the next, "
-            "added up as equal to it"
-        )
-
-
 def _as_given(row: FusedRow, names: Sequence[str]) -> FusedRow:
     """Put all that a row says of runs in the order in which these were given."""
 
@@ -451,6 +282,24 @@ def _as_given(row: FusedRow, names: Sequence[str]) -> FusedRow:
     flat, interval = ({name: own[name] for name in names if name in own} for own in (row.flat, row.interval))
     folds = tuple(map(ordered, row.folds))
     return replace(row, chosen=ordered(row.chosen), flat=flat, interval=interval, folds=folds)
+
+
+def _left_out(
+    runs: RunSet, qrels: Mapping[str, Mapping[str, int]], options: FusionOptions
+) -> Mapping[str, Mapping[str, int]]:
+    """Leave out what runs contribute alone, and say what that means."""
+    depth = options.pool_depth or POOL_DEPTH
+    kept = runs.without_unique(qrels, options.leave_out, depth)
+    gone = sum(map(len, qrels.values())) - sum(map(len, kept.values()))
+    relevant = sum(gain > 0 for own in qrels.values() for gain in own.values())
+    relevant -= sum(gain > 0 for own in kept.values() for gain in own.values())
+    guess = "" if options.pool_depth else ", which is a guess: --pool-depth says how deep runs were judged"
+    note(
+        f"left out {quantity(gone, 'judgement')}, {relevant} of them relevant: of what "
+        f"{', '.join(options.leave_out)} alone of these runs had in the first {depth}{guess}. So it is "
+        "judged as a run that no pool was made of"
+    )
+    return kept
 
 
 class _Fusion:
@@ -466,21 +315,26 @@ class _Fusion:
     ) -> None:
         self.runs, self.qrels, self.topics, self.options = runs, qrels, topics, options
         self.weights = weights
-        self._pools: dict[tuple[str, float, str], CandidatePool] = {}
+        self._pools: dict[object, CandidatePool] = {}
+        self._looks: dict[object, Doubles] = {}
         self.tied = 0
 
     def pool(self, chosen: Chosen) -> CandidatePool:
-        """Return the pool of a method and constant."""
-        key = chosen.method, chosen.constant, chosen.normalise
-        if key not in self._pools:
+        """Return the pool of a method and constant; the last few are kept."""
+        plan = METHODS[chosen.method]
+        key = plan.columns, plan.by_query, chosen.constant, _scaling(chosen)
+        pool = self._pools.pop(key, None)
+        if pool is None:
             pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
             self.tied = max(self.tied, ties_of(pool))
-            self._pools[key] = pool
-        return self._pools[key]
+        self._pools[key] = pool
+        if len(self._pools) > _POOLS:
+            del self._pools[next(iter(self._pools))]
+        return pool
 
     def single(self, name: str, measure: Measure) -> FusedRow:
         """Measure a run as it is."""
-        pool = self.runs.only(name).pool(_ALONE.columns(self.options, 0.0), self.qrels, self.topics)
+        pool = self.runs.only(name).pool(_alone, self.qrels, self.topics)
         values = measure_settings(pool, {name: 1.0}, [measure], depth=self.options.depth)[:, 0, 0]
         return FusedRow(measure, Chosen("single", {name: 1.0}), float(values.mean()), values)
 
@@ -517,6 +371,8 @@ class _Fusion:
         plan = METHODS[row.chosen.method]
         searched = plan.fit is not None and not plan.by_query and len(self.runs.names) <= FEW
         flat, interval = self._sureness(row.chosen, measure) if searched else ({}, {})
+        if plan.fit is not None and not interval and self.options.bootstrap:
+            interval = jackknife([own.shares for own in choices], row.chosen.shares)
         return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
     def choose(
@@ -527,7 +383,8 @@ class _Fusion:
         chosen = Chosen(method, dict.fromkeys(self.runs.names, 1.0))
         if self.weights is not None:
             return replace(chosen, weights=dict(self.weights)), 0, None
-        if len(variants := self._variants(chosen)) > 1:
+        variants = [self._fitted(own, measure, topics) for own in self._variants(chosen)]
+        if len(variants) > 1:
             looks = [self._look(own, measure, topics) for own in variants]
             values, counts, bounds = zip(*looks, strict=True)
             chosen, evaluations, bound = variants[int(np.argmax(values))], sum(counts), max(bounds)
@@ -545,26 +402,45 @@ class _Fusion:
 
     def is_tuned(self, method: str) -> bool:
         """Say whether topics choose anything."""
-        return self.weights is None and (
-            METHODS[method].fit is not None or len(self._variants(Chosen(method, {}))) > 1
-        )
+        variants = self._variants(Chosen(method, {}))
+        is_chosen = len(variants) > 1 or variants[0].normalise == LOGISTIC
+        return self.weights is None and (METHODS[method].fit is not None or is_chosen)
 
     def _variants(self, chosen: Chosen) -> list[Chosen]:
-        """Return a method with each constant and normalisation that it may have."""
+        """Return a method with each constant, normalisation and window that it may have."""
         plan, given = METHODS[chosen.method], self.options.normalise
-        among = tuple(NORMALISATIONS) if given == CHOOSE and plan.is_scored else ("",)
-        return [replace(chosen, constant=k, normalise=name) for k in plan.constants for name in among]
+        among = {CHOOSE: SCALES, LOGISTIC: (LOGISTIC,)}.get(given, ("",)) if plan.is_scored else ("",)
+        every = itertools.product(plan.constants, among, dict.fromkeys(self.options.window))
+        return [replace(chosen, constant=k, normalise=name, window=window) for k, name, window in every]
+
+    def _fitted(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Chosen:
+        """Return a choice with the logistic functions that topics' judgements give runs, if it has any."""
+        if chosen.normalise != LOGISTIC:
+            return chosen
+        runs = self.runs.first(chosen.window)
+        known = [topic for topic in topics if topic in runs.docs]
+        tables = np.concatenate([runs.scores[topic] for topic in known], axis=1)
+        gains = [self.qrels[topic].get(runs.docnos[doc], 0) for topic in known for doc in runs.docs[topic]]
+        relevant, logistic = np.array(gains) >= measure.rel, {}
+        for name, own in zip(runs.names, tables, strict=True):
+            held = ~np.isnan(own)
+            logistic[name] = fit_logistic(own[held], relevant[held]) if held.any() else (0.0, 0.0)
+        return replace(chosen, logistic=logistic)
 
     def _look(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> tuple[float, int, float]:
         """Return what a variant is worth, the evaluations that it took, and a bound on all weights.
 
         One climb says enough of few runs' weights, equal weights of others.
         """
-        if not METHODS[chosen.method].of_few:
-            return float(self._values(chosen, measure, topics).mean()), 1, np.inf
-        climb = ExactLineSearch(str(measure), seed=self.options.seed, depth=self.options.depth)
-        climb.fit(self.pool(chosen), topics=topics)
-        return climb.best_value_, climb.n_evaluations_, climb.bound_
+        if METHODS[chosen.method].of_few:
+            climb = ExactLineSearch(str(measure), seed=self.options.seed, depth=self.options.depth)
+            climb.fit(self.pool(chosen), topics=topics)
+            return climb.best_value_, climb.n_evaluations_, climb.bound_
+        key = measure, METHODS[chosen.method].columns, chosen.constant, _scaling(chosen)
+        if key not in self._looks:
+            self._looks[key] = self._values(chosen, measure, self.topics)
+        places = {topic: place for place, topic in enumerate(self.topics)}
+        return float(self._looks[key][[places[topic] for topic in topics]].mean()), 1, np.inf
 
     def _values(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Doubles:
         pool = self.pool(chosen)
@@ -595,6 +471,44 @@ class _Fusion:
         return flat, interval
 
 
+def _scaling(chosen: Chosen) -> object:
+    """Return what makes scores comparable, to tell choices apart."""
+    return chosen.normalise, chosen.window, tuple(chosen.logistic.items())
+
+
+def _alone(scores: Doubles) -> Doubles:
+    """Return as many points for the last as documents have been retrieved, one more for each before it."""
+    points: Doubles = scores.shape[1] - ranks(scores) + 1.0
+    return points
+
+
+def jackknife(folds: Sequence[Mapping[str, float]], whole: Mapping[str, float]) -> Intervals:
+    """Return 95% intervals of shares from those that were chosen without one fold's topics each.
+
+    The grouped jackknife (Shao and Tu, The Jackknife and Bootstrap, 1995, section 2.3): with g folds the
+    squared standard error is (g - 1) / g times the sum of the squared differences from their mean; around
+    the share that was chosen on all topics, by Student's t with g - 1 degrees of freedom, within 0 and 1.
+
+    Parameters
+    ----------
+    folds : sequence of mapping of str to float
+        By run; of fewer than two there are no intervals.
+    whole : mapping of str to float
+        What was chosen on all topics.
+    """
+    from scipy.special import stdtrit
+
+    groups = len(folds)
+    if groups < 2:
+        return {}
+    shares = np.array([[own[name] for name in whole] for own in folds])
+    half = float(stdtrit(groups - 1, 0.975)) * np.sqrt((groups - 1) * shares.var(axis=0))
+    return {
+        name: (max(0.0, share - width), min(1.0, share + width))
+        for (name, share), width in zip(whole.items(), half.tolist(), strict=True)
+    }
+
+
 def _flat(line: Line, begin: Doubles, end: Doubles, here: float) -> tuple[float, float]:
     """Return the ends of the stretch around a place on which the mean is within `FLAT` of the best."""
     at, value, _ = joined(line.steps(begin, end))
@@ -619,17 +533,24 @@ def _best_shares(line: Line, begin: Doubles, end: Doubles, shares: Doubles) -> l
     return [own.at for own in best]
 
 
-def _tested(rows: Sequence[FusedRow], singles: int) -> Iterator[FusedRow]:
-    """Add p-values against the best single run and reciprocal rank fusion, corrected together."""
-    best = max(rows[:singles], key=lambda row: row.mean)
-    rrf = next(row for row in rows if row.chosen.method == "rrf")
+def _tested(rows: Sequence[FusedRow], singles: int, seed: int) -> list[FusedRow]:
+    """Add differences from the baselines: their intervals, and p-values corrected together."""
+    held = baselines(rows)
     pairs = [
         (place, name, against)
         for place in range(singles, len(rows))
-        for name, against in (("best single run", best), ("rrf", rrf))
+        for name, against in held.items()
         if rows[place] is not against
     ]
     corrected = adjusted([paired_t_test(rows[i].values, other.values) for i, _, other in pairs])
-    for place, row in enumerate(rows):
-        own = {name: value for (i, name, _), value in zip(pairs, corrected, strict=True) if i == place}
-        yield replace(row, p_values={name: value for name, value in own.items() if not math.isnan(value)})
+    topics = rows[0].values.size
+    drawn = np.random.default_rng(seed).multinomial(topics, np.full(topics, 1.0 / topics), _RESAMPLES)
+    found: list[tuple[dict[str, float], Intervals]] = [({}, {}) for _ in rows]
+    for (place, name, other), p in zip(pairs, corrected, strict=True):
+        low, high = np.quantile(drawn @ (rows[place].values - other.values) / topics, [0.025, 0.975])
+        found[place][1][name] = float(low), float(high)
+        found[place][0].update({} if math.isnan(p) else {name: p})
+    return [
+        replace(row, p_values=p_values, gains=gains)
+        for row, (p_values, gains) in zip(rows, found, strict=True)
+    ]

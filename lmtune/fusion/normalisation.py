@@ -7,18 +7,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.fusion.runs import MINIMUM, Columns, Scores
+from lmtune.fusion.runs import MINIMUM, Columns, Scores, ranks
+
+Doubles = NDArray[np.float64]
+Logistic = Doubles
+"""Runs' a and b, shape (2, runs)."""
 
 RRF_K = 60.0
 """The constant of Cormack, Clarke and Büttcher (SIGIR 2009)."""
-
-
-def ranks(scores: Scores) -> Scores:
-    """Return ranks from 1 in trec_eval's order; NaN where a run has not retrieved a document."""
-    order = np.argsort(-scores, axis=1, kind="stable")
-    found = np.empty(scores.shape)
-    np.put_along_axis(found, order, np.arange(1.0, scores.shape[1] + 1.0)[None], axis=1)
-    return np.where(np.isnan(scores), np.nan, found)
 
 
 def _per_run(of: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Columns:
@@ -64,14 +60,57 @@ NORMALISATIONS: dict[str, Columns] = {
 last rank 1/n to the first 1; as they are."""
 
 
-def normalised(normalise: str, missing: str) -> Columns:
+LOGISTIC = "logistic"
+"""The normalisation by each run's own `fit_logistic`."""
+
+
+def fit_logistic(scores: Doubles, relevant: NDArray[np.bool_]) -> tuple[float, float]:
+    """Fit a and b of ``1 / (1 + exp(-(a score + b)))`` to what of some documents is relevant.
+
+    As Platt (Advances in Large Margin Classifiers, 2000) does: by likelihood, of n relevant ones each
+    counts as relevant to (n + 1) / (n + 2), and the others likewise, so that a and b are always finite.
+
+    Parameters
+    ----------
+    scores : numpy.ndarray of float64, shape (documents,)
+        At least one.
+    relevant : numpy.ndarray of bool, shape (documents,)
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    found, centre, spread = int(relevant.sum()), float(scores.mean()), float(scores.std()) or 1.0
+    target = np.where(relevant, (found + 1) / (found + 2), 1 / (scores.size - found + 2))
+    x = np.stack(((scores - centre) / spread, np.ones_like(scores)))
+
+    def cost(ab: Doubles) -> tuple[float, Doubles]:
+        z = ab @ x
+        return float((np.logaddexp(0.0, z) - target * z).mean()), x @ (expit(z) - target) / scores.size
+
+    a, b = minimize(cost, np.zeros(2), jac=True, method="BFGS", options={"gtol": 1e-9}).x.tolist()
+    return a / spread, b - a * centre / spread
+
+
+def _scale(normalise: str, fitted: Logistic | None) -> Columns:
+    """Return a normalisation by its name, or by runs' logistic functions, shape (2, runs)."""
+    if fitted is None:
+        return NORMALISATIONS[normalise]
+    from scipy.special import expit
+
+    a, b = fitted[:, :, None]
+    return lambda scores: np.asarray(expit(a * scores + b))
+
+
+def normalised(normalise: str, missing: str, fitted: Logistic | None = None) -> Columns:
     """Return normalised scores; a missing document gets the topic's minimum, or 0.
 
-    With the minimum, all values of a topic are less by it: that changes no order.
+    With the minimum, all values of a topic are less by it: that changes no order. Where runs' logistic
+    functions are fitted, these normalise.
     """
+    scale = _scale(normalise, fitted)
 
     def columns(scores: Scores) -> Scores:
-        values = NORMALISATIONS[normalise](scores)
+        values = scale(scores)
         if missing == MINIMUM:
             least = np.nanmin(values, axis=1, initial=np.inf, keepdims=True)
             values = values - np.where(np.isinf(least), 0.0, least)
@@ -81,16 +120,17 @@ def normalised(normalise: str, missing: str) -> Columns:
     return columns
 
 
-def counted(normalise: str, power: float) -> Columns:
+def counted(normalise: str, power: float, fitted: Logistic | None = None) -> Columns:
     """Return normalised scores times a power of the number of runs that retrieved the document.
 
     With equal weights they add up to CombSUM (power 0), CombMNZ (1) and CombANZ (-1) of Fox and Shaw
     (TREC-2, 1994); a missing document adds 0.
     """
+    scale = _scale(normalise, fitted)
 
     def columns(scores: Scores) -> Scores:
         runs = np.maximum((~np.isnan(scores)).sum(axis=0), 1)
-        found: Scores = np.nan_to_num(NORMALISATIONS[normalise](scores), nan=0.0) * runs ** float(power)
+        found: Scores = np.nan_to_num(scale(scores), nan=0.0) * runs ** float(power)
         return found
 
     return columns

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.fusion.normalisation import ranks
-from lmtune.fusion.runs import Features, Scores
+from lmtune.errors import InputError, PathLike
+from lmtune.formats.term_values import read_term_values
+from lmtune.fusion.runs import Features, RunSet, Scores, ranks
 
 Doubles = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ class QueryFeature(NamedTuple):
     ----------
     what : str
         For a reader.
-    of : Features
+    of : callable
         From a topic's scores, shape (runs, documents), NaN where a run has not retrieved one, to a value a
         run, in [0, 1].
     by_run : bool
@@ -33,7 +34,7 @@ class QueryFeature(NamedTuple):
     """
 
     what: str
-    of: Features
+    of: Callable[[Scores], Doubles]
     by_run: bool = False
 
 
@@ -87,19 +88,65 @@ QUERY_FEATURES = {
 """The features of queries by name."""
 
 
-def features_of(runs: Sequence[str], most: int) -> dict[str, Features]:
-    """Return what each power of some runs' weights is of, by name; of more runs than `most` none by run."""
+def features_of(runs: RunSet, most: int) -> dict[str, Features]:
+    """Return what each power of runs' weights is of, by name.
+
+    Of more runs than `most` there are none by run, but for features that a user tells.
+    """
     found: dict[str, Features] = {}
     for name, feature in QUERY_FEATURES.items():
         if not feature.by_run:
-            found[name] = feature.of
-        elif len(runs) <= most:
-            found |= {f"{name} {run}": partial(_of_run, feature.of, at) for at, run in enumerate(runs)}
+            found[name] = partial(_of_scores, feature.of)
+        elif len(runs.names) <= most:
+            found |= {f"{name} {run}": partial(_of_run, feature.of, at) for at, run in enumerate(runs.names)}
+    for name in dict.fromkeys(name for own in runs.told.values() for name in own):
+        found |= {f"{name} {run}": partial(_told, runs.told, name, at) for at, run in enumerate(runs.names)}
     return found
 
 
-def _of_run(of: Features, at: int, scores: Scores) -> Doubles:
+def _of_scores(of: Callable[[Scores], Doubles], _: str, scores: Scores) -> Doubles:
+    return of(scores)
+
+
+def _of_run(of: Callable[[Scores], Doubles], at: int, _: str, scores: Scores) -> Doubles:
     """Return a run's value alone."""
     own = np.zeros(len(scores))
     own[at] = of(scores)[at]
     return own
+
+
+def _told(told: Mapping[str, Mapping[str, float]], name: str, at: int, topic: str, scores: Scores) -> Doubles:
+    own = np.zeros(len(scores))
+    own[at] = told[topic][name]
+    return own
+
+
+def told_features(path: PathLike, topics: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Read a user's features of queries, by topic.
+
+    Parameters
+    ----------
+    path : path-like
+        Lines ``topic<TAB>feature<TAB>value``, as `lmtune.formats.term_values.read_term_values` reads them.
+    topics : iterable of str
+        Those that need a value of each feature.
+
+    Raises
+    ------
+    InputError
+        For a malformed line, a value outside [0, 1], a name that is taken, a topic without a value.
+    """
+    told = read_term_values(path, "feature")
+    names = dict.fromkeys(name for own in told.values() for name in own)
+    for name in names:
+        if name in QUERY_FEATURES or name.split() != [name]:
+            taken = f"a word other than {', '.join(QUERY_FEATURES)}"
+            raise InputError("bad name of a feature", file=path, value=name, accepted=taken)
+    for topic in topics:
+        for name in names:
+            value = told.get(topic, {}).get(name)
+            if value is None or not 0.0 <= value <= 1.0:
+                said = f"topic {topic} has no {name}" if value is None else f"topic {topic}, {name}"
+                accepted = "from 0 to 1, for each topic and feature"
+                raise InputError(said, file=path, value=value, accepted=accepted)
+    return told

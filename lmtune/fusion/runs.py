@@ -24,9 +24,12 @@ from lmtune.threads import over_slices
 
 Scores = NDArray[np.float64]
 """Of one topic's documents, shape (runs, documents), NaN where a run has not retrieved one."""
-Features = Callable[[Scores], NDArray[np.float64]]
+Features = Callable[[str, Scores], NDArray[np.float64]]
 Columns = Callable[[Scores], Scores]
 """Makes values of scores, 0 where a run has not retrieved a document."""
+
+POOL_DEPTH = 100
+"""How deep runs are usually judged at TREC, for want of knowing."""
 
 MINIMUM, ZERO = "minimum", "zero"
 _BITS = 25  # so that differences times differences are exact
@@ -95,6 +98,8 @@ class RunSet:
         equal scores.
     scores : dict of str to Scores
         By topic, as 32-bit numbers, which is how trec_eval ranks them.
+    told : dict of str to dict of str to float
+        By topic, a user's own features of queries.
     """
 
     names: tuple[str, ...]
@@ -102,6 +107,7 @@ class RunSet:
     docnos: list[str]
     docs: dict[str, NDArray[np.int32]]
     scores: dict[str, Scores]
+    told: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> RunSet:
@@ -161,6 +167,40 @@ class RunSet:
                 docs[topic], scores[topic] = self.docs[topic][own], table[place : place + 1, own]
         return RunSet((name,), (name,), self.docnos, docs, scores)
 
+    def first(self, window: int) -> RunSet:
+        """Return these runs with so many of each one's first documents a topic; with 0, all."""
+        docs, scores = {}, {}
+        for topic, table in self.scores.items() if window else ():
+            cut = np.where(ranks(table) <= window, table, np.nan)
+            own = ~np.isnan(cut).all(axis=0)
+            docs[topic], scores[topic] = self.docs[topic][own], cut[:, own]
+        return replace(self, docs=docs, scores=scores) if window else self
+
+    def without_unique(
+        self, qrels: Mapping[str, Mapping[str, int]], runs: Sequence[str], depth: int
+    ) -> dict[str, dict[str, int]]:
+        """Leave out the judgements of what some runs alone have among their first documents.
+
+        These are as TREC would have them without these runs (Voorhees, SIGIR 1998; Zobel, SIGIR 1998), if
+        pools were `depth` deep and of the runs here.
+
+        Raises
+        ------
+        InputError
+            For a run that is not here, or where no other is.
+        """
+        for name in runs:
+            if name not in self.names or len(set(runs)) == len(self.names):
+                raise InputError("bad --leave-out", value=name, accepted=f"some of {', '.join(self.given)}")
+        left = np.isin(self.names, runs)
+        kept: dict[str, dict[str, int]] = {}
+        for topic, gains in qrels.items():
+            pooled = ranks(self.scores.get(topic, np.empty((left.size, 0)))) <= depth
+            unique = pooled[left].any(axis=0) & ~pooled[~left].any(axis=0)
+            gone = {self.docnos[doc] for doc in self.docs.get(topic, np.empty(0, np.int32))[unique]}
+            kept[topic] = {docno: gain for docno, gain in gains.items() if docno not in gone}
+        return kept
+
     def pool(
         self,
         columns: Columns,
@@ -181,7 +221,7 @@ class RunSet:
         topics : sequence of str, optional
             All by default; one that no run has gets no documents.
         features : mapping of str to callable, optional
-            From a topic's scores to a value a run, on which weights depend.
+            From a topic and its scores to a value a run, on which weights depend.
         """
         topics = tuple(self.docs if topics is None else topics)
         nothing = np.empty(0, np.int32), np.empty((len(self.names), 0))
@@ -200,7 +240,10 @@ class RunSet:
                 if own_docs.size
             }
         index = RunIndex(self.docnos, found)
-        told = {name: np.concatenate([of(own) for own in known]) for name, of in (features or {}).items()}
+        told = {
+            name: np.concatenate([of(topic, own) for topic, own in zip(topics, known, strict=True)])
+            for name, of in (features or {}).items()
+        }
         formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded), [*told])
         candidates = collected.join()
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
@@ -221,6 +264,14 @@ class RunSet:
             formula=formula,
             **judged._asdict(),
         )
+
+
+def ranks(scores: Scores) -> Scores:
+    """Return ranks from 1 in trec_eval's order; NaN where a run has not retrieved a document."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    found = np.empty(scores.shape)
+    np.put_along_axis(found, order, np.arange(1.0, scores.shape[1] + 1.0)[None], axis=1)
+    return np.where(np.isnan(scores), np.nan, found)
 
 
 class Rounded(NamedTuple):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Any
 
-from lmtune.fusion.fusing import FEW, METHODS, FusedRow, FusionResult
+from lmtune.fusion.certificate import MOST_RUNS
+from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
+from lmtune.fusion.methods import FEW, METHODS
 from lmtune.fusion.runs import MINIMUM, ZERO
 from lmtune.progress import quantity
-from lmtune.reporting.comparison_tables import BETTER
+from lmtune.reporting.comparison_tables import BETTER, p_text, signed
 from lmtune.reporting.recommendation import fusion_answer
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
@@ -33,7 +35,7 @@ def fusion_table(result: FusionResult, style: str = "table") -> str:
 
 def fusion_tables(result: FusionResult) -> list[Table]:
     """Return each method's values, and how sure the weights are."""
-    return [_values(result), *_largest(result), *_sureness(result)]
+    return [_values(result), *_gains(result), *_largest(result), *_sureness(result)]
 
 
 def as_content(result: FusionResult) -> dict[str, Any]:
@@ -63,10 +65,15 @@ def as_records(result: FusionResult) -> list[dict[str, Any]]:
             "evaluations": row.evaluations,
             "weights": row.chosen.weights,
             "powers": row.chosen.powers,
+            "window": row.chosen.window,
+            "logistic": {name: list(ab) for name, ab in row.chosen.logistic.items()},
+            "formula": formula(row, result) if METHODS.get(row.chosen.method) else "",
             "flat": {name: list(ends) for name, ends in row.flat.items()},
             "interval": {name: list(ends) for name, ends in row.interval.items()},
-            "p_best_single": row.p_values.get("best single run"),
+            "p_best_single": row.p_values.get(BEST_SINGLE),
             "p_rrf": row.p_values.get("rrf"),
+            "p_equal": row.p_values.get("equal"),
+            "gains": {name: list(ends) for name, ends in row.gains.items()},
         }
         for row in result.rows
     ]
@@ -87,6 +94,7 @@ def legend(result: FusionResult) -> str:
         result.how,
         f"scores by {options.normalise}, a missing document gets {_MISSING[options.missing]}",
         "weights by their shares",
+        *_bounds(result),
         f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf, {WORSE} and "
         f"{RRF_WORSE} worse: two-sided paired t-tests, Holm's correction, adjusted p < .05",
     ]
@@ -118,11 +126,10 @@ def _joined(part: Any) -> str:
 
 
 def _values(result: FusionResult) -> Table:
-    against = {
-        row.measure: [baseline.mean for baseline in result.baselines(row.measure)] for row in result.rows
-    }
+    against = {row.measure: result.baselines(row.measure) for row in result.rows}
     few = len(result.runs) <= FEW
-    shown = [row for row in result.rows if few or not row.is_single or row.mean == against[row.measure][0]]
+    best = [own[BEST_SINGLE] for own in against.values()]
+    shown = [row for row in result.rows if few or not row.is_single or any(row is own for own in best)]
     bounds = any(row.bound is not None for row in result.rows)
     held_out = not result.options.in_sample
     groups = []
@@ -130,15 +137,13 @@ def _values(result: FusionResult) -> Table:
         lines = []
         for row in rows:
             marks = [
-                better if row.mean > other else worse
-                for better, worse, name, other in (
-                    (BETTER, WORSE, "best single run", against[measure][0]),
-                    (RRF_BETTER, RRF_WORSE, "rrf", against[measure][1]),
-                )
+                better if row.mean > against[measure][name].mean else worse
+                for better, worse, name in ((BETTER, WORSE, BEST_SINGLE), (RRF_BETTER, RRF_WORSE, "rrf"))
                 if row.p_values.get(name, 1.0) < SIGNIFICANCE
             ]
-            single, shares, k = row.is_single, row.chosen.shares, _constant(row, result)
-            name = row.name + (f" ({'power' if 'mnz' in row.name else 'k'} = {k:g})" if k else "")
+            single, shares = row.is_single, row.chosen.shares
+            said = replace(row.chosen, constant=_constant(row, result) or 0.0).said
+            name = row.name + (f" ({', '.join(said)})" if said else "")
             if row.chosen.powers:
                 name += " (one for all)" if not any(row.chosen.powers.values()) else ""
             cells = [Cell(str(measure)), Cell(name)]
@@ -157,6 +162,57 @@ def _values(result: FusionResult) -> Table:
     )
 
 
+def _bounds(result: FusionResult) -> list[str]:
+    """Say of which weights none are proven to be better."""
+    runs, searched = len(result.runs), any(row.name == "linear" for row in result.rows)
+    if not searched or runs < 3 or any(row.bound is not None for row in result.rows):
+        return []
+    return [f"no bound on all weights{': --certify proves one' if runs <= MOST_RUNS else ' of so many runs'}"]
+
+
+def _gains(result: FusionResult) -> list[Table]:
+    """Make the table of tuned methods' differences from the baselines, or none."""
+    lines = []
+    for row in result.rows:
+        for name, ends in row.gains.items() if row.folds else ():
+            other, p = result.baselines(row.measure)[name], row.p_values.get(name)
+            texts = [str(row.measure), row.name, name, signed(row.mean - other.mean), _ends(ends, signed)]
+            lines.append(tuple(map(Cell, [*texts, "" if p is None else p_text(p)])))
+    if not lines:
+        return []
+    return [
+        Table(
+            [*name_columns("Measure", "Method", "Over"), *map(Column, ("Difference", "95%", "p"))],
+            [lines],
+            caption="Differences",
+            legend="95%: over resamples of the topics, each with its own fold's choice; p as above",
+        )
+    ]
+
+
+def formula(row: FusedRow, result: FusionResult) -> str:
+    """Write out how a method scores a document, one line for all runs and one for each run that counts."""
+    chosen, method = row.chosen, METHODS[row.chosen.method]
+    value = "value(run, document)" if not method.is_scored else f"{_normalisation(row, result)}(run's score)"
+    of = {name: f"{power:+.3g} {name}" for name, power in chosen.powers.items() if power}
+    own = {name: [text for key, text in of.items() if key.endswith(f" {name}")] for name in chosen.weights}
+    shared = [text for key, text in of.items() if " " not in key]
+    said = [f"{row.measure}, {', '.join([row.name, *chosen.said])}: sum over runs of weight x {value}"]
+    for name, share in chosen.shares.items():
+        power = " ".join([*shared, *(text.removesuffix(f" {name}") for text in own[name])])
+        said += [f"  {name}: {share:.4g}" + (f" x exp({power})" if power else "")] if share else []
+    return "\n".join(said) + "\n"
+
+
+def formulas(result: FusionResult) -> str:
+    """Write out the formulas of what was tuned."""
+    return "\n".join(formula(row, result) for row in result.rows if row.folds or row.evaluations)
+
+
+def _ends(interval: tuple[float, float] | None, written: Callable[[float], str] = short) -> str:
+    return "" if interval is None else " to ".join(map(written, interval))
+
+
 def _largest(result: FusionResult) -> list[Table]:
     """Make the table of the largest weights that were chosen for many runs, or none."""
     tuned = [row for row in result.rows if row.folds or (row.evaluations and not row.is_single)]
@@ -165,14 +221,18 @@ def _largest(result: FusionResult) -> list[Table]:
     groups = []
     for row in tuned:
         shares = sorted(row.chosen.shares.items(), key=lambda item: -item[1])[:_SHOWN]
-        texts = [(str(row.measure), row.chosen.method, run, short(share)) for run, share in shares]
-        groups.append([tuple(map(Cell, words)) for words in texts])
+        for_all = str(row.measure), row.name
+        texts = [(*for_all, run, short(share), _ends(row.interval.get(run))) for run, share in shares]
+        groups.append([tuple(map(Cell, own)) for own in texts])
     return [
         Table(
-            [*name_columns("Measure", "Method", "Run"), Column("Share")],
+            [*name_columns("Measure", "Method", "Run"), Column("Share"), Column("95%")],
             groups,
             caption="Weights",
-            legend=f"The {_SHOWN} largest of {len(result.runs)}; all with --format json",
+            legend=(
+                f"The {_SHOWN} largest of {len(result.runs)}; all with --format json; 95%: by how the folds' "
+                "weights differ (jackknife)"
+            ),
         )
     ]
 
@@ -184,8 +244,7 @@ def _sureness(result: FusionResult) -> list[Table]:
         for run, (low, high) in row.flat.items():
             interval = row.interval.get(run)
             texts = [str(row.measure), row.chosen.method, run, short(row.chosen.shares[run])]
-            texts.append(f"{short(low)} to {short(high)}")
-            texts.append("" if interval is None else f"{short(interval[0])} to {short(interval[1])}")
+            texts += [_ends((low, high)), _ends(interval)]
             lines.append(tuple(map(Cell, texts)))
     if not lines:
         return []

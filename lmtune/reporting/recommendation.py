@@ -93,10 +93,12 @@ def default_remark(result: CollectionResult) -> str:
 
 def fusion_answer(result: FusionResult) -> str:
     """Say which method and weights to use; nothing where none were judged on topics held out."""
+    from lmtune.fusion.fusing import BEST_SINGLE
+
     row = result.recommended
     if row is None:
         return ""
-    single, rrf = result.baselines(row.measure)
+    single, rrf = (result.baselines(row.measure)[name] for name in (BEST_SINGLE, "rrf"))
     mean = f"{row.measure.title} {short(row.mean)} held out"
     if row is single:
         others = [other for other in result.rows if other.measure == row.measure and not other.is_single]
@@ -110,9 +112,9 @@ def fusion_answer(result: FusionResult) -> str:
 
 def _fused_by(row: FusedRow, runs: int) -> str:
     """Name a method, with its constant and weights if they were chosen and are few enough to read."""
-    from lmtune.fusion.fusing import FEW, METHODS
+    from lmtune.fusion.methods import FEW, METHODS
 
-    constant = [f"k = {row.chosen.constant:g}"] if row.chosen.constant else []
+    constant = row.chosen.said
     chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW
     weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
     return f"{row.name} ({', '.join([*constant, *weights])})" if constant or weights else row.name

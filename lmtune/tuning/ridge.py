@@ -114,7 +114,8 @@ class RidgeTuner(Tuner):
         losses = held_out[best] - held_out
         errors = losses.std(axis=1, ddof=1) / math.sqrt(places.size)
         chosen = int(np.argmax(losses.mean(axis=1) <= self.within * errors))
-        *before, tuner = self._along(pool, ready, places, steps[: chosen + 1])
+        first = 0 if self.warm else chosen  # from afar it does not matter what came before
+        *before, tuner = self._along(pool, ready, places, steps[first : chosen + 1])
         found = {name: value for name, value in vars(tuner).items() if name.endswith("_")}
         self.__dict__.update(found)
         self.step_, self.fitted_ = steps[chosen][0], tuner

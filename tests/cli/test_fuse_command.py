@@ -109,7 +109,7 @@ def test_tables() -> None:
     assert "Held out" not in out and "held out" not in out.splitlines()[0]
     assert "scores by z-score, a missing document gets 0;" in out
     code, out, err = fused(*arguments, "--format", "csv", "--plot", "pictures")
-    assert [path.name for path in Path("pictures").iterdir()] == ["AP-linear-weights.svg"]
+    assert {path.name for path in Path("pictures").iterdir()} == {"AP-linear-weights.svg", "formulas.txt"}
     assert "drew 1 picture in pictures" in err
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["method"] for row in rows] == ["single", "single", "linear", "rrf", "borda"]
@@ -137,6 +137,12 @@ def test_tables() -> None:
         ("--from r.json a.run b.run", "--output RUN"),
         ("--from r.json a.run b.run --output o.run --plot p", "--plot without --from"),
         ("qrels.txt a.run b.run --weights a=1", "each of a, b"),
+        ("qrels.txt a.run b.run --weights a=1,b=1 --normalise choose", "nothing is chosen with --weights"),
+        ("qrels.txt a.run b.run --weights a=1,b=1 --window 3,5", "nothing is chosen with --weights"),
+        ("qrels.txt a.run b.run --leave-out z", "some of a, b"),
+        ("qrels.txt a.run b.run --leave-out a,b", "some of a, b"),
+        ("qrels.txt a.run b.run --features bad.tsv", "from 0 to 1"),
+        ("qrels.txt a.run b.run --features other.txt", "topic<TAB>feature<TAB>value"),
         ("qrels.txt a.run b.run --weights a=1,c=2", "each of a, b"),
         ("qrels.txt a.run b.run --weights a=1,b=x", "a number"),
         ("qrels.txt a.run b.run --weights a=1,b=-1", "numbers from 0"),
@@ -149,6 +155,7 @@ def test_tables() -> None:
 def test_bad_input_is_one_line(home: Path, line: str, words: str) -> None:
     (home / "r.json").write_text('{"output": {"method": "no", "weights": {}}, "options": {}}')
     (home / "other.txt").write_text("1 0 none 1\n")
+    (home / "bad.tsv").write_text("1\tlength\t2\n")
     before = sorted(home.iterdir())
     code, out, err = fused(*line.split())
     assert (code, out) == (2, ""), err

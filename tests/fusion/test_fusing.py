@@ -16,9 +16,10 @@ from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run, write_run
-from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, FusionResult, fuse_runs, rankings
-from lmtune.fusion.normalisation import NORMALISATIONS, borda, counted, normalised, ranks, reciprocal_ranks
-from lmtune.fusion.runs import RunSet
+from lmtune.fusion.fusing import FusionResult, fuse_runs
+from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, rankings
+from lmtune.fusion.normalisation import NORMALISATIONS, borda, counted, normalised, reciprocal_ranks
+from lmtune.fusion.runs import RunSet, ranks
 from lmtune.fusion.search import ExactLineSearch, climb_starts, coordinate_line, fit_linear
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure

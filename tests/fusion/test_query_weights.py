@@ -15,18 +15,18 @@ from lmtune.cli.main import app
 from lmtune.datasets.folds import cross_validation, make_folds
 from lmtune.formats.qrels import write_qrels
 from lmtune.formats.runs import read_run, write_run
-from lmtune.fusion.fusing import (
+from lmtune.fusion.fusing import FusionResult, fuse_runs
+from lmtune.fusion.methods import (
     FEW,
     METHODS,
     MNZ_POWERS,
+    SCALES,
     Chosen,
     FusionOptions,
-    FusionResult,
-    fuse_runs,
     fused_pool,
     rankings,
 )
-from lmtune.fusion.normalisation import NORMALISATIONS, normalised
+from lmtune.fusion.normalisation import fit_logistic, normalised
 from lmtune.fusion.query_features import QUERY_FEATURES, features_of
 from lmtune.fusion.runs import RunSet
 from lmtune.fusion.search import ForwardSelection, fit_per_query, fit_shrunk
@@ -67,21 +67,22 @@ def test_features_of_one_topic() -> None:
     for name, feature in QUERY_FEATURES.items():
         nothing = feature.of(np.full((2, 3), NAN)).tolist()
         assert nothing == [0.0, 0.0], name
-    by_name = features_of(("a", "b"), FEW)
-    assert by_name["overlap b"](scores).tolist() == [0.0, values["overlap"][1]]
-    assert not any(name.startswith("overlap") for name in features_of(("a", "b"), 1))
+    runs, _ = by_query(1, topics=1)
+    by_name = features_of(runs, FEW)
+    assert by_name["overlap b"]("0", scores).tolist() == [0.0, values["overlap"][1]]
+    assert not any(name.startswith("overlap") for name in features_of(runs, 1))
 
 
 def test_scores_and_gradients_are_those_of_the_formula() -> None:
     runs, judged = made(3, runs=3, docs=20)
     chosen = Chosen("per-query", dict.fromkeys(runs.names, 1.0))
     pool = fused_pool(runs, chosen, FusionOptions(), judged)
-    names = [*features_of(runs.names, FEW)]
+    names = [*features_of(runs, FEW)]
     rng = np.random.default_rng(0)
     setting = np.concatenate((rng.random(3), rng.normal(size=len(names))))
     for t, topic in enumerate(pool.topics):
         columns = normalised("min-max", "minimum")(runs.scores[topic])
-        x = np.array([of(runs.scores[topic]) for of in features_of(runs.names, FEW).values()])
+        x = np.array([of(topic, runs.scores[topic]) for of in features_of(runs, FEW).values()])
         expected = (setting[:3] * np.exp(setting[3:] @ x)) @ columns
         places = np.arange(columns.shape[1])
         documents = pool.topic_documents(t, places)
@@ -136,7 +137,7 @@ def test_other_topics_and_names_get_the_weights_of_their_features(
         table = np.array(
             [[read_run(f"new-{name}.run")[topic][d] for d in sorted(written[topic])] for name in "ab"]
         )
-        x = {name: of(table) for name, of in features_of(("a", "b"), FEW).items()}
+        x = {name: of(topic, table) for name, of in features_of(others, FEW).items()}
         own = np.array([weights["a"], weights["b"]]) * np.exp(sum(powers[name] * x[name] for name in powers))
         scores = own @ normalised("min-max", "minimum")(table)
         order = [sorted(written[topic])[at] for at in np.argsort(-scores, kind="stable")]
@@ -170,16 +171,25 @@ def test_normalisation_and_power_are_chosen_on_training_topics() -> None:
     options = FusionOptions(("AP",), ("equal", "combmnz-tuned"), normalise="choose", folds="3", bootstrap=0)
     found = fuse_runs(runs, judged, options)
 
+    def fitted(name: str, topics: tuple[str, ...]) -> np.ndarray | None:
+        if name != "logistic":
+            return None
+        relevant = np.concatenate(
+            [[judged[t].get(runs.docnos[d], 0) > 0 for d in runs.docs[t]] for t in topics]
+        )
+        scores = np.concatenate([runs.scores[t] for t in topics], axis=1)
+        return np.array([fit_logistic(s[~np.isnan(s)], relevant[~np.isnan(s)]) for s in scores]).T
+
     def mean(method: str, constant: float, name: str, topics: tuple[str, ...]) -> float:
         own = replace(options, normalise=name)
-        pool = runs.pool(METHODS[method].columns(own, constant), judged, topics)
+        pool = runs.pool(METHODS[method].columns(own, constant, fitted(name, topics)), judged, topics)
         return float(measure_settings(pool, dict.fromkeys(runs.names, 1.0), [AP]).mean())
 
     for method, constants in (("equal", (0.0,)), ("combmnz-tuned", MNZ_POWERS)):
         for fold, chosen in zip(
             cross_validation(found.topics, 3), chosen_by_fold(found, method), strict=True
         ):
-            tried = {(k, n): mean(method, k, n, fold.train) for k in constants for n in NORMALISATIONS}
+            tried = {(k, n): mean(method, k, n, fold.train) for k in constants for n in SCALES}
             assert tried[chosen.constant, chosen.normalise] == max(tried.values())
     kept = found.best.chosen
     own = fused_pool(runs, kept, options, judged)
@@ -223,7 +233,7 @@ def test_the_command_knows_the_split_and_the_choice(tmp_path: Path, monkeypatch:
     content = json.loads(found.stdout)
     assert content["topics"] == ["5", "6", "7"]
     assert {row["method"] for row in content["rows"]} >= {"per-query", "forward"}
-    assert set(content["rows"][2]["powers"]) == set(features_of(("r0", "r1"), FEW))
+    assert set(content["rows"][2]["powers"]) == set(features_of(runs, FEW))
     bad = CliRunner().invoke(app, ["fuse", "qrels.txt", "r0.run", "r1.run", "--train-topics", "99"])
     assert bad.exit_code == 2
     assert "99" in bad.stderr

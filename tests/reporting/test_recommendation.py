@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from lmtune.datasets.folds import Fold
-from lmtune.fusion.fusing import Chosen, FusedRow, FusionOptions, FusionResult
+from lmtune.fusion.fusing import FusedRow, FusionResult
+from lmtune.fusion.methods import Chosen, FusionOptions
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.comparison import compare
 from lmtune.reporting.fusion_tables import fusion_table

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.fusion.fusing import FusedRow, FusionResult, fused_pool
+from lmtune.fusion.fusing import FusedRow, FusionResult
 from lmtune.fusion.lines import Line, Steps, joined
+from lmtune.fusion.methods import fused_pool
 from lmtune.fusion.runs import RunSet, pruned_for
 from lmtune.fusion.search import coordinate_line
 from lmtune.measures.evaluate import measure_settings

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from made_runs import made
 
-from lmtune.fusion.fusing import FusionOptions, fuse_runs
+from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.lines import Line, joined
+from lmtune.fusion.methods import FusionOptions
 from lmtune.fusion.normalisation import normalised
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure

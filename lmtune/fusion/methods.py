@@ -1,0 +1,307 @@
+"""Methods of fusing runs, their options, and what was chosen: all that adds up runs of other topics."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
+from lmtune.errors import InputError, PathLike
+from lmtune.formats.runs import Ranking
+from lmtune.fusion.certificate import BOXES
+from lmtune.fusion.normalisation import (
+    LOGISTIC,
+    NORMALISATIONS,
+    RRF_K,
+    Logistic,
+    borda,
+    counted,
+    normalised,
+    reciprocal_ranks,
+)
+from lmtune.fusion.query_features import features_of
+from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet
+from lmtune.fusion.search import WeightFit, fit_forward, fit_linear, fit_per_query, fit_shrunk
+from lmtune.fusion.weighted_sum import THETA, WeightedSum
+from lmtune.measures.evaluate import DEPTH
+from lmtune.options import check, option, usual
+from lmtune.progress import note, quantity
+from lmtune.storage.digests import read_json
+
+# Constants of reciprocal rank fusion among which its tuned row chooses.
+RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
+# Powers of the number of runs that retrieved a document; CombANZ, CombSUM and CombMNZ are among them.
+MNZ_POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+SCALES = (*NORMALISATIONS, LOGISTIC)
+CHOOSE = "choose"
+"""In place of a normalisation: the best on each fold's training topics."""
+# Line searches look at each run's weight by itself, which takes hours where there are many runs.
+FEW = 8
+
+
+class Method(NamedTuple):
+    """How runs are fused.
+
+    Attributes
+    ----------
+    columns : callable
+        Makes columns, given `FusionOptions`, a constant, and runs' logistic functions where these normalise.
+    fit : callable, optional
+        Chooses weights on topics of a pool, and says what that took; without it they are equal.
+    constants : tuple of float
+        Those among which a tuned method chooses.
+    is_scored : bool
+        Whether it depends on the normalisation of scores.
+    of_few : bool
+        Whether it is made for `FEW` runs at most, and of more only used where it is asked for.
+    by_query : bool
+        Whether weights depend on the query.
+    is_usual : bool
+        Whether it is used where no method is asked for.
+    """
+
+    columns: Callable[[FusionOptions, float, Logistic | None], Columns]
+    fit: WeightFit | None = None
+    constants: tuple[float, ...] = (0.0,)
+    is_scored: bool = True
+    of_few: bool = False
+    by_query: bool = False
+    is_usual: bool = True
+
+
+def _scores(own: FusionOptions, _: float, fitted: Logistic | None) -> Columns:
+    return normalised(own.normalise, own.missing, fitted)
+
+
+def _counts(own: FusionOptions, power: float, fitted: Logistic | None) -> Columns:
+    return counted(own.normalise, power, fitted)
+
+
+def _to_the(power: float) -> Callable[[FusionOptions, float, Logistic | None], Columns]:
+    return lambda own, _, fitted: _counts(own, power, fitted)
+
+
+def _reciprocal(_own: FusionOptions, k: float, _: Logistic | None) -> Columns:
+    return reciprocal_ranks(k)
+
+
+METHODS = {
+    "linear": Method(_scores, fit_linear, of_few=True),
+    "shrunk": Method(_scores, fit_shrunk),
+    "per-query": Method(_scores, fit_per_query, by_query=True),
+    "forward": Method(_scores, fit_forward),
+    "rrf-tuned": Method(_reciprocal, fit_linear, constants=RRF_KS, is_scored=False, of_few=True),
+    "equal": Method(_scores),
+    "rrf": Method(lambda own, *_: reciprocal_ranks(own.rrf_k), is_scored=False),
+    "rrf-k": Method(_reciprocal, constants=RRF_KS, is_scored=False, is_usual=False),
+    "combsum": Method(_to_the(0.0)),
+    "combmnz": Method(_to_the(1.0)),
+    "combmnz-tuned": Method(_counts, constants=MNZ_POWERS, is_usual=False),
+    "combanz": Method(_to_the(-1.0)),
+    "borda": Method(lambda *_: borda, is_scored=False),
+}
+SEARCHED = " and ".join(name for name, method in METHODS.items() if method.of_few)
+UNUSUAL = ", ".join(name for name, method in METHODS.items() if not method.is_usual)
+
+
+@dataclass(frozen=True)
+class FusionOptions:
+    """How runs are fused and judged."""
+
+    measure: tuple[str, ...] = usual(
+        ("nDCG@10",), "What to maximise; repeat it for several.", flag="--measure -m", separator=None
+    )
+    method: tuple[str, ...] = usual(
+        (),
+        f"{', '.join(METHODS)}; by default all but {UNUSUAL}, and of more than {FEW} runs {SEARCHED}.",
+        choices=tuple(METHODS),
+    )
+    normalise: str = usual(
+        "min-max",
+        f"{', '.join(SCALES)} (fitted to judgements in training), or {CHOOSE}: the best in training.",
+        choices=(*SCALES, CHOOSE),
+    )
+    missing: str = option(
+        MINIMUM,
+        "What a document gets that a run lacks: the topic's minimum, or zero.",
+        choices=(MINIMUM, ZERO),
+    )
+    window: tuple[int, ...] = option(
+        (0,), "How many first documents of a run count, 0 for all; of several, the best in training.", low=0
+    )
+    rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
+    restarts: int = option(0, "Further starts of the line searches, drawn at random.", low=0)
+    folds: str = usual("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
+    train_topics: str | None = option(None, "Choose on these: 51-100, a list 51,52 or a file.")
+    test_topics: str | None = option(None, "Report on these; default: all others.")
+    in_sample: bool = option(False, "No cross-validation.")
+    bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
+    certify: float | None = usual(
+        None, "Prove that no weights do better in sample than linear's by more than this.", low=0
+    )
+    leave_out: tuple[str, ...] = option(
+        (), "Leave out of the judgements what these runs alone have among their first --pool-depth."
+    )
+    pool_depth: int | None = option(None, f"How deep runs were judged; else a guess, {POOL_DEPTH}.", low=1)
+    boxes: int = option(BOXES, "How many boxes of weights a proof may bound.", low=1)
+    depth: int = option(DEPTH, "Run depth.", low=1)
+    seed: int = option(0, "Of folds, restarts and resamples.", low=0)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What fuses runs: all that is needed for other topics.
+
+    Attributes
+    ----------
+    method : str
+        Of `METHODS`; or ``"single"``.
+    weights : dict of str to float
+        By run; only their proportions count.
+    constant : float
+        Reciprocal rank fusion's k, CombMNZ's power; 0 where there is none.
+    normalise : str
+        The normalisation, where it was chosen; else that of the options.
+    powers : dict of str to float
+        Of features of the query on which weights depend, by name; see
+        `lmtune.fusion.query_features.features_of`.
+    window : int
+        How many of each run's first documents count; 0 for all.
+    logistic : dict of str to (float, float)
+        By run, a and b of `lmtune.fusion.normalisation.fit_logistic`, where that normalises.
+    """
+
+    method: str
+    weights: dict[str, float]
+    constant: float = 0.0
+    normalise: str = ""
+    powers: dict[str, float] = field(default_factory=dict)
+    window: int = 0
+    logistic: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def setting(self) -> dict[str, float]:
+        """The parameters of the sum."""
+        return self.weights | {f"{THETA} {name}": power for name, power in self.powers.items()}
+
+    @property
+    def said(self) -> list[str]:
+        """What was chosen besides weights, in words."""
+        said = [f"{'power' if 'mnz' in self.method else 'k'} = {self.constant:g}"] if self.constant else []
+        said += [self.normalise] if self.normalise else []
+        return [*said, f"the first {self.window}"] if self.window else said
+
+    def renamed(self, names: Mapping[str, str]) -> Chosen:
+        """Return the same for runs of other names, given these by the old ones."""
+        weights = {names[name]: weight for name, weight in self.weights.items()}
+        parts = {name: name.partition(" ") for name in self.powers}
+        powers = {
+            f"{feature}{blank}{names.get(run, run)}": self.powers[name]
+            for name, (feature, blank, run) in parts.items()
+        }
+        logistic = {names[name]: own for name, own in self.logistic.items()}
+        return replace(self, weights=weights, powers=powers, logistic=logistic)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The weights, adding up to 1."""
+        total = sum(self.weights.values()) or 1.0
+        return {name: weight / total for name, weight in self.weights.items()}
+
+
+def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Sequence[Ranking]:
+    """Rank all topics of runs with what was chosen, which names these runs."""
+    return rank(fused_pool(runs, chosen, options), chosen.setting, hits=options.depth)
+
+
+def fused_pool(
+    runs: RunSet,
+    chosen: Chosen,
+    options: FusionOptions,
+    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    topics: Sequence[str] | None = None,
+) -> CandidatePool:
+    """Return the pool on which a choice's weights add runs up; see `RunSet.pool`."""
+    method, runs = METHODS[chosen.method], runs.first(chosen.window)
+    if chosen.normalise:
+        options = replace(options, normalise=chosen.normalise)
+    fitted = np.array([chosen.logistic[name] for name in runs.names]).T if chosen.logistic else None
+    features = features_of(runs, FEW) if method.by_query else None
+    return runs.pool(method.columns(options, chosen.constant, fitted), qrels, topics, features)
+
+
+def kept_fusion(path: PathLike) -> tuple[Chosen, FusionOptions]:
+    """Read what `lmtune fuse --format json` printed: what was chosen, and the options that it depends on.
+
+    Raises
+    ------
+    InputError
+        For a file that is anything else.
+    """
+    accepted = "what lmtune fuse --format json printed"
+    content = read_json(path, {"output": dict, "options": dict}, accepted=accepted)
+    kept = content["options"]
+    try:
+        chosen = Chosen(**content["output"])
+        options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
+        check(options)
+        numbers = [chosen.weights, chosen.powers]
+        weights, powers = ({str(name): float(own[name]) for name in own} for own in numbers)
+        logistic = {str(name): (float(a), float(b)) for name, (a, b) in chosen.logistic.items()}
+        scored = METHODS[chosen.method].is_scored
+        if not all(0.0 <= weight < math.inf for weight in weights.values()):
+            raise ValueError
+        if not all(map(math.isfinite, (*powers.values(), *itertools.chain(*logistic.values())))):
+            raise ValueError
+        if int(chosen.window) != chosen.window or not 0.0 <= chosen.window < math.inf:
+            raise ValueError
+        own = chosen.normalise or options.normalise
+        if not math.isfinite(float(chosen.constant)) or (scored and own not in SCALES):
+            raise ValueError
+        if logistic.keys() != (weights.keys() if scored and own == LOGISTIC else set()):
+            raise ValueError
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError("not a fusion", file=path, accepted=accepted) from None
+    return replace(chosen, weights=weights, powers=powers, logistic=logistic), options
+
+
+def for_runs(chosen: Chosen, runs: RunSet) -> Chosen:
+    """Return what was chosen for other runs, told by their names or else, which a note says, by their order.
+
+    Raises
+    ------
+    InputError
+        For another number of runs, or features of queries that nobody has told.
+    """
+    weights = chosen.weights
+    if len(runs.names) != len(weights):
+        raise InputError("another number of runs", value=list(runs.given), accepted=", ".join(weights))
+    if set(runs.names) != set(weights):
+        pairs = [f"{run} for {name}" for run, name in zip(runs.given, weights, strict=True)]
+        note(f"runs of other names, taken in their order: {', '.join(pairs)}")
+        chosen = chosen.renamed(dict(zip(weights, runs.given, strict=True)))
+    if lacking := chosen.powers.keys() - features_of(runs, FEW).keys():
+        untold = sorted({name.partition(" ")[0] for name in lacking})
+        raise InputError("weights depend on features", value=untold, accepted="--features with these")
+    return chosen
+
+
+def ties_of(pool: CandidatePool) -> int:
+    """Return how many unequal scores rounding made equal in a pool of runs."""
+    assert isinstance(pool.formula, WeightedSum)
+    return pool.formula.tied
+
+
+def note_ties(tied: int) -> None:
+    """Say how many unequal scores rounding made equal."""
+    if tied:
+        note(
+            f"{quantity(tied, 'score')} of a run and topic, less than 2^-30 of the largest from the next, "
+            "added up as equal to it"
+        )
