@@ -320,7 +320,7 @@ class CandidatePool(Shown):
             return self.given_extent
         shards = shards_of(self.index)
         longest = max(int(np.max(self.formula.lengths(shard), initial=1)) for shard in shards)
-        size = reduce(CollectionSize.plus, map(CollectionSize.of, shards))
+        size = reduce(CollectionSize.plus, map(self.formula.size, shards))
         return Extent(longest, size.mean_length)
 
     @property
@@ -386,7 +386,7 @@ class PoolBuilder:
         self.index = index
         self.formula = formula
         self.extent = extent
-        self.size = cache(lambda group: CollectionSize.of(formula.part(index, group)))
+        self.size = cache(lambda group: formula.size(formula.part(index, group)))
         self.clear()
 
     @cached_property

@@ -107,7 +107,7 @@ class Regions:
             For arguments outside their domain, a range or a depth that a pruned pool was not
             made for, or another model.
         """
-        check_choice("the proof of pruning by regions is for other models", pool.formula.name, _SCORED)
+        check_choice("the proof of pruning by regions is for other models", pool.formula.bounds, _SCORED)
         ends = _ends(pool.formula, ranges or {})
         if min(shape) < 1 or depth < 1:
             raise InputError(
@@ -131,7 +131,7 @@ class Regions:
             for t in range(chunk.start, chunk.stop):
                 rows = pool.candidates.rows(t)
                 if rows.stop > rows.start:
-                    topic = _SCORED[pool.formula.name](pool, t, ends)
+                    topic = _SCORED[pool.formula.bounds](pool, t, ends)
                     start[t], parts[t] = kernels.prune_cells(
                         topic, s_edges, u_edges, np.array(factors), depth
                     )
@@ -202,7 +202,7 @@ def regions_for(pool: CandidatePool, settings: NDArray[np.float64], depth: int) 
         Run depth.
     """
     per_topic = pool.candidates.doc.size / len(pool.topics)
-    if len(settings) < _DENSE or per_topic <= _LONG * depth or pool.formula.name not in _SCORED:
+    if len(settings) < _DENSE or per_topic <= _LONG * depth or pool.formula.bounds not in _SCORED:
         return None
     ends = np.stack((settings.min(axis=0), settings.max(axis=0)))
     if np.min(_coordinates(pool.formula, ends)) < math.log(SMALLEST):
@@ -269,7 +269,6 @@ def _bm25(pool: CandidatePool, t: int, ends: NDArray[np.float64]) -> kernels.Sco
 _SCORED: dict[str, Callable[[CandidatePool, int, NDArray[np.float64]], kernels.ScoredTopic]] = {
     "two-stage": _two_stage,
     "bm25": _bm25,
-    "lucene-bm25": _bm25,
 }
 
 

@@ -179,9 +179,9 @@ def count_columns(shard: Index, formula: Formula, queries: Queries) -> Counts:
             np.array([own.max(initial=0) for own in tfs], np.int64),
         )
     groups = {column.group for columns in queries.values() for column in columns}
-    sizes = {group: CollectionSize.of(formula.part(shard, group)) for group in groups}
+    sizes = {group: formula.size(formula.part(shard, group)) for group in groups}
     longest = int(np.max(formula.lengths(shard), initial=1))
-    return Counts(counted, {-1: CollectionSize.of(shard), **sizes}, longest)
+    return Counts(counted, {-1: formula.size(shard), **sizes}, longest)
 
 
 def extract_part(

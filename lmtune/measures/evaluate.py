@@ -18,7 +18,7 @@ from lmtune.measures.from_ir_measures import calculated
 from lmtune.measures.judged_ranking import JudgedRanking
 from lmtune.measures.kinds import EXPONENTIAL, EXPONENTIAL_DCG
 from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
-from lmtune.models.bm25 import BM25, LuceneBM25
+from lmtune.models.bm25 import BM25
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.lucene_dirichlet import LuceneDirichlet
@@ -38,7 +38,7 @@ _NO_CUTOFF = np.iinfo(np.int64).max
 # With many settings to measure, so many take turns on a topic before the next one's documents are fetched.
 _SETTINGS = 64
 # Formulas that the compiled loop knows, with its word for them; others are asked for their scores.
-_FLOORED = {TwoStage: False, LuceneDirichlet: True, BM25: None, LuceneBM25: None}
+_FLOORED = {TwoStage: False, LuceneDirichlet: True, BM25: None}
 
 
 def measure_settings(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.weighted_query import WeightedQuery
-from lmtune.indexing.index import Index, Postings, TermCounts
+from lmtune.indexing.index import CollectionSize, Index, Postings, TermCounts
 from lmtune.models.kernels import NO_FIELDS, Documents, TopicDocuments
 from lmtune.models.parameter import Parameter, shares
 
@@ -205,6 +205,15 @@ class Formula(ABC):
     def term_value(self, term: TermCounts) -> float:
         """Return what scoring takes of a term: P(w|C), its share of the collection's tokens."""
         return float(term.cf) / term.size.terms
+
+    @property
+    def bounds(self) -> str:
+        """The formula whose proofs of certificates and of regions hold for this one too."""
+        return self.name
+
+    def size(self, index: Index) -> CollectionSize:
+        """Return how large a collection is to scoring: its tokens, and the documents that hold one."""
+        return CollectionSize.of(index)
 
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return the lengths of all documents, shape (num_docs,)."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from lmtune.errors import InputError
 from lmtune.indexing.windows import KINDS
-from lmtune.models.bm25 import BM25, LuceneBM25
+from lmtune.models.bm25 import K1, VARIANTS, B, bm25
+from lmtune.models.bm25 import PREFIX as BM25_PREFIX
 from lmtune.models.fields import PREFIX, Fields
 from lmtune.models.formula import Formula
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
@@ -81,7 +82,7 @@ MODELS = {
             LUCENE_DIRICHLET,
             LUCENE_DIRICHLET.parameters,
         ),
-        Model("bm25", "BM25 with exact document lengths", BM25(), BM25.parameters),
+        Model("bm25", "BM25 with exact document lengths", bm25("bm25"), (K1, B)),
         Model(
             "sdm",
             "Metzler and Croft's sequential dependence, Dirichlet smoothing",
@@ -97,12 +98,15 @@ MODELS = {
             SDM,
             SDM.parameters,
         ),
-        Model("lucene-bm25", "Lucene's BM25Similarity", LuceneBM25(), LuceneBM25.parameters),
+        Model("lucene-bm25", "Lucene's BM25Similarity", bm25("lucene-bm25"), (K1, B)),
     )
 }
-"""All models by name, but for mixtures of fields, which say of which."""
+"""All models by name, but for mixtures of fields, which say of which, and variants of BM25."""
 
-NAMES = f"{', '.join(MODELS)}, {PREFIX}title,body; each also with +rm3 and +{WEIGHTS}"
+NAMES = (
+    f"{', '.join(MODELS)}, {PREFIX}title,body, {BM25_PREFIX} with {'|'.join(VARIANTS)}; "
+    f"each also with +rm3 and +{WEIGHTS}"
+)
 """What models are called, for a reader."""
 
 
@@ -136,6 +140,9 @@ def known_model(name: str) -> Model | None:
         formula = weighted(known.formula, parts)
         own = (*known.parameters, *formula.parameters[len(known.parameters) :])
         return Model(name, f"{known.what}, with weights of the query's terms", formula, own)
+    if name.startswith(BM25_PREFIX):
+        variant = bm25(name)
+        return Model(name, variant.variant.what, variant, (K1, B))
     if not name.startswith(PREFIX):
         return MODELS.get(name)
     fields = Fields(name.removeprefix(PREFIX).split(","))

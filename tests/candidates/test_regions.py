@@ -23,7 +23,7 @@ from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.models.bm25 import BM25, LuceneBM25
+from lmtune.models.bm25 import BM25
 from lmtune.models.lucene_dirichlet import LuceneDirichlet
 from lmtune.models.two_stage import TwoStage
 from lmtune.tuning.space import ParameterSpace
@@ -206,7 +206,7 @@ def test_measures_stay_the_same_to_the_last_bit(
 @settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
-    st.sampled_from([TwoStage, LuceneDirichlet, BM25, LuceneBM25]),
+    st.sampled_from([TwoStage, LuceneDirichlet, BM25]),
     st.integers(1, 30),
     st.sampled_from(SHAPES),
     st.booleans(),

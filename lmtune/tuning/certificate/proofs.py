@@ -97,8 +97,8 @@ def proof_of(formula: Formula) -> Proof:
     InputError
         Where there is none.
     """
-    check_choice("no certificate's proof holds for this model", formula.name, _PROOFS)
-    return _PROOFS[formula.name]
+    check_choice("no certificate's proof holds for this model", formula.bounds, _PROOFS)
+    return _PROOFS[formula.bounds]
 
 
 def row_ids(columns: list[Integers]) -> Integers:
@@ -231,4 +231,4 @@ _BM25 = Proof(
     check=lambda _: None,
     topic=_bm25,
 )
-_PROOFS = {"two-stage": _TWO_STAGE, "bm25": _BM25, "lucene-bm25": _BM25}
+_PROOFS = {"two-stage": _TWO_STAGE, "bm25": _BM25}
