@@ -106,7 +106,7 @@ def tune(
                     how: Any = {"notes": ready.notes, "progress": show, "traced": output.output is not None}
                     results.append(run_experiment(ready.pool, ready.folds, searching, **how))
         if output.output is not None:
-            with stages() as progress:
+            with stages() as progress, timed(f"kept in {output.output}"):
                 keep_results(output.output, prepared, results, searching, progress=progress)
     _show(results, output.style, noted=talk().verbose or searching.certify is not None)
     if output.style == "table":
@@ -131,8 +131,12 @@ def _choose(
             choosing.choose, cases, split, inner=choosing.inner_folds, certify=certify, progress=progress
         )
         if output.output is not None:
-            keep_choices(output.output, result, ready, progress=progress)
+            with timed(f"kept in {output.output}"):
+                keep_choices(output.output, result, ready, progress=progress)
     say(choice_table(result, output.style))
+    for case, tuned in zip(cases, result.results, strict=True) if talk().verbose else ():
+        for text in tuned.notes:
+            note(f"{case}: {text}")
     one = result.recommended
     if output.style == "table" and one is not None:
         own = cases[one.final].collection

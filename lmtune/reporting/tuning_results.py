@@ -22,7 +22,7 @@ from lmtune.measures.measure import parse_measure
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
 from lmtune.models.model import label
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.progress import Count, Progress, note, silent, timed
+from lmtune.progress import Count, Progress, note, silent
 from lmtune.reporting.provenance import command, describe, versions
 from lmtune.reporting.result_folder import RECORD, SETTING, CsvFile, ResultFolder, file_name, read_record
 from lmtune.reporting.table import frame_text, in_all_formats
@@ -181,19 +181,16 @@ def keep_results(
     }
     pools = [one.pool for one in collections]
     tasks = [*zip(pools, results, strict=True)]
-    with timed(f"kept in {path}"):
-        lines = [
-            measure_profiles(pool, result, plan, progress=partial(progress, f"{pool.name}: lines"))
-            for pool, result in tasks
-        ]
-        smooth = [
-            smooth_surfaces(pool, result, plan, progress=partial(progress, f"{pool.name}: smooth measures"))
-            for pool, result in tasks
-        ]
-        count = partial(progress, "writing runs")
-        write_results(
-            path, results, pools, record, lines=lines, smooth=smooth, hits=plan.depth, progress=count
-        )
+    lines = [
+        measure_profiles(pool, result, plan, progress=partial(progress, f"{pool.name}: lines"))
+        for pool, result in tasks
+    ]
+    smooth = [
+        smooth_surfaces(pool, result, plan, progress=partial(progress, f"{pool.name}: smooth measures"))
+        for pool, result in tasks
+    ]
+    count = partial(progress, "writing runs")
+    write_results(path, results, pools, record, lines=lines, smooth=smooth, hits=plan.depth, progress=count)
 
 
 def write_results(

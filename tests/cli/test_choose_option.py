@@ -31,8 +31,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_the_answer_comes_first_and_its_command_searches(run: Run) -> None:
-    status, out, _ = run(f"{CHOOSE} --certify 0.01 --output kept")
+    status, out, said = run(f"{CHOOSE} --certify 0.01 --output kept")
     assert status == 0
+    assert "kept in kept in " in said
     first = out.splitlines()[0]
     assert first.startswith("c: use stemmer = porter, model = ")
     for said in (
