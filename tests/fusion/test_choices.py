@@ -18,7 +18,7 @@ from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.formats.qrels import write_qrels
 from lmtune.formats.runs import read_run, write_run
-from lmtune.fusion.fusing import FusionResult, fuse_runs, jackknife
+from lmtune.fusion.fusing import FusedRow, FusionResult, fuse_runs, jackknife
 from lmtune.fusion.methods import RRF_KS, Chosen, FusionOptions, fused_pool, rankings
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.evaluate import measure_settings
@@ -28,7 +28,7 @@ from lmtune.reporting.fusion_tables import formula, fusion_table
 AP = parse_measure("AP")
 
 
-def row_of(found: FusionResult, name: str):
+def row_of(found: FusionResult, name: str) -> FusedRow:
     return next(row for row in found.rows if row.chosen.method == name)
 
 
