@@ -81,13 +81,15 @@ def main() -> None:
 @in_style
 def picture(tables: Sequence[Path]) -> Figure:
     figure, panels, columns = new_panels(len(tables), 2.6)
-    said = []
-    for ax, table in zip(panels, tables, strict=True):
+    said, read = [], []
+    for table in tables:
         with table.open(newline="") as stream:
-            rows = [row for row in csv.DictReader(stream, delimiter="\t") if row["method"] != "rrf"]
-        methods = list(dict.fromkeys(row["method"] for row in rows))
-        for place, (name, look) in enumerate(looks(methods).items()):
-            own = [row for row in rows if row["method"] == name]
+            read.append([row for row in csv.DictReader(stream, delimiter="\t") if row["method"] != "rrf"])
+    methods = looks(list(dict.fromkeys(row["method"] for rows in read for row in rows)))
+    for ax, table, rows in zip(panels, tables, read, strict=True):
+        for place, (name, look) in enumerate(methods.items()):
+            if not (own := [row for row in rows if row["method"] == name]):
+                continue
             sizes = [int(row["topics"]) for row in own]
             mean, worst, best = ([float(row[key]) for row in own] for key in ("from rrf", "worst", "best"))
             beside = np.array(sizes) * 1.03 ** (place - 0.5 * len(methods))

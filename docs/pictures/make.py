@@ -55,6 +55,13 @@ KEPT = {
     "yue": Kept(("lmtune lab smoothness --networks linear --output DIR",), "smoothness.png"),
     "burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
     "bruch": Kept(("lmtune lab alpha --output DIR",), "alpha.png"),
+    "fusion-topics": Kept(
+        (
+            "python benchmarks/fusion_topics.py docs/pictures/DL19-nDCG@10.tsv docs/pictures/Robust04-AP.tsv "
+            "--draw DIR/fusion-topics.png",
+        ),
+        "fusion-topics.png",
+    ),
     "qiu": Kept(("lmtune lab full-items --gammas 0.3 --output DIR",), "full-items.png"),
 }
 
@@ -77,8 +84,9 @@ def make(name: str, target: Path) -> None:
     kept = KEPT[name]
     with tempfile.TemporaryDirectory() as folder:
         drawn = Path(folder, "made", kept.file)
-        words = [command.replace("DIR", f"{folder}/made").split()[1:] for command in kept.commands]
-        *before, last = [[sys.executable, "-m", "lmtune", *own] for own in words]
+        words = [command.replace("DIR", f"{folder}/made").split() for command in kept.commands]
+        program = {"lmtune": ["-m", "lmtune"], "python": []}
+        *before, last = [[sys.executable, *program[first], *own] for first, *own in words]
         for command in before if kept.page else [*before, last]:
             subprocess.run(command, check=True)
         if kept.page:

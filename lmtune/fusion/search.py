@@ -30,6 +30,9 @@ Doubles = NDArray[np.float64]
 WeightFit = Callable[..., tuple[Tuner, int]]
 """Chooses weights: see `fit_linear`."""
 
+# Documents of each setting that make up the lists of measures with small cutoffs: of 25, 50, 100 and 200 for
+# 63 runs each was as good on topics held out, in time that falls with them (FINDINGS.md).
+_LISTED = 50
 # How much longer the best climb goes on.
 _LAST = 8
 # Random weights, and how many of them are climbed from: few runs' means are flat where gradients end.
@@ -222,14 +225,20 @@ def fit_shrunk(
     pool, measure, topics, seed, depth
         As of `fit_linear`, whose others play no part.
     """
-    smooth = SurrogateTuner(str(smooth_form(measure)), seed=seed, depth=depth)
-    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1], within=1.0, warm=False)
+    tuner = RidgeTuner(_smooth(measure, seed, depth), ridges=RIDGES[:-1], within=1.0, warm=False)
     try:
         tuner.fit(pool, topics=topics)
     except InputError:
         equal = pool.formula.simpler[0][1]
         tuner.best_params_, tuner.n_evaluations_ = equal, 0
     return tuner, tuner.n_evaluations_
+
+
+def _smooth(measure: Measure, seed: int, depth: int, space: ParameterSpace | None = None) -> SurrogateTuner:
+    """Return what follows the gradient of a measure's smooth form, over short lists where that is enough."""
+    listed = _LISTED if 2 * (measure.cutoff or _LISTED) <= _LISTED else None
+    form = str(smooth_form(measure))
+    return SurrogateTuner(form, space=space, seed=seed, depth=depth, list_depth=listed)
 
 
 def fit_per_query(
@@ -260,8 +269,7 @@ def fit_per_query(
     )
     shared, spent = fit_shrunk(plain, measure, topics, seed=seed, depth=depth)
     space = ParameterSpace.of(formula).fixing(shared.best_params_)
-    smooth = SurrogateTuner(str(smooth_form(measure)), space=space, seed=seed, depth=depth)
-    tuner = RidgeTuner(smooth, ridges=RIDGES[:-1], within=1.0)
+    tuner = RidgeTuner(_smooth(measure, seed, depth, space), ridges=RIDGES[:-1], within=1.0)
     try:
         tuner.fit(pool, topics=topics)
     except InputError:
@@ -296,7 +304,9 @@ class ForwardSelection(Tuner):
     ) -> Self:
         """Select on topics of a pool of runs (all by default)."""
         report = counted(progress, type(self).__name__)
-        record = SearchRecord(pool, parse_measure(self.measure), space=None, topics=topics, depth=self.depth)
+        measure = parse_measure(self.measure)
+        pool, depth = pruned_for(pool, measure, self.depth)
+        record = SearchRecord(pool, measure, space=None, topics=topics, depth=depth)
         runs = len(record.space.names)
         counts, best = np.zeros(runs), -np.inf
         for step in range(1, self.most + 1):

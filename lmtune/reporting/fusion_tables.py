@@ -205,8 +205,9 @@ def formula(row: FusedRow, result: FusionResult) -> str:
 
 
 def formulas(result: FusionResult) -> str:
-    """Write out the formulas of what was tuned."""
-    return "\n".join(formula(row, result) for row in result.rows if row.folds or row.evaluations)
+    """Write out the formulas of tuned weights."""
+    tuned = [row for row in result.rows if not row.is_single and METHODS[row.chosen.method].fit]
+    return "\n".join(formula(row, result) for row in tuned)
 
 
 def _ends(interval: tuple[float, float] | None, written: Callable[[float], str] = short) -> str:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,11 +55,16 @@ def address(home: Path) -> Iterator[str]:
 
 
 @contextmanager
-def served(home: Path, *words: str) -> Iterator[str]:
+def served(home: Path, *words: str, sources: Sequence[str] = ("c",)) -> Iterator[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(lmtune.__file__).parents[1])}
-    command = [sys.executable, "-m", "lmtune", "explore", "c", "--measure", "AP,P@5", "--no-browser", *words]
+    command = [sys.executable, "-m", "lmtune", "explore", *sources, "--measure", "AP,P@5", "--no-browser"]
     running = subprocess.Popen(
-        command, cwd=home, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *words],
+        cwd=home,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert running.stdout is not None
     yield running.stdout.readline().strip()
@@ -335,3 +340,30 @@ def test_names_of_marks_do_not_overlap(opened: Chrome) -> None:
     begin, end = "const [settings, done] = arguments; (async () => {", "})().then(done, done);"
     script = begin + overlaps.replace("arguments[0]", "settings") + end
     assert opened.execute_async_script(script, SPREAD) == [5, 0]
+
+
+def test_weights_of_runs_are_shares_of_one(browser: Chrome, home: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    rng = np.random.default_rng(1)
+    for name in "wxyz":
+        lines = (f"{t} Q0 d{d} 0 {rng.random()} {name}\n" for t in range(1, 9) for d in range(1, 40))
+        (home / f"{name}.run").write_text("".join(lines))
+    shares = "[...document.querySelectorAll('.parameter meter')].map((own) => own.value)"
+    written = "[...document.querySelectorAll('.parameter output')].map((own) => own.textContent)"
+    with served(home, sources=("c/qrels.txt", "w.run", "x.run", "y.run", "z.run")) as address:
+        look(browser)
+        browser.get(address)
+        assert wait(browser, shares, lambda found: len(found) == 4) == [0.25] * 4
+        browser.find_element("id", "slider-x").send_keys(Keys.END)
+        # One run has weight 1, the three others a quarter each.
+        found = wait(browser, shares, lambda found: found[0] != 0.25)
+        assert found == pytest.approx([0.25 / 1.75, 1 / 1.75, 0.25 / 1.75, 0.25 / 1.75])
+        assert run(browser, f"return {written}") == [
+            "share 0.143",
+            "share 0.571",
+            "share 0.143",
+            "share 0.143",
+        ]
+        assert lowest_contrast(browser) >= 4.5
+        assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]

@@ -91,7 +91,7 @@ const guardedLoop = (work) => () => work().catch(tell);
 const guarded = (work) => (...given) => work(...given).then(() => tell(null), tell);
 
 const place = () => about.measures.indexOf(state.measure);
-const showSliders = makeSliders(byName("sliders"), parameters, change);
+const showSliders = makeSliders(byName("sliders"), parameters, change, isRuns);
 const surface = makeSurface(byName("surface"), parameters, change);
 const table = makeComparison(byName("comparison"));
 

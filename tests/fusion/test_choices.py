@@ -1,0 +1,186 @@
+"""What a fusion says: constants that folds choose, formulas, what was left out, intervals, bounds."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from made_runs import made
+from scipy import stats
+
+from lmtune.cli.main import app
+from lmtune.datasets.folds import cross_validation
+from lmtune.errors import InputError
+from lmtune.formats.qrels import write_qrels
+from lmtune.formats.runs import read_run, write_run
+from lmtune.fusion.fusing import FusedRow, FusionResult, fuse_runs, jackknife
+from lmtune.fusion.methods import RRF_KS, Chosen, FusionOptions, fused_pool, rankings
+from lmtune.fusion.runs import RunSet
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import parse_measure
+from lmtune.reporting.fusion_tables import formula, fusion_table
+
+AP = parse_measure("AP")
+
+
+def row_of(found: FusionResult, name: str) -> FusedRow:
+    return next(row for row in found.rows if row.chosen.method == name)
+
+
+def test_window_and_constant_are_chosen_on_training_topics() -> None:
+    runs, judged = made(6, runs=3, topics=9, docs=30, levels=30)
+    options = FusionOptions(("AP",), ("equal", "rrf-k"), window=(0, 3, 8), folds="3", bootstrap=0)
+    found = fuse_runs(runs, judged, options)
+    equal = dict.fromkeys(runs.names, 1.0)
+    for method, constants in (("equal", (0.0,)), ("rrf-k", RRF_KS), ("rrf", (0.0,))):
+        row = row_of(found, method)
+        for fold, chosen in zip(cross_validation(found.topics, 3), row.folds, strict=True):
+            tried = {
+                (k, window): measure_settings(
+                    fused_pool(runs, Chosen(method, equal, k, window=window), options, judged, fold.train),
+                    equal,
+                    [AP],
+                ).mean()
+                for k in constants
+                for window in options.window
+            }
+            assert tried[chosen.constant, chosen.window] == max(tried.values())
+    chosen = row_of(found, "rrf-k").chosen
+    assert f"rrf-k ({', '.join(chosen.said)})" in fusion_table(found)
+    assert chosen.said[0] == f"k = {chosen.constant:g}"
+
+
+def told_runs(topics: int = 40) -> tuple[RunSet, dict[str, dict[str, int]], dict[str, float]]:
+    """Make two runs: each is right on the topics of which a user says so, and noise on others."""
+    rng = np.random.default_rng(2)
+    runs: dict[str, dict[str, dict[str, float]]] = {"a": {}, "b": {}}
+    judged, said = {}, {}
+    for topic in map(str, range(topics)):
+        relevant = np.isin(np.arange(30), rng.permutation(30)[:5])
+        judged[topic] = {f"d{d:02}": int(relevant[d]) for d in range(30)}
+        said[topic] = float(rng.integers(2))
+        for name, own in runs.items():
+            is_right = (name == "a") == bool(said[topic])
+            scores = rng.normal(size=30) + (2.0 if is_right else 0.0) * relevant
+            own[topic] = {f"d{d:02}": float(scores[d]) for d in range(30)}
+    return RunSet.of(runs), judged, said
+
+
+def test_a_users_features_tell_queries_apart_and_travel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs, judged, said = told_runs()
+    for name in runs.names:
+        alone = Chosen("linear", {name: 1.0})
+        write_run(f"{name}.run", rankings(runs.only(name), alone, FusionOptions()), tag="t")
+    write_qrels("qrels.txt", judged)
+    Path("told.tsv").write_text("".join(f"{topic}\tkind\t{value}\n" for topic, value in said.items()))
+    line = "fuse qrels.txt a.run b.run -m AP --method per-query,shrunk --bootstrap 0 --output o.run"
+
+    def ran(more: str) -> str:
+        found = CliRunner().invoke(app, [*line.split(), *more.split()])
+        assert found.exit_code == 0, found.stderr
+        return found.stdout
+
+    untold, told = (json.loads(ran(f"--format json {more}")) for more in ("", "--features told.tsv"))
+    means = [own["rows"][3]["held_out"] for own in (untold, told)]
+    assert told["rows"][3]["method"] == "per-query"
+    assert means[1] > means[0] + 0.05
+    powers = told["output"]["powers"]
+    assert powers["kind a"] > powers["kind b"]
+    written = ran("--features told.tsv --verbose")
+    assert told["rows"][3]["formula"] in written
+    assert f"{powers['kind a']:+.3g} kind" in written
+
+    Path("kept.json").write_text(json.dumps(told))
+    again = "fuse --from kept.json a.run b.run --output again.run"
+    assert CliRunner().invoke(app, [*again.split(), "--features", "told.tsv"]).exit_code == 0
+    assert read_run("again.run") == read_run("o.run")
+    missed = CliRunner().invoke(app, again.split())
+    assert missed.exit_code == 2
+    assert "--features with these" in missed.stderr
+
+
+def test_a_formula_says_all_that_scores() -> None:
+    runs, judged, _ = told_runs(8)
+    found = fuse_runs(runs, judged, FusionOptions(("AP",), ("shrunk",), in_sample=True))
+    [row] = [own for own in found.rows if own.name == "shrunk"]
+    powers = {"drop": 0.5, "overlap a": -1.25}
+    chosen = Chosen("per-query", {"a": 3.0, "b": 1.0}, normalise="z-score", powers=powers)
+    assert formula(replace(row, chosen=chosen), found) == (
+        "AP, per-query, z-score: sum over runs of weight x z-score(run's score)\n"
+        "  a: 0.75 x exp(+0.5 drop -1.25 overlap)\n"
+        "  b: 0.25 x exp(+0.5 drop)\n"
+    )
+
+
+def test_a_note_says_what_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    a, b = {"d1": 3.0, "d2": 2.0, "d3": 1.0}, {"d4": 3.0, "d2": 2.0, "d3": 1.0}
+    runs = RunSet.of({"a": {"1": a}, "b": {"1": b}, "c": {"1": {"d4": 1.0}}})
+    judged = {"1": {"d1": 1, "d2": 1, "d3": 1, "d4": 1, "d9": 1}, "2": {"d1": 1}}
+    options = FusionOptions(("AP",), ("equal",), in_sample=True, leave_out=("a",))
+    with caplog.at_level("INFO", "lmtune"):
+        found = fuse_runs(runs, judged, options)
+    assert "left out 1 judgement, 1 of them relevant" in caplog.text
+    assert "which is a guess: --pool-depth" in caplog.text
+    # Of four relevant documents left a has two, at ranks 2 and 3.
+    assert found.rows[0].in_sample == pytest.approx((1 / 2 + 2 / 3) / 4)
+
+
+def test_a_jackknife_of_means_is_their_interval() -> None:
+    """Of means over groups it is Student's interval of the groups' means."""
+    groups = np.random.default_rng(0).random((6, 10)) * 0.1 + 0.4
+    folds = [{"a": float(np.delete(groups, out, axis=0).mean())} for out in range(6)]
+    expected = stats.ttest_1samp(groups.mean(axis=1), 0.0).confidence_interval(0.95)
+    assert jackknife(folds, {"a": float(groups.mean())})["a"] == pytest.approx(tuple(expected))
+
+
+def test_differences_have_intervals_over_topics(tmp_path: Path) -> None:
+    runs, judged = made(9, runs=10, topics=20, docs=30, levels=30)
+    options = FusionOptions(("AP",), ("shrunk", "equal"), folds="4")
+    found = fuse_runs(runs, judged, options)
+    row, equal = row_of(found, "shrunk"), row_of(found, "equal")
+    assert set(row.gains) == {"best single run", "rrf", "equal"} == set(row.p_values)
+    assert set(equal.gains) == {"best single run", "rrf"}
+    for name, other in found.baselines(AP).items():
+        expected = stats.bootstrap((row.values - other.values,), np.mean, method="percentile", rng=1)
+        assert row.gains[name] == pytest.approx(tuple(expected.confidence_interval), abs=0.004)
+    assert set(row.interval) == set(runs.names)  # ten runs: by the folds
+    assert not row.flat
+    text = fusion_table(found)
+    assert "over resamples of the topics" in text
+    assert "jackknife" in text
+    (tmp_path / "t.csv").write_text(fusion_table(found, "csv"))
+    with (tmp_path / "t.csv").open() as stream:
+        lines = list(csv.DictReader(stream))
+    low, high = row.gains["rrf"]
+    assert f"rrf={low!r} to {high!r}" in next(own for own in lines if own["method"] == "shrunk")["gains"]
+
+
+def test_what_is_proven_of_how_many_runs_is_said() -> None:
+    runs, judged = made(3, runs=13, topics=4, docs=12)
+    options = FusionOptions(("AP",), ("linear",), in_sample=True, certify=0.1)
+    with pytest.raises(InputError, match="too many runs for a proof"):
+        fuse_runs(runs, judged, options)
+    three = RunSet.of(
+        {
+            name: {
+                topic: {
+                    runs.docnos[doc]: float(score)
+                    for doc, score in zip(runs.docs[topic], table[run], strict=True)
+                    if not np.isnan(score)
+                }
+                for topic, table in runs.scores.items()
+            }
+            for run, name in enumerate(runs.names[:3])
+        }
+    )
+    plain = replace(options, certify=None)
+    assert "no bound on all weights: --certify proves one" in fusion_table(fuse_runs(three, judged, plain))
+    assert "no bound" not in fusion_table(fuse_runs(three, judged, options))
