@@ -15,58 +15,49 @@ _LUCENE = {
     "jelinek-mercer": "Lucene adds one to a word's count in the collection, and to the collection's size.",
 }
 _SINGLE = "Values and scores are in single precision: scores as near as that may change places."
-_ANALYSIS = (
-    "The analysis chain is the tuned one, by Lucene's names; Lucene's KStem has another dictionary than "
-    "lmtune's krovetz (a few words differ)."
-)
+_ANALYSIS = "The analysis chain is the tuned one, by Lucene's names."
+_KSTEM = {"krovetz": "Lucene's KStem has another dictionary than lmtune's krovetz (a few words differ)."}
 _SHARDS = (
     "idf and mean length are those of a shard: one here; with several ask with "
     "search_type=dfs_query_then_fetch. An index's similarity is changed while it is closed."
 )
 _FACTOR = "BM25's factor k1 + 1, where the version has it, changes no order."
 _OWN = "The terms are lmtune's own, which the file imports: no analysis of the engine's is used."
-_EMPTY = "Documents without a term count in N and in the mean length; in lmtune they do not."
+_ELASTIC = (_ANALYSIS, _SINGLE, _SHARDS, _FACTOR)
 _FIXED = {"k1": 1.2, "b": 0.75}
 
 ENGINES = {
-    "elasticsearch": Engine(
-        "Elasticsearch", _LUCENE, lucene_files.elastic, True, (_ANALYSIS, _SINGLE, _SHARDS, _FACTOR)
-    ),
-    "opensearch": Engine(
-        "OpenSearch", _LUCENE, lucene_files.elastic, True, (_ANALYSIS, _SINGLE, _SHARDS, _FACTOR)
-    ),
-    "solr": Engine("Solr", _LUCENE, lucene_files.solr, True, (_ANALYSIS, _SINGLE, _FACTOR)),
+    "elasticsearch": Engine("Elasticsearch", _LUCENE, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
+    "opensearch": Engine("OpenSearch", _LUCENE, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
+    "solr": Engine("Solr", _LUCENE, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_KSTEM),
     "lucene": Engine(
         "Lucene (Anserini, pyserini)",
         _LUCENE,
         lucene_files.anserini,
-        True,
         (
             _ANALYSIS,
             _SINGLE,
             "pyserini has no call for Jelinek-Mercer, nor for stopwords of your own: Anserini has flags.",
         ),
+        stemmers=_KSTEM,
     ),
     "vespa": Engine(
         "Vespa",
         {"bm25": ""},
         lucene_files.vespa,
-        False,
         (
             _ANALYSIS,
             "N and document frequencies are those of a content node and of its largest index.",
             "How Vespa splits a query before the analysis depends on its version: compare runs.",
-            _EMPTY,
             _FACTOR,
         ),
+        variant="vespa",
+        stemmers=_KSTEM,
     ),
     "pyterrier": Engine(
         "PyTerrier (Terrier)",
         {
-            "bm25": (
-                "Terrier's idf is log2((N - df + .5) / (df + .5)): below nothing for a word that more than "
-                "half of the documents hold, near lmtune's for rare ones."
-            ),
+            "bm25": "",
             "dirichlet": (
                 "Terrier counts a length once for each query word that the document holds, not once for each "
                 "word of the query."
@@ -74,35 +65,27 @@ ENGINES = {
             "jelinek-mercer": "",
         },
         python_files.pyterrier,
-        False,
-        (
-            _OWN,
-            _EMPTY,
-            "The names of the language models' controls depend on Terrier's version; both are set.",
-        ),
+        (_OWN, "The names of the language models' controls depend on Terrier's version; both are set."),
+        variant="terrier",
     ),
-    "bm25s": Engine("bm25s", {"bm25": ""}, python_files.bm25s, False, (_OWN, _EMPTY)),
+    "bm25s": Engine("bm25s", {"bm25": ""}, python_files.bm25s, (_OWN,), variant="bm25s"),
     "tantivy": Engine(
-        "tantivy", {"bm25": ""}, python_files.tantivy, True, (_OWN, _EMPTY, _SINGLE, _FACTOR), _FIXED
+        "tantivy", {"bm25": ""}, python_files.tantivy, (_OWN, _SINGLE, _FACTOR), _FIXED, "tantivy"
     ),
     "duckdb": Engine(
         "DuckDB (fts)",
-        {"bm25": "A word counts once however often the query has it."},
+        {"bm25": ""},
         python_files.duckdb,
-        False,
-        (
-            _OWN,
-            _EMPTY,
-            "Older versions may have another idf. Its index does not follow changes of the table.",
-        ),
+        (_OWN, "Older versions may have another idf. Its index does not follow changes of the table."),
+        variant="duckdb",
     ),
     "sqlite": Engine(
         "SQLite (FTS5)",
-        {"bm25": "Its idf is log((N - df + .5) / (df + .5)), 1e-6 where that is not positive."},
+        {"bm25": ""},
         python_files.sqlite,
-        False,
-        (_OWN, "Terms with a mark inside (3.5) are split in two, and accents are off.", _EMPTY, _FACTOR),
+        (_OWN, "Terms with a mark inside (3.5) are split in two, and accents are off.", _FACTOR),
         _FIXED,
+        "sqlite",
     ),
 }
 """The engines by the name that ``--to`` takes."""

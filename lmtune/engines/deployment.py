@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lmtune.errors import InputError
 from lmtune.indexing.analysis import Analyzer
+from lmtune.models.bm25 import PREFIX, VARIANTS, bm25
 
 README = "README.txt"
 """The file that says what is exact and what is not."""
@@ -60,27 +61,36 @@ class Engine(NamedTuple):
         Those that it has, each with what is not exact in it; empty where all is.
     write : callable
         Gives the files of a deployment, texts by names.
-    rounds : bool
-        Whether it keeps a document's length in a byte.
     remarks : tuple of str
         What else differs from lmtune.
     fixed : mapping of str to float
         Parameters that it has no way to set.
+    variant : str
+        The BM25 that it computes, one of `lmtune.models.bm25.VARIANTS`.
+    stemmers : mapping of str to str
+        What else differs where it stems so.
     """
 
     title: str
     formulas: Mapping[str, str]
     write: Callable[[Deployment], dict[str, str]]
-    rounds: bool
     remarks: tuple[str, ...]
     fixed: Mapping[str, float] = {}
+    variant: str = "lucene"
+    stemmers: Mapping[str, str] = {}
 
     @property
     def models(self) -> list[str]:
         """What to tune for it, the nearest to query likelihood first."""
-        rounded = {"bm25": "lucene-bm25", "dirichlet": "lucene-dirichlet"} if self.rounds else {}
+        dirichlet = "lucene-dirichlet" if self.rounds else "dirichlet"
+        named = {"bm25": PREFIX + self.variant, "dirichlet": dirichlet}
         order = [name for name in ("dirichlet", "jelinek-mercer", "bm25") if name in self.formulas]
-        return [rounded.get(name, name) for name in order]
+        return [named.get(name, name) for name in order]
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it keeps a document's length in a byte."""
+        return VARIANTS[self.variant].rounded
 
 
 def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: Analyzer) -> dict[str, str]:
@@ -129,7 +139,10 @@ def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: A
 
 def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
     """Return the formula that engines have and its values; an empty one where none is the model."""
-    if model in ("bm25", "lucene-bm25"):
+    if (model == "lucene-bm25" or model.partition(":")[0] == "bm25") and "+" not in model:
+        own = bm25(model).variant
+        if own.shift or own.bonus:
+            return "", {}
         return "bm25", {name: float(setting[name]) for name in ("k1", "b")}
     if model in _LIKELIHOODS and setting["lambda"] == 0.0:
         return "dirichlet", {"mu": float(setting["mu"])}
@@ -141,17 +154,28 @@ def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, f
 def _readme(engine: Engine, deployment: Deployment) -> str:
     own = deployment.analyzer
     words = f"{len(deployment.stopwords)} stopwords" if deployment.stopwords else "no stopwords"
-    notes = [*filter(None, (engine.formulas[deployment.formula], _lengths(engine, deployment)))]
+    is_bm25 = deployment.formula == "bm25"
+    others = _variants(engine, deployment) if is_bm25 else [_lengths(engine, deployment)]
+    notes = [*filter(None, (engine.formulas[deployment.formula], *others))]
+    remarks = filter(None, (*engine.remarks, engine.stemmers.get(own.stemmer)))
     lines = [
         f"{engine.title}: {deployment.formula} with {deployment.setting}",
         f"tuned by lmtune as --model {deployment.model}; its analysis: Unicode words (UAX 29), possessives "
         f"off, lower case, {words} ({own.stopwords}), stemmer {own.stemmer}",
         "",
         "Not exact:" if notes else "The formula is exact. Besides:",
-        *(f"- {note}" for note in (*notes, *engine.remarks)),
+        *(f"- {note}" for note in (*notes, *remarks)),
         "- Documents of equal score come in the engine's own order; lmtune has trec_eval's.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _variants(engine: Engine, deployment: Deployment) -> list[str]:
+    """Say where the engine's BM25 differs from the one that was tuned."""
+    differences = bm25(deployment.model).variant.differences(VARIANTS[engine.variant])
+    if not differences:
+        return []
+    return [*differences, f"It computes --model {PREFIX}{engine.variant}: tune that to tune what is run."]
 
 
 def _lengths(engine: Engine, deployment: Deployment) -> str:
