@@ -304,9 +304,7 @@ class ForwardSelection(Tuner):
     ) -> Self:
         """Select on topics of a pool of runs (all by default)."""
         report = counted(progress, type(self).__name__)
-        measure = parse_measure(self.measure)
-        pool, depth = pruned_for(pool, measure, self.depth)
-        record = SearchRecord(pool, measure, space=None, topics=topics, depth=depth)
+        record = SearchRecord(pool, parse_measure(self.measure), space=None, topics=topics, depth=self.depth)
         runs = len(record.space.names)
         counts, best = np.zeros(runs), -np.inf
         for step in range(1, self.most + 1):
