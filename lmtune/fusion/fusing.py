@@ -48,7 +48,7 @@ _TOGETHER = 20
 
 
 # Pools are large, and quickly made again.
-_POOLS = 4
+_POOLS = 2
 # Resamples of topics for differences of means.
 _RESAMPLES = 10_000
 
