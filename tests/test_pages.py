@@ -26,7 +26,7 @@ from lmtune.formats.frames import as_run
 from lmtune.formats.labelled import read_labelled
 from lmtune.formats.runs import read_run
 from lmtune.laboratory import data
-from lmtune.models.model import MODELS
+from lmtune.models.model import MODELS, OF_FIELDS
 from lmtune.reranking.sources import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -334,4 +334,4 @@ def test_every_model_has_its_formula() -> None:
     lines = PAGES["docs/computes.md"].splitlines()
     rows = [line for line in lines if line.startswith("| `") and "--model" not in line]
     names = {name for row in rows for name in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
-    assert names == {*MODELS, "fields:..."}
+    assert names == {*MODELS, *(f"{kind}:..." for kind in OF_FIELDS)}

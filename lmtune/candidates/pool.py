@@ -240,6 +240,7 @@ class CandidatePool(Shown):
             self.group[terms][columns],
             self.mean_length,
             self.formula.field_lengths(self.index, self.candidates.doc[rows][places]),
+            self.field_mean,
         )
 
     def top(self, t: int, setting: NDArray[np.float64], hits: int) -> NDArray[np.int64]:
@@ -287,6 +288,7 @@ class CandidatePool(Shown):
             self.longest,
             self.mean_length,
             self.formula.field_lengths(self.index, columns.doc),
+            self.field_mean,
         )
 
     def require(self, settings: NDArray[np.float64], depth: int) -> None:
@@ -320,8 +322,14 @@ class CandidatePool(Shown):
             return self.given_extent
         shards = shards_of(self.index)
         longest = max(int(np.max(self.formula.lengths(shard), initial=1)) for shard in shards)
-        size = reduce(CollectionSize.plus, map(self.formula.size, shards))
-        return Extent(longest, size.mean_length)
+
+        def mean(part: Callable[[Index], Index]) -> float:
+            sizes = (self.formula.size(part(shard)) for shard in shards)
+            return reduce(CollectionSize.plus, sizes).mean_length
+
+        fields = range(len(self.formula.fields))
+        means = [mean(partial(self.formula.part, group=group)) for group in fields]
+        return Extent(longest, mean(lambda shard: shard), tuple(means))
 
     @property
     def longest(self) -> int:
@@ -332,6 +340,11 @@ class CandidatePool(Shown):
     def mean_length(self) -> float:
         """The mean length of the collection's documents, in tokens."""
         return self.extent.mean_length
+
+    @cached_property
+    def field_mean(self) -> NDArray[np.float64]:
+        """The mean length of each of the formula's fields, in tokens; 1 of one that no document has."""
+        return np.array([own or 1.0 for own in self.extent.field_means], np.float64)
 
     @cached_property
     def _drawn(self) -> dict[bytes, CandidatePool]:

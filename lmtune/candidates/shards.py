@@ -179,6 +179,7 @@ def count_columns(shard: Index, formula: Formula, queries: Queries) -> Counts:
             np.array([own.max(initial=0) for own in tfs], np.int64),
         )
     groups = {column.group for columns in queries.values() for column in columns}
+    groups |= set(range(len(formula.fields)))
     sizes = {group: formula.size(formula.part(shard, group)) for group in groups}
     longest = int(np.max(formula.lengths(shard), initial=1))
     return Counts(counted, {-1: formula.size(shard), **sizes}, longest)
@@ -248,7 +249,8 @@ def _outlines(
     counts: Counts,
 ) -> tuple[list[CandidatePool], list[ColumnCounts]]:
     """Return, for each topic, a pool of the columns that a document holds, and these columns' counts."""
-    extent = Extent(counts.longest, counts.sizes[-1].mean_length)
+    means = [counts.sizes[group].mean_length for group in range(len(formula.fields))]
+    extent = Extent(counts.longest, counts.sizes[-1].mean_length, tuple(means))
     builder, outlines, known = PoolBuilder(index, formula, extent), [], []
     for topic, text in texts.items():
         own = counts.topics[topic]

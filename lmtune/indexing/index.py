@@ -81,10 +81,13 @@ class Extent(NamedTuple):
         The length of the longest, in tokens, as the model takes it; at least 1.
     mean_length : float
         The mean length of those that hold a token, in tokens.
+    field_means : tuple of float
+        The same of each field that a formula takes.
     """
 
     longest: int
     mean_length: float
+    field_means: tuple[float, ...] = ()
 
 
 class TermCounts(NamedTuple):

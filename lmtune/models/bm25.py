@@ -44,6 +44,13 @@ def idf(df: int, documents: int) -> float:
     return math.log1p((documents - df + 0.5) / (df + 0.5))
 
 
+def require_b(values: NDArray[np.float64]) -> None:
+    """Raise `InputError` unless each b is from 0 to 1."""
+    for b in values.ravel().tolist():
+        if not 0.0 <= b <= 1.0:
+            raise InputError("b is outside its domain", value=b, accepted="0 <= b <= 1")
+
+
 def _odds(df: int, documents: int) -> float:
     return (documents - df + 0.5) / (df + 0.5)
 
@@ -201,9 +208,7 @@ class BM25(Formula):
     def check(self, settings: NDArray[np.float64]) -> None:
         """Raise `InputError` unless 0 <= b <= 1, and k1 is 0 or more."""
         super().check(settings)
-        for b in settings[:, 1].tolist():
-            if not 0.0 <= b <= 1.0:
-                raise InputError("b is outside its domain", value=b, accepted="0 <= b <= 1")
+        require_b(settings[:, 1])
 
     def differentiate(
         self, topic: TopicDocuments, setting: NDArray[np.float64]

@@ -26,27 +26,24 @@ from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import LAMBDA, MU
 
-PREFIX = "fields:"
-"""What the model's name begins with; the fields follow, with commas."""
-
 _MOST = 100
 
 
-class Fields(Formula):
-    r"""The mixture of some fields; its parameters are weights, a mu each, and lambda.
+class FieldFormula(Formula):
+    """A formula of the documents' fields: of each a weight and a parameter, and one parameter of all.
 
-    With x the sum over fields, m its summand without the weight,
+    Weights are shares of 1, which a search moves in a box, evenly in their logarithm, and divides by their
+    sum (`Parameter.share`): softmax coordinates, one a field. Dropping one of them would make the others'
+    steps depend on which.
 
-    .. math::
-        \frac{\partial g}{\partial \omega_f} &= \sum_w \frac{m_{w,f}}{x_w}, \qquad
-        \frac{\partial g}{\partial \mu_f} = \sum_w \frac{\omega_f (1-\lambda)
-            (p_{w,f} |D|_f - tf_{w,f})}{x_w (\mu_f + |D|_f)^2} \\
-        \frac{\partial g}{\partial \lambda} &= \sum_w \frac{1}{x_w} \sum_f \omega_f
-            \frac{p_{w,f} |D|_f - tf_{w,f}}{\mu_f + |D|_f}
-
-    A common factor of all weights changes no order. So a search may move each in a box, evenly in
-    its logarithm, and divide by their sum (`Parameter.share`): softmax coordinates, one a field.
-    Dropping one of them would make the others' steps depend on which.
+    Attributes
+    ----------
+    kind : str
+        What the model's name begins with; the fields follow, after a colon and with commas between.
+    what : str
+        The same for a reader.
+    of_field, of_all : Parameter
+        What each field has besides its weight, and what all have together.
 
     Parameters
     ----------
@@ -59,8 +56,11 @@ class Fields(Formula):
         For no fields, or names that no field has.
     """
 
+    kind: str
+    what: str
+    of_field: Parameter
+    of_all: Parameter
     dominance = "tf"
-    is_likelihood = True
 
     def __init__(self, fields: Sequence[str]) -> None:
         check_fields(fields)
@@ -69,15 +69,16 @@ class Fields(Formula):
                 "no fields to mix, or too many", value=fields, accepted="--fields title,contents"
             )
         self.fields = self.group_names = tuple(fields)
-        self.name = PREFIX + ",".join(fields)
+        self.name = f"{self.kind}:{','.join(fields)}"
         share = 1.0 / len(fields)
         low, high = (0.001, 0.999) if len(fields) > 1 else (1.0, 1.0)
         weights = [
             Parameter(f"w_{field}", low, high, "log", share, f"the weight of {field}", share="w")
             for field in fields
         ]
-        mus = [replace(MU, name=f"mu_{field}", what=f"{MU.what} of {field}") for field in fields]
-        self.parameters: tuple[Parameter, ...] = (*weights, *mus, LAMBDA)
+        own, what = self.of_field.name, self.of_field.what
+        each = [replace(self.of_field, name=f"{own}_{field}", what=f"{what} of {field}") for field in fields]
+        self.parameters: tuple[Parameter, ...] = (*weights, *each, self.of_all)
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return each distinct term in each field, the fields of a term in a row."""
@@ -105,12 +106,40 @@ class Fields(Formula):
         return np.array([field_index(index, field).lengths[docs] for field in self.fields], np.int32)
 
     def check(self, settings: NDArray[np.float64]) -> None:
-        """Raise `InputError` unless weights and mus are above 0, weights add up to 1, and 0 <= lambda < 1."""
-        for parameter, values in zip(self.parameters[:-1], settings.T, strict=False):
+        """Raise `InputError` unless weights are above 0 and add up to 1, and the rest is in its domain."""
+        self._check_above_0(settings, len(self.fields))
+        super().check(settings)
+
+    def _check_above_0(self, settings: NDArray[np.float64], parameters: int) -> None:
+        for parameter, values in zip(self.parameters[:parameters], settings.T, strict=False):
             if (values == 0.0).any():
                 raise InputError(
                     f"{parameter.name} is outside its domain", value=0.0, accepted=f"{parameter.name} > 0"
                 )
+
+
+class Fields(FieldFormula):
+    r"""The mixture of some fields' language models; its parameters are weights, a mu each, and lambda.
+
+    With x the sum over fields, m its summand without the weight,
+
+    .. math::
+        \frac{\partial g}{\partial \omega_f} &= \sum_w \frac{m_{w,f}}{x_w}, \qquad
+        \frac{\partial g}{\partial \mu_f} = \sum_w \frac{\omega_f (1-\lambda)
+            (p_{w,f} |D|_f - tf_{w,f})}{x_w (\mu_f + |D|_f)^2} \\
+        \frac{\partial g}{\partial \lambda} &= \sum_w \frac{1}{x_w} \sum_f \omega_f
+            \frac{p_{w,f} |D|_f - tf_{w,f}}{\mu_f + |D|_f}
+
+    A common factor of all weights changes no order.
+    """
+
+    kind, what = "fields", "a mixture of the fields' language models"
+    of_field, of_all = MU, LAMBDA
+    is_likelihood = True
+
+    def check(self, settings: NDArray[np.float64]) -> None:
+        """Raise `InputError` unless weights and mus are above 0, weights add up to 1, and 0 <= lambda < 1."""
+        self._check_above_0(settings, 2 * len(self.fields))
         super().check(settings)
 
     def differentiate(

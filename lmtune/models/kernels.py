@@ -24,7 +24,7 @@ _LARGEST_WEIGHT = 200
 _DOCUMENTS = 512
 
 
-NO_FIELDS = np.empty((0, 0), np.int32)
+NO_FIELDS, NO_MEANS = np.empty((0, 0), np.int32), np.empty(0)
 """Lengths in the fields of documents, for formulas that take none."""
 
 
@@ -55,6 +55,8 @@ class Documents(NamedTuple):
         The mean length of the collection's documents.
     field_length : numpy.ndarray of int32, shape (fields, documents)
         Document lengths in each field, where the formula takes them.
+    field_mean : numpy.ndarray of float64, shape (fields,)
+        The mean of each over the collection.
     """
 
     docs: NDArray[np.int64]
@@ -68,6 +70,7 @@ class Documents(NamedTuple):
     longest: int
     mean_length: float
     field_length: NDArray[np.int32] = NO_FIELDS
+    field_mean: NDArray[np.float64] = NO_MEANS
 
     def of(self, topics: NDArray[np.int64] | slice) -> Documents:
         """Return the documents of some of the topics; the columns are shared."""
@@ -79,7 +82,9 @@ class Documents(NamedTuple):
             length, columns = self.length[slice(*docs)].astype(np.int64), slice(*terms)
             tf = self.tf[slice(*tfs)].astype(np.int64).reshape(terms[1] - terms[0], length.size)
             own = self.value[columns], self.counts[..., columns], self.group[columns]
-            yield TopicDocuments(tf, length, *own, self.mean_length, self.field_length[:, slice(*docs)])
+            yield TopicDocuments(
+                tf, length, *own, self.mean_length, self.field_length[:, slice(*docs)], self.field_mean
+            )
 
 
 @compiled()
@@ -284,6 +289,8 @@ class TopicDocuments(NamedTuple):
         The mean length of the collection's documents.
     field_length : numpy.ndarray of int32, shape (fields, documents)
         Document lengths in each field, where the formula takes them.
+    field_mean : numpy.ndarray of float64, shape (fields,)
+        The mean of each over the collection.
     """
 
     tf: NDArray[np.int64]
@@ -293,6 +300,7 @@ class TopicDocuments(NamedTuple):
     group: NDArray[np.int8]
     mean_length: float
     field_length: NDArray[np.int32] = NO_FIELDS
+    field_mean: NDArray[np.float64] = NO_MEANS
 
 
 @compiled()

@@ -9,7 +9,8 @@ from lmtune.errors import InputError
 from lmtune.indexing.windows import KINDS
 from lmtune.models.bm25 import K1, VARIANTS, B, bm25
 from lmtune.models.bm25 import PREFIX as BM25_PREFIX
-from lmtune.models.fields import PREFIX, Fields
+from lmtune.models.bm25_fields import BM25F, SummedBM25
+from lmtune.models.fields import FieldFormula, Fields
 from lmtune.models.formula import Formula
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter, as_settings
@@ -103,8 +104,11 @@ MODELS = {
 }
 """All models by name, but for mixtures of fields, which say of which, and variants of BM25."""
 
+OF_FIELDS: dict[str, type[FieldFormula]] = {own.kind: own for own in (Fields, SummedBM25, BM25F)}
+"""The formulas of several fields, by what stands before the fields in a model's name."""
+
 NAMES = (
-    f"{', '.join(MODELS)}, {PREFIX}title,body, {BM25_PREFIX} with {'|'.join(VARIANTS)}; "
+    f"{', '.join(MODELS)}, {'|'.join(OF_FIELDS)}:title,body, {BM25_PREFIX} with {'|'.join(VARIANTS)}; "
     f"each also with +rm3 and +{WEIGHTS}"
 )
 """What models are called, for a reader."""
@@ -143,10 +147,11 @@ def known_model(name: str) -> Model | None:
     if name.startswith(BM25_PREFIX):
         variant = bm25(name)
         return Model(name, variant.variant.what, variant, (K1, B))
-    if not name.startswith(PREFIX):
+    kind, colon, fields = name.partition(":")
+    if not (colon and kind in OF_FIELDS):
         return MODELS.get(name)
-    fields = Fields(name.removeprefix(PREFIX).split(","))
-    return Model(name, "a mixture of the fields' language models", fields, fields.parameters)
+    of_fields = OF_FIELDS[kind](fields.split(","))
+    return Model(name, of_fields.what, of_fields, of_fields.parameters)
 
 
 def named_model(name: str, fields: Sequence[str]) -> str:
@@ -163,13 +168,13 @@ def named_model(name: str, fields: Sequence[str]) -> str:
             value=",".join(sorted(windows)),
             accepted="--model sdm weighs them",
         )
-    if name == PREFIX[:-1] and fields:
-        return PREFIX + ",".join(fields)
-    if name == PREFIX[:-1] or fields:
+    if name in OF_FIELDS and fields:
+        return OF_FIELDS[name](fields).name
+    if name in OF_FIELDS or fields:
         raise InputError(
-            "--fields goes with --model fields, and the model with it",
+            f"--fields goes with --model {', '.join(OF_FIELDS)}, and these with it",
             value=name,
-            accepted="--model fields --fields title,contents",
+            accepted=f"--model {name if name in OF_FIELDS else 'bm25f'} --fields title,contents",
         )
     return name
 

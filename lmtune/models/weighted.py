@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, check_choice, check_least
-from lmtune.indexing.index import Index, Postings, TermCounts
+from lmtune.indexing.index import CollectionSize, Index, Postings, TermCounts
 from lmtune.models.feedback import EXPANSIONS
 from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
@@ -157,6 +157,10 @@ class Weighted(Formula):
     def term_value(self, term: TermCounts) -> float:
         """Return what the formula takes of a term."""
         return self.base.term_value(term)
+
+    def size(self, index: Index) -> CollectionSize:
+        """Return how large a collection is to the formula."""
+        return self.base.size(index)
 
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return the formula's lengths."""

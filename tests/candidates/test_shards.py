@@ -34,6 +34,8 @@ SETTINGS: dict[str, dict[str, float]] = {
     "lucene-dirichlet": {"mu": 30.0},
     "sdm": {"ordered": 0.2, "unordered": 0.1},
     "fields:title,contents": {"w_title": 0.3, "w_contents": 0.7},
+    "bm25f:title,contents": {"w_title": 0.3, "w_contents": 0.7},
+    "bm25-fields:title,contents": {"w_title": 0.3, "w_contents": 0.7},
 }
 
 

@@ -36,6 +36,7 @@ from lmtune.tuning.surrogate import SurrogateTuner
 mp.dps = 50
 NAMES = ("title", "body", "links")
 MODEL = "fields:title,body"
+MODELS = (MODEL, "bm25f:title,body", "bm25-fields:title,body")
 # Of a term: how often it counts, and in each field tf and p.
 Term = tuple[int, list[tuple[int, float]]]
 
@@ -167,15 +168,18 @@ def test_rankings_are_those_of_the_text() -> None:
             assert (np.diff(ranking.scores) <= 1e-12).all()
 
 
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("depth", [1, 5, 20])
-def test_pruning_changes_no_ranking_at_any_setting(depth: int) -> None:
+def test_pruning_changes_no_ranking_at_any_setting(depth: int, model: str) -> None:
     index, topics, _ = collection(2, 500)
-    pool = CandidatePool.build(index, topics, model=MODEL)
+    pool = CandidatePool.build(index, topics, model=model)
     pruned = skyband(pool, depth=depth)
     assert pruned.candidates.doc.size < 0.9 * pool.candidates.doc.size
-    space, rng = ParameterSpace.of(MODEL), np.random.default_rng(depth)
+    space, rng = ParameterSpace.of(model), np.random.default_rng(depth)
     some = [space.random(rng) for _ in range(25)]
     extremes = [[1e-9, 1.0 - 1e-9, 1e-12, 1e12, 0.0], [0.5, 0.5, 1e300, 1e-300, 0.999], [0.5, 0.5, 1, 1, 0]]
+    if model != MODEL:
+        extremes = [[1e-9, 1.0 - 1e-9, 0.0, 1.0, 0.0], [0.5, 0.5, 1.0, 0.0, 1e300], [0.5, 0.5, 1, 1, 1e-300]]
     for setting in [*some, *np.array(extremes, np.float64)]:
         for t in range(len(pool.topics)):
             kept, whole = (
@@ -185,14 +189,15 @@ def test_pruning_changes_no_ranking_at_any_setting(depth: int) -> None:
             np.testing.assert_array_equal(kept, whole)
 
 
-def test_computed_scores_rise_with_frequencies_and_fall_with_lengths() -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_computed_scores_rise_with_frequencies_and_fall_with_lengths(model: str) -> None:
     index, topics, _ = collection(3)
-    pool = CandidatePool.build(index, topics, model=MODEL)
+    pool = CandidatePool.build(index, topics, model=model)
     documents, rng = pool.documents(pool.candidates), np.random.default_rng(0)
     tf = documents.tf + rng.integers(0, 2, documents.tf.size).astype(np.int32)
     lengths = np.maximum(0, documents.field_length - rng.integers(0, 2, documents.field_length.shape))
     better = documents._replace(tf=tf, field_length=lengths.astype(np.int32))
-    space = ParameterSpace.of(MODEL)
+    space = ParameterSpace.of(model)
     settings = np.array([space.random(rng) for _ in range(40)])
     scores = np.empty((2, documents.length.size * len(settings)))
     for out, own in zip(scores, (documents, better), strict=True):
@@ -255,6 +260,7 @@ def test_gradients_in_softmax_coordinates() -> None:
             assert slopes[axis] == pytest.approx(numeric, rel=1e-5, abs=1e-4 * abs(float(setting @ linear)))
 
 
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     "tuner",
     [
@@ -267,10 +273,10 @@ def test_gradients_in_softmax_coordinates() -> None:
     ],
     ids=lambda tuner: type(tuner).__name__,
 )
-def test_every_tuner_ends_with_weights_that_add_up_and_better_than_it_began(tuner: Any) -> None:
-    pool = CandidatePool.build(*collection(5), model=MODEL)
+def test_every_tuner_ends_with_weights_that_add_up_and_better_than_it_began(tuner: Any, model: str) -> None:
+    pool = CandidatePool.build(*collection(5), model=model)
     tuner.fit(pool)
-    best, space = tuner.best_params_, ParameterSpace.of(MODEL)
+    best, space = tuner.best_params_, ParameterSpace.of(model)
     assert best["w_title"] + best["w_body"] == pytest.approx(1.0, abs=1e-9)
     settings = np.array([space.start, space.vector(best)])
     pool.formula.check(settings)
@@ -301,8 +307,12 @@ def test_settings_outside_the_domain_are_refused(setting: dict[str, float], mess
 def test_models_are_named_with_their_fields() -> None:
     assert named_model("fields", ("title", "body")) == MODEL
     assert named_model("bm25", ()) == "bm25"
-    for name, fields in [("fields", ()), ("bm25", ("title",))]:
-        with pytest.raises(InputError, match="accepted: --model fields --fields title,contents"):
+    for name, fields, accepted in [
+        ("fields", (), "fields"),
+        ("bm25f", (), "bm25f"),
+        ("bm25", ("title",), "bm25f"),
+    ]:
+        with pytest.raises(InputError, match=f"accepted: --model {accepted} --fields title,contents"):
             named_model(name, fields)
     for name in ("fields:", "fields:a,a", "fields:../x"):
         with pytest.raises(InputError, match="bad field"):

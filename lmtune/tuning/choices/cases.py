@@ -10,7 +10,7 @@ from typing import Any
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, check_choice
 from lmtune.models.feedback import EXPANSIONS
-from lmtune.models.model import named_model
+from lmtune.models.model import OF_FIELDS, named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.tuning.experiment.plan import Plan
 
@@ -142,7 +142,7 @@ def _cases(
         analysed = replace(collection, **own)
         analysed.analyzer()
         model = case.get(MODEL, plan.get(MODEL, TWO_STAGE.name))
-        model = named_model(model, analysed.fields if model == "fields" or MODEL not in case else ())
+        model = named_model(model, analysed.fields if model in OF_FIELDS or MODEL not in case else ())
         if case.get(EXPAND, NONE) != NONE:
             model += f"+{case[EXPAND]}"
         more = {name: made(model) for name, made in of_model.items()}

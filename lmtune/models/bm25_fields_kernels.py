@@ -1,0 +1,102 @@
+"""Compiled arithmetic of BM25 over several fields.
+
+A topic's columns are its terms, and of each term all the fields; settings are weights, b's, k1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.compiled import compiled
+from lmtune.models.bm25_kernels import LEAST_ROOM
+from lmtune.models.kernels import Documents, TopicDocuments
+
+
+@compiled()
+def rank_scores(
+    documents: Documents, settings: NDArray[np.float64], summed: bool, out: NDArray[np.float64]
+) -> None:
+    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; ``summed`` adds fields' BM25 up.
+
+    A part is computed as w - w / (1 + x / k1). Each operation is monotone and so is its rounding: no computed
+    score falls as a frequency rises or a field's length falls, and a term that a field lacks adds 0.
+    """
+    fields = documents.field_length.shape[0]
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        lengths = documents.field_length[:, documents.docs[i, 0] : documents.docs[i, 1]]
+        columns = slice(documents.terms[i, 0], documents.terms[i, 1])
+        idf, count = documents.value[columns], documents.counts[columns]
+        docs = lengths.shape[1]
+        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(idf.size, docs)
+        scale, x = np.empty((fields, docs)), np.empty(docs)
+        for s in range(settings.shape[0]):
+            weight, b, k1 = settings[s, :fields], settings[s, fields : 2 * fields], settings[s, 2 * fields]
+            for f in range(fields):
+                flat, slope = 1.0 - b[f], b[f] / documents.field_mean[f]
+                factor = (1.0 if summed else fields * weight[f]) / max(k1, LEAST_ROOM)
+                for j in range(docs):
+                    scale[f, j] = factor / max(flat + slope * lengths[f, j], LEAST_ROOM)
+            score = out[filled : filled + docs]
+            filled += docs
+            score[:] = 0.0
+            for first in range(0, idf.size, fields):
+                x[:] = 0.0
+                for f in range(fields):
+                    for j in range(docs):
+                        x[j] += tf[first + f, j] * scale[f, j]
+                    if summed:
+                        _add_part(count[first] * weight[f] * idf[first + f], x, score)
+                if not summed:
+                    _add_part(count[first] * idf[first : first + fields].min(), x, score)
+
+
+@compiled()
+def _add_part(most: float, x: NDArray[np.float64], score: NDArray[np.float64]) -> None:
+    for j in range(x.size):
+        score[j] += most - most / (1.0 + x[j])
+        x[j] = 0.0
+
+
+@compiled()
+def differentiate(
+    topic: TopicDocuments,
+    setting: NDArray[np.float64],
+    summed: bool,
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> None:
+    """Add scores, shape (documents,), and derivatives, shape (parameters, documents), to zeros."""
+    fields = topic.field_length.shape[0]
+    weight, b, k1 = setting[:fields], setting[fields : 2 * fields], max(setting[2 * fields], LEAST_ROOM)
+    columns, docs = topic.tf.shape
+    room, turn, part = np.empty(fields), np.empty(fields), np.empty(fields)
+    for j in range(docs):
+        for f in range(fields):
+            relative = topic.field_length[f, j] / topic.field_mean[f]
+            room[f] = max((1.0 - b[f]) + b[f] * relative, LEAST_ROOM)
+            turn[f] = (1.0 - relative) / room[f]
+        for first in range(0, columns, fields):
+            x, count = 0.0, topic.counts[first]
+            for f in range(fields):
+                part[f] = topic.tf[first + f, j] / room[f]
+                if summed:
+                    most = count * topic.value[first + f]
+                    share = part[f] / (k1 + part[f])
+                    slope = most * weight[f] * share / (k1 + part[f])
+                    score[j] += most * weight[f] * share
+                    gradient[f, j] += most * share
+                    gradient[fields + f, j] += slope * k1 * turn[f]
+                    gradient[2 * fields, j] -= slope
+                x += fields * weight[f] * part[f]
+            if summed:
+                continue
+            most = count * topic.value[first : first + fields].min()
+            slope = most / (k1 + x)
+            score[j] += slope * x
+            gradient[2 * fields, j] -= slope * x / (k1 + x)
+            slope *= k1 / (k1 + x) * fields
+            for f in range(fields):
+                gradient[f, j] += slope * part[f]
+                gradient[fields + f, j] += slope * weight[f] * part[f] * turn[f]
