@@ -98,9 +98,19 @@ def test_the_citation_names_the_papers_as_they_are_printed() -> None:
 def test_workflows_only_call_make_and_templates_parse(path: Path) -> None:
     content = read_yaml(path)
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
-    for job in content.get("jobs", {}).values():
+    jobs = dict(content.get("jobs", {}))
+    publish = jobs.pop("publish", None)
+    for job in jobs.values():
         runs = [step["run"].split() for step in job["steps"] if "run" in step]
         assert [run[0] for run in runs] == ["make"]
         assert runs[0][1] in targets
+    if publish is not None:
+        # A tag alone is published, what was built as it was built, and by no token.
+        assert "refs/tags/v" in publish["if"] and publish["needs"] in jobs
+        assert publish["permissions"] == {"id-token": "write"} and publish["environment"]
+        assert [step["uses"].split("@")[0] for step in publish["steps"]] == [
+            "actions/download-artifact",
+            "pypa/gh-action-pypi-publish",
+        ]
     if path.parent.name == "ISSUE_TEMPLATE":
         assert {"name", "description", "body"} <= set(content)
