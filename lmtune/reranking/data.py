@@ -33,12 +33,16 @@ class RankingData(Letor):
         The queries' identifiers, distinct.
     docnos : tuple of str, optional
         One a row, distinct within a query; None where the source names no documents.
+    teacher : numpy.ndarray of float32, shape (rows,), optional
+        Another ranker's scores, to be learnt from: 0 or more, for only their differences in a list count.
 
     Raises
     ------
     InputError
         Where shapes do not fit, a query has no rows or comes twice, or a label is out of range.
     """
+
+    teacher: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         rows, count = self.labels.size, len(self.queries)
@@ -180,12 +184,59 @@ class RankingData(Letor):
         rows: Any
         if chosen.size and (np.diff(chosen) == 1).all():
             rows = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[-1] + 1]))
-            docnos = None if self.docnos is None else self.docnos[rows]
         else:
             rows = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
-            docnos = None if self.docnos is None else tuple(self.docnos[r] for r in rows.tolist())
-        features, labels = self.features[rows], self.labels[rows]
-        return replace(self, features=features, labels=labels, starts=starts, queries=names, docnos=docnos)
+        return replace(self, starts=starts, queries=names, **self._of_rows(rows))
+
+    def without(self, rows: NDArray[np.bool_]) -> Self:
+        """Return the data without some rows, shape (rows,); each query keeps one at least."""
+        kept = np.flatnonzero(~rows)
+        starts = np.searchsorted(kept, self.starts)
+        return replace(self, starts=starts, **self._of_rows(kept))
+
+    def _of_rows(self, rows: Any) -> dict[str, Any]:
+        names, arrays = (
+            self.docnos,
+            {"features": self.features, "labels": self.labels, "teacher": self.teacher},
+        )
+        if names is not None:
+            names = names[rows] if isinstance(rows, slice) else tuple(names[row] for row in rows.tolist())
+        of_rows = {name: None if own is None else own[rows] for name, own in arrays.items()}
+        return {**of_rows, "docnos": names}
+
+
+def parse_places(text: str) -> tuple[int, int]:
+    """Read places of a list, from 1: ``10-100``.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+        raise InputError("bad places of a list", value=text, accepted="from 1, such as 10-100")
+    return int(first), int(last)
+
+
+def hard_negatives(data: RankingData, places: str | None) -> RankingData:
+    """Leave out what is not relevant and stands elsewhere in its list; of a list with no other one stays.
+
+    Parameters
+    ----------
+    data : RankingData
+        Lists in a ranking's order.
+    places : str or None
+        As `parse_places` has them; None leaves out nothing.
+    """
+    if places is None:
+        return data
+    first, last = parse_places(places)
+    place = np.arange(1, data.labels.size + 1) - data.starts[data.query_of_row]
+    dropped = (np.asarray(data.labels) <= 0) & ((place < first) | (place > last))
+    alone = np.logical_and.reduceat(dropped, data.starts[:-1])
+    dropped[data.starts[:-1][alone]] = False
+    return data.without(dropped)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure, check_higher_is_better, parse_list_measure
 from lmtune.options import check, option, usual
+from lmtune.reranking.data import parse_places
 from lmtune.reranking.losses.names import ELSEWHERE, GRADIENT_FREE, LEARNER, SONG, Loss, make_loss, parse_loss
 
 OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
@@ -95,6 +96,9 @@ class Settings:
         " 2 to 10.",
         low=1,
     )
+    negatives: str | None = option(
+        None, "Learn of documents that are not relevant from these places of a list alone: 10-100."
+    )
     clip: float | None = option(None, "The gradient's largest norm.", above=0)
     patience: int | None = option(None, "Stop after so many epochs without a better validation value.", low=1)
     warm_up: int = option(0, "First so many epochs with --warm-up-loss, then a new last layer.", low=0)
@@ -134,6 +138,8 @@ class Settings:
                 "bad evaluations per step", value=self.evaluations_per_step, accepted="2, 4, 6 ..."
             )
         check_higher_is_better(self.measure)
+        if self.negatives is not None:
+            parse_places(self.negatives)
         rate_at(self, 0, 0, 1)
         for loss in self._losses:
             loss.check_optimizer(self.optimizer)

@@ -254,6 +254,51 @@ class FeatureSettings:
 
 
 @dataclass(frozen=True)
+class Taught:
+    """Lists with a teacher's scores, of another `ListSource`'s lists.
+
+    Attributes
+    ----------
+    source : ListSource
+    teacher : path
+        The teacher's run. What it lacks of a topic's documents has its lowest score there.
+    """
+
+    source: ListSource
+    teacher: Path
+
+    def lists(
+        self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
+    ) -> RunFeatures:
+        """Make the lists.
+
+        Raises
+        ------
+        InputError
+            As the other source, and for a topic that the teacher's run lacks.
+        """
+        teacher = read_run(self.teacher)
+        if (lacking := next((topic for topic in run if not teacher.get(topic)), None)) is not None:
+            accepted = "a run of all topics that are learnt from"
+            raise InputError("the teacher lacks a topic", file=self.teacher, value=lacking, accepted=accepted)
+        made = self.source.lists(run, dataset, collection, progress)
+        scores = np.empty(made.data.labels.size, np.float32)
+        for q, topic in enumerate(made.data.queries):
+            known, rows = teacher[topic], made.data.rows(q)
+            lowest = min(known.values())
+            scores[rows] = [known.get(docno, lowest) - lowest for docno in (made.data.docnos or ())[rows]]
+        return replace(made, data=replace(made.data, teacher=scores))
+
+    def names(self, fields: Sequence[str]) -> tuple[str, ...]:
+        """Return the features' names."""
+        return self.source.names(fields)
+
+    def facts(self, fields: Sequence[str]) -> dict[str, Any]:
+        """Return what a model must remember."""
+        return {**self.source.facts(fields), "teacher": self.teacher.name}
+
+
+@dataclass(frozen=True)
 class RunFeatures:
     """A run's documents as networks see them, and where it comes from.
 

@@ -568,3 +568,63 @@ def test_windows_of_neighbouring_query_terms_are_learnt_from(home: Path, tmp_pat
     assert code == 2 and "bad field of documents: '#1'" in err
     result = CliRunner().invoke(app, ["tune", str(home / "c"), "--model", "fields", "--fields", "#1"])
     assert result.exit_code == 2 and "--model sdm weighs them" in result.stderr
+
+
+def write_teacher(path: Path, topics: range, *, short_first: bool) -> Path:
+    """Write the run of a teacher that puts short documents first, or last."""
+    ranks = [(t, d, 30.0 - d if short_first else d - 30.0) for t in topics for d in range(60)]
+    path.write_text("".join(f"{t} Q0 d{d} 1 {score} teacher\n" for t, d, score in ranks))
+    return path
+
+
+def test_a_network_learns_a_teachers_order_whatever_the_labels_say(home: Path, tmp_path: Path) -> None:
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes", "--folds", "3")
+    means = {}
+    for short_first in (True, False):
+        teacher = write_teacher(tmp_path / f"{short_first}.run", range(1, 13), short_first=short_first)
+        for loss in ("margin-mse@teacher", "ranknet@teacher", "listnet@teacher:temperature=4"):
+            output = tmp_path / f"{loss}-{short_first}.run"
+            learning = ("--teacher", teacher, "--loss", loss, *FAST, "--epochs", "25")
+            code, _, err = run("crossval", *where, *learning, "--output", output)
+            assert code == 0, err
+            ranked, qrels = read_run(output), read_qrels(home / "c/qrels.txt")
+            measured = ir_measures.calc_aggregate([ir_measures.AP], qrels, ranked)
+            means[loss, short_first] = measured[ir_measures.AP]
+    for loss, _ in means:
+        assert means[loss, True] > 0.7 > 0.3 > means[loss, False], means
+
+
+def test_a_teachers_loss_goes_beside_one_on_labels(home: Path, tmp_path: Path) -> None:
+    teacher = write_teacher(tmp_path / "t.run", range(1, 13), short_first=False)
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes", "--teacher", teacher)
+    losses = "listnet,listnet@teacher:weight=1e-9:beside=listnet,listnet@teacher:weight=0.5:beside=listnet"
+    code, out, err = run("compare", *where, "--losses", losses, "--trials", "1", *FAST, "--format", "json")
+    assert code == 0, err
+    rows = [row for row in json.loads(out) if row["measure"].endswith("@10")]
+    labels, almost, half = (row["mean"] for row in rows)
+    assert almost == pytest.approx(labels, abs=1e-3)
+    assert half != pytest.approx(labels, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--loss", "ranknet@teacher"), "a loss on a teacher's scores, and no teacher: 'ranknet@teacher'"),
+        (("--loss", "song@teacher"), "unknown loss: 'song@teacher'"),
+        (("--loss", "ranknet@teacher:weight=0"), "weight"),
+        (("--loss", "ranknet@teacher:beside=song:weight=.5", "--teacher", "{teacher}"), "beside it goes no"),
+        (("--loss", "ranknet@teacher", "--teacher", "{few}"), "the teacher lacks a topic: '12'"),
+        (("--negatives", "0-10"), "bad places of a list: '0-10'; accepted: from 1, such as 10-100"),
+    ],
+)
+def test_what_a_teacher_cannot_teach(
+    arguments: tuple[str, ...], message: str, home: Path, tmp_path: Path
+) -> None:
+    files = {"teacher": range(1, 13), "few": range(1, 12)}
+    named = {n: write_teacher(tmp_path / n, topics, short_first=True) for n, topics in files.items()}
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+    given = [argument.format(**named) for argument in arguments]
+    code, _, err = run("train", *where, *given, *FAST, "--output", tmp_path / "m")
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "m").exists()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.reranking.data import RankingData, RankingSplit
+from lmtune.reranking.data import RankingData, RankingSplit, hard_negatives
 
 
 def test_select() -> None:
@@ -66,3 +68,24 @@ def test_every_part_of_a_split_is_changed() -> None:
     split = RankingSplit("s", data, data, data).map(lambda part: part.widened(2))
     assert split.name == "s"
     assert [part.features.shape for part in (split.train, split.validation, split.test)] == [(1, 2)] * 3
+
+
+def test_hard_negatives_are_from_some_places_of_a_list() -> None:
+    labels = [0, 1, 0, 0, 2, 0, 0, 0, 0]
+    data = replace(
+        RankingData.from_lengths(np.arange(9.0)[:, None], labels, [5, 4], docnos=[f"d{n}" for n in range(9)]),
+        teacher=np.arange(9, dtype=np.float32),
+    )
+    kept = hard_negatives(data, "3-3")
+    # The second list has nothing relevant: its third document alone.
+    assert kept.docnos == ("d1", "d2", "d4", "d7")
+    assert kept.labels.tolist() == [1, 0, 2, 0]
+    assert kept.starts.tolist() == [0, 3, 4]
+    assert kept.features[:, 0].tolist() == [1, 2, 4, 7]
+    assert kept.teacher is not None
+    assert kept.teacher.tolist() == [1, 2, 4, 7]
+    assert hard_negatives(data, "90-99").docnos == ("d1", "d4", "d5")
+    assert hard_negatives(data, None) is data
+    back = data.select(["1", "0"])
+    assert back.teacher is not None
+    assert back.teacher.tolist() == [5, 6, 7, 8, 0, 1, 2, 3, 4]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,8 +15,9 @@ from lmtune.errors import InputError, MissingExtraError
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
+from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, ListSource
+from lmtune.reranking.sources import FeatureSettings, ListSource, Taught
 from lmtune.reranking.text.options import TextOptions
 
 _COMMANDS = {
@@ -58,6 +59,31 @@ class Checkpoints:
     def options(self) -> dict[str, Any]:
         """Return them as `lmtune.reranking.training.loop.TrainingOptions` has them."""
         return {"checkpoint": self.checkpoint, "checkpoint_every": self.checkpoint_every}
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A teacher."""
+
+    teacher: Path | None = option(
+        None, "A run whose scores LOSS@teacher learns from, of the same topics; with --run.", metavar="RUN"
+    )
+
+    def of(self, source: ListSource, losses: Iterable[Loss], run: Path | None) -> ListSource:
+        """Return a source of lists, with the teacher's scores if there is one.
+
+        Raises
+        ------
+        InputError
+            For a teacher without a run, and a loss on a teacher's scores without a teacher.
+        """
+        from lmtune.reranking.training.objectives import check_teacher
+
+        if self.teacher is not None and run is None:
+            raise InputError("--teacher without --run", value=self.teacher, accepted="both, or neither")
+        for loss in losses:
+            check_teacher(loss, self.teacher is not None)
+        return source if self.teacher is None else Taught(source, self.teacher)
 
 
 def tuned_features(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from lmtune.cli.rerank import Checkpoints, Machine, list_source
+from lmtune.cli.rerank import Checkpoints, Machine, Teacher, list_source
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, name_of
@@ -72,6 +72,7 @@ def compare(
         str | None, "LETOR files, or folds of them; with --run a collection: pydocs ...", "LETOR_DIR"
     ],
     trials: FoldTrials,
+    teacher: Teacher,
     collection: Collection,
     features: FeatureSettings,
     text: TextOptions,
@@ -89,14 +90,15 @@ def compare(
     lmtune rerank compare MSLR --losses ranknet,lambdarank --trials 5
     lmtune rerank compare my-collection --run bm25.run --losses listnet,song
     """
-    from lmtune.reranking.comparison import Folds, empty_queries
+    from lmtune.reranking.comparison import Folds, empty_queries, read_losses
     from lmtune.reranking.letor_folder import read_letor_folder
     from lmtune.reranking.reranker import learner_of
 
     if folder is None and trials.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
     learner_of(settings).check(lists=trials.run is not None)
-    source = list_source(settings, features, text)
+    losses = [loss for some in read_losses(trials.losses, settings) for loss in some]
+    source = teacher.of(list_source(settings, features, text), losses, trials.run)
 
     def read() -> tuple[Folds, tuple[Empty, ...]]:
         chosen, seed = trials.validation, settings.seed

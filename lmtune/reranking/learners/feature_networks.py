@@ -20,7 +20,14 @@ from lmtune.errors import InputError
 from lmtune.measures.lists import LabelledLists, Measurer, NdcgParts
 from lmtune.measures.measure import Measure
 from lmtune.progress import note
-from lmtune.reranking.data import Batch, RankingData, batches, check_training_data, number_of_batches
+from lmtune.reranking.data import (
+    Batch,
+    RankingData,
+    batches,
+    check_training_data,
+    hard_negatives,
+    number_of_batches,
+)
 from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.reranking.learners.networks import Attention, Pointwise, make_network
 from lmtune.reranking.normalisation import Normaliser
@@ -307,7 +314,8 @@ class ListTask:
         network: Any,
         feed: Callable[[Any], ListFeed],
     ) -> None:
-        self.train, self.settings, self.network = train, settings, network
+        train = hard_negatives(train, settings.negatives)
+        self.train, self.settings, self.network, self.teacher = train, settings, network, train.teacher
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = feed(train)
         self.validation_feed = None if validation is None else feed(validation)
@@ -427,7 +435,9 @@ def digest_of(train: RankingData, validation: RankingData | None) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for data in (train, validation):
         if data is not None:
-            for array in (data.features, data.labels, data.starts):
+            for array in (data.features, data.labels, data.starts, data.teacher):
+                if array is None:
+                    continue
                 digest.update(f"{array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

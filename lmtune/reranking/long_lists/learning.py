@@ -120,6 +120,7 @@ class LongListTask:
         self.network = lists.network(settings).to(device)
         self.steps = math.ceil(len(lists.pairs.queries) * lists.visits / settings.batch_size)
         self.cutoff = cutoff_of(settings.chosen_by)
+        self.teacher: NDArray[np.float32] | None = None
 
     def pairs(self) -> RelevantPairs:
         """Return the training lists' relevant pairs."""

@@ -183,7 +183,7 @@ Labels = Tensor | ArrayLike | Sequence[Tensor] | Sequence[ArrayLike]
 """The types that losses take; see `as_padded`."""
 
 _LARGEST_LABEL = 100  # sums of so large gains are float32 numbers yet
-_PADDING = -1  # the label of padding, as allRank and TF-Ranking have it
+PADDING = -1  # the label of padding, as allRank and TF-Ranking have it
 
 
 def as_padded(
@@ -233,7 +233,7 @@ def as_padded(
             value=(sizes, label_sizes),
             accepted="one tensor (items,) of scores a query, and as many labels",
         )
-    label = pad_sequence(labelled, batch_first=True, padding_value=_PADDING)
+    label = pad_sequence(labelled, batch_first=True, padding_value=PADDING)
     score = pad_sequence(lists, batch_first=True)
     ends = torch.tensor([one.numel() for one in lists], device=score.device)
     return score, label, torch.arange(score.shape[1], device=score.device) < ends[:, None]
@@ -265,8 +265,8 @@ def _tensor(values: Any, like: Tensor) -> Tensor:
 def _real(labels: Tensor) -> Tensor | None:
     """Say which labels are not padding; None where all are items, as far as the CPU can say."""
     if not on_cpu(labels):
-        return labels != _PADDING
-    padding = wide(labels.detach()).numpy() == _PADDING
+        return labels != PADDING
+    padding = wide(labels.detach()).numpy() == PADDING
     return torch.from_numpy(~padding) if padding.any() else None
 
 

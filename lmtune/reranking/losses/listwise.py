@@ -12,6 +12,7 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.measures.kinds import DCG
 from lmtune.reranking.losses.evaluation import (
+    PADDING,
     Arrays,
     Backend,
     Bounds,
@@ -53,14 +54,16 @@ def listnet(
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
     target: Target = "softmax",
+    temperature: Positive = 1.0,
     backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute the top-one ListNet loss.
 
-    .. math:: L_q = -\sum_i t_i \ln \frac{e^{s_i}}{\sum_j e^{s_j}}, \qquad
-        t_i = \frac{e^{y_i}}{\sum_j e^{y_j}}
+    .. math:: L_q = -\sum_i t_i \ln \frac{e^{s_i / T}}{\sum_j e^{s_j / T}}, \qquad
+        t_i = \frac{e^{y_i / T}}{\sum_j e^{y_j / T}}
 
-    in nats.
+    in nats. Of a teacher's scores as labels it is the Kullback-Leibler divergence from the teacher's softmax,
+    but for its entropy, which has no gradient.
 
     Parameters
     ----------
@@ -68,7 +71,9 @@ def listnet(
         As of `lmtune.reranking.losses.ranknet`.
     target : {"softmax", "labels"}
         "labels" puts t_i = y_i: the softmax cross-entropy of Bruch et al. (ICTIR 2019), whose
-        weight grows with a query's labels.
+        weight grows with a query's labels. Of lists with one relevant item it is InfoNCE.
+    temperature : float
+        T; above 0.
 
     Returns
     -------
@@ -84,7 +89,9 @@ def listnet(
     -----
     Cao et al., Learning to Rank: From Pairwise Approach to Listwise Approach, ICML 2007. allRank's
     ``listNet`` also counts queries without a relevant item, with a uniform target. Rax's
-    ``softmax_loss`` and TF-Ranking's ``SoftmaxLoss`` are ``target="labels"``.
+    ``softmax_loss`` and TF-Ranking's ``SoftmaxLoss`` are ``target="labels"``. InfoNCE: van den Oord et al.,
+    Representation Learning with Contrastive Predictive Coding, 2018; temperatures of teachers: Hinton et al.,
+    Distilling the Knowledge in a Neural Network, 2015 (they scale by T^2, which a learning rate does here).
 
     Examples
     --------
@@ -107,6 +114,12 @@ def listnet(
             weight = weight.masked_fill(~lists.mask, lowest).softmax(dim=1)
         return -(weight * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
 
+    if temperature != 1.0:
+        scores, labels, mask = as_padded(scores, labels, mask)
+        scores = scores / temperature
+        if target == "softmax":
+            mask = labels != PADDING if mask is None else mask
+            labels = labels / temperature
     return evaluate(
         LossCall(scores, labels, mask, reduce, backend), partial(at_once, cross_entropy), in_kernels
     )

@@ -34,12 +34,16 @@ class Family(NamedTuple):
 FUNCTION = Family("functions of scores and labels")
 SONG = Family("SONG and others that remember earlier scores", no_value="remembers earlier scores")
 LAMBDAS = Family("a user's lambdas", no_value="has no value")
+TAUGHT = Family("losses on a teacher's scores")
 MEASURE = Family("measures", has_gradient=False)
 LEARNER = Family("learners other than of networks, such as boosted trees")
 ELSEWHERE = Family("one's own that are not at hand")
 
 GRADIENT_FREE = ("spsa", "fdsa")
 """Optimizers that need the loss's values alone."""
+
+TEACHER = "@teacher"
+"""After a loss's name: it takes a teacher's scores for labels."""
 
 LAMBDAMART = "lambdamart"
 """The name of boosted trees, where losses are compared."""
@@ -56,8 +60,8 @@ class Loss:
     options : dict
         The loss's own, such as ``{"theoretical": True}``.
     family : Family
-        `FUNCTION`, `SONG`, `LAMBDAS`, `MEASURE`; `LEARNER`, which no network is trained by; or, of a model
-        that was read from disk, `ELSEWHERE`.
+        `FUNCTION`, `SONG`, `LAMBDAS`, `TAUGHT`, `MEASURE`; `LEARNER`, which no network is trained by; or, of
+        a model that was read from disk, `ELSEWHERE`.
     label : str
         As the user wrote it.
     own : callable or None
@@ -199,6 +203,14 @@ def loss_names() -> list[str]:
 
 
 @dataclass(frozen=True)
+class TeacherOptions:
+    """What a loss on a teacher's scores stands beside."""
+
+    weight: float = option(1.0, "of the teacher's loss; the rest is the other's", above=0, high=1)
+    beside: str = option("lambdarank", "the loss on labels, with its usual options")
+
+
+@dataclass(frozen=True)
 class MeasureOptions:
     """Options of a measure that is minimised as a loss."""
 
@@ -212,8 +224,11 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
     from lmtune.reranking.losses.evaluation import declared_options
     from lmtune.reranking.losses.table import LOSSES, SONGS
 
-    if name in LOSSES:
-        return FUNCTION, declared_options(LOSSES[name])
+    if name.removesuffix(TEACHER) in LOSSES:
+        options = declared_options(LOSSES[name.removesuffix(TEACHER)])
+        if not name.endswith(TEACHER):
+            return FUNCTION, options
+        return TAUGHT, dataclasses.make_dataclass("Taught", (), bases=(TeacherOptions, options), frozen=True)
     if name in SONGS:
         return SONG, declared_options(SONGS[name])
     if name == LAMBDAMART:
@@ -221,7 +236,8 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
     try:
         parse_list_measure(name)
     except InputError:
-        accepted = f"{', '.join(loss_names())}, {LAMBDAMART}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
+        names = [*loss_names(), LAMBDAMART, f"LOSS{TEACHER}"]
+        accepted = f"{', '.join(names)}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
         raise InputError("unknown loss", value=name, accepted=accepted) from None
     return MEASURE, MeasureOptions
 

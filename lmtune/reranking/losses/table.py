@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lmtune.reranking.losses.listwise import approx_ndcg, listmle, listnet, neural_ndcg
 from lmtune.reranking.losses.pairwise import lambdarank, ndcg_loss2pp, ranknet
-from lmtune.reranking.losses.pointwise import binary_cross_entropy
+from lmtune.reranking.losses.pointwise import binary_cross_entropy, margin_mse
 from lmtune.reranking.song.k_song import KSong
 from lmtune.reranking.song.songs import Song
 from lmtune.reranking.song.warmup import ListwiseCrossEntropy
@@ -22,6 +22,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "listnet": listnet,
     "listmle": listmle,
     "binary-cross-entropy": binary_cross_entropy,
+    "margin-mse": margin_mse,
 }
 
 SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {

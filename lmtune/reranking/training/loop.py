@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypedDict
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
@@ -65,10 +66,13 @@ class Task(Protocol):
         On the device that it is trained on.
     steps : int
         Batches an epoch.
+    teacher : numpy.ndarray of float32, shape (rows,), optional
+        A teacher's scores of the lists' items.
     """
 
     network: Any
     steps: int
+    teacher: NDArray[np.float32] | None
 
     def pairs(self) -> RelevantPairs:
         """Return the relevant pairs of all lists."""
@@ -108,11 +112,11 @@ class TrainingRun:
         self.task, self.settings, self.device = task, settings, device
         self.network: nn.Module = task.network
         self.optimizer = self._new_optimizer()
-        self.objective = make_objective(settings.loss, task.pairs, device)
+        self.objective = make_objective(settings.loss, task.pairs, device, task.teacher)
         self.objective.begin(self.network)
         self.warm: Objective | None = None
         if settings.warm_up:
-            self.warm = make_objective(settings.warm_up_loss, task.pairs, device)
+            self.warm = make_objective(settings.warm_up_loss, task.pairs, device, task.teacher)
             self.warm.begin(self.network)
         self.epoch, self.step = 0, 0
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)

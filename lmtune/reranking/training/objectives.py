@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,19 @@ from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.data import Batch, RankingData
 from lmtune.reranking.learners.networks import ItemNorm
 from lmtune.reranking.losses.given_lambdas import loss_from_options
-from lmtune.reranking.losses.names import FUNCTION, LAMBDAS, MEASURE, SONG, Family, Loss, loss_names
+from lmtune.reranking.losses.names import (
+    FUNCTION,
+    LAMBDAS,
+    MEASURE,
+    SONG,
+    TAUGHT,
+    TEACHER,
+    Family,
+    Loss,
+    TeacherOptions,
+    loss_names,
+    parse_loss,
+)
 from lmtune.reranking.losses.table import LOSSES, SONGS
 from lmtune.reranking.song import KSong, PreviousIterate, Song
 from lmtune.reranking.song.estimators import ESTIMATORS
@@ -109,7 +121,9 @@ class Objective:
         """Put back what `state` returned."""
 
 
-def make_objective(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Objective:
+def make_objective(
+    loss: Loss, pairs: Callable[[], RelevantPairs], device: str, teacher: NDArray[np.float32] | None = None
+) -> Objective:
     """Make a loss ready for training.
 
     Parameters
@@ -120,16 +134,34 @@ def make_objective(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) 
         Gives the training data's relevant pairs, for each of which some losses keep a number.
     device : str
         Where their state lives.
+    teacher : numpy.ndarray of float32, shape (rows,), optional
+        A teacher's scores of the training data, 0 or more.
 
     Raises
     ------
     InputError
-        For a loss that no network can be trained by.
+        For a loss that no network can be trained by, and one on a teacher's scores without these.
     """
+    if loss.family == TAUGHT:
+        check_teacher(loss, teacher is not None)
+        beside = parse_loss(loss.options.get("beside", TeacherOptions.beside))
+        if beside.family not in (FUNCTION, LAMBDAS):
+            raise InputError(
+                f"{loss.name}: beside it goes no such loss", value=beside, accepted=f"{', '.join(LOSSES)}"
+            )
+        return _Taught(loss, make_objective(beside, pairs, device), torch.as_tensor(teacher, device=device))
     if loss.family not in _OBJECTIVES:
         accepted = ", ".join(loss_names())
         raise InputError("no loss that networks can be trained with", value=loss.name, accepted=accepted)
     return _OBJECTIVES[loss.family](loss, pairs, device)
+
+
+def check_teacher(loss: Loss, there: bool) -> None:
+    """Raise InputError where a loss on a teacher's scores has none."""
+    if loss.family == TAUGHT and not there:
+        raise InputError(
+            "a loss on a teacher's scores, and no teacher", value=loss.name, accepted="--teacher"
+        )
 
 
 class _OfScores(Objective):
@@ -153,6 +185,28 @@ class _OfScores(Objective):
             raise InputError(
                 "a loss gave no scalar", value=tuple(value.shape), accepted="a tensor of shape ()"
             )
+        return value, value.detach()
+
+
+class _Taught(Objective):
+    """A function of scores and a teacher's scores, with a weight beside another loss."""
+
+    def __init__(self, loss: Loss, beside: Objective, teacher: Tensor) -> None:
+        options = {name: value for name, value in loss.options.items() if name not in ("weight", "beside")}
+        self.taught = _OfScores(LOSSES[loss.name.removesuffix(TEACHER)], options, str(teacher.device))
+        self.weight = float(loss.options.get("weight", 1.0))
+        self.beside, self.teacher = beside, teacher
+
+    def begin(self, network: nn.Module) -> None:
+        self.beside.begin(network)
+
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+        labels = self.teacher[batch.rows.clamp(min=0)].masked_fill(~batch.mask, 0)
+        taught, _ = self.taught(replace(batch, labels=labels), *scores)
+        if self.weight == 1.0:
+            return taught, taught.detach()
+        other, _ = self.beside(batch, *scores)
+        value = self.weight * taught + (1.0 - self.weight) * other
         return value, value.detach()
 
 

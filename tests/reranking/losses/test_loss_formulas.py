@@ -373,3 +373,46 @@ def test_binary_cross_entropy_is_torchs() -> None:
         real = mask[row]
         want = torch.nn.functional.binary_cross_entropy_with_logits(s[row, real], (y[row, real] > 0).double())
         torch.testing.assert_close(own[row], want)
+
+
+def test_margin_mse_is_the_mean_over_pairs_and_sentence_transformers() -> None:
+    s, y = torch.randn(3, 7, dtype=torch.float64), 5 * torch.rand(3, 7, dtype=torch.float64)
+    sizes = [7, 4, 1]
+    own = LOSSES["margin-mse"](s, y, mask=torch.arange(7) < torch.tensor(sizes)[:, None], reduce="none")
+    for row, size in enumerate(sizes):
+        margins = [
+            ((s[row, i] - s[row, j]) - (y[row, i] - y[row, j])) ** 2
+            for i, j in itertools.combinations(range(size), 2)
+        ]
+        want = float(np.mean(margins)) if margins else 0.0
+        assert own[row] == pytest.approx(want, rel=1e-12)
+    pairs_of_two = torch.nn.functional.mse_loss(s[:, 0] - s[:, 1], y[:, 0] - y[:, 1])
+    torch.testing.assert_close(LOSSES["margin-mse"](s[:, :2], y[:, :2]), pairs_of_two)
+
+
+def test_listnet_with_a_temperature_is_the_divergence_from_a_teacher() -> None:
+    s, y = (
+        torch.randn(4, 6, dtype=torch.float64, requires_grad=True),
+        9 * torch.rand(4, 6, dtype=torch.float64),
+    )
+    mask = torch.arange(6) < torch.tensor([[6], [5], [2], [1]])
+    for backend in ("kernels", "torch"):
+        own = listnet(s, y, mask=mask, temperature=2.5, reduce="none", backend=backend)
+        own.sum().backward()
+        gradient, s.grad = s.grad, None
+        want = torch.zeros(4, dtype=torch.float64)
+        for row in range(4):
+            student, teacher = ((x[row, mask[row]] / 2.5).log_softmax(0) for x in (s, y))
+            divergence = torch.nn.functional.kl_div(student, teacher, log_target=True, reduction="sum")
+            want[row] = divergence - (teacher.exp() * teacher).sum()
+        torch.testing.assert_close(own.detach(), want.detach())
+        want.sum().backward()
+        torch.testing.assert_close(gradient, s.grad)
+        s.grad = None
+
+
+def test_listnet_of_lists_with_one_relevant_item_is_infonce() -> None:
+    s, positive = torch.randn(5, 8, dtype=torch.float64), torch.tensor([0, 3, 7, 2, 2])
+    labels = torch.nn.functional.one_hot(positive, 8)
+    own = listnet(s, labels, target="labels", temperature=0.05)
+    torch.testing.assert_close(own, torch.nn.functional.cross_entropy(s / 0.05, positive))
