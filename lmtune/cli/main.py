@@ -57,8 +57,7 @@ class _Root(Group):
             click.echo(error.format_message(), err=top)
             return 2 if top else 0
         except click.UsageError as error:
-            where = error.ctx.command_path if error.ctx is not None else "lmtune"
-            complain(f"lmtune: {_wrong(error)}; accepted: what {where} --help says")
+            complain(f"lmtune: {_wrong(error)}; accepted: {_usage(error)}")
             return 2
         except (Exception, KeyboardInterrupt) as error:
             status = status_of(error)
@@ -74,6 +73,16 @@ def _wrong(error: click.UsageError) -> str:
     from lmtune.cli.synonyms import suggestion
 
     return f"No such option: {error.option_name}{suggestion(error)}"
+
+
+def _usage(error: click.UsageError) -> str:
+    """Return the arguments that a command takes where one is missing, else where to read of its options."""
+    if error.ctx is None:
+        return "what lmtune --help says"
+    if isinstance(error, click.MissingParameter):
+        pieces = error.ctx.command.collect_usage_pieces(error.ctx)
+        return " ".join([error.ctx.command_path, *pieces])
+    return f"what {error.ctx.command_path} --help says"
 
 
 def _check_index(arguments: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,6 +92,20 @@ class Measure:
         settings = [f"rel={self.rel}"] if self.rel != 1 else []
         settings += [f"dcg='{self.dcg}'"] if self.dcg != LINEAR else []
         return f"({', '.join(settings)})" if settings else ""
+
+
+def column_names(measures: Sequence[Measure]) -> tuple[list[str], str]:
+    """Return the labels of measures without the convention that they share, and that convention.
+
+    Examples
+    --------
+    >>> column_names([exponential_ndcg(1), exponential_ndcg(3)])
+    (['nDCG@1', 'nDCG@3'], 'gains 2^g - 1')
+    """
+    names, conventions = zip(*(measure.label.partition(" (")[::2] for measure in measures), strict=True)
+    if len(set(conventions)) > 1:
+        return [measure.label for measure in measures], ""
+    return [*names], conventions[0].rstrip(")")
 
 
 def parse_measure(name: object) -> Measure:

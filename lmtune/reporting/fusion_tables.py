@@ -146,7 +146,7 @@ def _values(result: FusionResult) -> Table:
             name = row.name + (f" ({', '.join(said)})" if said else "")
             if row.chosen.powers:
                 name += " (one for all)" if not any(row.chosen.powers.values()) else ""
-            cells = [Cell(str(measure)), Cell(name)]
+            cells = [Cell(measure.title), Cell(name)]
             value = Cell(short(row.mean), "".join(marks))
             cells += [Cell(short(row.in_sample)), value] if held_out else [value]
             cells += [Cell("" if row.bound is None else at_most(row.bound))] if bounds else []
@@ -176,7 +176,7 @@ def _gains(result: FusionResult) -> list[Table]:
     for row in result.rows:
         for name, ends in row.gains.items() if row.folds else ():
             other, p = result.baselines(row.measure)[name], row.p_values.get(name)
-            texts = [str(row.measure), row.name, name, signed(row.mean - other.mean), _ends(ends, signed)]
+            texts = [row.measure.title, row.name, name, signed(row.mean - other.mean), _ends(ends, signed)]
             lines.append(tuple(map(Cell, [*texts, "" if p is None else p_text(p)])))
     if not lines:
         return []
@@ -222,7 +222,7 @@ def _largest(result: FusionResult) -> list[Table]:
     groups = []
     for row in tuned:
         shares = sorted(row.chosen.shares.items(), key=lambda item: -item[1])[:_SHOWN]
-        for_all = str(row.measure), row.name
+        for_all = row.measure.title, row.name
         texts = [(*for_all, run, short(share), _ends(row.interval.get(run))) for run, share in shares]
         groups.append([tuple(map(Cell, own)) for own in texts])
     return [
@@ -244,7 +244,7 @@ def _sureness(result: FusionResult) -> list[Table]:
     for row in result.rows:
         for run, (low, high) in row.flat.items():
             interval = row.interval.get(run)
-            texts = [str(row.measure), row.chosen.method, run, short(row.chosen.shares[run])]
+            texts = [row.measure.title, row.chosen.method, run, short(row.chosen.shares[run])]
             texts += [_ends((low, high)), _ends(interval)]
             lines.append(tuple(map(Cell, texts)))
     if not lines:

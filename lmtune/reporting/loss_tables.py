@@ -13,6 +13,7 @@ import numpy as np
 
 from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Empty
+from lmtune.measures.measure import column_names
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.progress import quantity
@@ -138,12 +139,15 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         if line["measure"] == measures[-1]:
             row.append(Cell("" if line["learning_rate"] is None else f"{line['learning_rate']:g}"))
     over = "trials" if several else "queries"
-    headers = [Column(text) for measure in measures for text in [measure, over]]
+    heads, shared = column_names(outcomes[0].measures)
+    headers = [Column(text) for head in heads for text in [head, over]]
     return Table(
         [*name_columns("Empty queries", "", "Loss"), *headers, Column("rate")],
         [[row for (line, _), row in rows.items() if line == convention] for convention in empty],
         caption=f"Mean test values over queries and trials ± half of their 95% interval over {over}",
-        legend="; ".join([_legend(len(outcomes), several), *(f"{DASH} {said}" for said in why)]),
+        legend="; ".join(
+            filter(None, [_legend(len(outcomes), several), shared, *(f"{DASH} {said}" for said in why)])
+        ),
     )
 
 

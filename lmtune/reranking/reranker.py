@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from lmtune.errors import InputError, PathLike
 from lmtune.measures.lists import Measurer, mean_over_lists
-from lmtune.measures.measure import Measure, exponential_ndcg
+from lmtune.measures.measure import Measure, column_names, exponential_ndcg
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.reranking.learners.learner import Learner, Scorer, ScoringOptions
@@ -157,12 +157,14 @@ def report(tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: 
     measure : Measure
         What validation chose by: it is there beside nDCG at `CUTOFFS`.
     """
-    names = reported(measure)
-    values = measured(tested, names)
+    measures = reported(measure)
+    values, (names, convention) = measured(tested, measures), column_names(measures)
     kept, zero = mean_over_lists(values), np.nan_to_num(values).mean(axis=0)
     for words, means in (("left out", kept), ("count 0", zero)):
         text = "  ".join(f"{name} {mean:.4f}" for name, mean in zip(names, means, strict=True))
-        yield f"test, queries without relevant documents {words}: {text}"
+        yield f"test, queries without relevant documents {words}: {text}" + (
+            convention and f"  ({convention})"
+        )
         if (kept == zero).all():
             return
 

@@ -167,7 +167,7 @@ def test_lenient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("qrels",), ("RUN", "lmtune evaluate --help")),
+        (("qrels",), ("RUN", "lmtune evaluate [OPTIONS] QRELS RUN...")),
         (("qrels", "run", "--format", "html"), ("'html'", "markdown")),
         (("qrels", "run", "-m", "Foo", "-m", "map", "-m", "Bar"), ("'Foo'", "'Bar'", "official")),
         (("qrels", "run", "-l", "x"), ("--level", "'x'", "an integer")),

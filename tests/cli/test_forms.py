@@ -304,7 +304,11 @@ def test_every_meaning_is_that_of_an_option_that_there_is() -> None:
     [
         ("tune --measure", "Option '--measure' requires an argument; accepted: what lmtune tune --help says"),
         ("tune --final=3", "Option '--final' does not take a value; accepted: what lmtune tune --help says"),
-        ("fuse", "Missing argument 'QRELS RUN...'; accepted: what lmtune fuse --help says"),
+        ("fuse", "Missing argument 'QRELS RUN...'; accepted: lmtune fuse [OPTIONS] QRELS RUN..."),
+        (
+            "compare a.run b.run",
+            "Missing argument 'RUN...'; accepted: lmtune compare [OPTIONS] QRELS BASELINE RUN...",
+        ),
         ("rerank train", "no --output; accepted: --output DIR"),
         ("rerank compare x --batch-size 0", "bad --batch-size: 0; accepted: 1 or more"),
     ],

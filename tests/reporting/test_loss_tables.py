@@ -39,7 +39,7 @@ def test_plain() -> None:
         "Use k-song:gamma=0.5. nDCG@10 (gains 2^g - 1) .7600 held out, +.0500 over ranknet"
     )
     half = f"{confidence_interval([0.4, 0.41, 0.42]).half:.4f}".removeprefix("0")
-    names = [text for k in (1, 3, 5, 10) for text in (f"nDCG(dcg='exp-log2')@{k}", "trials")]
+    names = [text for k in (1, 3, 5, 10) for text in (f"nDCG@{k}", "trials")]
     assert lines[0].split() == ["Empty", "queries", "Loss", *names, "rate"]
     assert lines[1].split()[:7] == ["left", "out", "a", "ranknet", ".4100–", "±", f"{half}–"]
     assert lines[1].endswith("0.003") and "†" not in lines[1]
@@ -119,7 +119,8 @@ def test_one_trial_has_its_interval_over_queries() -> None:
     values[0, 8] = np.nan
     one = Outcome("x", 0.1, MEASURES, values)
     half = confidence_interval(values[0, :8, 0].tolist()).half
-    header, row = loss_table([one], empty=["skip"]).splitlines()
+    header, row, legend = loss_table([one], empty=["skip"]).splitlines()
+    assert legend == "gains 2^g - 1"
     assert header.split()[4] == "queries" and f"± {half:.4f}".replace("0.", ".") in row
     assert json.loads(loss_table([one], "json", empty=["skip"]))[0]["half_width"] == pytest.approx(half)
     single = Outcome("x", 0.1, MEASURES, values[:, :1])

@@ -154,8 +154,8 @@ def test_networks_see_normalised_features() -> None:
 def test_reports_leave_out_or_count_empty_queries() -> None:
     reranker = learn(TRAIN, VALIDATION, SMALL)
     kept, zero = reranker.report(TEST)
-    assert kept.startswith("test, queries without relevant documents left out: nDCG(dcg='exp-log2')@1 0.")
-    assert zero.startswith("test, queries without relevant documents count 0: nDCG(dcg='exp-log2')@1 0.")
+    assert kept.startswith("test, queries without relevant documents left out: nDCG@1 0.")
+    assert zero.startswith("test, queries without relevant documents count 0: nDCG@1 0.")
     assert len(list(reranker.report(VALIDATION))) == 1
 
 

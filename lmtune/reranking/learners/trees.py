@@ -90,7 +90,7 @@ class LambdaMart(FeatureScorer):
     @property
     def summary(self) -> str:
         """The best round, in a line."""
-        return f"{self.best_round} trees, validation {self.settings.chosen_by} {self.validation:.4f}"
+        return f"{self.best_round} trees, validation {self.settings.chosen_by.label} {self.validation:.4f}"
 
     def score(
         self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
@@ -215,7 +215,7 @@ def fit(
         if value > measured[best]:
             best = grown - 1
         if progress is not None:
-            progress(grown, settings.rounds, f"{measurer.measure} {value:.4f}")
+            progress(grown, settings.rounds, f"{measurer.measure.label} {value:.4f}")
         if stuck or grown - 1 - best >= settings.patience:
             break
     if not math.isfinite(measured[best]):

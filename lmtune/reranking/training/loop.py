@@ -252,10 +252,8 @@ class TrainingRun:
     def _words(self) -> str:
         if not self.history:
             return "epoch 1"
-        last = self.history[-1]
-        return (
-            f"epoch {self.epoch + 1}, loss {last.loss:.4f}, {self.settings.chosen_by} {last.validation:.4f}"
-        )
+        last, measure = self.history[-1], self.settings.chosen_by.label
+        return f"epoch {self.epoch + 1}, loss {last.loss:.4f}, {measure} {last.validation:.4f}"
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return all that `restore` needs: tensors, and what JSON can hold; once finished little."""
@@ -377,7 +375,7 @@ class Training:
         """The best epoch, in a line."""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
-            f"validation {self.settings.chosen_by} {self.validation:.4f}"
+            f"validation {self.settings.chosen_by.label} {self.validation:.4f}"
         )
 
 
