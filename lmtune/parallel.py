@@ -149,17 +149,18 @@ def run_all(
         where = min(where, len(tasks))
     if where == 0:
         return ((place, _do(task, shared)) for place, task in enumerate(tasks))
+    sent: Iterable[Any] = tasks if getattr(where, "uses_threads", False) else map(_Packed, tasks)
     if isinstance(where, int):
-        return _in_processes(_calls(tasks, here), where, shared)
+        return _in_processes(_calls(sent, here), where, shared)
     client = getattr(where, "client", where)
     if hasattr(client, "get_executor"):
         here = here._replace(versions=versions())
-        return _on_cluster(_calls(map(_Packed, tasks), here), client, shared)
+        return _on_cluster(_calls(sent, here), client, shared)
     from joblib import Parallel, delayed
 
     as_done = "generator_unordered" if where.supports_return_generator else "list"
     parallel = Parallel(return_as=as_done, batch_size=1, max_nbytes=None)
-    return iter(parallel(delayed(_call)(*call, shared) for call in _calls(tasks, here)))
+    return iter(parallel(delayed(_call)(*call, shared) for call in _calls(sent, here)))
 
 
 def in_order(found: Iterable[tuple[int, Any]]) -> Iterator[Any]:
@@ -205,7 +206,7 @@ def _in_processes(calls: Iterator[Any], workers: int, shared: Any) -> Iterator[t
         ended = True
     except BrokenExecutor as error:
         codes = re.search(r"exit codes of the workers are \{(.*?)\}", str(error))
-        how = f" ({codes[1]})" if codes else ""
+        how = f" ({codes[1]})" if codes else f" ({error or error.__cause__!r})"
         raise LostWorkerError(
             f"a worker process ended unexpectedly{how}; was there too little memory for it?"
         ) from error
@@ -236,12 +237,12 @@ class _Stored(NamedTuple):
 
 
 class _Packed:
-    """What is to be unpickled in the sender's folder: not by the scheduler, nor before a task begins."""
+    """What is to be unpickled in the sender's folder, where its paths begin: not before a task does."""
 
     def __init__(self, given: Any) -> None:
-        from cloudpickle import dumps
+        from joblib.externals.loky.backend.reduction import dumps
 
-        self._content = dumps(given)
+        self._content = bytes(dumps(given))
 
     def load(self) -> Any:
         return pickle.loads(self._content)

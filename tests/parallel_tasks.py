@@ -77,3 +77,17 @@ def add(shared: list[int], x: int) -> tuple[int, int]:
     """Show what is shared, and how often this process has got it."""
     shared.append(x)
     return shared[0] + x, os.getpid()
+
+
+class Relative:
+    """What is there only where its path begins, as an index that is sent by its path."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.text = path, Path(path).read_text()
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return Relative, (self.path,)
+
+
+def text_of(held: Relative) -> str:
+    return held.text

@@ -253,3 +253,14 @@ def test_a_scheduler_that_goes_away_is_told() -> None:
     threading.Timer(1, made.close).start()
     with Workers(cluster=made.scheduler_address).engaged(), pytest.raises(LostWorkerError, match="has gone"):
         list(run_all([(tasks.await_file, {"path": "/nowhere"})]))
+
+
+@everywhere
+@pytest.mark.usefixtures("place")
+def test_paths_begin_where_the_caller_is_by_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text(name)
+        monkeypatch.chdir(tmp_path / name)
+        given = [(tasks.text_of, {"held": tasks.Relative(f"{name}.txt")}) for _ in range(4)]
+        assert list(in_order(run_all(given))) == [name] * 4
