@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from made_engines import write_collection
 
 from lmtune import Analyzer
 from lmtune.candidates.search import search
@@ -31,7 +32,6 @@ SETTINGS = {
     "jelinek-mercer": ("jelinek-mercer", {"lambda": 0.1 + 0.2, "mu": 0.0}),
 }
 PAIRS = [(engine, formula) for engine, own in ENGINES.items() for formula in own.formulas]
-TEXT = "the runner's 3.5 U.S.A. running stones stone relational of café it's wolves don't node_7 Geology"
 
 
 def files_of(engine: str, formula: str, **analysis: Any) -> tuple[dict[str, str], dict[str, float]]:
@@ -162,23 +162,8 @@ def test_the_remark_on_krovetz_is_for_krovetz_alone(engine: str) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a small collection with an empty document, and every word's repeats."""
-    folder = tmp_path_factory.mktemp("home")
-    random = np.random.default_rng(5)
-    words = [*TEXT.split(), *(f"word{number}" for number in range(30))]
-    (folder / "c").mkdir()
-    with (folder / "c/docs.jsonl").open("w") as file:
-        for number in range(120):
-            text = " ".join(random.choice(words, random.integers(3, 90)))
-            file.write(json.dumps({"id": f"d{number}", "contents": text}) + "\n")
-        file.write(json.dumps({"id": "empty", "contents": ""}) + "\n")
-    with (folder / "c/topics.tsv").open("w") as file, (folder / "c/qrels.txt").open("w") as qrels:
-        for topic in range(1, 9):
-            file.write(f"{topic}\t{' '.join(random.choice(words, 4))} unknownword\n")
-            qrels.writelines(
-                f"{topic} 0 d{n} {random.integers(0, 2)}\n" for n in random.permutation(120)[:30]
-            )
-    return folder
+    """Make a small collection."""
+    return write_collection(tmp_path_factory.mktemp("home") / "c").parent
 
 
 @pytest.mark.parametrize("engine", ["bm25s", "tantivy", "duckdb"])
