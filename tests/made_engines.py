@@ -11,7 +11,7 @@ TEXT = "the runner's 3.5 U.S.A. running stones stone relational of café it's wo
 
 
 def write_collection(folder: Path) -> Path:
-    """Write it, with judgements of all topics but the last, and return the folder."""
+    """Write it, with judgements of eight topics of ten, the last without a known word; return the folder."""
     random = np.random.default_rng(5)
     words = [*TEXT.split(), *(f"word{number}" for number in range(30))]
     folder.mkdir()
@@ -26,5 +26,5 @@ def write_collection(folder: Path) -> Path:
             qrels.writelines(
                 f"{topic} 0 d{n} {random.integers(0, 2)}\n" for n in random.permutation(120)[:30]
             )
-        file.write("9\trunning stones\n")
+        file.write("9\trunning stones\n10\tthe unknownword\n")
     return folder

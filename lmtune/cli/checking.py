@@ -1,4 +1,4 @@
-"""``lmtune check-run``: whether an engine ranks as the tuned setting does."""
+"""``lmtune check-run`` and ``lmtune check-engine``: whether an engine ranks as the tuned setting does."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from lmtune.cli.parameters import Tuned
 from lmtune.cli.screen import stages
 from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
-from lmtune.engines.deployment import nearest
-from lmtune.errors import InputError
+from lmtune.engines.deployment import deploy, nearest
+from lmtune.engines.running import IN_PYTHON, run_engine
+from lmtune.errors import InputError, check_choice
 from lmtune.formats.frames import as_run
+from lmtune.indexing.analysis import Analyzer
 from lmtune.measures.significance.run_files import compare_runs
 from lmtune.models.model import find_model
 from lmtune.options import usual
@@ -101,6 +103,38 @@ def check_run(
     theirs = as_run(run)
     tuned = _tuned(results, comparing, chosen)
     _compare(theirs, results, tuned, ranking.of(tuned), comparing)
+
+
+def check_engine(
+    engine: Annotated[str, f"The engine, in Python: {', '.join(IN_PYTHON)}.", "ENGINE"],
+    results: Annotated[
+        Path, "A folder that lmtune tune --output wrote; of tune --choose, chosen in it.", "RESULTS"
+    ],
+    comparing: Comparing,
+    chosen: Annotated[dict[str, Any], Tuned, "results"],
+) -> None:
+    """Deploy a tuned setting, let the engine index and answer, and say whether it ranks so.
+
+    Notes
+    -----
+    What lmtune deploy writes is run as it is; exit status as of lmtune check-run.
+
+    Examples
+    --------
+    lmtune check-engine lucene results
+    lmtune check-engine duckdb results --measure AP --output differences.csv
+    """
+    check_choice("no engine that a Python package brings", engine, IN_PYTHON)
+    if comparing.output is not None:
+        check_file(comparing.output, reads=[results])
+    tuned = _tuned(results, comparing, chosen)
+    ranked = Ranking(engine=engine).of(tuned)
+    model, values, collection = ranked
+    files = deploy(ENGINES[engine], model, values, Analyzer.from_settings(collection.analysis or {}))
+    with stages() as progress:
+        dataset = collection.load(("documents", "topics"), progress=progress)
+        run = run_engine(ENGINES[engine], files, dataset, progress=progress)
+    _compare(run, results, tuned, ranked, comparing)
 
 
 def _tuned(results: Path, comparing: Comparing, chosen: dict[str, Any]) -> FinalSetting:

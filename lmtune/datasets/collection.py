@@ -299,8 +299,9 @@ class Collection:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Collection:
         """Return the collection that gave a record."""
-        made = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
-        return cls(**made | ({"indexes": Path(made["indexes"])} if "indexes" in made else {}))
+        made: dict[str, Any] = {**record, "indexes": Path(record.get("indexes", cls.indexes))}
+        made |= {name: tuple(value) for name, value in made.items() if isinstance(value, list)}
+        return cls(**made)
 
     def words(self) -> list[str]:
         """Return the words that open it again with the same terms, but for its judgements and fields."""

@@ -16,18 +16,20 @@ from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
 from lmtune.formats.runs import Ranking
 
-TIE, LACKED, ABSENT, OTHER = "tie", "document", "topic", "scores"
+TIE, NEAR, LACKED, ABSENT, OTHER = "tie", "float32", "document", "topic", "scores"
 REASONS = {
-    TIE: "ties within float32",
-    LACKED: "by documents that the run or the collection lacks",
+    TIE: "but for equal scores",
+    NEAR: "but for scores within float32",
+    LACKED: "but for documents that one side lacks",
     ABSENT: "that the run lacks",
-    OTHER: "otherwise",
+    OTHER: "by other scores, so the engine's analysis or lengths",
 }
 """Why two rankings of a topic differ, each with what a reader is told."""
 DEEPER = 10_000
 """How far below the ranks that are compared documents of the run are looked for."""
 
 _UNIT = 2.0**-24  # float32's rounding of 1
+_EQUAL = 2.0**-48  # float64's rounding of sums in another order, relative to the sum
 _MORE = 8  # roundings of a term's own idf, length and quotient
 _PRINTED = 1e-4  # what runs with few digits are held to, relative to a score
 
@@ -35,7 +37,7 @@ Run = Mapping[str, Mapping[str, float]]
 
 
 class Difference(NamedTuple):
-    """Where a topic's two rankings part first; a tie is none where another reason is.
+    """Where a topic's two rankings part first, but for what is nearer where that does not explain all.
 
     Attributes
     ----------
@@ -94,20 +96,23 @@ class Check:
 
     @property
     def alike(self) -> bool:
-        """Whether ties explain all differences."""
-        return all(own.reason == TIE for own in self.differences)
+        """Whether ties, to float32's rounding, explain all differences."""
+        return all(own.reason in (TIE, NEAR) for own in self.differences)
 
     def __str__(self) -> str:
-        same, depth = self.topics - len(self.differences), f"to rank {self.depth}"
-        if not self.differences:
-            return f"{same} of {self.topics} topics: same documents in the same order, {depth}"
         counted = Counter(own.reason for own in self.differences)
         parts = [f"{counted[reason]} {text}" for reason, text in REASONS.items() if counted[reason]]
-        first = next((own for own in self.differences if own.reason != TIE), None)
-        worst = next((own for own in self.differences if own.reason == OTHER), first)
-        shown = "" if worst is None else f" ({worst})"
-        others = f"the {len(self.differences)} others: {', '.join(parts)}{shown}"
-        return f"{same} of {self.topics} topics alike, {depth}; {others}"
+        if self.alike:
+            but = "".join(f", {part}" for part in parts)
+            alike = "same documents in the same order"
+            return f"{self.topics} of {self.topics} topics: {alike} to rank {self.depth}{but}"
+        last = [*filter(counted.get, REASONS)][-1]
+        first = next(own for own in self.differences if own.reason == last)
+        same = self.topics - len(self.differences)
+        return (
+            f"{same} of {self.topics} topics alike to rank {self.depth}; "
+            f"the {len(self.differences)} others: {', '.join(parts)} ({first})"
+        )
 
     def csv(self) -> str:
         """Return each first difference as a line."""
@@ -116,11 +121,6 @@ class Check:
 
 def check_run(run: Run, searched: Searched, depth: int = 100) -> Check:
     """Hold a run against our rankings of the same topics.
-
-    Two documents tie where our scores s and t of them are as near as sums in single precision leave
-    open: ``abs(s - t) <= 2 (n + 8) u max(abs(s), abs(t))`` with n terms and u = 2**-24, the first-order
-    bound on n - 1 additions (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2) of
-    parts of one sign, each made by at most 8 roundings.
 
     Parameters
     ----------
@@ -150,11 +150,20 @@ def check_run(run: Run, searched: Searched, depth: int = 100) -> Check:
     differences, pairs = [], []
     for ours, terms in zip(searched.rankings, searched.pool.terms, strict=True):
         theirs = run.get(ours.topic, {})
-        bound = 2.0 * (len(terms) + _MORE) * _UNIT
-        differences += both.part(ours, theirs, bound)
+        differences += both.part(ours, theirs, rounding_bound(len(terms)))
         common = [(score, theirs[docno]) for docno, score in _scored(ours) if docno in theirs]
         pairs.append(np.array(common, np.float64).reshape(-1, 2)[:depth])
     return Check(len(searched.pool.topics), depth, tuple(differences), _made_of(pairs))
+
+
+def rounding_bound(terms: int) -> float:
+    """Return how far apart, of the larger, two scores may be that single precision leaves in either order.
+
+    ``2 (n + 8) u`` with n terms and u = 2**-24: the first-order bound on n - 1 additions (Higham, Accuracy
+    and Stability of Numerical Algorithms, 2002, section 4.2) of parts of one sign, each made by at most 8
+    roundings, of each of the two.
+    """
+    return 2.0 * (terms + _MORE) * _UNIT
 
 
 def cut(rankings: Iterable[Ranking], hits: int) -> dict[str, dict[str, float]]:
@@ -178,10 +187,13 @@ class _Both(NamedTuple):
         there, scores = theirs[: self.depth], dict(_scored(ours))
         if here == there:
             return []
-        place = _parted(here, there, scores, bound)
-        reason = TIE if place is None else self._reason(ours, theirs, scores, bound)
-        at = _parted(here, there) if place is None else place
-        assert at is not None
+        at = _parted(here, there, scores, bound)
+        if at is not None:
+            reason = self._reason(ours, theirs, scores, bound)
+        elif (at := _parted(here, there, scores, _EQUAL)) is not None:
+            reason = NEAR
+        else:
+            reason, at = TIE, int(np.argmax(np.array(here) != np.array(there)))
         one, other = (ranked[at] if at < len(ranked) else None for ranked in (here, there))
         found = [known.get(docno or "") for known in (scores, run) for docno in (one, other)]
         return [Difference(ours.topic, reason, at + 1, one, other, *found)]
@@ -201,13 +213,13 @@ def _scored(ours: Ranking) -> zip[tuple[str, float]]:
 
 
 def _parted(
-    here: Sequence[str], there: Sequence[str], scores: Mapping[str, float] | None = None, bound: float = 0.0
+    here: Sequence[str], there: Sequence[str], scores: Mapping[str, float], bound: float
 ) -> int | None:
-    """Return the first place whose two documents differ, and do not tie where scores are given."""
+    """Return the first place of two documents whose scores differ by more than a bound."""
     for place, (one, other) in enumerate(zip_longest(here, there)):
         if one == other:
             continue
-        if scores is None or one not in scores or other not in scores:
+        if one not in scores or other not in scores:
             return place
         if abs(scores[one] - scores[other]) > bound * max(abs(scores[one]), abs(scores[other])):
             return place

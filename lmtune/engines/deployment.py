@@ -13,6 +13,9 @@ from lmtune.models.model import find_model
 README = "README.txt"
 """The file that says what is exact and what is not."""
 
+PYTHON = "search.py"
+"""The file that has ``build`` and ``search``, where the engine is a library."""
+
 INDEX, FIELD = "documents", "contents"
 """What the index and its field of text are called in the files."""
 
@@ -70,6 +73,8 @@ class Engine(NamedTuple):
         The BM25 that it computes, one of `lmtune.models.bm25.VARIANTS`.
     stemmers : mapping of str to str
         What else differs where it stems so.
+    install : str
+        What brings it to Python; empty where nothing does.
     """
 
     title: str
@@ -79,6 +84,7 @@ class Engine(NamedTuple):
     fixed: Mapping[str, float] = {}
     variant: str = "lucene"
     stemmers: Mapping[str, str] = {}
+    install: str = ""
 
     @property
     def computed(self) -> dict[str, str]:

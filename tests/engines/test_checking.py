@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_engines import write_collection
@@ -16,9 +17,9 @@ from made_engines import write_collection
 from lmtune.candidates.search import Searched, search
 from lmtune.cli.main import app
 from lmtune.datasets.collection import Collection
-from lmtune.engines.checking import Check, check_run, cut
+from lmtune.engines.checking import Check, _Both, check_run, cut, rounding_bound
 from lmtune.errors import InputError
-from lmtune.formats.runs import read_run
+from lmtune.formats.runs import Ranking, read_run
 from lmtune.storage.digests import sealed
 
 K1_B = {"k1": 1.2, "b": 0.75}
@@ -55,8 +56,8 @@ def checked(run: Run, ours: Searched) -> tuple[Check, dict[str, str]]:
 
 def test_our_own_run_is_alike(ours: Searched) -> None:
     found, reasons = checked(cut(ours.rankings, 1000), ours)
-    assert (reasons, found.topics, found.depth, found.alike) == ({}, 9, 100, True)
-    assert str(found) == "9 of 9 topics: same documents in the same order, to rank 100"
+    assert (reasons, found.topics, found.depth, found.alike) == ({}, 10, 100, True)
+    assert str(found) == "10 of 10 topics: same documents in the same order to rank 100"
     assert found.scores == "The run's scores are ours."
 
 
@@ -69,7 +70,9 @@ def test_equal_documents_in_another_order_are_a_tie(ours: Searched) -> None:
     [own] = found.differences
     assert {own.here, own.there} == {"twin1", "twin2"}
     assert own.here_score == own.there_score
-    assert str(found) == "8 of 9 topics alike, to rank 100; the 1 others: 1 ties within float32"
+    assert (
+        str(found) == "10 of 10 topics: same documents in the same order to rank 100, 1 but for equal scores"
+    )
 
 
 def test_neighbours_of_different_scores_are_no_tie(ours: Searched) -> None:
@@ -84,7 +87,8 @@ def test_neighbours_of_different_scores_are_no_tie(ours: Searched) -> None:
     assert (own.rank, own.here, own.there) == (rank, one, other)
     assert (own.run_there, own.run_here) == pytest.approx((own.here_score, own.there_score), rel=1e-6)
     said = f"topic 2, rank {rank}: {one} {scores[rank - 1]:.6g} here, {other} {scores[rank]:.6g} there"
-    assert str(found).endswith(f"the 1 others: 1 otherwise ({said})")
+    assert str(found).startswith("9 of 10 topics alike to rank 100; the 1 others: 1 by other scores")
+    assert str(found).endswith(f" ({said})")
 
 
 def test_what_an_index_lacks_is_told_from_other_differences(ours: Searched) -> None:
@@ -143,7 +147,7 @@ def test_scores_are_held_against_ours(ours: Searched, made: Callable[[str, float
 
 
 def test_a_shorter_run_is_compared_as_deep_as_it_is(ours: Searched) -> None:
-    assert str(checked(cut(ours.rankings, 7), ours)[0]).endswith("same order, to rank 7")
+    assert str(checked(cut(ours.rankings, 7), ours)[0]).endswith("same order to rank 7")
 
 
 def test_the_command(home: Path) -> None:
@@ -157,7 +161,7 @@ def test_the_command(home: Path) -> None:
     assert run("search c --from kept --output own.run")[0] == 0
     code, out, err = run("check-run own.run kept")
     assert code == 0, err
-    assert out.startswith("9 of 9 topics: same documents in the same order, to rank 100.")
+    assert out.startswith("10 of 10 topics: same documents in the same order to rank 100.")
     assert "lmtune" in out
     assert "tuned" not in out
     code, out, err = run("check-run own.run kept --engine elasticsearch")
@@ -165,7 +169,7 @@ def test_the_command(home: Path) -> None:
     # tantivy fixes k1 and b, and counts the empty document: another ranking, and what it costs.
     code, out, err = run("check-run own.run kept --engine tantivy --output parted.csv")
     assert code == 1, err
-    assert "otherwise (topic " in out
+    assert "lengths (topic " in out
     assert "\ntuned" in out
     rows = [*csv.DictReader((home / "parted.csv").open())]
     assert {row["reason"] for row in rows} >= {"scores"}
@@ -192,3 +196,32 @@ def test_the_command(home: Path) -> None:
         code, out, err = run(line)
         assert (code, out) == (2, ""), line
         assert said in err.splitlines()[-1], line
+
+
+def test_single_precision_leaves_open_what_is_nearer_than_its_roundings() -> None:
+    ours = Ranking("1", ["a", "b", "c"], np.array([1.0 + 5e-7, 1.0, 0.5]))
+
+    def reason(order: str, terms: int) -> str:
+        theirs = {docno: -float(n) for n, docno in enumerate(order)}
+        both = _Both({*"abc"}, {*"abc"}, 3)
+        [own] = both.part(ours, theirs, rounding_bound(terms))
+        return own.reason
+
+    # 2 (n + 8) u = 1.07e-6 of one term, and never half a score.
+    assert reason("bac", 1) == "float32"
+    assert reason("acb", 1) == "scores"
+    ours = ours._replace(scores=np.array([1.0 + 2e-6, 1.0, 0.5]))
+    assert (reason("bac", 1), reason("bac", 12)) == ("scores", "float32")
+
+
+def test_sums_in_single_precision_stay_within_the_bound() -> None:
+    """Whatever the parts, their order and their making, float32's sum is no farther than half the bound."""
+    random, single = np.random.default_rng(3), np.float32
+    for _ in range(2000):
+        n = int(random.integers(1, 40))
+        idf, tf, room = random.random((3, n)) * [[10], [30], [5]] + 0.01
+        exact = float(np.sum(idf * tf / (tf + room)))
+        total = single(0)
+        for i, t, r in zip(idf.astype(single), tf.astype(single), room.astype(single), strict=True):
+            total = single(total + single(i * single(t / single(t + r))))
+        assert abs(float(total) - exact) <= 0.5 * rounding_bound(n) * exact
