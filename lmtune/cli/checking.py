@@ -145,11 +145,10 @@ def _compare(
     run: checking.Run, results: Path, tuned: FinalSetting, ranked: FinalSetting, comparing: Comparing
 ) -> None:
     """Print the answer, and the measures of what was tuned, of what is ranked here, and of the run."""
+    hits = comparing.depth + checking.DEEPER
     with stages() as progress:
         found = {
-            label: search(
-                collection, model, values, hits=comparing.depth + checking.DEEPER, progress=progress
-            )
+            label: search(collection, model, values, hits=hits, progress=progress)
             for label, (model, values, collection) in {"tuned": tuned, "lmtune": ranked}.items()
             if label == "lmtune" or ranked != tuned
         }

@@ -146,7 +146,8 @@ from pyserini.search.lucene import LuceneSearcher
 def build(documents, path="{index}"):
     indexer = LuceneIndexer(args=["-index", os.path.abspath(path), *{flags!r}], threads=1)
     for docno, text in documents.items():
-        indexer.add_doc_dict({{"id": docno, "contents": text}})
+        if text.strip():  # Anserini takes no empty one
+            indexer.add_doc_dict({{"id": docno, "contents": text}})
     indexer.close()
     return opened(path)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import runpy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -64,8 +65,20 @@ def run_engine(
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        with contextlib.chdir(folder):
+        with contextlib.chdir(folder), _own_log():
             return _asked(engine, documents, dataset.topics, hits, progress)
+
+
+@contextlib.contextmanager
+def _own_log() -> Iterator[None]:
+    """Undo what a package does to everybody's log as it is imported."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def _asked(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,19 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
         run_engine(xapian, {PYTHON: "def build(documents):\n    1 / 0\n"}, dataset)
     with pytest.raises(InputError, match="no documents to index: 'c'; accepted: a collection with documents"):
         run_engine(xapian, {PYTHON: ""}, collection.load(("topics",)))
+
+
+@pytest.mark.slow
+def test_a_quiet_check_says_nothing_but_its_answer(tmp_path: Path) -> None:
+    require_java()
+    write_collection(tmp_path / "c")
+    tune = "tune c --model bm25:lucene --grid 3x3 --restarts 0 --no-approx -m AP --output kept --quiet"
+    for line in (tune, "check-engine lucene kept --quiet"):
+        done = subprocess.run(
+            [sys.executable, "-m", "lmtune", *line.split()], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, ""), line
+    assert done.stdout.startswith("10 of 10 topics: same documents in the same order to rank 100")
 
 
 def test_the_command(tmp_path: Path) -> None:
