@@ -48,6 +48,7 @@ NOT_RUN = {
         "index my-collection --shards 4": CLUSTER,
         "tune my-collection --index sharded:indexes/mine": CLUSTER,
     },
+    "docs/howto/deploy.md": {"check-run cluster.run": "a run of the reader's own cluster"},
     "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
     "docs/howto/laboratory.md": {
         "lab smoothness": LONG,

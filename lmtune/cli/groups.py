@@ -30,9 +30,11 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
 
     def load() -> Command:
         loaded = import_module(module)
-        return Command(getattr(loaded, name), **getattr(loaded, "SETTINGS", {}), **settings)
+        how = {**getattr(loaded, "SETTINGS", {}), **settings}
+        return Command(getattr(loaded, function), name, **how)
 
-    return Member(name, lambda: _summary(module, name), load)
+    function = name.replace("-", "_")
+    return Member(name, lambda: _summary(module, function), load)
 
 
 def _summary(module: str, name: str) -> str:

@@ -23,6 +23,7 @@ _MODULES = {
     **dict.fromkeys(("report", "plot"), "results"),
     **dict.fromkeys(("index", "search"), "search"),
     **{name: name for name in ("compare", "fuse", "explore", "datasets", "evaluate", "deploy")},
+    **dict.fromkeys(("check-engine", "check-run"), "checking"),
 }
 """In which module of this package each command is."""
 _COMPLETE = "_LMTUNE_COMPLETE"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection as Container
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -288,6 +289,19 @@ class Collection:
                 accepted=f"an index of {dataset.name}; rebuild it with lmtune index",
             )
         return opened
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what is not at its default, by name, as JSON holds it."""
+        known = {own.name: getattr(self, own.name) for own in dataclass_fields(self)}
+        given = {name: value for name, value in known.items() if value != getattr(Collection, name)}
+        return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Collection:
+        """Return the collection that gave a record."""
+        made: dict[str, Any] = {**record, "indexes": Path(record.get("indexes", cls.indexes))}
+        made |= {name: tuple(value) for name, value in made.items() if isinstance(value, list)}
+        return cls(**made)
 
     def words(self) -> list[str]:
         """Return the words that open it again with the same terms, but for its judgements and fields."""

@@ -40,6 +40,7 @@ ENGINES = {
             "pyserini has no call for Jelinek-Mercer, nor for stopwords of your own: Anserini has flags.",
         ),
         stemmers=_KSTEM,
+        install="pip install pyserini",
     ),
     "vespa": Engine(
         "Vespa",
@@ -67,10 +68,27 @@ ENGINES = {
         python_files.pyterrier,
         (_OWN, "The names of the language models' controls depend on Terrier's version; both are set."),
         variant="terrier",
+        install="pip install python-terrier",
     ),
-    "bm25s": Engine("bm25s", {"bm25": ""}, python_files.bm25s, (_OWN,), variant="bm25s"),
+    "bm25s": Engine(
+        "bm25s", {"bm25": ""}, python_files.bm25s, (_OWN,), variant="bm25s", install="pip install bm25s"
+    ),
     "tantivy": Engine(
-        "tantivy", {"bm25": ""}, python_files.tantivy, (_OWN, _SINGLE, _FACTOR), _FIXED, "tantivy"
+        "tantivy",
+        {"bm25": ""},
+        python_files.tantivy,
+        (_OWN, _SINGLE, _FACTOR),
+        _FIXED,
+        "tantivy",
+        install="pip install tantivy",
+    ),
+    "xapian": Engine(
+        "Xapian",
+        {"bm25": ""},
+        python_files.xapian,
+        (_OWN, _FACTOR),
+        variant="xapian",
+        install="pip install xapian-bindings-binary",
     ),
     "duckdb": Engine(
         "DuckDB (fts)",
@@ -78,14 +96,16 @@ ENGINES = {
         python_files.duckdb,
         (_OWN, "Older versions may have another idf. Its index does not follow changes of the table."),
         variant="duckdb",
+        install="pip install duckdb",
     ),
     "sqlite": Engine(
         "SQLite (FTS5)",
         {"bm25": ""},
         python_files.sqlite,
-        (_OWN, "Terms with a mark inside (3.5) are split in two, and accents are off.", _FACTOR),
+        (_OWN, _FACTOR),
         _FIXED,
         "sqlite",
+        install="a Python that has sqlite3",
     ),
 }
 """The engines by the name that ``--to`` takes."""

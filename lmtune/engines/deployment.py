@@ -8,9 +8,13 @@ from typing import NamedTuple
 from lmtune.errors import InputError
 from lmtune.indexing.analysis import Analyzer
 from lmtune.models.bm25 import PREFIX, VARIANTS, bm25
+from lmtune.models.model import find_model
 
 README = "README.txt"
 """The file that says what is exact and what is not."""
+
+PYTHON = "search.py"
+"""The file that has ``build`` and ``search``, where the engine is a library."""
 
 INDEX, FIELD = "documents", "contents"
 """What the index and its field of text are called in the files."""
@@ -69,6 +73,8 @@ class Engine(NamedTuple):
         The BM25 that it computes, one of `lmtune.models.bm25.VARIANTS`.
     stemmers : mapping of str to str
         What else differs where it stems so.
+    install : str
+        What brings it to Python; empty where nothing does.
     """
 
     title: str
@@ -78,14 +84,19 @@ class Engine(NamedTuple):
     fixed: Mapping[str, float] = {}
     variant: str = "lucene"
     stemmers: Mapping[str, str] = {}
+    install: str = ""
+
+    @property
+    def computed(self) -> dict[str, str]:
+        """The model that it computes by each of its formulas, the nearest to query likelihood first."""
+        dirichlet = "lucene-dirichlet" if self.rounds else "dirichlet"
+        named = {"dirichlet": dirichlet, "jelinek-mercer": "jelinek-mercer", "bm25": PREFIX + self.variant}
+        return {formula: name for formula, name in named.items() if formula in self.formulas}
 
     @property
     def models(self) -> list[str]:
-        """What to tune for it, the nearest to query likelihood first."""
-        dirichlet = "lucene-dirichlet" if self.rounds else "dirichlet"
-        named = {"bm25": PREFIX + self.variant, "dirichlet": dirichlet}
-        order = [name for name in ("dirichlet", "jelinek-mercer", "bm25") if name in self.formulas]
-        return [named.get(name, name) for name in order]
+        """What to tune for it."""
+        return [*self.computed.values()]
 
     @property
     def rounds(self) -> bool:
@@ -117,6 +128,28 @@ def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: A
     InputError
         For what the engine cannot express, naming the nearest model that it can.
     """
+    formula, values = _expressed(engine, model, setting)
+    deployment = Deployment(model, formula, values, analyzer)
+    return {README: _readme(engine, deployment), **engine.write(deployment)}
+
+
+def nearest(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
+    """Return the model that an engine computes in place of a tuned one, and its setting.
+
+    The setting is the tuned one, but for what the engine fixes.
+
+    Raises
+    ------
+    InputError
+        Where the engine has no such formula, as `deploy`.
+    """
+    values = {**setting, **engine.fixed}
+    computed = engine.computed[_expressed(engine, model, values)[0]]
+    return computed, {name: values[name] for name in find_model(computed).default}
+
+
+def _expressed(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
+    """Return which of an engine's formulas a setting is, and the formula's values; raise as `deploy`."""
     formula, values = _express(model, setting)
     fixed = " and ".join(f"{name} = {value:g}" for name, value in engine.fixed.items())
     if formula not in engine.formulas:
@@ -133,8 +166,7 @@ def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: A
         raise InputError(
             f"{engine.title} has {fixed} fixed", value=wrong, accepted=f"{fixed}, or another engine"
         )
-    deployment = Deployment(model, formula, values, analyzer)
-    return {README: _readme(engine, deployment), **engine.write(deployment)}
+    return formula, values
 
 
 def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:

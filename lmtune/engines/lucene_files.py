@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lmtune.engines.deployment import FIELD, INDEX, Deployment
+from lmtune.engines.deployment import FIELD, INDEX, PYTHON, Deployment
 from lmtune.errors import InputError
 
 _STOPWORDS = "stopwords.txt"
@@ -129,21 +129,50 @@ def anserini(deployment: Deployment) -> dict[str, str]:
     if own.stopwords not in ("lucene", "none"):
         return files | _word_list(deployment)
     if deployment.formula != "jelinek-mercer":
-        files["search.py"] = _pyserini(deployment)
+        files[PYTHON] = _pyserini(deployment)
     return files
+
+
+_PYSERINI = """\
+\"\"\"pyserini; documents are texts by docno. anserini.sh makes the same index.\"\"\"
+
+import os
+
+from pyserini.analysis import get_lucene_analyzer
+from pyserini.index.lucene import LuceneIndexer
+from pyserini.search.lucene import LuceneSearcher
+
+
+def build(documents, path="{index}"):
+    indexer = LuceneIndexer(args=["-index", os.path.abspath(path), *{flags!r}], threads=1)
+    for docno, text in documents.items():
+        if text.strip():  # Anserini takes no empty one
+            indexer.add_doc_dict({{"id": docno, "contents": text}})
+    indexer.close()
+    return opened(path)
+
+
+def opened(path="{index}"):
+    searcher = LuceneSearcher(os.path.abspath(path))  # Java stays in the folder that it began in
+    searcher.set_analyzer(get_lucene_analyzer({analyzer}))
+    searcher.set_{name}({values})
+    return searcher
+
+
+def search(index, query, hits=1000):
+    return [(hit.docid, hit.score) for hit in index.search(query, k=hits)]
+"""
 
 
 def _pyserini(deployment: Deployment) -> str:
     own, name = deployment.analyzer, _ANSERINI[deployment.formula]
     stem = f"stemmer={own.stemmer!r}" if own.stemmer != "none" else "stemming=False"
-    values = ", ".join(f"{key}={value!r}" for key, value in deployment.values.items())
-    return (
-        f'"""pyserini on an index that anserini.sh made."""\n\n'
-        "from pyserini.analysis import get_lucene_analyzer\n"
-        "from pyserini.search.lucene import LuceneSearcher\n\n"
-        f'searcher = LuceneSearcher("{INDEX}")\n'
-        f"searcher.set_analyzer(get_lucene_analyzer({stem}, stopwords={own.stopwords == 'lucene'}))\n"
-        f'searcher.set_{name}({values})\nhits = searcher.search("YOUR WORDS", k=1000)\n'
+    return _PYSERINI.format(
+        index=INDEX,
+        flags=["-stemmer", own.stemmer, *(["-keepStopwords"] if own.stopwords == "none" else [])],
+        analyzer=f"{stem}, stopwords={own.stopwords == 'lucene'}",
+        name=name,
+        values=", ".join(f"{key}={value!r}" for key, value in deployment.values.items()),
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from lmtune.engines.deployment import Deployment
-
-_FILE = "search.py"
+from lmtune.engines.deployment import PYTHON, Deployment
 
 _START = '''\
 """{formula} with {setting}, as lmtune tuned it; documents are texts by docno."""
@@ -37,7 +35,11 @@ def search(index, query, hits=1000):
 _DUCKDB = """\
 def build(documents):
     index = duckdb.connect()
-    index.execute("INSTALL fts; LOAD fts; CREATE TABLE documents (docno VARCHAR, terms VARCHAR)")
+    try:
+        index.execute("LOAD fts")
+    except duckdb.Error:  # fetched once
+        index.execute("INSTALL fts; LOAD fts")
+    index.execute("CREATE TABLE documents (docno VARCHAR, terms VARCHAR)")
     rows = [(docno, " ".join(analyze(text))) for docno, text in documents.items()]
     index.executemany("INSERT INTO documents VALUES (?, ?)", rows)
     # The terms are ready: no stemmer, no stopwords, split at blanks alone. Build anew after changes.
@@ -83,7 +85,11 @@ def search(index, query, hits=1000):
 _SQLITE = """\
 def build(documents):
     index = sqlite3.connect(":memory:")
-    index.execute("CREATE VIRTUAL TABLE documents USING fts5(docno UNINDEXED, terms, tokenize = 'unicode61')")
+    # The terms are ready: whatever is no blank is part of one, and accents stay.
+    index.execute(
+        "CREATE VIRTUAL TABLE documents USING fts5(docno UNINDEXED, terms, tokenize = "
+        "\\"unicode61 remove_diacritics 0 categories 'L* M* N* P* S* Cf Cn Co'\\")"
+    )
     rows = ((docno, " ".join(analyze(text))) for docno, text in documents.items())
     index.executemany("INSERT INTO documents VALUES (?, ?)", rows)
     return index
@@ -97,8 +103,28 @@ def search(index, query, hits=1000):
     return index.execute(
         "SELECT docno, -bm25(documents) FROM documents WHERE documents MATCH ? "
         "ORDER BY bm25(documents) LIMIT ?",
-        [" OR ".join(f'"{term}"' for term in terms), hits],
+        [" OR ".join('"' + term.replace('"', '""') + '"' for term in terms), hits],
     ).fetchall()
+"""
+
+_XAPIAN = """\
+def build(documents):
+    index = xapian.WritableDatabase("", xapian.DB_BACKEND_INMEMORY)
+    for docno, text in documents.items():
+        document = xapian.Document()
+        document.set_data(docno)
+        for term in analyze(text):
+            document.add_term(term)
+        index.add_document(document)
+    return index
+
+
+def search(index, query, hits=1000):
+    enquire = xapian.Enquire(index)
+    # Its k3: a word counts as often as the query has it. 0: no length is taken for a longer one.
+    enquire.set_weighting_scheme(xapian.BM25Weight(K1, 0.0, 1e9, B, 0.0))
+    enquire.set_query(xapian.Query(xapian.Query.OP_OR, analyze(query)))
+    return [(found.document.get_data().decode(), found.weight) for found in enquire.get_mset(0, hits)]
 """
 
 _PYTERRIER = """\
@@ -135,7 +161,7 @@ def _write(deployment: Deployment, imports: str, functions: str, constants: str 
         constants="\n".join([*values, constants]),
         functions=functions,
     )
-    return {_FILE: text}
+    return {PYTHON: text}
 
 
 def bm25s(deployment: Deployment) -> dict[str, str]:
@@ -156,6 +182,11 @@ def tantivy(deployment: Deployment) -> dict[str, str]:
 def sqlite(deployment: Deployment) -> dict[str, str]:
     """Write Python for SQLite's FTS5, whose k1 and b are fixed."""
     return _write(deployment, "import sqlite3", _SQLITE)
+
+
+def xapian(deployment: Deployment) -> dict[str, str]:
+    """Write Python for Xapian."""
+    return _write(deployment, "import xapian", _XAPIAN)
 
 
 def pyterrier(deployment: Deployment) -> dict[str, str]:

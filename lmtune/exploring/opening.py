@@ -85,13 +85,13 @@ def open_collection(
     tuned = None
     model = named_model(shown.model or "two-stage", collection.fields)
     if shown.results is not None:
-        tuned, analysis = read_results(shown.results).of_collection(collection.name)
+        tuned, recorded = read_results(shown.results).of_collection(collection.name)
         if shown.model not in (None, tuned.model):
             raise InputError(
                 "--model beside --from, whose results are another's", value=shown.model, accepted=tuned.model
             )
         model = tuned.model
-        collection = replace(collection, analysis=analysis)
+        collection = replace(collection, analysis=recorded.get("analysis"))
     measures = shown.measures or (
         Plan.measures if tuned is None else tuple(dict.fromkeys(str(row.measure) for row in tuned.rows))
     )

@@ -105,8 +105,8 @@ class StoredResults:
     results: tuple[CollectionResult, ...]
     record: Mapping[str, Any]
 
-    def of_collection(self, name: str | None) -> tuple[CollectionResult, dict[str, Any] | None]:
-        """Return the result on a collection of this name, or of the only one, and its index's analysis.
+    def of_collection(self, name: str | None) -> tuple[CollectionResult, dict[str, Any]]:
+        """Return the result on a collection of this name, or of the only one, and what was recorded of it.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class StoredResults:
                 accepted=", ".join(names),
             )
         number = names.index(wanted) if len(names) > 1 else 0
-        return self.results[number], self.record["collections"][number].get("analysis")
+        return self.results[number], self.record["collections"][number]
 
 
 class FinalSetting(NamedTuple):
@@ -176,7 +176,9 @@ def keep_results(
         "command": command(),
         "versions": versions(),
         "plan": plan.as_record(),
-        "collections": [describe(one.dataset, one.index) for one in collections],
+        "collections": [
+            describe(one.dataset, one.index) | {"opened": one.collection.as_record()} for one in collections
+        ],
         "notes": {result.name: result.notes for result in results},
     }
     pools = [one.pool for one in collections]
@@ -515,7 +517,7 @@ def take_final(
         For a folder that is none of results or has no such setting, and for a collection whose name
         several results lack.
     """
-    result, analysis = read_results(path).of_collection(collection.name)
+    result, recorded = read_results(path).of_collection(collection.name)
     final = [row for row in result.rows if row.final is not None]
     if not final:
         raise InputError(
@@ -531,13 +533,39 @@ def take_final(
                 f"{result.model} with {setting}, fitted on all {len(topics_of(result)):,} topics of "
                 f"{result.name} for {row.measure.title} by {row.method}"
             )
-            return FinalSetting(result.model, row.final.params, replace(collection, analysis=analysis))
+            return FinalSetting(
+                result.model, row.final.params, replace(collection, analysis=recorded.get("analysis"))
+            )
     raise InputError(
         "no final setting of this measure and method",
         file=path,
         value=f"{wanted} {method}",
         accepted=", ".join(f"{row.measure} {row.method}" for row in final),
     )
+
+
+def reopened(path: PathLike, name: str | None = None) -> Collection:
+    """Return the collection that was tuned on, as the record says.
+
+    Parameters
+    ----------
+    path : path-like
+        A folder that ``lmtune tune --output`` wrote.
+    name : str, optional
+        Of several collections: which. Where it is the path of a folder, the collection is there now.
+
+    Raises
+    ------
+    InputError
+        For a folder that is none of results, or whose record does not say it.
+    """
+    _, recorded = read_results(path).of_collection(name)
+    if "opened" not in recorded:
+        raise InputError(
+            "the results do not say how to open their collection", file=path, accepted="those of a tuning now"
+        )
+    collection = Collection.from_record(recorded["opened"])
+    return collection if name is None or not Path(name).is_dir() else replace(collection, name=name)
 
 
 def record_pictures(results: Path, files: Sequence[Path]) -> None:

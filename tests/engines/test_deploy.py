@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
+from made_engines import write_collection
 
 from lmtune import Analyzer
-from lmtune.candidates.search import search
 from lmtune.cli.main import app
-from lmtune.datasets.collection import Collection
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.deployment import README, deploy
 from lmtune.errors import InputError
@@ -31,7 +28,6 @@ SETTINGS = {
     "jelinek-mercer": ("jelinek-mercer", {"lambda": 0.1 + 0.2, "mu": 0.0}),
 }
 PAIRS = [(engine, formula) for engine, own in ENGINES.items() for formula in own.formulas]
-TEXT = "the runner's 3.5 U.S.A. running stones stone relational of café it's wolves don't node_7 Geology"
 
 
 def files_of(engine: str, formula: str, **analysis: Any) -> tuple[dict[str, str], dict[str, float]]:
@@ -114,7 +110,7 @@ def test_the_nearest_is_what_the_engine_computes() -> None:
     assert nearest == {
         **dict.fromkeys(("elasticsearch", "opensearch", "solr", "lucene"), "lucene-dirichlet"),
         "pyterrier": "dirichlet",
-        **{name: f"bm25:{name}" for name in ("vespa", "bm25s", "duckdb", "sqlite", "tantivy")},
+        **{name: f"bm25:{name}" for name in ("vespa", "bm25s", "duckdb", "sqlite", "tantivy", "xapian")},
     }
 
 
@@ -162,54 +158,8 @@ def test_the_remark_on_krovetz_is_for_krovetz_alone(engine: str) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a small collection with an empty document, and every word's repeats."""
-    folder = tmp_path_factory.mktemp("home")
-    random = np.random.default_rng(5)
-    words = [*TEXT.split(), *(f"word{number}" for number in range(30))]
-    (folder / "c").mkdir()
-    with (folder / "c/docs.jsonl").open("w") as file:
-        for number in range(120):
-            text = " ".join(random.choice(words, random.integers(3, 90)))
-            file.write(json.dumps({"id": f"d{number}", "contents": text}) + "\n")
-        file.write(json.dumps({"id": "empty", "contents": ""}) + "\n")
-    with (folder / "c/topics.tsv").open("w") as file, (folder / "c/qrels.txt").open("w") as qrels:
-        for topic in range(1, 9):
-            file.write(f"{topic}\t{' '.join(random.choice(words, 4))} unknownword\n")
-            qrels.writelines(
-                f"{topic} 0 d{n} {random.integers(0, 2)}\n" for n in random.permutation(120)[:30]
-            )
-    return folder
-
-
-@pytest.mark.parametrize("engine", ["bm25s", "tantivy", "duckdb"])
-def test_the_engine_ranks_as_lmtune_does(home: Path, engine: str) -> None:
-    pytest.importorskip(engine, reason=f"{engine} is not installed")
-    model = ENGINES[engine].models[0]
-    setting = dict(ENGINES[engine].fixed) or BM25
-    names: dict[str, Any] = {}
-    exec(deploy(ENGINES[engine], model, setting, Analyzer())["search.py"], names)
-    build: Callable[[dict[str, str]], Any] = names["build"]
-    documents = {
-        row["id"]: row["contents"]
-        for row in map(json.loads, (home / "c/docs.jsonl").read_text().splitlines())
-    }
-    assert "" in documents.values()  # which counts in N and in the mean length
-    try:
-        index = build(documents)
-    except Exception as error:
-        if engine == "duckdb" and "extension" in str(error).lower():
-            pytest.skip("DuckDB's extension fts is not here and cannot be fetched")
-        raise
-    ours = search(Collection(str(home / "c"), indexes=home / "indexes"), model, setting, hits=1000)
-    queries = ours.dataset.topics
-    for ranking in ours.rankings:
-        scores = dict(zip(ranking.docnos, ranking.scores, strict=True))
-        found = names["search"](index, queries[ranking.topic], 10)
-        best = sorted(scores.values(), reverse=True)[:10]
-        assert len(best) == len({docno for docno, _ in found}) == 10
-        # The same scores place by place: ties aside, the same documents.
-        np.testing.assert_allclose([scores[docno] for docno, _ in found], best, rtol=1e-6)
-    assert names["search"](index, "the unknownword", 10) == []
+    """Make a small collection."""
+    return write_collection(tmp_path_factory.mktemp("home") / "c").parent
 
 
 def test_the_command_writes_what_was_tuned(home: Path) -> None:

@@ -114,6 +114,8 @@ class Prepared:
         What was loaded.
     index : ColumnarIndex, LuceneIndex or ShardedIndex
         What it was looked up in.
+    collection : Collection
+        By which it can be opened again.
     """
 
     pool: CandidatePool
@@ -121,6 +123,7 @@ class Prepared:
     notes: list[str]
     dataset: Dataset
     index: AnyIndex
+    collection: Collection
 
 
 def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progress = silent) -> Prepared:
@@ -154,8 +157,8 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
         usable, list(dataset.topics), folds=split.folds, train=train, test=test, seed=plan.seed
     )
     formula = find_model(plan.model).formula
-    collection = replace(collection, fields=formula.fields)
-    index = collection.open_index(dataset, positions=formula.needs_positions, progress=progress)
+    fielded = replace(collection, fields=formula.fields)
+    index = fielded.open_index(dataset, positions=formula.needs_positions, progress=progress)
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     pool = _pool(dataset, index, [topic for topic in usable if topic in needed], plan, progress)
@@ -169,7 +172,7 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
             f"{checked.unknown_docnos} judged documents are not in the collection: "
             "they count as never retrieved"
         )
-    return Prepared(pool, folds, [*notes, *unknown_terms(pool)], dataset, index)
+    return Prepared(pool, folds, [*notes, *unknown_terms(pool)], dataset, index, collection)
 
 
 def _load(collection: Collection, split: Split, progress: Progress) -> Dataset:

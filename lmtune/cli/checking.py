@@ -1,0 +1,167 @@
+"""``lmtune check-run`` and ``lmtune check-engine``: whether an engine ranks as the tuned setting does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+
+from lmtune.candidates.search import search
+from lmtune.cli.compare import show
+from lmtune.cli.messages import note
+from lmtune.cli.parameters import Tuned
+from lmtune.cli.screen import stages
+from lmtune.engines import checking
+from lmtune.engines.catalogue import ENGINES
+from lmtune.engines.deployment import deploy, nearest
+from lmtune.engines.running import IN_PYTHON, run_engine
+from lmtune.errors import InputError, check_choice
+from lmtune.formats.frames import as_run
+from lmtune.indexing.analysis import Analyzer
+from lmtune.measures.significance.run_files import compare_runs
+from lmtune.models.model import find_model
+from lmtune.options import usual
+from lmtune.progress import quantity
+from lmtune.reporting.tuning_results import FinalSetting, read_results, reopened
+from lmtune.storage.files import atomic_write
+from lmtune.storage.outputs import check_file
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What to rank with."""
+
+    engine: str | None = usual(
+        None,
+        f"This engine's own formula, and the values that it fixes: {', '.join(ENGINES)}.",
+        choices=tuple(ENGINES),
+        metavar="ENGINE",
+    )
+    model: str | None = usual(
+        None, "This model, of the same parameters, such as bm25:lucene; default: the model as tuned."
+    )
+
+    def __post_init__(self) -> None:
+        if self.engine is not None and self.model is not None:
+            raise InputError("both --engine and --model", accepted="one of them")
+
+    def of(self, tuned: FinalSetting) -> FinalSetting:
+        """Return what the engine computes of a tuned setting."""
+        model, values, collection = tuned
+        if self.engine is not None:
+            return FinalSetting(*nearest(ENGINES[self.engine], model, values), collection)
+        if self.model is None:
+            return tuned
+        if (own := find_model(self.model).default.keys()) != values.keys():
+            raise InputError(
+                f"--model {self.model} has other parameters than {model}",
+                value=", ".join(own),
+                accepted=", ".join(values),
+            )
+        return FinalSetting(self.model, values, collection)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """The comparison."""
+
+    depth: int = usual(100, "Ranks that are compared; not more than the run has.", low=1)
+    output: Path | None = usual(
+        None, "Keep each topic's first difference and its reason in this CSV file.", metavar="FILE"
+    )
+    collection: str | None = usual(
+        None,
+        "Of results of several collections: which. A folder: where the collection is now.",
+        metavar="NAME",
+    )
+
+
+def check_run(
+    run: Annotated[Path, "What your engine ranked: a TREC run.", "RUN"],
+    results: Annotated[
+        Path, "A folder that lmtune tune --output wrote; of tune --choose, chosen in it.", "RESULTS"
+    ],
+    ranking: Ranking,
+    comparing: Comparing,
+    chosen: Annotated[dict[str, Any], Tuned, "results"],
+) -> None:
+    """Say whether an engine ranks as the tuned setting does, and why not.
+
+    Notes
+    -----
+    Exit status: 0 where all topics are alike or differ by ties alone, 1 where not, 2 for bad input.
+
+    Examples
+    --------
+    lmtune check-run cluster.run results --engine elasticsearch
+    lmtune check-run cluster.run results --model bm25:lucene --output differences.csv
+    """
+    if comparing.output is not None:
+        check_file(comparing.output, reads=[run, results])
+    theirs = as_run(run)
+    tuned = _tuned(results, comparing, chosen)
+    _compare(theirs, results, tuned, ranking.of(tuned), comparing)
+
+
+def check_engine(
+    engine: Annotated[str, f"The engine, in Python: {', '.join(IN_PYTHON)}.", "ENGINE"],
+    results: Annotated[
+        Path, "A folder that lmtune tune --output wrote; of tune --choose, chosen in it.", "RESULTS"
+    ],
+    comparing: Comparing,
+    chosen: Annotated[dict[str, Any], Tuned, "results"],
+) -> None:
+    """Deploy a tuned setting, let the engine index and answer, and say whether it ranks so.
+
+    Notes
+    -----
+    What lmtune deploy writes is run as it is; exit status as of lmtune check-run.
+
+    Examples
+    --------
+    lmtune check-engine lucene results
+    lmtune check-engine duckdb results --measure AP --output differences.csv
+    """
+    check_choice("no engine that a Python package brings", engine, IN_PYTHON)
+    if comparing.output is not None:
+        check_file(comparing.output, reads=[results])
+    tuned = _tuned(results, comparing, chosen)
+    ranked = Ranking(engine=engine).of(tuned)
+    model, values, collection = ranked
+    files = deploy(ENGINES[engine], model, values, Analyzer.from_settings(collection.analysis or {}))
+    with stages() as progress:
+        dataset = collection.load(("documents", "topics"), progress=progress)
+        run = run_engine(ENGINES[engine], files, dataset, progress=progress)
+    _compare(run, results, tuned, ranked, comparing)
+
+
+def _tuned(results: Path, comparing: Comparing, chosen: dict[str, Any]) -> FinalSetting:
+    return Tuned(results, **chosen).take(reopened(results, comparing.collection))
+
+
+def _compare(
+    run: checking.Run, results: Path, tuned: FinalSetting, ranked: FinalSetting, comparing: Comparing
+) -> None:
+    """Print the answer, and the measures of what was tuned, of what is ranked here, and of the run."""
+    hits = comparing.depth + checking.DEEPER
+    with stages() as progress:
+        found = {
+            label: search(collection, model, values, hits=hits, progress=progress)
+            for label, (model, values, collection) in {"tuned": tuned, "lmtune": ranked}.items()
+            if label == "lmtune" or ranked != tuned
+        }
+        checked = checking.check_run(run, found["lmtune"], comparing.depth)
+        longest = max(map(len, run.values()))
+        systems = {label: checking.cut(one.rankings, longest) for label, one in found.items()}
+        measures = dict.fromkeys(str(row.measure) for row in read_results(results).results[0].rows)
+        qrels = ranked.collection.load(("topics", "qrels")).qrels
+        compared = compare_runs(qrels, {**systems, "run": run}, measures)
+    show(compared, "table", answer=f"{checked}. {checked.scores}")
+    if comparing.output is not None:
+        with atomic_write(comparing.output) as file:
+            file.write(checked.csv())
+        note(f"wrote {quantity(len(checked.differences), 'difference')} to {comparing.output}")
+    if not checked.alike:
+        raise click.exceptions.Exit(1)

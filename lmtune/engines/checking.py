@@ -1,0 +1,247 @@
+"""Whether an engine ranks as a tuned setting does: its run against ours, each first difference explained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.search import Searched
+from lmtune.errors import InputError
+from lmtune.formats.csv_files import csv_text
+from lmtune.formats.runs import Ranking
+
+TIE, NEAR, LACKED, ABSENT, OTHER = "tie", "float32", "document", "topic", "scores"
+REASONS = {
+    TIE: "but for equal scores",
+    NEAR: "but for scores within float32",
+    LACKED: "but for documents that one side lacks",
+    ABSENT: "that the run lacks",
+    OTHER: "by other scores, so the engine's analysis or lengths",
+}
+"""Why two rankings of a topic differ, each with what a reader is told."""
+DEEPER = 10_000
+"""How far below the ranks that are compared documents of the run are looked for."""
+
+_UNIT = 2.0**-24  # float32's rounding of 1
+_EQUAL = 2.0**-48  # float64's rounding of sums in another order, relative to the sum
+_MORE = 8  # roundings of a term's own idf, length and quotient
+_PRINTED = 1e-4  # what runs with few digits are held to, relative to a score
+
+Run = Mapping[str, Mapping[str, float]]
+
+
+class Difference(NamedTuple):
+    """Where a topic's two rankings part first, but for what is nearer where that does not explain all.
+
+    Attributes
+    ----------
+    topic : str
+        The topic.
+    reason : str
+        One of `REASONS`.
+    rank : int
+        Counted from 1.
+    here, there : str or None
+        The documents of that rank, None below a ranking's end.
+    here_score, there_score : float or None
+        Our scores of the two.
+    run_here, run_there : float or None
+        The run's scores of the two.
+    """
+
+    topic: str
+    reason: str
+    rank: int
+    here: str | None
+    there: str | None
+    here_score: float | None
+    there_score: float | None
+    run_here: float | None
+    run_there: float | None
+
+    def __str__(self) -> str:
+        sides = [
+            "nothing" if docno is None else docno if score is None else f"{docno} {score:.6g}"
+            for docno, score in ((self.here, self.here_score), (self.there, self.there_score))
+        ]
+        return f"topic {self.topic}, rank {self.rank}: {sides[0]} here, {sides[1]} there"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A run held against the tuned setting.
+
+    Attributes
+    ----------
+    topics : int
+        How many were compared.
+    depth : int
+        To what rank.
+    differences : tuple of Difference
+        Of the topics that are not alike, in the topics' order.
+    scores : str
+        How the run's scores are made of ours.
+    """
+
+    topics: int
+    depth: int
+    differences: tuple[Difference, ...]
+    scores: str
+
+    @property
+    def alike(self) -> bool:
+        """Whether ties, to float32's rounding, explain all differences."""
+        return all(own.reason in (TIE, NEAR) for own in self.differences)
+
+    def __str__(self) -> str:
+        counted = Counter(own.reason for own in self.differences)
+        parts = [f"{counted[reason]} {text}" for reason, text in REASONS.items() if counted[reason]]
+        if self.alike:
+            but = "".join(f", {part}" for part in parts)
+            alike = "same documents in the same order"
+            return f"{self.topics} of {self.topics} topics: {alike} to rank {self.depth}{but}"
+        last = [*filter(counted.get, REASONS)][-1]
+        first = next(own for own in self.differences if own.reason == last)
+        same = self.topics - len(self.differences)
+        return (
+            f"{same} of {self.topics} topics alike to rank {self.depth}; "
+            f"the {len(self.differences)} others: {', '.join(parts)} ({first})"
+        )
+
+    def csv(self) -> str:
+        """Return each first difference as a line."""
+        return csv_text(Difference._fields, self.differences)
+
+
+def check_run(run: Run, searched: Searched, depth: int = 100) -> Check:
+    """Hold a run against our rankings of the same topics.
+
+    Parameters
+    ----------
+    run : mapping of str to mapping of str to float
+        Scores by topic and docno; equal scores rank as they stand there.
+    searched : Searched
+        Ours, `DEEPER` ranks deeper than is compared.
+    depth : int
+        Ranks that are compared, at most: as many as the run's longest ranking has.
+
+    Raises
+    ------
+    InputError
+        Where the run has none of our topics.
+    """
+    if not any(topic in run for topic in searched.dataset.topics):
+        raise InputError(
+            "the run has none of the collection's topics",
+            value=[*run][:3],
+            accepted=", ".join([*searched.dataset.topics][:3]) + " ...",
+        )
+    depth = min(depth, max(map(len, run.values())))
+    docnos = sorted({docno for ranked in run.values() for docno in ranked})
+    numbers = searched.index.doc_numbers(docnos)
+    known = {docno for docno, number in zip(docnos, numbers.tolist(), strict=True) if number >= 0}
+    both = _Both({*docnos}, known, depth)
+    differences, pairs = [], []
+    for ours, terms in zip(searched.rankings, searched.pool.terms, strict=True):
+        theirs = run.get(ours.topic, {})
+        differences += both.part(ours, theirs, rounding_bound(len(terms)))
+        common = [(score, theirs[docno]) for docno, score in _scored(ours) if docno in theirs]
+        pairs.append(np.array(common, np.float64).reshape(-1, 2)[:depth])
+    return Check(len(searched.pool.topics), depth, tuple(differences), _made_of(pairs))
+
+
+def rounding_bound(terms: int) -> float:
+    """Return how far apart, of the larger, two scores may be that single precision leaves in either order.
+
+    ``2 (n + 8) u`` with n terms and u = 2**-24: the first-order bound on n - 1 additions (Higham, Accuracy
+    and Stability of Numerical Algorithms, 2002, section 4.2) of parts of one sign, each made by at most 8
+    roundings, of each of the two.
+    """
+    return 2.0 * (terms + _MORE) * _UNIT
+
+
+def cut(rankings: Iterable[Ranking], hits: int) -> dict[str, dict[str, float]]:
+    """Return rankings as a run of at most so many documents a topic, which trec_eval ranks as they are."""
+    return {
+        ranking.topic: {docno: score for _, docno, score in islice(ranking.printed_rows(), hits)}
+        for ranking in rankings
+    }
+
+
+class _Both(NamedTuple):
+    """What either side has: docnos of the run, those of them that we know; and how deep to compare."""
+
+    run: Container[str]
+    known: Container[str]
+    depth: int
+
+    def part(self, ours: Ranking, run: Mapping[str, float], bound: float) -> list[Difference]:
+        """Return where and why a topic's rankings part; nothing where they are the same."""
+        here, theirs = ours.docnos[: self.depth], sorted(run, key=lambda docno: -run[docno])
+        there, scores = theirs[: self.depth], dict(_scored(ours))
+        if here == there:
+            return []
+        at = _parted(here, there, scores, bound)
+        if at is not None:
+            reason = self._reason(ours, theirs, scores, bound)
+        elif (at := _parted(here, there, scores, _EQUAL)) is not None:
+            reason = NEAR
+        else:
+            reason, at = TIE, int(np.argmax(np.array(here) != np.array(there)))
+        one, other = (ranked[at] if at < len(ranked) else None for ranked in (here, there))
+        found = [known.get(docno or "") for known in (scores, run) for docno in (one, other)]
+        return [Difference(ours.topic, reason, at + 1, one, other, *found)]
+
+    def _reason(self, ours: Ranking, theirs: Sequence[str], scores: Mapping[str, float], bound: float) -> str:
+        """Tell whether the rankings are alike without the documents that one side lacks everywhere."""
+        if not theirs:
+            return ABSENT
+        there = [docno for docno in theirs if docno in self.known]
+        left = max(self.depth - (len(theirs) - len(there)), 0)
+        here = [docno for docno in ours.docnos if docno in self.run]
+        return OTHER if _parted(here[:left], there[:left], scores, bound) is not None else LACKED
+
+
+def _scored(ours: Ranking) -> zip[tuple[str, float]]:
+    return zip(ours.docnos, ours.scores.tolist(), strict=True)
+
+
+def _parted(
+    here: Sequence[str], there: Sequence[str], scores: Mapping[str, float], bound: float
+) -> int | None:
+    """Return the first place of two documents whose scores differ by more than a bound."""
+    for place, (one, other) in enumerate(zip_longest(here, there)):
+        if one == other:
+            continue
+        if one not in scores or other not in scores:
+            return place
+        if abs(scores[one] - scores[other]) > bound * max(abs(scores[one]), abs(scores[other])):
+            return place
+    return None
+
+
+def _made_of(pairs: Sequence[NDArray[np.float64]]) -> str:
+    """Say how the run's scores come of ours: a factor, an offset of each topic, or neither."""
+    ours, theirs = np.concatenate(pairs).T
+    room = _PRINTED * np.abs(theirs).max(initial=0.0)
+    if not ours.any():
+        return "The run shares no document with our rankings."
+    factor = float(np.median(theirs[ours != 0.0] / ours[ours != 0.0]))
+    departures = np.abs(theirs - factor * ours)
+    if departures.max() <= room:
+        times = "" if abs(factor - 1.0) <= _PRINTED else f", times {factor:.6g}"
+        return f"The run's scores are ours{times}."
+    gaps = [np.ptp(pair[:, 1] - pair[:, 0]) for pair in pairs if pair.size]
+    if max(gaps) <= room:
+        return "The run's scores are ours, plus a constant of each topic."
+    relative = departures / np.maximum(np.abs(theirs), room)
+    return (
+        f"The run's scores are no constant factor or offset of ours: {np.median(relative):.2%} from "
+        f"{factor:.4g} times ours at the median, {relative.max():.2%} at most."
+    )
