@@ -70,7 +70,7 @@ def compare_runs(
                 value=list(topics),
                 accepted="judgements of two topics or more",
             )
-        values.append(np.array([column.values for column in found.columns], np.float64).T)
+        values.append(np.array([found.column(label).values for label in labels], np.float64).T)
         progress("reading runs", len(values), len(names), name)
         missed = len(topics) - len(found.retrieved)
         if missed:

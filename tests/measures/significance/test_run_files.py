@@ -56,3 +56,18 @@ def test_a_run_given_again_is_left_out_of_the_family(
     ] * 2
     with pytest.raises(InputError, match="nothing to compare"):
         compare_runs(tmp_path / "qrels", [base, base], ["AP"])
+
+
+def test_values_stand_under_their_measures_in_any_order(tmp_path: Path) -> None:
+    """`evaluations` puts trec_eval's names first and what ir_measures computes last."""
+    (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 2\n2 0 a 1\n2 0 c 1\n")
+    for name, ranks in (("base.run", "xab"), ("other.run", "cxa")):
+        lines = (f"{t} Q0 {docno} 1 {9 - i} x\n" for t in (1, 2) for i, docno in enumerate(ranks))
+        (tmp_path / name).write_text("".join(lines))
+    runs = [tmp_path / "base.run", tmp_path / "other.run"]
+    names = ["ERR@10", "AP", "Rprec", "P@1"]
+    together = compare_runs(tmp_path / "qrels", runs, names)
+    assert together.measures == tuple(names)
+    for m, name in enumerate(names):
+        alone = compare_runs(tmp_path / "qrels", runs, [name])
+        np.testing.assert_array_equal(together.values[:, :, m], alone.values[:, :, 0])
