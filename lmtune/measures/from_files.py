@@ -209,21 +209,35 @@ def evaluations(
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
     families = parse_families(measures, settings.version)
-    judgements = _selected(_judgements(qrels), settings.topics)
-    for name, given in _named(runs):
-        file = os.fspath(given) if isinstance(given, _PATH) else name
-        run = _columns_of(name, given, settings)
-        if isinstance(runs, Mapping):
-            run = run._replace(tag=name)
-        if settings.topics is not None:
-            run = run._replace(
-                topics={topic: own for topic, own in run.topics.items() if topic in judgements}
-            )
-            if not run.topics:
-                raise InputError("the run has none of the topics", file=file, value=settings.topics)
+    judgements, read = judged_runs(qrels, runs, settings)
+    for file, run in read:
         found = evaluate_run(judgements, run, families, settings, file=file)
         del run  # before the next one is read
         yield found
+
+
+def judged_runs(
+    qrels: Any, runs: Any, settings: EvaluationOptions
+) -> tuple[Judgements, Iterator[tuple[str, RunColumns]]]:
+    """Read what `evaluations` takes: the judgements that count, and the runs one by one, with their files."""
+    judgements = _selected(_judgements(qrels), settings.topics)
+
+    def read() -> Iterator[tuple[str, RunColumns]]:
+        for name, given in _named(runs):
+            file = os.fspath(given) if isinstance(given, _PATH) else name
+            run = _columns_of(name, given, settings)
+            if isinstance(runs, Mapping):
+                run = run._replace(tag=name)
+            if settings.topics is not None:
+                run = run._replace(
+                    topics={topic: own for topic, own in run.topics.items() if topic in judgements}
+                )
+                if not run.topics:
+                    raise InputError("the run has none of the topics", file=file, value=settings.topics)
+            yield file, run
+            del run
+
+    return judgements, read()
 
 
 def run_names(evaluated: Sequence[Evaluation]) -> list[str]:

@@ -105,7 +105,7 @@ class OpenTopic(NamedTuple):
                 )
             )
         gains = np.array([gain for gain in judgements.values() if gain >= 0], np.int64)
-        return cls(*places, gains, largest)
+        return cls(places[0], places[1], gains, largest)
 
     def exchanged(self) -> OpenTopic:
         """Let the runs change sides."""
@@ -192,12 +192,15 @@ def _levels(measure: Measure, topic: OpenTopic) -> tuple[Integers, Doubles]:
 
 
 def _discounts(measure: Measure, places: Integers) -> Doubles:
-    inside = places < (measure.cutoff or NOWHERE)
+    """Return what relevant documents at places count."""
+    weight = (places < (measure.cutoff or NOWHERE)).astype(np.float64)
     if measure.kind == "nDCG":
-        return inside / np.log2(places + 2.0)
-    if measure.kind == "RBP":
-        return inside * (1.0 - measure.p) * measure.p ** np.where(inside, places, 0)
-    return inside * 1.0
+        weight /= np.log2(places + 2.0)
+    elif measure.kind == "RBP":
+        weight *= (1.0 - measure.p) * measure.p ** places.astype(np.float64)
+    elif measure.kind == "RR":
+        weight /= places + 1.0
+    return weight
 
 
 def _ideal(measure: Measure, most: int) -> Doubles:
@@ -213,16 +216,11 @@ def _highest_of_first(measure: Measure, topic: OpenTopic) -> float:
     could = topic.largest >= measure.rel
     values = []
     for places in (topic.one, topic.other):
-        known = _of_place(measure, places.judged[places.gains >= measure.rel]).max(initial=0.0)
+        known = _discounts(measure, places.judged[places.gains >= measure.rel]).max(initial=0.0)
         values.append(
-            np.maximum(known, np.append(0.0, _of_place(measure, places.unjudged[: None if could else 0])))
+            np.maximum(known, np.append(0.0, _discounts(measure, places.unjudged[: None if could else 0])))
         )
     return float((values[0] - values[1]).max())
-
-
-def _of_place(measure: Measure, places: Integers) -> Doubles:
-    inside = places < (measure.cutoff or NOWHERE)
-    return inside * 1.0 if measure.kind == "Success" else inside / (places + 1.0)
 
 
 def _highest_by_count(measure: Measure, topic: OpenTopic) -> float:

@@ -92,13 +92,13 @@ def test_bounds_of_a_difference(name: str) -> None:
 
 
 def test_judging_a_low_document_relevant_lowers_ap() -> None:
-    topic = ({b"a": 1}, [b"a", b"x", b"y", b"z"], [], 1)
+    topic: Topic = ({b"a": 1}, [b"a", b"x", b"y", b"z"], [], 1)
     low, high = bounds(parse_measure("AP"), opened(topic))
     assert (low, high) == pytest.approx((min((1 + 2 / 4) / 2, (1 + 2 / 3 + 3 / 4) / 3), 1.0))
 
 
 def test_an_intermediate_gain_may_be_best() -> None:
-    topic = ({b"a": 1}, [b"a", b"x"], [], 3)
+    topic: Topic = ({b"a": 1}, [b"a", b"x"], [], 3)
     assert bounds(parse_measure("nDCG"), opened(topic))[1] == 1.0
 
 
