@@ -16,8 +16,9 @@ from lmtune.measures.from_files import (
     Evaluation,
     EvaluationOptions,
     Judgements,
+    as_judgements,
     evaluate_run,
-    judged_runs,
+    read_runs,
     run_names,
 )
 from lmtune.measures.judged_ranking import trec_eval_order
@@ -109,8 +110,8 @@ def run_residuals(
     settings = EvaluationOptions() if settings is None else settings
     parsed = _checked(measures, settings)
     labels = tuple(map(str, parsed))
-    judgements, read = judged_runs(qrels, runs, settings)
-    for file, run in read:
+    judgements = as_judgements(qrels, settings.topics)
+    for file, run in read_runs(runs, judgements, settings):
         found = evaluate_run(judgements, run, parse_families([*labels, JUDGED]), settings, file=file)
         topics = [topic.encode() for topic in found.topics]
         spread = _bounds(parsed, judgements, topics, rankings(run, settings), {})
@@ -163,8 +164,8 @@ def difference_bounds(
         As `residuals`.
     """
     parsed = _checked(measures, settings)
-    judgements, read = judged_runs(qrels, runs, settings)
-    ranked = {run.tag: rankings(run, settings) for _, run in read}
+    judgements = as_judgements(qrels, settings.topics)
+    ranked = {run.tag: rankings(run, settings) for _, run in read_runs(runs, judgements, settings)}
     topics = sorted(judgements)
     return {
         (one, other): _bounds(parsed, judgements, topics, ranked[one], ranked[other]).mean(axis=0)

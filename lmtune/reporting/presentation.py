@@ -12,6 +12,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusionResult
+from lmtune.judging.judges import JudgesResult
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.residual_runs import Residuals, residual_records
@@ -20,6 +21,7 @@ from lmtune.reporting import (
     choice_tables,
     comparison_tables,
     fusion_tables,
+    judge_tables,
     residual_tables,
     run_tables,
     tuning_tables,
@@ -46,6 +48,7 @@ _RECORDS: dict[type, tuple[Callable[[Any], Iterable[Any]], Callable[[Any], Itera
     Comparison: (comparison_tables.as_records, comparison_tables.topic_records),
     ChoiceResult: (choice_tables.as_records, choice_tables.topic_records),
     Evaluation: (run_tables.as_records, run_tables.topic_records),
+    JudgesResult: (judge_tables.as_records, judge_tables.as_records),
     FusionResult: (fusion_tables.as_records, fusion_tables.topic_records),
     Residuals: (lambda one: residual_records([one]), lambda one: residual_records([one], per_topic=True)),
     CollectionResult: (lambda result: tuning_tables.as_records([result]), tuning_tables.topic_records),
@@ -163,6 +166,11 @@ def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
             "nonrelevant": nonrelevant,
         }
     )
+
+
+@tables.register(JudgesResult)
+def _(shown: JudgesResult) -> Sequence[Table]:
+    return judge_tables.judge_tables(shown)
 
 
 @tables.register(Residuals)

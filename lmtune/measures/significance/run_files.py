@@ -83,7 +83,7 @@ def compare_runs(
                 accepted="judgements of two topics or more",
             )
         values.append(np.array([found.column(label).values for label in labels], np.float64).T)
-        judged.append(float(np.mean(found.column(JUDGED).values)))
+        judged.append(float(np.mean(np.array(found.column(JUDGED).values, np.float64))))
         progress("reading runs", len(values), len(names), name)
         missed = len(topics) - len(found.retrieved)
         if missed:
