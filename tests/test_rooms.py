@@ -31,6 +31,7 @@ ROOMS = [
     "models",
     "candidates",
     "measures",
+    "judging",
     "surrogates",
     "tuning",
     "fusion",

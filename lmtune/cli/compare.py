@@ -25,6 +25,7 @@ class ComparisonOutput:
     )
     topics: str | None = usual(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
     per_topic: bool = usual(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
+    residuals: bool = usual(False, "Say which differences the unjudged documents could turn, and how far.")
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     plot: Path | None = usual(None, "Draw intervals and topics' differences in this folder.", metavar="DIR")
 
@@ -38,14 +39,26 @@ def compare(
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0.
 
+    Notes
+    -----
+    judged@10 is the part of a run's ten best documents that is judged. --residuals bounds each difference
+    over all ways to judge what either run ranks without a judgement, a document alike in both: exactly for
+    P, R, nDCG, RBP, RR and Success; for AP and Bpref by an interval that may be wider than need be.
+
     Examples
     --------
-    lmtune compare qrels.txt bm25.run dense.run
+    lmtune compare qrels.txt bm25.run dense.run --residuals
     lmtune compare qrels.txt bm25.run dense.run -m nDCG@10 --test randomization
     """
     with stages() as progress:
         compared = compare_runs(
-            qrels, [baseline, *runs], output.measure, comparison, only=output.topics, progress=progress
+            qrels,
+            [baseline, *runs],
+            output.measure,
+            comparison,
+            only=output.topics,
+            residuals=output.residuals,
+            progress=progress,
         )
     show(compared, output.style, per_topic=output.per_topic)
     if output.plot is not None:

@@ -42,6 +42,7 @@ class Printing:
     per_topic: bool = usual(False, "Print each topic's values as well.", flag="--per-topic -q")
     no_summary: bool = usual(False, "Print no line of all topics together.", flag="--no-summary -n")
     all_measures: bool = option(False, "Short for --measure all_trec.", flag="--all-measures -a")
+    residuals: bool = usual(False, "Add the lowest and highest value that unjudged documents leave possible.")
     style: str | None = usual(
         None,
         "trec_eval, table, markdown, latex, csv or json; default: trec_eval for one run, table for more.",
@@ -100,11 +101,19 @@ def evaluate(
     ndcg.1=1.5,2=1 rank by their value, not rounded down. With rbp.p=... the highest gain is the topic's;
     10.0 leaves it to chance, and stops where a run misses a topic, unless -c is given.
 
+    --residuals prints for AP, Bpref, P, R, nDCG, RBP, RR and Success the lowest and highest value over all
+    ways to judge the documents that the run ranks without a judgement: gains from 0 to the largest of the
+    judgements; documents that it does not rank stay as they are. judged@10 is the part of the best ten that
+    is judged. Bpref, which passes the unjudged over, may lie outside its bounds, for which all are judged.
+
     Examples
     --------
     lmtune evaluate qrels.txt bm25.run
-    lmtune evaluate qrels.txt bm25.run dense.run -c -m AP -m nDCG@10
+    lmtune evaluate qrels.txt bm25.run dense.run -c -m AP -m nDCG@10 --residuals
     """
+    if printing.residuals:
+        _say_residuals(qrels, runs, settings, printing)
+        return
     named = (*printing.measure, "all_trec") if printing.all_measures else printing.measure
     evaluated = []
     for evaluation in evaluations(qrels, runs, named, settings=settings):
@@ -120,6 +129,18 @@ SETTINGS = {
     "more": [stopping(["--version", "-v"], "Say which version is meant, and stop.", _say_version)],
 }
 """Of the command."""
+
+
+def _say_residuals(qrels: str, runs: list[str], settings: EvaluationOptions, printing: Printing) -> None:
+    from lmtune.measures.residual_runs import MEASURES, run_residuals
+    from lmtune.reporting.residual_tables import residual_table
+
+    measures = MEASURES if printing.measure == ("official",) else printing.measure
+    found = []
+    for one in run_residuals(qrels, runs, measures, settings=settings):
+        _explain(one.evaluation, settings)
+        found.append(one)
+    say(residual_table(found, printing.style or "table", per_topic=printing.per_topic))
 
 
 def _text(evaluated: list[Evaluation], printing: Printing) -> str:

@@ -22,7 +22,7 @@ _MODULES = {
     "tune": "tune",
     **dict.fromkeys(("report", "plot"), "results"),
     **dict.fromkeys(("index", "search"), "search"),
-    **{name: name for name in ("compare", "fuse", "explore", "datasets", "evaluate", "deploy")},
+    **{name: name for name in ("compare", "fuse", "explore", "datasets", "evaluate", "judges", "deploy")},
     **dict.fromkeys(("check-engine", "check-run"), "checking"),
 }
 """In which module of this package each command is."""

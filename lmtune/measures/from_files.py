@@ -209,7 +209,17 @@ def evaluations(
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
     families = parse_families(measures, settings.version)
-    judgements = _selected(_judgements(qrels), settings.topics)
+    judgements = as_judgements(qrels, settings.topics)
+    for file, run in read_runs(runs, judgements, settings):
+        found = evaluate_run(judgements, run, families, settings, file=file)
+        del run  # before the next one is read
+        yield found
+
+
+def read_runs(
+    runs: Any, judgements: Judgements, settings: EvaluationOptions
+) -> Iterator[tuple[str, RunColumns]]:
+    """Read the runs that `evaluations` takes one by one, each with its file, of the topics that count."""
     for name, given in _named(runs):
         file = os.fspath(given) if isinstance(given, _PATH) else name
         run = _columns_of(name, given, settings)
@@ -221,9 +231,8 @@ def evaluations(
             )
             if not run.topics:
                 raise InputError("the run has none of the topics", file=file, value=settings.topics)
-        found = evaluate_run(judgements, run, families, settings, file=file)
-        del run  # before the next one is read
-        yield found
+        yield file, run
+        del run
 
 
 def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
@@ -236,18 +245,20 @@ def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else files
 
 
-def _judgements(qrels: Any) -> Judgements:
+def as_judgements(qrels: Any, topics: str | None = None) -> Judgements:
+    """Take judgements in any form that `evaluations` takes, of the topics that are asked for."""
     if isinstance(qrels, _PATH):
-        return read_judgements(qrels)
+        return _selected(read_judgements(qrels), topics)
     from lmtune.formats.frames import as_qrels
 
     found = as_qrels(qrels)
     if not found:
         raise InputError("no judgements", accepted="one at least")
-    return {
+    judgements = {
         topic.encode(): {docno.encode(): gain for docno, gain in judged.items()}
         for topic, judged in found.items()
     }
+    return _selected(judgements, topics)
 
 
 def _named(runs: Any) -> Iterable[tuple[str, Any]]:

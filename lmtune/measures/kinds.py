@@ -55,6 +55,8 @@ class MeasureKind:
         Whether it says nothing where no document is judged nonrelevant.
     of_labels : bool
         Whether it measures predictions of labels.
+    has_persistence : bool
+        Whether ``p`` says how likely a reader goes on to the next document.
     kernel : int or None
         What kernels compute; None where it takes a ranking at every setting.
     smooth : int or None
@@ -72,6 +74,7 @@ class MeasureKind:
     higher_is_better: bool = True
     needs_nonrelevant: bool = False
     of_labels: bool = False
+    has_persistence: bool = False
     kernel: int | None = None
     smooth: int | None = None
 
@@ -154,6 +157,10 @@ KINDS = {
             smooth=PRECISION,
         ),
         MeasureKind("Success", _at(of.success), trec_names={"success": NEEDS}, cutoff=NEEDS, kernel=SUCCESS),
+        MeasureKind(
+            "RBP", lambda ranking, m: of.persistent_precision(ranking, m.p, m.cutoff), has_persistence=True
+        ),
+        MeasureKind("Judged", _at(of.judged)),
         MeasureKind(
             "WTA", title="WTA cost", cutoff=None, list_cutoff=HAS_NO, higher_is_better=False, kernel=WINNER
         ),

@@ -22,7 +22,11 @@ ACCEPTED = (
 ACCEPTED_OF_LISTS = "ndcg, ndcg@10, pairwise-error, mrr, mrr@10, wta, ap"
 
 _NAME = re.compile(r"(?P<kind>[A-Za-z-]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>[0-9]{1,9}))?")
-_SETTING = re.compile(r"\s*(?:rel=(?P<rel>[0-9]{1,9})|dcg=['\"]?(?P<dcg>log2|exp-log2)['\"]?)\s*")
+_SETTING = re.compile(
+    r"\s*(?:rel=(?P<rel>[0-9]{1,9})|dcg=['\"]?(?P<dcg>log2|exp-log2)['\"]?|p=(?P<p>0?\.[0-9]{1,9}))\s*"
+)
+PERSISTENCE = 0.8
+"""RBP's, where nobody says it, as in ir_measures."""
 _CUTOFF = re.compile(r"[0-9]{1,9}")
 _HUGE = re.compile(r"\d{10}")
 _SEVERAL = re.compile(rf"(?:\([^()]*\)|[^\s,]|,(?={PARAMETER}))+")
@@ -44,6 +48,8 @@ class Measure:
     dcg : str
         For ``nDCG``: ``"log2"``, a document's gain as trec_eval has it, or ``"exp-log2"``,
         2^gain - 1 as in learning to rank.
+    p : float
+        For ``RBP``: how likely a reader goes on to the next document, in (0, 1).
     own : MeasureKind or None
         The kind that is one's own.
     """
@@ -52,6 +58,7 @@ class Measure:
     cutoff: int | None = None
     rel: int = 1
     dcg: str = LINEAR
+    p: float = field(default=PERSISTENCE, repr=False)
     own: MeasureKind | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -91,6 +98,7 @@ class Measure:
     def _settings(self) -> str:
         settings = [f"rel={self.rel}"] if self.rel != 1 else []
         settings += [f"dcg='{self.dcg}'"] if self.dcg != LINEAR else []
+        settings += [f"p={self.p}"] if self.p != PERSISTENCE else []
         return f"({', '.join(settings)})" if settings else ""
 
 
@@ -246,18 +254,23 @@ def _own(name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, acce
     if match is None or kind is None:
         return None
     cutoff = _cutoff(name, match["cutoff"], rule_of(kind), accepted)
-    rel, dcg = 1, dcg if kind.is_graded else LINEAR
+    rel, dcg, p = 1, dcg if kind.is_graded else LINEAR, PERSISTENCE
     for text in match["settings"].split(",") if match["settings"] is not None else ():
         setting = _SETTING.fullmatch(text)
         if setting is None:
             return None
-        if (setting["dcg"] and not kind.is_graded) or setting["rel"] == "0":
+        if (
+            (setting["dcg"] and not kind.is_graded)
+            or setting["rel"] == "0"
+            or (setting["p"] and (not kind.has_persistence or float(setting["p"]) == 0))
+        ):
             raise InputError("unknown setting of a measure", value=name, accepted=accepted)
         if setting["rel"] and kind.is_graded:
             raise InputError(f"{kind.name} uses every gain", value=name, accepted=accepted)
         rel = int(setting["rel"] or rel)
         dcg = setting["dcg"] or dcg
-    return Measure(kind.name, cutoff, rel, dcg)
+        p = float(setting["p"] or p)
+    return Measure(kind.name, cutoff, rel, dcg, p)
 
 
 def _of_ir_measures(name: str) -> Measure:

@@ -155,6 +155,26 @@ def unjudged(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
     return [(min(k, ranking.retrieved) - bisect_left(judged, k)) / k for k in cutoffs]
 
 
+def judged(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
+    """Part of the best k documents, or of as many as are ranked, that has a judgement.
+
+    ir_measures' Judged@k, for which negative gains are judgements; here they are none.
+    """
+    places = [p for p, gain in zip(ranking.places, ranking.gains, strict=True) if gain >= 0]
+    depths = [ranking.retrieved if cutoff is None else min(cutoff, ranking.retrieved) for cutoff in cutoffs]
+    return [_ratio(bisect_left(places, depth), depth) for depth in depths]
+
+
+def persistent_precision(ranking: JudgedRanking, persistence: float, cutoff: int | None) -> float:
+    """RBP of binary gains: (1 - p) times the sum of p^(rank - 1) over relevant documents.
+
+    Source: Moffat and Zobel, ACM TOIS 27, 2008; ir_measures' RBP(rel=1, p=0.8).
+    """
+    places = ranking.relevant_places
+    best = places if cutoff is None else places[: bisect_left(places, cutoff)]
+    return (1.0 - persistence) * sum(persistence**place for place in best)
+
+
 def set_precision(ranking: JudgedRanking) -> float:
     """Part of the retrieved documents that is relevant."""
     return _ratio(len(ranking.relevant_places), ranking.retrieved)

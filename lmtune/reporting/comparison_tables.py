@@ -8,13 +8,17 @@ from itertools import groupby
 
 import numpy as np
 
+from lmtune.measures.measure import parse_measure
+from lmtune.measures.residual_bounds import is_exact
+from lmtune.measures.residual_runs import JUDGED
 from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
 from lmtune.measures.significance.differences import paired_differences
 from lmtune.progress import quantity
-from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
+from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, render, short
 
 BETTER, WORSE = "†", "‡"
 DASH = "–"
+_JUDGED = JUDGED.lower()
 
 _TEST_NAMES = {
     "t": "paired t-test",
@@ -112,13 +116,17 @@ def _mean_table(comparison: Comparison) -> Table:
                 Cell(short(mean), _mark(comparison, measure, system))
                 for measure, mean in zip(comparison.measures, comparison.means(system), strict=True)
             ),
+            *(Cell(short(part)) for part in comparison.judged[place : place + 1]),
         )
-        for letter, system in zip(letters(len(comparison.systems)), comparison.systems, strict=True)
+        for place, (letter, system) in enumerate(
+            zip(letters(len(comparison.systems)), comparison.systems, strict=True)
+        )
     ]
     return Table(
         [
             *name_columns(*([""] if comparison.options.pairwise else []), "System"),
             *map(Column, comparison.measures),
+            *([Column(_JUDGED)] if comparison.judged else []),
         ],
         [rows[:1], rows[1:]],
         caption="Means over topics",
@@ -133,6 +141,8 @@ def _contrast_table(comparison: Comparison) -> Table:
     names = ["Measure", "System", "Against"][: 3 if comparison.options.pairwise else 2]
     header = ["Diff.", "Rel.", "W/T/L", "g_z" if comparison.options.hedges else "d_z"]
     header.append(f"{100 * comparison.options.confidence:g}% interval")
+    bounded = any(contrast.possible for contrast in comparison.contrasts)
+    header += ["unjudged"] if bounded else []
     for name in tests:
         header += [f"p ({name})", *(["adjusted"] if corrected else [])]
     groups: list[list[tuple[Cell, ...]]] = []
@@ -141,12 +151,35 @@ def _contrast_table(comparison: Comparison) -> Table:
         for contrast in (c for c in comparison.contrasts if c.measure == measure):
             texts = [measure if not rows else "", contrast.system, contrast.against][: len(names)]
             texts += _figures(contrast)
+            texts += [interval_text(contrast.possible, signed)] if contrast.possible else []
             for name in tests:
                 texts.append(p_text(contrast.tested[name].p_value))
                 texts += [p_text(contrast.adjusted[name])] if corrected else []
             rows.append(tuple(map(Cell, texts)))
         groups.append(rows)
-    return Table([*name_columns(*names), *map(Column, header)], groups, caption="Differences and their tests")
+    columns = [*name_columns(*names), *map(Column, header)]
+    return Table(
+        columns, groups, "Differences and their tests", legend=turning(comparison) if bounded else ""
+    )
+
+
+def turning(comparison: Comparison) -> str:
+    """Say in a line which differences the unjudged documents could turn, and how the bounds are."""
+    said = {"could turn": _named(comparison, True), "cannot turn": _named(comparison, False)}
+    parts = [f"{text} {names}" for text, names in said.items() if names]
+    outer = [m for m in comparison.measures if not is_exact(parse_measure(m), difference=True)]
+    remark = f" (of {listed(outer)} it may be wider than need be)" if outer else ""
+    found = "; it ".join(parts)
+    return f"Judging the unjudged {found}. Column unjudged: where the difference could then be{remark}"
+
+
+def _named(comparison: Comparison, could: bool) -> str:
+    names = []
+    for measure in comparison.measures:
+        some = [one for one in comparison.contrasts if one.measure == measure and one.could_turn == could]
+        pairs = [one.system + (f" - {one.against}" if comparison.options.pairwise else "") for one in some]
+        names += [f"{measure} of {listed(pairs)}"] if pairs else []
+    return ", ".join(names)
 
 
 def _topic_table(comparison: Comparison) -> Table:
@@ -189,6 +222,7 @@ def _content(comparison: Comparison, per_topic: bool) -> dict[str, object]:
             system: dict(zip(comparison.measures, comparison.means(system), strict=True))
             for system in comparison.systems
         },
+        _JUDGED: dict(zip(comparison.systems, comparison.judged, strict=False)),
         "contrasts": as_records(comparison),
         "notes": comparison.notes,
     }
@@ -267,6 +301,9 @@ def as_records(comparison: Comparison) -> list[dict[str, object]]:
         record["effect_size"] = contrast.effect_size
         record["interval_low"], record["interval_high"] = contrast.interval
         record["interval_confidence"] = comparison.interval_confidence
+        if contrast.possible is not None:
+            record["lowest_difference"], record["highest_difference"] = contrast.possible
+            record["could_turn"] = contrast.could_turn
         record["better"] = comparison.beats(contrast.measure, contrast.system, contrast.against)
         record["worse"] = comparison.beats(contrast.measure, contrast.against, contrast.system)
         records.append(record)

@@ -12,10 +12,20 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusionResult
+from lmtune.judging.judges import JudgesResult
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
+from lmtune.measures.residual_runs import Residuals, residual_records
 from lmtune.measures.significance.contrasts import Comparison
-from lmtune.reporting import choice_tables, comparison_tables, fusion_tables, run_tables, tuning_tables
+from lmtune.reporting import (
+    choice_tables,
+    comparison_tables,
+    fusion_tables,
+    judge_tables,
+    residual_tables,
+    run_tables,
+    tuning_tables,
+)
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
 from lmtune.tuning.choices.experiment import ChoiceResult
 from lmtune.tuning.experiment.result import CollectionResult
@@ -38,7 +48,9 @@ _RECORDS: dict[type, tuple[Callable[[Any], Iterable[Any]], Callable[[Any], Itera
     Comparison: (comparison_tables.as_records, comparison_tables.topic_records),
     ChoiceResult: (choice_tables.as_records, choice_tables.topic_records),
     Evaluation: (run_tables.as_records, run_tables.topic_records),
+    JudgesResult: (judge_tables.as_records, judge_tables.as_records),
     FusionResult: (fusion_tables.as_records, fusion_tables.topic_records),
+    Residuals: (lambda one: residual_records([one]), lambda one: residual_records([one], per_topic=True)),
     CollectionResult: (lambda result: tuning_tables.as_records([result]), tuning_tables.topic_records),
 }
 """Of a result: its records, and one a topic."""
@@ -154,6 +166,16 @@ def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
             "nonrelevant": nonrelevant,
         }
     )
+
+
+@tables.register(JudgesResult)
+def _(shown: JudgesResult) -> Sequence[Table]:
+    return judge_tables.judge_tables(shown)
+
+
+@tables.register(Residuals)
+def _(shown: Residuals) -> Sequence[Table]:
+    return residual_tables.residual_tables([shown])
 
 
 @tables.register(Evaluation)

@@ -45,7 +45,7 @@ def test_the_table_and_its_p_values() -> None:
     files = ("qrels.txt", "one/base.run", "one/new.run", "two/new.run")
     code, out, err = compared(*files, "--test", "randomization", "--test", "t", "--margin", "0.05")
     assert code == 0, err
-    assert out.splitlines()[0].split() == ["System", "AP", "P@10", "nDCG@10"]
+    assert out.splitlines()[0].split() == ["System", "AP", "P@10", "nDCG@10", "judged@10"]
     assert {line.split()[0] for line in out.splitlines()[1:4]} == {"base", "one/new.run", "two/new.run"}
     assert "paired randomization test (exact); Holm's correction over 2 contrasts" in out
     assert "P@10: one/new.run and base are equal on every topic: p is 1" in err
@@ -62,6 +62,21 @@ def test_the_table_and_its_p_values() -> None:
     assert "two-sided paired t-test" in err
     again = compared(*files, "-m", "AP", "--format", "json", "--seed", "0")
     assert again[1] == out
+
+
+def test_residuals(home: Path) -> None:
+    lines = (home / "qrels.txt").read_text().splitlines(keepends=True)
+    (home / "half.txt").write_text("".join(lines[::2]))
+    files = ("half.txt", "one/base.run", "one/new.run", "-m", "P@5", "--residuals")
+    code, out, err = compared(*files)
+    assert code == 0, err
+    assert out.splitlines()[1].split()[-1] == ".5000"
+    record = json.loads(compared(*files, "--format", "json")[1])
+    assert record["judged@10"] == {"base": 0.5, "new": 0.5}
+    (contrast,) = record["contrasts"]
+    assert contrast["lowest_difference"] < contrast["difference"] < contrast["highest_difference"]
+    assert "cannot turn P@5 of new" in out or "could turn P@5 of new" in out
+    assert contrast["could_turn"] == ("could turn P@5" in out)
 
 
 def test_missed_topics_count_as_nothing(home: Path) -> None:

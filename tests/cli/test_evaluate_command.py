@@ -235,3 +235,23 @@ def test_never_a_jvm_nor_torch() -> None:
     found = modules("qrels", "run", "-m", "SetF", "-m", "Judged@10")
     assert "ir_measures" in found
     assert not found & {"torch", "jnius", "jpype"}
+
+
+def test_residuals(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 0\n")
+    (tmp_path / "run").write_text("1 Q0 a 1 2 mine\n1 Q0 x 2 1 mine\n")
+    result = CliRunner().invoke(
+        app, ["evaluate", str(tmp_path / "qrels"), str(tmp_path / "run"), "--residuals", "-m", "P_2,AP"]
+    )
+    assert result.exit_code == 0
+    header, *rows = [line.split() for line in result.stdout.splitlines()[:3]]
+    assert header == ["run", "measure", "value", "lowest", "highest", "judged@10"]
+    assert rows == [
+        ["mine", "P@2", ".5000", ".5000", "1.0000", ".5000"],
+        ["mine", "AP", *["1.0000"] * 3, ".5000"],
+    ]
+    result = CliRunner().invoke(
+        app, ["evaluate", str(tmp_path / "qrels"), str(tmp_path / "run"), "--residuals", "-m", "Rprec"]
+    )
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
+    assert "'Rprec'" in result.stderr

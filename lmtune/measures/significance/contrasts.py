@@ -36,6 +36,9 @@ class Contrast:
         Cohen's d_z (or Hedges'); 0 where no topic differs, NaN where all differ equally.
     interval : tuple of float
         Confidence interval of the mean difference, from Student's t, of `Comparison.interval_confidence`.
+    possible : tuple of float or None
+        The lowest and the highest difference over all ways to judge what either system ranks without a
+        judgement, where that was asked for; see `lmtune.measures.residual_bounds`.
     """
 
     measure: str
@@ -52,6 +55,12 @@ class Contrast:
     adjusted: dict[str, float]
     effect_size: float
     interval: tuple[float, float]
+    possible: tuple[float, float] | None = None
+
+    @property
+    def could_turn(self) -> bool:
+        """Whether judging could leave no difference, or one of the other sign."""
+        return self.possible is not None and self.possible[0] <= 0.0 <= self.possible[1]
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,6 +83,8 @@ class Comparison(Plotted):
         How.
     notes : tuple of str
         What a reader must know: constant differences, undefined figures.
+    judged : tuple of float
+        Each system's mean Judged@10; empty where no runs stand behind the values.
     """
 
     systems: tuple[str, ...]
@@ -83,6 +94,7 @@ class Comparison(Plotted):
     contrasts: tuple[Contrast, ...]
     options: ComparisonOptions
     notes: tuple[str, ...] = ()
+    judged: tuple[float, ...] = ()
 
     @property
     def family(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from lmtune.errors import InputError, as_text
 from lmtune.formats.frames import named_runs
 from lmtune.measures.from_files import EvaluationOptions, evaluations
 from lmtune.measures.measure import parse_measures
+from lmtune.measures.residual_bounds import check_bounded
+from lmtune.measures.residual_runs import JUDGED, difference_bounds
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.options import ComparisonOptions
@@ -29,6 +32,7 @@ def compare_runs(
     options: ComparisonOptions | None = None,
     *,
     only: str | None = None,
+    residuals: bool = False,
     progress: Progress = silent,
 ) -> Comparison:
     """Compare runs topic by topic; a judged topic that a run misses counts 0.
@@ -45,23 +49,31 @@ def compare_runs(
         Tests, correction, confidence and the rest.
     only : str, optional
         The judged topics that count, as `lmtune.datasets.selection.select_topics` reads them.
+    residuals : bool
+        Bound each difference over all ways to judge what either run ranks without a judgement.
     progress : Progress
         Called after each run.
 
     Raises
     ------
     InputError
-        For unknown names, files that cannot be read, fewer than two judged topics.
+        For unknown names, files that cannot be read, fewer than two judged topics, and bounds of
+        measures that have none.
     """
     options = ComparisonOptions() if options is None else options
     options.check()
-    labels = [str(measure) for measure in parse_measures(measures)]
+    parsed = parse_measures(measures)
+    if residuals:
+        check_bounded(parsed)
+    labels = list(map(str, parsed))
     named = _labelled(runs)
     names = list(named)
-    values = []
+    values, judged = [], []
     topics: tuple[str, ...] = ()
     settings = EvaluationOptions(complete=True, topics=only)
-    for name, found in zip(names, evaluations(qrels, named, labels, settings=settings), strict=True):
+    for name, found in zip(
+        names, evaluations(qrels, named, [*labels, JUDGED], settings=settings), strict=True
+    ):
         topics = found.topics
         if len(topics) < 2:
             raise InputError(
@@ -70,13 +82,25 @@ def compare_runs(
                 value=list(topics),
                 accepted="judgements of two topics or more",
             )
-        values.append(np.array([column.values for column in found.columns], np.float64).T)
+        values.append(np.array([found.column(label).values for label in labels], np.float64).T)
+        judged.append(float(np.mean(np.array(found.column(JUDGED).values, np.float64))))
         progress("reading runs", len(values), len(names), name)
         missed = len(topics) - len(found.retrieved)
         if missed:
             note(f"{name} misses {missed} of {len(topics)} judged topics: 0")
     others = dict(zip(names[1:], values[1:], strict=True))
-    return compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
+    compared = compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
+    contrasts = compared.contrasts
+    if residuals:
+        pairs = dict.fromkeys((one.system, one.against) for one in contrasts)
+        possible = difference_bounds(qrels, named, list(pairs), labels, settings)
+        contrasts = tuple(
+            replace(
+                one, possible=tuple(possible[one.system, one.against][labels.index(one.measure)].tolist())
+            )
+            for one in contrasts
+        )
+    return replace(compared, contrasts=contrasts, judged=tuple(judged))
 
 
 def _labelled(runs: Any) -> dict[str, Any]:

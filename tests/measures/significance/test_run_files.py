@@ -56,3 +56,51 @@ def test_a_run_given_again_is_left_out_of_the_family(
     ] * 2
     with pytest.raises(InputError, match="nothing to compare"):
         compare_runs(tmp_path / "qrels", [base, base], ["AP"])
+
+
+def test_values_stand_under_their_measures_in_any_order(tmp_path: Path) -> None:
+    """`evaluations` puts trec_eval's names first and what ir_measures computes last."""
+    (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 2\n2 0 a 1\n2 0 c 1\n")
+    for name, ranks in (("base.run", "xab"), ("other.run", "cxa")):
+        lines = (f"{t} Q0 {docno} 1 {9 - i} x\n" for t in (1, 2) for i, docno in enumerate(ranks))
+        (tmp_path / name).write_text("".join(lines))
+    runs = [tmp_path / "base.run", tmp_path / "other.run"]
+    names = ["ERR@10", "AP", "Rprec", "P@1"]
+    together = compare_runs(tmp_path / "qrels", runs, names)
+    assert together.measures == tuple(names)
+    for m, name in enumerate(names):
+        alone = compare_runs(tmp_path / "qrels", runs, [name])
+        np.testing.assert_array_equal(together.values[:, :, m], alone.values[:, :, 0])
+
+
+def test_what_judging_could_turn() -> None:
+    qrels = {"1": {"a": 1, "b": 0}, "2": {"a": 1, "c": 0}}
+    runs = {
+        "base": {"1": {"b": 2.0, "a": 1.0}, "2": {"x": 2.0, "a": 1.0}},
+        "new": {"1": {"a": 2.0, "b": 1.0}, "2": {"a": 2.0, "c": 1.0}},
+    }
+    found = compare_runs(qrels, runs, ["P@1", "AP"], residuals=True)
+    assert found.judged == (0.75, 1.0)
+    contrasts = {one.measure: one for one in found.contrasts}
+    assert contrasts["P@1"].difference == 1.0
+    assert contrasts["P@1"].possible == (0.5, 1.0)  # x relevant: topic 2 ties
+    assert not contrasts["P@1"].could_turn
+    # x relevant: AP of topic 2 is 1 for base and 1/2 for new.
+    assert contrasts["AP"].possible == pytest.approx(((0.5 - 0.5) / 2, (0.5 + 0.5) / 2))
+    assert contrasts["AP"].could_turn
+    text = repr(found)
+    assert "judged@10" in text.splitlines()[0]
+    assert "could turn AP of new; it cannot turn P@1 of new." in text
+    assert "(of AP it may be wider than need be)" in text
+    frame = found.to_frame()
+    assert frame.could_turn.to_list() == [False, True]
+    assert frame.lowest_difference.to_list() == pytest.approx([0.5, 0.0])
+    plain = compare_runs(qrels, runs, ["P@1"])
+    assert plain.contrasts[0].possible is None
+    assert "could_turn" not in plain.to_frame()
+    assert "unjudged" not in repr(plain)
+
+
+def test_measures_without_bounds_are_refused_before_files_are_read() -> None:
+    with pytest.raises(InputError, match="'ERR@10'"):
+        compare_runs(Path("no"), [Path("a"), Path("b")], ["ERR@10"], residuals=True)

@@ -1,0 +1,10 @@
+"""What users import from lmtune.judging, and where it is."""
+
+from .agreement import cohen_kappa as cohen_kappa
+from .agreement import kendall_tau as kendall_tau
+from .agreement import krippendorff_alpha as krippendorff_alpha
+from .agreement import tau_ap as tau_ap
+from .judges import Judge as Judge
+from .judges import JudgeOptions as JudgeOptions
+from .judges import JudgesResult as JudgesResult
+from .judges import compare_judges as compare_judges

@@ -1,0 +1,328 @@
+"""Sets of labels held against the judgements to trust: pair by pair, and by the order of runs they give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.judging.agreement import cohen_kappa, kendall_tau, krippendorff_alpha, tau_ap
+from lmtune.measures.families import parse_families
+from lmtune.measures.from_files import (
+    Evaluation,
+    EvaluationOptions,
+    Judgements,
+    as_judgements,
+    evaluate_run,
+    read_runs,
+    run_names,
+)
+from lmtune.measures.measure import parse_measure
+from lmtune.options import check, option, usual
+from lmtune.progress import Progress, silent
+from lmtune.showing import Shown
+
+Doubles = NDArray[np.float64]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """How judges are compared.
+
+    Attributes
+    ----------
+    measure : str
+        What systems are ordered by.
+    samples : int
+        How often topics are drawn again for intervals.
+    confidence : float
+        Of the intervals.
+    seed : int
+        Of the draws.
+    """
+
+    measure: str = usual("nDCG@10", "What orders the runs.", flag="--measure -m")
+    samples: int = option(1000, "How often topics are drawn again for intervals.", low=10)
+    confidence: float = option(0.95, "Of the intervals.", above=0, below=1)
+    seed: int = option(0, "Of the draws.", low=0)
+
+
+class Order(NamedTuple):
+    """The order of runs under a judge's labels against that under the judgements.
+
+    Attributes
+    ----------
+    topics, judge_topics : int
+        How many stand behind the judgements' order and the judge's.
+    paired : bool
+        Whether these are the same topics; else each has its own, drawn apart.
+    tau, tau_ap : float
+        Kendall's tau-b, and tau-AP with the judgements as the truth.
+    tau_interval, tau_ap_interval : tuple of float
+        Normal intervals by the spread over topics drawn again, cut at -1 and 1. (Percentiles would be of
+        orders that are drawn from topics twice, and so all of a lower tau.)
+    favour : numpy.ndarray of float64, shape (runs,)
+        What the judge adds to each run's mean, less what it adds to the runs' on average.
+    favour_interval : numpy.ndarray of float64, shape (runs, 2)
+        Percentile intervals over topics.
+    """
+
+    topics: int
+    judge_topics: int
+    paired: bool
+    tau: float
+    tau_interval: Interval
+    tau_ap: float
+    tau_ap_interval: Interval
+    favour: Doubles
+    favour_interval: Doubles
+
+
+class Judge(NamedTuple):
+    """A set of labels against the judgements.
+
+    Attributes
+    ----------
+    name : str
+        Its name or file.
+    pairs, topics : int
+        Pairs of topic and document that both labelled, and their topics.
+    alpha, nominal_alpha : float
+        Krippendorff's alpha, ordinal and nominal; NaN, as the next two, where there are no pairs.
+    alpha_interval : tuple of float
+        Percentile interval of the ordinal one over topics.
+    kappa, weighted_kappa : float
+        Cohen's kappa, plain and quadratic.
+    topic_kappas : numpy.ndarray of float64, shape (topics,)
+        The quadratic one of each topic; NaN where both have one label for all.
+    shift : float
+        Mean label less the judgements'.
+    confusion : numpy.ndarray of int64, shape (labels, labels)
+        Pairs by the judgements' label (rows) and the judge's.
+    order : Order or None
+        Of the runs, where there are any.
+    """
+
+    name: str
+    pairs: int
+    topics: int
+    alpha: float
+    alpha_interval: Interval
+    nominal_alpha: float
+    kappa: float
+    weighted_kappa: float
+    topic_kappas: Doubles
+    shift: float
+    confusion: NDArray[np.int64]
+    order: Order | None
+
+
+@dataclass(frozen=True, repr=False)
+class JudgesResult(Shown):
+    """Several judges, the best first: by alpha, or without common pairs by tau.
+
+    Attributes
+    ----------
+    judges : tuple of Judge
+        The best first.
+    labels : tuple of int
+        All labels given, ascending.
+    systems : tuple of str
+        The runs.
+    options : JudgeOptions
+        How they were compared.
+    """
+
+    judges: tuple[Judge, ...]
+    labels: tuple[int, ...]
+    systems: tuple[str, ...]
+    options: JudgeOptions
+
+
+def compare_judges(
+    qrels: Any,
+    labels: Mapping[str, Any],
+    runs: Any = (),
+    options: JudgeOptions | None = None,
+    *,
+    progress: Progress = silent,
+) -> JudgesResult:
+    """Hold sets of labels against judgements.
+
+    Parameters
+    ----------
+    qrels : path-like, or others
+        The judgements to trust; a file, a frame, named rows, a dictionary.
+    labels : mapping of str to such
+        Sets of labels by name, likewise.
+    runs : path-like, or others; an iterable of these; or a mapping of names to these
+        Runs to order, as `lmtune.measures.from_files.evaluations` takes them; none by default.
+    options : JudgeOptions, optional
+        Measure and intervals.
+    progress : Progress
+        Called after each run.
+
+    Returns
+    -------
+    JudgesResult
+
+    Raises
+    ------
+    InputError
+        For files that cannot be read, fewer than two runs, and labels that share no pair with the
+        judgements where there are no runs.
+
+    Notes
+    -----
+    Gains below 0 are no labels. Runs are ordered by means over the topics that both labelled, or, where
+    there are none, over each one's own; a topic that a run misses counts 0.
+    """
+    options = JudgeOptions() if options is None else options
+    check(options)
+    human = as_judgements(qrels)
+    given = {name: as_judgements(one) for name, one in labels.items()}
+    if not given:
+        raise InputError("no labels to hold against the judgements", accepted="one set or more")
+    levels = np.unique(
+        [gain for one in (human, *given.values()) for own in one.values() for gain in own.values()]
+    )
+    levels = levels[levels >= 0]
+    counts = {name: _confusions(human, one, levels) for name, one in given.items()}
+    systems, orders = _orders(human, given, runs, options, progress)
+    for name, tables in counts.items():
+        if not len(tables) and name not in orders:
+            raise InputError(
+                "no pair has a label and a judgement", value=name, accepted="ids of the judgements"
+            )
+    judges = [_judge(name, tables, levels, orders.get(name), options) for name, tables in counts.items()]
+    judges.sort(key=_worth, reverse=True)
+    return JudgesResult(tuple(judges), tuple(levels.tolist()), systems, options)
+
+
+def _worth(judge: Judge) -> tuple[float, float]:
+    known = -math.inf if math.isnan(judge.alpha) else judge.alpha
+    return known, judge.order.tau if judge.order else 0.0
+
+
+def _confusions(human: Judgements, judge: Judgements, levels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count pairs by both labels, shape (topics that share some, labels, labels)."""
+    tables = []
+    for topic in sorted(human.keys() & judge.keys()):
+        both = [
+            (human[topic][docno], judge[topic][docno]) for docno in human[topic].keys() & judge[topic].keys()
+        ]
+        pairs = np.array([pair for pair in both if min(pair) >= 0], np.int64).reshape(-1, 2)
+        table = np.zeros((levels.size, levels.size), np.int64)
+        np.add.at(table, tuple(np.searchsorted(levels, pairs).T), 1)
+        tables += [table] if len(pairs) else []
+    return np.array(tables, np.int64).reshape(-1, levels.size, levels.size)
+
+
+def _judge(
+    name: str,
+    tables: NDArray[np.int64],
+    levels: NDArray[np.int64],
+    order: Order | None,
+    options: JudgeOptions,
+) -> Judge:
+    whole, pairs = tables.sum(axis=0), int(tables.sum())
+    drawn = _draws(np.random.default_rng(options.seed), len(tables), options)
+    alphas = krippendorff_alpha(np.tensordot(drawn, tables, axes=1))
+    return Judge(
+        name=name,
+        pairs=pairs,
+        topics=len(tables),
+        alpha=krippendorff_alpha(whole),
+        alpha_interval=_percentiles(alphas, options),
+        nominal_alpha=krippendorff_alpha(whole, ordinal=False),
+        kappa=cohen_kappa(whole),
+        weighted_kappa=cohen_kappa(whole, quadratic=True),
+        topic_kappas=np.asarray(cohen_kappa(tables, quadratic=True)),
+        shift=float((whole.sum(axis=0) - whole.sum(axis=1)) @ levels) / pairs if pairs else math.nan,
+        confusion=whole,
+        order=order,
+    )
+
+
+def _orders(
+    human: Judgements, given: Mapping[str, Judgements], runs: Any, options: JudgeOptions, progress: Progress
+) -> tuple[tuple[str, ...], dict[str, Order]]:
+    """Order the runs under each set of labels."""
+    if isinstance(runs, Sequence | Mapping) and not len(runs):
+        return (), {}
+    settings = EvaluationOptions(complete=True)
+    measure = str(parse_measure(options.measure))
+    families = parse_families(measure)
+    sides = {}
+    for name, one in given.items():
+        shared = sorted(human.keys() & one.keys())
+        sides[name] = [{topic: own[topic] for topic in shared or own} for own in (human, one)]
+    values: dict[str, list[list[Doubles]]] = {name: [[], []] for name in given}
+    seen: list[Evaluation] = []
+    total = len(runs) if hasattr(runs, "__len__") else 0
+    for file, run in read_runs(runs, human, settings):
+        for name, both in sides.items():
+            for judgements, found in zip(both, values[name], strict=True):
+                evaluation = evaluate_run(judgements, run, families, settings, file=file)
+                found.append(np.array(evaluation.column(measure).values, np.float64))
+        seen.append(evaluation)
+        progress("reading runs", len(seen), total, run.tag)
+    if len(seen) < 2:
+        raise InputError("no order of runs", value=len(seen), accepted="two runs or more")
+    orders = {}
+    for name, (ours, theirs) in values.items():
+        paired = sides[name][0].keys() == sides[name][1].keys()
+        orders[name] = _order(np.array(ours), np.array(theirs), options, paired=paired)
+    return tuple(run_names(seen)), orders
+
+
+def _order(ours: Doubles, theirs: Doubles, options: JudgeOptions, *, paired: bool) -> Order:
+    """Compare orders by values of shape (runs, topics)."""
+    rng = np.random.default_rng(options.seed)
+    draws = [_draws(rng, own.shape[1], options) / own.shape[1] for own in (ours, theirs)]
+    truth = draws[0] @ ours.T
+    estimate = draws[0 if paired else 1] @ theirs.T
+    means = ours.mean(axis=1), theirs.mean(axis=1)
+    added = means[1] - means[0]
+    drawn = estimate - truth
+    drawn -= drawn.mean(axis=1, keepdims=True)
+    return Order(
+        topics=ours.shape[1],
+        judge_topics=theirs.shape[1],
+        paired=paired,
+        tau=(tau := float(kendall_tau(*means))),
+        tau_interval=_around(tau, kendall_tau(truth, estimate), options),
+        tau_ap=(top := float(tau_ap(*means))),
+        tau_ap_interval=_around(top, tau_ap(truth, estimate), options),
+        favour=added - added.mean(),
+        favour_interval=np.array([_percentiles(own, options) for own in drawn.T]),
+    )
+
+
+def _draws(rng: np.random.Generator, topics: int, options: JudgeOptions) -> NDArray[np.int64]:
+    """Draw topics again; return how often each is drawn, shape (samples, topics)."""
+    if not topics:
+        return np.zeros((options.samples, 0), np.int64)
+    return rng.multinomial(topics, np.full(topics, 1.0 / topics), size=options.samples)
+
+
+def _around(value: float, drawn: Doubles, options: JudgeOptions) -> Interval:
+    from scipy.special import ndtri
+
+    half = float(ndtri(0.5 + options.confidence / 2.0)) * float(np.nanstd(drawn))
+    return max(value - half, -1.0), min(value + half, 1.0)
+
+
+def _percentiles(values: Doubles, options: JudgeOptions) -> Interval:
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return math.nan, math.nan
+    rest = (1.0 - options.confidence) / 2.0
+    low, high = np.quantile(known, [rest, 1.0 - rest]).tolist()
+    return low, high

@@ -1,0 +1,116 @@
+"""Judges held against judgements: a table with a row a judge, the best first."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lmtune.judging.judges import Judge, JudgesResult
+from lmtune.progress import quantity
+from lmtune.reporting.comparison_tables import DASH, interval_text, signed
+from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
+
+
+def judge_table(found: JudgesResult, style: str, *, confusions: bool = False) -> str:
+    """Render judges as `lmtune.reporting.table.render` does."""
+    return render(
+        style,
+        lambda: judge_tables(found, confusions=confusions),
+        lambda: as_records(found),
+        answer=lambda: answer(found),
+        content=lambda: [
+            record | {"confusion": judge.confusion.tolist(), "labels": found.labels} | _favours(found, judge)
+            for record, judge in zip(as_records(found), found.judges, strict=True)
+        ],
+    )
+
+
+def answer(found: JudgesResult) -> str:
+    """Say which judge is the best, and how good."""
+    best, parts = found.judges[0], []
+    if best.pairs:
+        where = f"{quantity(best.pairs, 'pair')} of {quantity(best.topics, 'topic')}"
+        parts.append(f"alpha {_known(best.alpha)} {interval_text(best.alpha_interval)} on {where}")
+    if best.order:
+        apart = "" if best.order.paired else f", by {best.order.judge_topics} other topics"
+        parts.append(
+            f"tau {_known(best.order.tau)} {interval_text(best.order.tau_interval)} of "
+            f"{quantity(len(found.systems), 'run')} by {found.options.measure}{apart}"
+        )
+    return f"{best.name} agrees best with the judgements: {'; '.join(parts)}."
+
+
+def judge_tables(found: JudgesResult, *, confusions: bool = False) -> list[Table]:
+    """Make the table of judges, and of each one's confusions if asked for."""
+    header = ["pairs", "alpha", "interval", "nominal", "kappa", "weighted", "by topic", "shift"]
+    header += ["tau", "interval", "tau-AP", "interval", "favours most", "by"] if found.systems else []
+    rows = [tuple(map(Cell, (judge.name, *_figures(found, judge)))) for judge in found.judges]
+    confidence = f"{100 * found.options.confidence:g}%"
+    legend = (
+        "alpha: Krippendorff's, ordinal and nominal; kappa: Cohen's, plain and quadratically weighted, the "
+        "latter by topic too (quartiles); shift: mean label less the judgements'; intervals: "
+        f"{confidence}, over topics"
+    )
+    columns = [*name_columns("Judge"), *map(Column, header)]
+    tables = [Table(columns, [rows], "Judges and their agreement", legend)]
+    for judge in found.judges if confusions else ():
+        cells = [
+            (Cell(str(label)), *map(Cell, map(str, row)))
+            for label, row in zip(found.labels, judge.confusion.tolist(), strict=True)
+        ]
+        columns = [
+            *name_columns(f"{judge.name}: judged"),
+            *(Column(f"label {label}") for label in found.labels),
+        ]
+        tables.append(Table(columns, [cells], f"Labels of {judge.name}"))
+    return tables
+
+
+def as_records(found: JudgesResult) -> list[dict[str, object]]:
+    """Return a record a judge, every figure at full precision; NaN where there is none."""
+    records: list[dict[str, object]] = []
+    for judge in found.judges:
+        record: dict[str, object] = {name: getattr(judge, name) for name in ("pairs", "topics", "alpha")}
+        record |= {"alpha_low": judge.alpha_interval[0], "alpha_high": judge.alpha_interval[1]}
+        record |= {
+            name: getattr(judge, name) for name in ("nominal_alpha", "kappa", "weighted_kappa", "shift")
+        }
+        if judge.order:
+            for name in ("tau", "tau_ap"):
+                low, high = getattr(judge.order, f"{name}_interval")
+                record |= {name: getattr(judge.order, name), f"{name}_low": low, f"{name}_high": high}
+            record |= {"order_topics": judge.order.judge_topics, "paired": judge.order.paired}
+        records.append({"judge": judge.name} | record)
+    return records
+
+
+def _favours(found: JudgesResult, judge: Judge) -> dict[str, object]:
+    if judge.order is None:
+        return {}
+    rows = zip(found.systems, judge.order.favour.tolist(), judge.order.favour_interval.tolist(), strict=True)
+    return {"favours": {system: {"by": by, "interval": interval} for system, by, interval in rows}}
+
+
+def _figures(found: JudgesResult, judge: Judge) -> list[str]:
+    known = judge.topic_kappas[~np.isnan(judge.topic_kappas)]
+    quartiles = np.quantile(known, [0.25, 0.75]).tolist() if known.size else [math.nan] * 2
+    texts = [
+        f"{judge.pairs:,}",
+        _known(judge.alpha),
+        interval_text(judge.alpha_interval),
+        *map(_known, (judge.nominal_alpha, judge.kappa, judge.weighted_kappa)),
+        interval_text((quartiles[0], quartiles[1])),
+        DASH if math.isnan(judge.shift) else signed(judge.shift),
+    ]
+    if judge.order:
+        most = int(judge.order.favour.argmax())
+        texts += [_known(judge.order.tau), interval_text(judge.order.tau_interval)]
+        texts += [_known(judge.order.tau_ap), interval_text(judge.order.tau_ap_interval), found.systems[most]]
+        low, high = judge.order.favour_interval[most].tolist()
+        texts.append(f"{signed(judge.order.favour[most])} {interval_text((low, high), signed)}")
+    return texts
+
+
+def _known(value: float) -> str:
+    return DASH if math.isnan(value) else short(value)

@@ -1,0 +1,61 @@
+"""``lmtune judges`` end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lmtune.cli.main import app
+
+
+def judged(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["judges", *map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    gains = {"qrels": "0123012301", "close": "0122012301", "far": "3210001200"}
+    for name, row in gains.items():
+        lines = [f"{t} 0 d{i} {gain}\n" for t in (1, 2) for i, gain in enumerate(row[t:])]
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    (tmp_path / "runs").mkdir()
+    for name, order in (("up", range(8)), ("down", range(7, -1, -1)), ("mixed", (3, 1, 2, 0, 5, 4, 7, 6))):
+        lines = [f"{t} Q0 d{i} 1 {-rank} {name}\n" for t in (1, 2) for rank, i in enumerate(order)]
+        (tmp_path / "runs" / f"{name}.run").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("home")
+def test_the_table_opens_with_the_answer() -> None:
+    code, out, err = judged("qrels.txt", "far.txt", "close.txt", "--confusions")
+    assert code == 0, err
+    assert out.startswith("close agrees best with the judgements: alpha ")
+    assert [line.split()[0] for line in out.splitlines()[3:5]] == ["close", "far"]
+    assert "close: judged  label 0" in out
+    code, out, err = judged("qrels.txt", "close.txt", "--runs", "runs", "-m", "P@3", "--format", "json")
+    assert code == 0, err
+    (record,) = json.loads(out)
+    assert set(record["favours"]) == {"up", "down", "mixed"}
+    assert record["tau"] == 1.0
+    assert sum(map(sum, record["confusion"])) == record["pairs"] == 17
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("qrels.txt", "close.txt", "close.txt"), "given twice"),
+        (("qrels.txt", "close.txt", "--runs", "runs/up.run"), "two runs or more"),
+        (("qrels.txt", "absent.txt"), "absent.txt"),
+        (("qrels.txt", "close.txt", "--runs", "runs", "-m", "Magic"), "'Magic'"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_bad_input_is_one_line(arguments: tuple[str, ...], part: str) -> None:
+    code, out, err = judged(*arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1), err
+    assert part in err
