@@ -257,9 +257,9 @@ class Estimation(Experiment):
             parts = decompose(by_topic, train, test)
             best = [*by_topic.values(), grid.values[:, grid.values[test].mean(axis=0).argmax()]]
             above = max(best, key=lambda own: float(own[test].mean()))[test]
-            optimum = by_topic[OPTIMUM][test]
-            gains = {"below": crossed_halves(grid.values, test, rng) - optimum, "above": above - optimum}
-            common = {name: float(gain.mean()) for name, gain in gains.items()}
+            references = {"below": crossed_halves(grid.values, test, rng), "above": above}
+            held_out = parts[OPTIMUM]["test"]
+            common = {name: float(own.mean()) - held_out for name, own in references.items()}
             common["unproven"] = bound - parts[OPTIMUM]["train"]
             keys = dict(zip(_KEYS, (short_name(dataset), model, size, number), strict=True))
             rows += [
@@ -267,6 +267,8 @@ class Estimation(Experiment):
                 for name, part in parts.items()
             ]
             counts[test] += 1
+            optimum = by_topic[OPTIMUM][test]
+            gains = {name: own - optimum for name, own in references.items()}
             for name, own in (gains | {name: optimum - own[test] for name, own in by_topic.items()}).items():
                 sums.setdefault(name, np.zeros(len(topics)))[test] += own
         cell = dict(zip(_KEYS[:3], (short_name(dataset), model, size), strict=True))
@@ -290,20 +292,21 @@ class Estimation(Experiment):
         }
         settings = grid.choices(train, rng)
         settings |= {name: space.vector(choice.tuner.best_params_) for name, choice in fits.items()}
-        bound = math.nan
-        known = list(settings.values())
+        bound, tried = math.nan, list(settings.values())
         if self.tolerance:
-            starts = [space.named(own) for own in known]
+            starts = [space.named(own) for own in tried]
             proven = CertifiedOptimum(measure, tolerance=self.tolerance, space=space, starts=starts)
             bound = proven.fit(pool, topics=subset).bound_
-            known = [space.vector(proven.best_params_), *known]
-        names = [OPTIMUM, *settings]
-        values = measure_settings(pool, np.array([*known, *settings.values()]), [measure])[:, :, 0].T
+            tried.insert(0, space.vector(proven.best_params_))
+        values = measure_settings(pool, np.array(tried), [measure])[:, :, 0].T
         means = [float(own[train].mean()) for own in values]
         best = int(np.argmax(means))
-        by_topic = dict(zip(names, [values[best], *values[len(known) :]], strict=True))
-        chosen = np.array([*known, *settings.values()])[best]
-        return {OPTIMUM: chosen, **settings}, by_topic, max(bound, means[best])
+        by_topic = dict(zip(settings, values[-len(settings) :], strict=True))
+        return (
+            {OPTIMUM: tried[best], **settings},
+            {OPTIMUM: values[best], **by_topic},
+            max(bound, means[best]),
+        )
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``answer``, means over collections; ``cells``, each collection's; ``fits``, by training set.
