@@ -17,6 +17,7 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "estimators": ("estimators", "Estimators", False),
     "parameters": ("parameters", "Parameters", False),
     "estimation": ("estimation", "Estimation", False),
+    "power": ("power", "Power", False),
     "surrogates": ("surrogates", "Surrogates", False),
     "spsa": ("spsa", "SpsaVersusFdsa", False),
     "smoothness": ("smoothness", "Smoothness", True),
