@@ -2,6 +2,7 @@
 
     lmtune lab estimation --datasets ../shared/data/cranfield,../shared/data/cacm,... --output DIR
     python benchmarks/estimation.py DIR/fits.csv
+    python benchmarks/estimation.py --draw picture.png DIR/answer.csv
 
 Each row is a hypothesis, a model and a number of training topics: the estimate of the mixed model with its
 90% interval, its p-value, that of Student's t over the collections' means, and the larger of the two with
@@ -22,7 +23,9 @@ from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.stats.multitest import multipletests
 
+from lmtune.laboratory.estimation import Estimation
 from lmtune.measures.significance.effects import equivalence_test, mean_interval
+from lmtune.reporting.figures.style import save
 
 LEVEL, TIMES, MARGIN = 0.05, 10.0, 0.005
 CHOSEN_ON, AT_MOST_BELOW = ("cranfield", "wikiqa", "dl19"), 0.002
@@ -32,9 +35,13 @@ SEARCHES, SMOOTHED = ("grid", "Direct", "Approx"), ("shrunk", "near", "bagged")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("fits", type=Path)
+    parser.add_argument("table", type=Path, help="fits.csv; with --draw answer.csv")
+    parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
-    fits = pd.read_csv(options.fits)
+    fits = pd.read_csv(options.table)
+    if options.draw is not None:
+        save(Estimation().pictures({"answer": fits})[0].figure, options.draw)
+        return
     rows = pd.DataFrame(tests(fits))
     for _, own in rows.groupby("hypothesis"):
         tested = own.index[own["p"].notna()]

@@ -346,17 +346,14 @@ class Estimation(Experiment):
         answer = answer.rename(columns={"size": "training topics", "model": "panel"})
         title = parse_measure(self.measure).title
         gap, lost = f"{title} lost on average", f"held-out {title} minus the optimum's"
-        direct = answer[answer["method"] == DIRECT]
-        lines = {
-            "estimation": "above",
-            "estimation, from below": "below",
-            f"search, {DIRECT}": "optimisation",
-        }
-        parts = [direct.assign(line=name, **{gap: direct[column]}) for name, column in lines.items()]
-        for method in ("ten", APPROX):
-            own = answer[answer["method"] == method]
-            parts.append(own.assign(line=f"search, {method}", **{gap: own["optimisation"]}))
-        gaps = Chart("training topics", gap, "line", "panel", symlog=1e-4, same=True)
+        lines = {"few topics, at most": (DIRECT, "above"), "few topics, at least": (DIRECT, "below")}
+        lines |= {f"the search, {method}": (method, "optimisation") for method in (DIRECT, APPROX)}
+        parts = [
+            own.assign(line=line, **{gap: own[column]})
+            for line, (method, column) in lines.items()
+            for own in [answer[answer["method"] == method]]
+        ]
+        gaps = Chart("training topics", gap, "line", "panel", levels={"": (0.0,)}, same=True)
         answer = answer[~answer["method"].isin([OPTIMUM, RANKNET])]
         answer = answer.assign(**{lost: -answer["part"], "from": -answer["high"], "to": -answer["low"]})
         margins = {"": (-self.margin, 0.0, self.margin)}
