@@ -2,8 +2,8 @@
 
     python benchmarks/prior.py ../shared/data/cranfield ../shared/data/cacm ... pydocs
 
-For each collection the setting of the grid with the highest mean, over the others, of a measure divided by its
-highest there, measured on that collection; below, over all collections, the mean difference to usual settings
+For each collection the setting of the grid with the highest mean, over the others, of a measure divided by
+its highest there, measured on that collection; below, over all collections, the difference to usual settings
 with its 90% interval and one-sided p-value by Student's t. See docs/protocols/estimation.md.
 """
 
