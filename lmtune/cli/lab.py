@@ -85,5 +85,7 @@ def _run(wanted: Sequence[tuple[Any, Path]], values: Mapping[str, Any], running:
         for order, result in run_all(orders, progress=report):
             lines = [f"{order.experiment.name}:", *(f"  {text}" for text in result.conclusions)]
             with utf8_output() as stream:
+                if result.table is not None:
+                    stream.write(f"{result.table.caption}\n\n{result.table.text()}\n")
                 stream.write("\n".join(lines) + "\n")
             note(f"{order.experiment.name}: pictures and numbers are in {order.folder}")

@@ -16,6 +16,8 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "map-optimality": ("optimality", "MapOptimality", False),
     "estimators": ("estimators", "Estimators", False),
     "parameters": ("parameters", "Parameters", False),
+    "estimation": ("estimation", "Estimation", False),
+    "power": ("power", "Power", False),
     "surrogates": ("surrogates", "Surrogates", False),
     "spsa": ("spsa", "SpsaVersusFdsa", False),
     "smoothness": ("smoothness", "Smoothness", True),

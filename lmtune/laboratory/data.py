@@ -214,7 +214,9 @@ def index_collection(name: str, indexes: PathLike = HOME, *, topics: int = 0) ->
 
 
 @lru_cache(maxsize=2)
-def load_pool(name: str, *, indexes: PathLike = HOME, topics: int = 0, seed: int = 0) -> CandidatePool:
+def load_pool(
+    name: str, *, model: str = "two-stage", indexes: PathLike = HOME, topics: int = 0, seed: int = 0
+) -> CandidatePool:
     """Load a collection and extract the candidates of its topics that have a relevant document.
 
     Parameters
@@ -223,6 +225,8 @@ def load_pool(name: str, *, indexes: PathLike = HOME, topics: int = 0, seed: int
         As for `lmtune.datasets.loading.load`: ``pydocs``, a folder, ``irds:ID``,
         ``synthetic:NAME``. It needs documents: a collection that only an index stands for is not
         enough.
+    model : str
+        Whose candidates to extract.
     indexes : path-like
         The folder of built indexes; the collection's is built there if it is missing or stale.
     topics : int
@@ -233,7 +237,7 @@ def load_pool(name: str, *, indexes: PathLike = HOME, topics: int = 0, seed: int
     Returns
     -------
     CandidatePool
-        For two-stage smoothing; kept for the process.
+        Kept for the process.
 
     Raises
     ------
@@ -250,7 +254,7 @@ def load_pool(name: str, *, indexes: PathLike = HOME, topics: int = 0, seed: int
         drawn = np.random.default_rng(seed).permutation(len(usable))[:topics]
         usable = [usable[topic_number] for topic_number in sorted(drawn)]
     chosen = {topic: dataset.topics[topic] for topic in usable}
-    return pool_for(index, chosen, dataset.qrels, name=dataset.name)
+    return pool_for(index, chosen, dataset.qrels, name=dataset.name, model=model)
 
 
 def _usable(dataset: Dataset, topics: int) -> list[str]:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.measures.significance.comparison import compare
+from lmtune.measures.significance.power import detectable_difference
+from lmtune.measures.significance.tests import FEWEST
 from lmtune.models.model import known_model
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import p_text, signed
@@ -47,7 +49,7 @@ def answer(result: CollectionResult) -> str:
         said = f"{said}. {mean}" if row.final else f"{said} is best, {mean}"
         if default is not None:
             usual = f"the default {setting_text(result, default.fits[0].params)}"
-            said += f", {gain_text(row.values, default.values, usual)}"
+            said += f", {gain_text(row.values, default.values, usual)}{_missed(row.values - default.values)}"
     box = [
         f"{name} {low} to {high}"
         for name, ends in result.near.items()
@@ -57,6 +59,15 @@ def answer(result: CollectionResult) -> str:
     edges = row.final.at_edge if row.final else ()
     ended = f" It lies on the edge of the range: {listed(edges)}." if edges else ""
     return f"{result.name}: {said}.{ended}"
+
+
+def _missed(differences: NDArray[np.float64]) -> str:
+    """Say for which differences the topics are too few; nothing where there is no test."""
+    if differences.size < FEWEST or not differences.std():
+        return ""
+    least = detectable_difference(float(differences.std(ddof=1)), differences.size)
+    topics = quantity(differences.size, "topic", "topics")
+    return f". With {topics} it misses a difference below {short(least)} more often than once in five"
 
 
 def setting_values(result: CollectionResult, params: Mapping[str, float]) -> dict[str, str]:

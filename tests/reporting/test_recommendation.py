@@ -66,9 +66,13 @@ def made() -> CollectionResult:
 def test_the_answer_says_setting_gain_and_doubt() -> None:
     tested = stats.ttest_rel(BASE + GAIN, BASE)
     low, high = tested.confidence_interval(0.95)
+    power = pytest.importorskip("statsmodels.stats.power").TTestPower()
+    size = power.solve_power(nobs=8, alpha=0.05, power=0.8, alternative="two-sided")
+    least = size * GAIN.std(ddof=1)
     expected = (
         "made: use k1 = 2.68, b = .259 (Approx). MAP .4663 held out, +.0163 over the default k1 = .9, b = .4 "
-        f"(95% +{low:.4f} to +{high:.4f}, p = {tested.pvalue:.4f}, 8 topics, paired t-test)."
+        f"(95% +{low:.4f} to +{high:.4f}, p = {tested.pvalue:.4f}, 8 topics, paired t-test). "
+        f"With 8 topics it misses a difference below {least:.4f} more often than once in five."
     )
     assert answer(made()) == expected.replace("0.0", ".0").replace("0.4", ".4")
     assert tuning_table([made()]).startswith(
@@ -100,12 +104,14 @@ def test_the_default_is_kept_where_nothing_beats_it() -> None:
         "made: keep the default k1 = .9, b = .4. MAP .4663 held out; the best tuned, Direct,"
     )
     assert "gives -.0163 (95% -.0" in said
+    assert "misses" not in said
 
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_few_topics_have_no_test(size: int) -> None:
     short = [replace(own, topics=TOPICS[:size], values=own.values[:size]) for own in made().rows]
     assert "no test of so few" in answer(result(*short))
+    assert "misses" not in answer(result(*short))
 
 
 def test_what_is_asked_for_is_told_from_what_is_usual() -> None:
