@@ -31,10 +31,10 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
     def load() -> Command:
         loaded = import_module(module)
         how = {**getattr(loaded, "SETTINGS", {}), **settings}
-        return Command(getattr(loaded, function), name, **how)
+        return Command(getattr(loaded, called), name, **how)
 
-    function = name.replace("-", "_")
-    return Member(name, lambda: _summary(module, function), load)
+    called = name.replace("-", "_")
+    return Member(name, lambda: _summary(module, called), load)
 
 
 def _summary(module: str, name: str) -> str:

@@ -199,7 +199,7 @@ def test_names_are_read_in_both_spellings(name: str, canonical: str) -> None:
         "nDCG(rel=2)@5",
         "nDCG(dcg=other)",
         "Foo@20",
-        "RBP(p=0.9)",
+        "RBP(p=2)",
         "alpha_nDCG",
         "AP(rel=2",
         "P@x",
