@@ -30,7 +30,7 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
 
     def load() -> Command:
         loaded = import_module(module)
-        how = {**getattr(loaded, "SETTINGS", {}), **settings}
+        how: dict[str, Any] = {**getattr(loaded, "SETTINGS", {}), **settings}
         return Command(getattr(loaded, function), name, **how)
 
     function = name.replace("-", "_")
