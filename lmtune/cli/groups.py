@@ -30,8 +30,8 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
 
     def load() -> Command:
         loaded = import_module(module)
-        how: dict[str, Any] = {**getattr(loaded, "SETTINGS", {}), **settings}
-        return Command(getattr(loaded, function), name, **how)
+        given: dict[str, Any] = getattr(loaded, "SETTINGS", {})
+        return Command(getattr(loaded, function), name, **given, **settings)
 
     function = name.replace("-", "_")
     return Member(name, lambda: _summary(module, function), load)
