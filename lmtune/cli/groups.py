@@ -27,14 +27,13 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
 
     So do the module's ``SETTINGS``.
     """
+    own = name.replace("-", "_")
 
     def load() -> Command:
         loaded = import_module(module)
-        given: dict[str, Any] = getattr(loaded, "SETTINGS", {})
-        return Command(getattr(loaded, function), name, **given, **settings)
+        return Command(getattr(loaded, own), name, **getattr(loaded, "SETTINGS", {}), **settings)
 
-    function = name.replace("-", "_")
-    return Member(name, lambda: _summary(module, function), load)
+    return Member(name, lambda: _summary(module, own), load)
 
 
 def _summary(module: str, name: str) -> str:
