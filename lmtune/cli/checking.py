@@ -96,7 +96,7 @@ def check_run(
     Examples
     --------
     lmtune check-run cluster.run results --engine elasticsearch
-    lmtune check-run cluster.run results --model bm25:lucene --output diffs.csv
+    lmtune check-run cluster.run results --model bm25:lucene --depth 1000
     """
     if comparing.output is not None:
         check_file(comparing.output, reads=[run, results])

@@ -27,13 +27,12 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
 
     So do the module's ``SETTINGS``.
     """
+    called = name.replace("-", "_")
 
     def load() -> Command:
         loaded = import_module(module)
-        how = {**getattr(loaded, "SETTINGS", {}), **settings}
-        return Command(getattr(loaded, called), name, **how)
+        return Command(getattr(loaded, called), name, **getattr(loaded, "SETTINGS", {}), **settings)
 
-    called = name.replace("-", "_")
     return Member(name, lambda: _summary(module, called), load)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,8 @@ from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.datasets.loading import BEIR_MEASURES, is_beir
-from lmtune.errors import visible
+from lmtune.engines.configuration import read_elastic
+from lmtune.errors import InputError, visible
 from lmtune.models.model import named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
@@ -58,6 +59,41 @@ class Choosing:
     inner_folds: int = option(0, "Compare choices on so many folds of the training topics.", low=0)
 
 
+@dataclass(frozen=True)
+class Engine:
+    """A search engine to start from."""
+
+    from_engine: Path | None = option(
+        None,
+        "Start from an index of Elasticsearch or OpenSearch, as its settings and mappings have it: its "
+        "analysis, its model, and its setting as the row Default.",
+        metavar="FILE",
+    )
+
+    def start(
+        self, collection: Collection, plan: dict[str, Any], baseline: Baseline
+    ) -> tuple[Collection, dict[str, Any], Baseline]:
+        """Return what is tuned, with the engine's analysis, model and setting where nothing else is given."""
+        if self.from_engine is None:
+            return collection, plan, baseline
+        found = read_elastic(self.from_engine, collection.stopwords)
+        setting = tuple(found.values.items())
+        for flag, given, own in (
+            ("--model", plan.get("model"), found.model),
+            ("--baseline", baseline.baseline or None, setting),
+            ("--stemmer", collection.stemmer, found.stemmer),
+            ("--stopwords", collection.stopwords, found.stopwords),
+        ):
+            if given not in (None, own):
+                raise InputError(
+                    f"{flag} beside --from-engine", value=given, accepted=f"no {flag}: it has {own}"
+                )
+        for text in found.notes:
+            note(f"{self.from_engine}: {text}")
+        collection = replace(collection, stemmer=found.stemmer, stopwords=found.stopwords)
+        return collection, plan | {"model": found.model}, Baseline(setting)
+
+
 def tune(
     datasets: Annotated[list[str] | None, "pydocs, folders, irds:ID ...; several make one table.", "DATASET"],
     collection: Collection,
@@ -65,6 +101,7 @@ def tune(
     plan: Annotated[dict[str, Any], Plan],
     ranges: Ranges,
     baseline: Baseline,
+    engine: Engine,
     choosing: Choosing,
     workers: Workers,
     output: TuneOutput,
@@ -79,6 +116,7 @@ def tune(
     lmtune tune pydocs
     lmtune tune my-collection --model bm25 -m nDCG@10 --output results
     """
+    collection, plan, baseline = engine.start(collection, plan, baseline)
     collections = named_collections(datasets or [], collection)
     check_names([one.name for one in collections])
     if "measures" not in plan and all(is_beir(one.name) for one in collections):

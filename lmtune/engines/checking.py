@@ -22,7 +22,7 @@ REASONS = {
     NEAR: "but for scores within float32",
     LACKED: "but for documents that one side lacks",
     ABSENT: "that the run lacks",
-    OTHER: "by other scores, so the engine's analysis or lengths",
+    OTHER: "by other scores: another analysis, lengths or formula",
 }
 """Why two rankings of a topic differ, each with what a reader is told."""
 DEEPER = 10_000

@@ -169,7 +169,7 @@ def test_the_command(home: Path) -> None:
     # tantivy fixes k1 and b, and counts the empty document: another ranking, and what it costs.
     code, out, err = run("check-run own.run kept --engine tantivy --output parted.csv")
     assert code == 1, err
-    assert "lengths (topic " in out
+    assert "formula (topic " in out
     assert "\ntuned" in out
     rows = [*csv.DictReader((home / "parted.csv").open())]
     assert {row["reason"] for row in rows} >= {"scores"}

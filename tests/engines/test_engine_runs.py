@@ -86,7 +86,7 @@ def test_another_analysis_in_the_engine_is_found(tmp_path: Path) -> None:
     run = run_engine(ENGINES["sqlite"], files, dataset)
     found = check_run(run, search(collection, "bm25:sqlite", ENGINES["sqlite"].fixed, hits=10_000))
     assert not found.alike
-    assert "by other scores, so the engine's analysis or lengths" in str(found)
+    assert "by other scores: another analysis, lengths or formula" in str(found)
 
 
 def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
