@@ -40,6 +40,11 @@ class Kept(NamedTuple):
 
 
 KEPT = {
+    "estimation": Kept(
+        ("python benchmarks/estimation.py docs/pictures/estimation.csv --draw DIR/estimation.png",),
+        "estimation.png",
+    ),
+    "power": Kept(("lmtune lab power --output DIR",), "power.png"),
     "surface": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-fold1-surface.png"),
     "weights": Kept(
         (

@@ -353,7 +353,7 @@ class Estimation(Experiment):
             for line, (method, column) in lines.items()
             for own in [answer[answer["method"] == method]]
         ]
-        gaps = Chart("training topics", gap, "line", "panel", levels={"": (0.0,)}, same=True)
+        gaps = Chart("training topics", gap, "line", "panel", levels={"": (0.0,)}, same=True, symlog=1e-3)
         answer = answer[~answer["method"].isin([OPTIMUM, RANKNET])]
         answer = answer.assign(**{lost: -answer["part"], "from": -answer["high"], "to": -answer["low"]})
         margins = {"": (-self.margin, 0.0, self.margin)}

@@ -134,7 +134,8 @@ class Chart:
         elif not _scaled(ax, "x", part[self.x]) and part[self.x].nunique() <= _TICKS:
             ax.set_xticks(sorted(part[self.x].unique().tolist()))
         if self.symlog:
-            ax.set_ylim(0.0 if part[self.y].min() >= 0.0 else None)
+            # Panels with one axis: the first that goes below 0 has it do so.
+            ax.set_ylim(0.0 if part[self.y].min() >= 0.0 and ax.get_ylim()[0] >= 0.0 else None)
         elif self.late:
             _to_end(ax, part[self.x], part[[self.low or self.y, self.high or self.y]])
         else:
