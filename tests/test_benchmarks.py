@@ -20,6 +20,8 @@ SMALLEST = {
     "long_lists": ["--lengths", "30", "--steps", "2"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
     "near_optimal": [SYNTHETIC.replace("x3", "x8"), "--grid", "4", "4", "--samples", "3", "--topics", "5"],
+    "prediction_powered": ["--topics", "12", "--samples", "20"],
+    "prior": [SYNTHETIC.replace("x3", "x8"), SYNTHETIC.replace("x3", "x9"), "--grid", "3", "3"],
     "ranking_data": ["--rows", "500", "--collection", SYNTHETIC],
     "shards": ["--documents", "1000x3", "2000x3", "--shards", "2", "--workers", "1", "--home", "home"],
     "spsa": ["--features", "3", "--queries", "2", "--documents", "5", "--repeats", "1"],
@@ -30,6 +32,7 @@ SMALLEST = {
 ELSEWHERE = {
     "gpu": "tests/test_gpu_benchmark.py runs it",
     "analysis_parity": "needs Anserini's analyser and texts, and measures no speed",
+    "estimation": "needs what `lmtune lab estimation` wrote",
     "explore": "needs Chromium",
     "fusion": "needs a folder of runs",
     "fusion_topics": "needs a folder of runs",

@@ -11,7 +11,7 @@ from lmtune.cli.screen import stages, utf8_output
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.run_files import compare_runs
-from lmtune.options import usual
+from lmtune.options import option, usual
 from lmtune.reporting.comparison_tables import comparison_table, legend
 from lmtune.reporting.table import STYLES, opened_by
 
@@ -27,6 +27,11 @@ class ComparisonOutput:
     per_topic: bool = usual(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
     residuals: bool = usual(False, "Say which differences the unjudged documents could turn, and how far.")
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    predicted: Path | None = option(
+        None,
+        "A model's judgements of more topics: differences over all of these, corrected by QRELS'.",
+        metavar="QRELS",
+    )
     plot: Path | None = usual(None, "Draw intervals and topics' differences in this folder.", metavar="DIR")
 
 
@@ -50,6 +55,17 @@ def compare(
     lmtune compare qrels.txt bm25.run dense.run --residuals
     lmtune compare qrels.txt bm25.run dense.run -m nDCG@10 --test randomization
     """
+    if output.predicted is not None:
+        from lmtune.judging.prediction_powered import powered_runs
+        from lmtune.reporting.powered_tables import powered_table
+
+        every = [baseline, *runs]
+        found = powered_runs(
+            qrels, output.predicted, every, output.measure, subtract=True, confidence=comparison.confidence
+        )
+        with utf8_output() as stream:
+            stream.write(on_screen(powered_table(found, output.style)))
+        return
     with stages() as progress:
         compared = compare_runs(
             qrels,

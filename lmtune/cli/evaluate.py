@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from lmtune.cli.forms import stopping
@@ -43,6 +44,11 @@ class Printing:
     no_summary: bool = usual(False, "Print no line of all topics together.", flag="--no-summary -n")
     all_measures: bool = option(False, "Short for --measure all_trec.", flag="--all-measures -a")
     residuals: bool = usual(False, "Add the lowest and highest value that unjudged documents leave possible.")
+    predicted: Path | None = option(
+        None,
+        "A model's judgements of more topics: means over all of these, corrected by QRELS'.",
+        metavar="QRELS",
+    )
     style: str | None = usual(
         None,
         "trec_eval, table, markdown, latex, csv or json; default: trec_eval for one run, table for more.",
@@ -106,6 +112,10 @@ def evaluate(
     judgements; documents that it does not rank stay as they are. judged@10 is the part of the best ten that
     is judged. Bpref, which passes the unjudged over, may lie outside its bounds, for which all are judged.
 
+    --predicted labels.txt estimates each mean as people would find it over all topics that a model judged,
+    from those of them that QRELS has too (prediction-powered inference; lmtune.judging.powered_mean has the
+    formulas). compare --predicted does it for differences. A topic that a run misses counts 0.
+
     Examples
     --------
     lmtune evaluate qrels.txt bm25.run
@@ -113,6 +123,13 @@ def evaluate(
     """
     if printing.residuals:
         _say_residuals(qrels, runs, settings, printing)
+        return
+    if printing.predicted is not None:
+        from lmtune.judging.prediction_powered import powered_runs
+        from lmtune.reporting.powered_tables import powered_table
+
+        named = ("AP", "P@10", "nDCG@10") if printing.measure == ("official",) else printing.measure
+        say(powered_table(powered_runs(qrels, printing.predicted, runs, named), printing.style or "table"))
         return
     named = (*printing.measure, "all_trec") if printing.all_measures else printing.measure
     evaluated = []

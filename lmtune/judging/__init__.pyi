@@ -8,3 +8,7 @@ from .judges import Judge as Judge
 from .judges import JudgeOptions as JudgeOptions
 from .judges import JudgesResult as JudgesResult
 from .judges import compare_judges as compare_judges
+from .prediction_powered import PoweredMean as PoweredMean
+from .prediction_powered import PoweredResult as PoweredResult
+from .prediction_powered import powered_mean as powered_mean
+from .prediction_powered import powered_runs as powered_runs
