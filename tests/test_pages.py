@@ -49,6 +49,7 @@ NOT_RUN = {
         "tune my-collection --index sharded:indexes/mine": CLUSTER,
     },
     "docs/howto/deploy.md": {"check-run cluster.run": "a run of the reader's own cluster"},
+    "docs/howto/evaluate.md": {"judges qrels.txt gpt.txt": "labels of the reader's own models"},
     "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
     "docs/howto/laboratory.md": {
         "lab smoothness": LONG,
@@ -57,7 +58,7 @@ NOT_RUN = {
         "paper bruch": LONG,
     },
     "docs/howto/lucene.md": {"tune --index PATH": LUCENE, "index my-collection": LUCENE},
-    "docs/howto/tune.md": {"tune irds:beir/nfcorpus/test": "a download"},
+    "docs/howto/tune.md": {"tune irds:beir/nfcorpus/test": "a download", "lab power": LONG},
     "docs/text.md": {"rerank apply MODEL": "the run, which stands above"},
 }
 """Of whole commands, those that are parsed only, by how they begin, and what they would need."""
