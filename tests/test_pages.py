@@ -42,6 +42,10 @@ RECORDS = {"FINDINGS.md", "benchmarks/README.md"}
 GPU, LONG, CLUSTER = "a GPU", "minutes to hours", "a Dask cluster (tests/test_parallel.py has one)"
 LUCENE = "Java and an index of Lucene's (tests/indexing/lucene has both)"
 NOT_RUN = {
+    "README.md": {
+        "judges qrels.txt model-labels.txt": "labels of the reader's own model",
+        "check-run engine.run": "a run of the reader's own engine",
+    },
     "SECURITY.md": {"lab lambdas --function FILE.py:NAME": "a file of the reader's own"},
     "docs/howto/cluster.md": {
         "tune my-collection --workers 8": "eight processes (tests/test_parallel.py has two)",

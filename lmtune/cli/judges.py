@@ -1,4 +1,4 @@
-"""``lmtune judges``: how far sets of labels agree with judgements."""
+"""``lmtune judges`` and ``judge``: how far sets of labels agree with judgements, and what to judge next."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.cli.messages import on_screen
+from lmtune.cli.messages import note, on_screen, say
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
 from lmtune.judging.judges import JudgeOptions, compare_judges
+from lmtune.judging.selection import pairs_to_judge
 from lmtune.measures.significance.run_files import run_labels
 from lmtune.options import usual
 from lmtune.reporting.judge_tables import judge_table
 from lmtune.reporting.table import STYLES
+from lmtune.storage.files import atomic_write
+from lmtune.storage.outputs import check_file
 
 
 @dataclass(frozen=True)
@@ -59,3 +62,43 @@ def judges(
         found = compare_judges(qrels, given, runs, options, progress=progress)
     with utf8_output() as stream:
         stream.write(on_screen(judge_table(found, output.style, confusions=output.confusions)))
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What to judge."""
+
+    output: Path = usual(..., "The file to fill in: judgements with ? for the gain.", metavar="FILE")
+    measure: str = usual("P@10", "What the runs are compared by: P@k, RBP or nDCG@k.", flag="--measure -m")
+    number: int = usual(50, "Of pairs.", flag="--number -n", low=1)
+
+
+def judge(
+    qrels: Annotated[Path, "The judgements so far.", "QRELS"],
+    runs: Annotated[list[Path], "Runs; several: the first is held against the others.", "RUN"],
+    judging: Judging,
+) -> None:
+    """Choose the pairs whose judgements leave least open between runs.
+
+    Notes
+    -----
+    A pair weighs as much as a gain of 1 would move the runs' differences from the first (of one run: its
+    measure). Replace each ? of the file by a gain, and put its lines to the judgements.
+
+    Examples
+    --------
+    lmtune judge qrels.txt bm25.run dense.run --output to-judge.txt
+    lmtune judge qrels.txt bm25.run dense.run -m nDCG@10 -n 200 --output to-judge.txt
+    """
+    check_file(judging.output, reads=[qrels, *runs])
+    found = pairs_to_judge(qrels, runs, judging.measure, number=judging.number)
+    with atomic_write(judging.output) as stream:
+        stream.writelines(f"{pair.topic} 0 {pair.docno} ?\n" for pair in found.pairs)
+    topics = len({pair.topic for pair in found.pairs})
+    undecided = f"what {found.unjudged:,} unjudged pairs leave open of {found.measure}"
+    between = f" between {found.runs[0]} and {', '.join(found.runs[1:])}" if found.runs[1:] else ""
+    say(
+        f"{len(found.pairs)} pairs of {topics} topics carry {found.share:.0%} of {undecided}{between}; as "
+        f"many by their best rank, {found.pooled:.0%}.\n"
+    )
+    note(f"wrote {judging.output}")

@@ -24,6 +24,7 @@ _MODULES = {
     **dict.fromkeys(("index", "search"), "search"),
     **{name: name for name in ("compare", "fuse", "explore", "datasets", "evaluate", "judges", "deploy")},
     **dict.fromkeys(("check-engine", "check-run"), "checking"),
+    "judge": "judges",
 }
 """In which module of this package each command is."""
 _COMPLETE = "_LMTUNE_COMPLETE"

@@ -12,3 +12,5 @@ from .prediction_powered import PoweredMean as PoweredMean
 from .prediction_powered import PoweredResult as PoweredResult
 from .prediction_powered import powered_mean as powered_mean
 from .prediction_powered import powered_runs as powered_runs
+from .selection import ToJudge as ToJudge
+from .selection import pairs_to_judge as pairs_to_judge
