@@ -53,7 +53,10 @@ NOT_RUN = {
         "tune my-collection --index sharded:indexes/mine": CLUSTER,
     },
     "docs/howto/deploy.md": {"check-run cluster.run": "a run of the reader's own cluster"},
-    "docs/howto/evaluate.md": {"judges qrels.txt gpt.txt": "labels of the reader's own models"},
+    "docs/howto/evaluate.md": {
+        "judges qrels.txt gpt.txt": "labels of the reader's own models",
+        "judge qrels.txt baseline.run": "runs that are not judged whole",
+    },
     "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
     "docs/howto/laboratory.md": {
         "lab smoothness": LONG,
