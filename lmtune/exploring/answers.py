@@ -78,6 +78,7 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
     """Compare a setting with a pinned one: a paired t-test and an interval for each measure."""
     now, then = view.vector(setting), view.vector(pinned)
     names, topics = [str(measure) for measure in view.measures], list(view.pool.topics)
+    moved = bool((now != then).any())
     found = compare(view.value(then), {"setting": view.value(now)}, measures=names, topics=topics)
 
     def known(value: float) -> float | None:  # JSON has no NaN
@@ -91,7 +92,7 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
                 "pinned": own.against_mean,
                 "difference": own.difference,
                 "interval": [known(end) for end in own.interval],
-                "p": known(own.tested["t"].p_value),
+                "p": known(own.tested["t"].p_value) if moved else None,
                 "better": own.wins,
                 "equal": own.ties,
                 "worse": own.losses,
@@ -99,7 +100,7 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
             for own in found.contrasts
         ],
         "confidence": found.interval_confidence,
-        "notes": list(found.notes) if (now != then).any() else [],
+        "notes": list(found.notes) if moved else [],
     }
 
 

@@ -116,6 +116,9 @@ def test_a_comparison_is_that_of_compare(view: View) -> None:
         assert own["difference"] == contrast.difference
         assert own["p"] == contrast.tested["t"].p_value
         assert own["interval"] == list(contrast.interval)
+    itself = answers.compared(view, PINNED, PINNED)
+    assert all((own["difference"], own["p"]) == (0.0, None) for own in itself["contrasts"])
+    assert itself["notes"] == []
 
 
 def wait_for(surfaces: Surfaces, view: View, **asked: Any) -> dict[str, Any]:
