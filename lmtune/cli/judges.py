@@ -88,7 +88,7 @@ def judge(
     Examples
     --------
     lmtune judge qrels.txt bm25.run dense.run --output to-judge.txt
-    lmtune judge qrels.txt bm25.run dense.run -m nDCG@10 -n 200 --output to-judge.txt
+    lmtune judge qrels.txt bm25.run dense.run -m nDCG@10 -n 9 --output pairs.txt
     """
     check_file(judging.output, reads=[qrels, *runs])
     found = pairs_to_judge(qrels, runs, judging.measure, number=judging.number)
