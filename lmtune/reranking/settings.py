@@ -51,8 +51,8 @@ class Settings:
 
     loss: Loss = usual(
         Loss("lambdarank"),
-        "lambdarank, song, k-song:theoretical=true ...; lambdas:FILE.py:NAME, a function of yours; by spsa"
-        " also a measure: ndcg@10, mrr ...; lambdamart grows trees instead.",
+        "lambdarank, song, k-song:theoretical=true ...; margin-mse@teacher with --teacher; lambdas:FILE.py:NAME,"
+        " a function of yours; by spsa also a measure: ndcg@10, mrr ...; lambdamart grows trees instead.",
         read=parse_loss,
     )
     network: str = usual(
