@@ -51,7 +51,7 @@ class Settings:
 
     loss: Loss = usual(
         Loss("lambdarank"),
-        "lambdarank, song, k-song:theoretical=true ...; margin-mse@teacher with --teacher; lambdas:FILE.py:NAME,"
+        "lambdarank, song, k-song:theoretical=true ...; margin-mse@teacher (--teacher); lambdas:FILE.py:NAME,"
         " a function of yours; by spsa also a measure: ndcg@10, mrr ...; lambdamart grows trees instead.",
         read=parse_loss,
     )
