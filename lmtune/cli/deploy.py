@@ -11,7 +11,9 @@ from lmtune.cli.parameters import Tuned
 from lmtune.datasets.collection import Collection
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.deployment import deploy as deploy_to
+from lmtune.engines.hybrid import deploy_fusion
 from lmtune.errors import InputError
+from lmtune.fusion.methods import kept_fusion
 from lmtune.indexing.analysis import Analyzer
 from lmtune.options import usual
 from lmtune.progress import quantity
@@ -33,20 +35,28 @@ class Target:
 
 def deploy(
     results: Annotated[
-        Path, "A folder that lmtune tune --output wrote; of tune --choose, chosen in it.", "RESULTS"
+        Path,
+        "A folder that lmtune tune --output wrote; of tune --choose, chosen in it; or what fuse "
+        "--format json printed.",
+        "RESULTS",
     ],
     target: Target,
     chosen: Annotated[dict[str, Any], Tuned, "results"],
 ) -> None:
-    """Write a tuned setting as a search engine's files.
+    """Write a tuned setting, or fused runs' weights, as a search engine's files.
 
     Examples
     --------
     lmtune deploy results --to elasticsearch --output cluster
-    lmtune deploy results --to bm25s --measure AP
+    lmtune deploy fused.json --to opensearch --output cluster
     """
     if target.output is not None:
         check_directory(target.output, KIND, reads=[results])
+    if results.is_file():
+        choice, options = kept_fusion(results)
+        files = deploy_fusion(target.to, choice, options)
+        _write(target, files, record(weights=choice.weights, engine=target.to))
+        return
     model, values, collection = Tuned(results, **chosen).take(Collection(target.collection))
     if collection.analysis is None:
         raise InputError(
@@ -54,9 +64,13 @@ def deploy(
         )
     analyzer = Analyzer.from_settings(collection.analysis)
     files = deploy_to(ENGINES[target.to], model, values, analyzer)
+    kept = record(model={"name": model, **values}, analysis=analyzer.settings, engine=target.to)
+    _write(target, files, kept)
+
+
+def _write(target: Target, files: dict[str, str], kept: dict[str, Any]) -> None:
     if target.output is None:
         say("\n".join(f"--- {name}\n{text}" for name, text in files.items()))
         return
-    kept = record(model={"name": model, **values}, analysis=analyzer.settings, engine=target.to)
     ResultFolder(files, kept).write(target.output, KIND)
     note(f"wrote {quantity(len(files), 'file')} for {ENGINES[target.to].title} in {target.output}")
