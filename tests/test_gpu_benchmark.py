@@ -28,7 +28,7 @@ def test_every_section_has_its_figures(tmp_path: Path) -> None:
         assert f"## {title}" in text
     assert text.count("| agrees |") == 22
     rows = {line.split(" | ")[1]: line for line in text.splitlines() if line.startswith("| 8 x 30")}
-    assert len(rows) == 9
+    assert len(rows) == 10
     assert all(float(row.split(" | ")[2]) > 0 for row in rows.values())
     assert float(rows["lambdarank"].split(" | ")[5]) > 0  # plain PyTorch
 

@@ -97,8 +97,7 @@ def test_an_engine_that_follows_the_files_ranks_alike(
 
 def test_what_engines_cannot_do_is_refused() -> None:
     weights = {"a": 0.5, "b": 0.5}
-    given: dict[str, Any]
-    for engine, chosen, given, message in (
+    cases: list[tuple[str, Chosen, dict[str, Any], str]] = [
         ("solr", Chosen("equal", weights), {}, "no hybrid queries are known of this engine"),
         ("opensearch", Chosen("borda", weights), {}, "OpenSearch cannot express the method: 'borda'"),
         ("opensearch", Chosen("equal", weights, normalise="rank"), {}, "no such normalisation: 'rank'"),
@@ -110,6 +109,7 @@ def test_what_engines_cannot_do_is_refused() -> None:
         ),
         ("elasticsearch", Chosen("rrf-k", weights, 0.5), {}, "whole numbers for RRF's k: 0.5"),
         ("opensearch", Chosen("per-query", weights, powers={"spread": 1.0}), {}, "cannot express the method"),
-    ):
+    ]
+    for engine, chosen, given, message in cases:
         with pytest.raises(InputError, match=message):
             deploy_fusion(engine, chosen, FusionOptions(**given))
