@@ -29,7 +29,7 @@ class ComparisonOutput:
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     predicted: Path | None = option(
         None,
-        "A model's judgements of more topics: differences over all of these, corrected by QRELS'.",
+        "A model's judgements of more topics: add differences over all of these, corrected by QRELS'.",
         metavar="QRELS",
     )
     plot: Path | None = usual(None, "Draw intervals and topics' differences in this folder.", metavar="DIR")
@@ -55,17 +55,6 @@ def compare(
     lmtune compare qrels.txt bm25.run dense.run --residuals
     lmtune compare qrels.txt bm25.run dense.run -m nDCG@10 --test randomization
     """
-    if output.predicted is not None:
-        from lmtune.judging.prediction_powered import powered_runs
-        from lmtune.reporting.powered_tables import powered_table
-
-        every = [baseline, *runs]
-        found = powered_runs(
-            qrels, output.predicted, every, output.measure, subtract=True, confidence=comparison.confidence
-        )
-        with utf8_output() as stream:
-            stream.write(on_screen(powered_table(found, output.style)))
-        return
     with stages() as progress:
         compared = compare_runs(
             qrels,
@@ -77,12 +66,32 @@ def compare(
             progress=progress,
         )
     show(compared, output.style, per_topic=output.per_topic)
+    if output.predicted is not None:
+        _show_corrected(qrels, [baseline, *runs], compared, output)
     if output.plot is not None:
         from lmtune.reporting.figures import comparison_pictures, save
 
         for picture in comparison_pictures(compared):
             save(picture.figure, output.plot / f"{picture.name}.svg")
         note(f"drew {len(compared.contrasts) + 1} pictures in {output.plot}")
+
+
+def _show_corrected(qrels: Path, runs: list[Path], compared: Comparison, output: ComparisonOutput) -> None:
+    """Print the differences from the baseline by a model's judgements, corrected by QRELS'."""
+    from lmtune.judging.prediction_powered import powered_runs
+    from lmtune.reporting.powered_tables import powered_table
+
+    found = powered_runs(
+        qrels,
+        output.predicted,
+        runs,
+        compared.measures,
+        subtract=True,
+        confidence=compared.interval_confidence,
+        topics=output.topics,
+    )
+    with utf8_output() as stream:
+        stream.write("\n" + on_screen(powered_table(found, output.style)))
 
 
 def show(compared: Comparison, style: str, *, per_topic: bool = False, answer: str = "") -> None:

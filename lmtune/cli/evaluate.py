@@ -8,6 +8,7 @@ from typing import Annotated
 
 from lmtune.cli.forms import stopping
 from lmtune.cli.messages import complain, note, say
+from lmtune.errors import InputError
 from lmtune.measures.from_files import Evaluation, EvaluationOptions, evaluations
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.options import option, usual
@@ -121,15 +122,21 @@ def evaluate(
     lmtune evaluate qrels.txt bm25.run
     lmtune evaluate qrels.txt bm25.run dense.run -c -m AP -m nDCG@10 --residuals
     """
-    if printing.residuals:
+    if printing.residuals and printing.predicted is None:
         _say_residuals(qrels, runs, settings, printing)
         return
     if printing.predicted is not None:
         from lmtune.judging.prediction_powered import powered_runs
         from lmtune.reporting.powered_tables import powered_table
 
+        if printing.residuals or settings != EvaluationOptions(
+            complete=settings.complete, topics=settings.topics
+        ):
+            accepted = "--measure, --topics, --complete, --format"
+            raise InputError("options that --predicted does not know", accepted=accepted)
         named = ("AP", "P@10", "nDCG@10") if printing.measure == ("official",) else printing.measure
-        say(powered_table(powered_runs(qrels, printing.predicted, runs, named), printing.style or "table"))
+        found = powered_runs(qrels, printing.predicted, runs, named, topics=settings.topics)
+        say(powered_table(found, printing.style or "table"))
         return
     named = (*printing.measure, "all_trec") if printing.all_measures else printing.measure
     evaluated = []

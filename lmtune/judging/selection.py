@@ -58,6 +58,15 @@ class ToJudge(Shown):
     share: float
     pooled: float
 
+    @property
+    def records(self) -> list[dict[str, object]]:
+        """A record of each pair, with its rank in each run."""
+        return [
+            {"topic": pair.topic, "docno": pair.docno, "weight": pair.weight}
+            | dict(zip(self.runs, pair.ranks, strict=True))
+            for pair in self.pairs
+        ]
+
 
 def pairs_to_judge(qrels: Any, runs: Any, measure: Any = "P@10", *, number: int = 50) -> ToJudge:
     """Choose the unjudged pairs whose judgements leave least open between runs.

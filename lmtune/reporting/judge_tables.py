@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from lmtune.judging.judges import Judge, JudgesResult
+from lmtune.judging.selection import ToJudge
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import DASH, interval_text, signed
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
@@ -24,6 +25,25 @@ def judge_table(found: JudgesResult, style: str, *, confusions: bool = False) ->
             for record, judge in zip(as_records(found), found.judges, strict=True)
         ],
     )
+
+
+def table_to_judge(found: ToJudge) -> Table:
+    """Make the table of pairs to judge next."""
+    rows = [
+        [
+            Cell(pair.topic),
+            Cell(pair.docno),
+            Cell(f"{pair.weight:.4g}"),
+            *(Cell(f"{rank or DASH}") for rank in pair.ranks),
+        ]
+        for pair in found.pairs
+    ]
+    columns = [*name_columns("topic", "document"), *map(Column, ("weight", *found.runs))]
+    legend = (
+        f"They carry {found.share:.0%} of what {quantity(found.unjudged, 'unjudged pair')} leave open of "
+        f"{found.measure}; as many by their best rank {found.pooled:.0%}. Below runs: ranks"
+    )
+    return Table(columns, [rows], "To judge next", legend)
 
 
 def answer(found: JudgesResult) -> str:

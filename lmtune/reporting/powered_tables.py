@@ -12,7 +12,7 @@ from lmtune.reporting.table import Cell, Column, Table, name_columns, render, sh
 
 def powered_table(result: PoweredResult, style: str) -> str:
     """Render corrected means as `lmtune.reporting.table.render` does."""
-    return render(style, lambda: [_table(result)], lambda: list(powered_records(result)))
+    return render(style, lambda: [table_of(result)], lambda: list(powered_records(result)))
 
 
 def powered_records(result: PoweredResult) -> Iterator[Mapping[str, object]]:
@@ -33,7 +33,8 @@ def powered_records(result: PoweredResult) -> Iterator[Mapping[str, object]]:
         }
 
 
-def _table(result: PoweredResult) -> Table:
+def table_of(result: PoweredResult) -> Table:
+    """Make the table."""
     number = signed if result.baseline else short
     rows = []
     for row in result.rows:

@@ -13,6 +13,8 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusionResult
 from lmtune.judging.judges import JudgesResult
+from lmtune.judging.prediction_powered import PoweredResult
+from lmtune.judging.selection import ToJudge
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.residual_runs import Residuals, residual_records
@@ -22,6 +24,7 @@ from lmtune.reporting import (
     comparison_tables,
     fusion_tables,
     judge_tables,
+    powered_tables,
     residual_tables,
     run_tables,
     tuning_tables,
@@ -49,6 +52,8 @@ _RECORDS: dict[type, tuple[Callable[[Any], Iterable[Any]], Callable[[Any], Itera
     ChoiceResult: (choice_tables.as_records, choice_tables.topic_records),
     Evaluation: (run_tables.as_records, run_tables.topic_records),
     JudgesResult: (judge_tables.as_records, judge_tables.as_records),
+    PoweredResult: (powered_tables.powered_records, powered_tables.powered_records),
+    ToJudge: (lambda own: own.records, lambda own: own.records),
     FusionResult: (fusion_tables.as_records, fusion_tables.topic_records),
     Residuals: (lambda one: residual_records([one]), lambda one: residual_records([one], per_topic=True)),
     CollectionResult: (lambda result: tuning_tables.as_records([result]), tuning_tables.topic_records),
@@ -171,6 +176,16 @@ def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
 @tables.register(JudgesResult)
 def _(shown: JudgesResult) -> Sequence[Table]:
     return judge_tables.judge_tables(shown)
+
+
+@tables.register(PoweredResult)
+def _(shown: PoweredResult) -> Sequence[Table]:
+    return [powered_tables.table_of(shown)]
+
+
+@tables.register(ToJudge)
+def _(shown: ToJudge) -> Sequence[Table]:
+    return [judge_tables.table_to_judge(shown)]
 
 
 @tables.register(Residuals)

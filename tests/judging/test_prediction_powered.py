@@ -71,9 +71,8 @@ def write(folder: Path) -> tuple[Path, Path, list[Path]]:
 
 def test_runs_are_corrected_topic_by_topic(tmp_path: Path) -> None:
     people, model, runs = write(tmp_path)
-    commands = ["evaluate", "compare"]
     tables = []
-    for command in commands:
+    for command in ("evaluate", "compare"):
         given = [
             command,
             str(people),
@@ -87,7 +86,8 @@ def test_runs_are_corrected_topic_by_topic(tmp_path: Path) -> None:
         ]
         done = CliRunner().invoke(app, given)
         assert done.exit_code == 0, done.stderr
-        tables.append(json.loads(done.stdout))
+        # compare's own table stands above, after which this begins on a new line.
+        tables.append(json.loads(done.stdout.rpartition("\n\n")[2]))
     means, [difference] = tables
     assert [row["run"] for row in means] == ["a", "b"]
     assert difference["baseline"] == "a"
@@ -106,3 +106,9 @@ def test_topics_that_both_judged_are_needed(tmp_path: Path) -> None:
         powered_runs(model, people, runs, "AP")
     with pytest.raises(InputError, match="too few topics that both judged"):
         powered_mean([0.1, 0.2], [0.1, 0.2], [0.3])
+    assert "people alone" in repr(powered_runs(people, model, runs, "AP"))
+    refused = CliRunner().invoke(
+        app, ["evaluate", str(people), str(runs[0]), "--predicted", str(model), "--depth", "5"]
+    )
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("lmtune: options that --predicted does not know")
