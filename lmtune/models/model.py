@@ -83,7 +83,12 @@ MODELS = {
             LUCENE_DIRICHLET,
             LUCENE_DIRICHLET.parameters,
         ),
-        Model("bm25", "BM25 with exact document lengths", bm25("bm25"), (K1, B)),
+        Model(
+            "bm25",
+            "BM25 with exact document lengths; Lucene and Elasticsearch keep them in a byte: lucene-bm25",
+            bm25("bm25"),
+            (K1, B),
+        ),
         Model(
             "sdm",
             "Metzler and Croft's sequential dependence, Dirichlet smoothing",
