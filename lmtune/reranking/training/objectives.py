@@ -160,7 +160,9 @@ def check_teacher(loss: Loss, there: bool) -> None:
     """Raise InputError where a loss on a teacher's scores has none."""
     if loss.family == TAUGHT and not there:
         raise InputError(
-            "a loss on a teacher's scores, and no teacher", value=loss.name, accepted="--teacher"
+            "a loss on a teacher's scores, and no teacher",
+            value=loss.name,
+            accepted="--teacher RUN, of train, crossval and compare",
         )
 
 
