@@ -40,6 +40,7 @@ ELSEWHERE = {
     "text_long_lists": "needs a network's weights",
     "text_losses": "needs a network's weights",
     "text_memory": "needs a network's weights",
+    "thinning": "needs a folder of runs",
     "training_epoch": "has one size, of minutes",
 }
 # What makes files for tests, and the other halves of benchmarks.
