@@ -6,3 +6,11 @@ const reach = () => {
 };
 addEventListener("load", reach);
 addEventListener("resize", reach);
+
+// A page that is opened from a file has no search.
+if (location.protocol === "file:") {
+  const note = document.createElement("small");
+  note.style.fontSize = ".7rem";
+  note.textContent = "To search: python -m http.server -d site";
+  document.querySelector(".md-header__inner").append(note);
+}

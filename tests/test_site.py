@@ -157,7 +157,19 @@ def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, addre
     browser.find_element("css selector", ".md-search__input").send_keys("certify")
     results = "a.md-search-result__link[href*='commands/tune.html']"
     WebDriverWait(browser, 20).until(lambda _: browser.find_elements("css selector", results))
+    browser.get(address + "index.html")
+    browser.execute_script("document.getElementById('__search').click()")
+    browser.find_element("css selector", ".md-search__input").send_keys("significance")
+    results = "a.md-search-result__link[href*='howto/evaluate.html']"
+    WebDriverWait(browser, 20).until(lambda _: browser.find_elements("css selector", results))
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+def test_a_page_from_a_file_says_how_to_search(browser: Chrome, site: dict[Path, Page]) -> None:
+    browser.get(Path(os.path.commonpath(site), "index.html").as_uri())
+    note = browser.find_element("css selector", ".md-header small")
+    assert note.is_displayed()
+    assert note.text == "To search: python -m http.server -d site"
 
 
 SEEN = """

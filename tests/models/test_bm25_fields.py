@@ -52,7 +52,7 @@ def printed(
 def documents(draw: st.DrawFn) -> Drawn:
     fields = draw(st.integers(1, 3))
     part = st.tuples(st.integers(0, 30), st.floats(0.01, 12.0))
-    counts = st.integers(1, 3) | st.floats(-1.0, 2.0)
+    counts = st.integers(1, 3) | st.floats(0.01, 2.0) | st.floats(-1.0, -0.01)
     terms = [(draw(counts), [draw(part) for _ in range(fields)]) for _ in range(draw(st.integers(1, 5)))]
     lengths = [sum(parts[f][0] for _, parts in terms) + draw(st.integers(1, 500)) for f in range(fields)]
     means = [draw(st.floats(0.5, 300.0)) for _ in range(fields)]
