@@ -1,88 +1,94 @@
-"""How often intervals of corrected means hold the mean that people would find.
+"""How often intervals of prediction-powered means hold what they are to hold, simulated and on real labels.
 
-    python benchmarks/prediction_powered.py ../shared/data/llmjudge
-    python benchmarks/prediction_powered.py --topics 200 --samples 4000
+    python benchmarks/prediction_powered.py [--labels ../shared/data/llmjudge]
 
-With a folder of labels, the population are its topics: a topic's value is the mean label of its pairs, by
-people and by each set of labels. Topics are drawn from it with replacement, so many with people's labels, the
-rest with the model's alone. Without one, values are made: beta distributed, the model's with an error and a
-shift. A line for each number of people's topics: how often 95% intervals hold the mean of the population, on
-average, and from the lowest to the highest over sets of labels; their width over that of those topics alone.
+Simulated: a measure's values in (0, 1) by people, and a model's that are higher and correlated with them.
+Real: each topic's nDCG@10 by NIST's labels and by each language model's, of rankings by the other models'
+labels, topics drawn again from the 25: the truth is the mean of the 25. Nominal is 95 %.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy import stats
 
 from lmtune.formats.qrels import read_qrels
-from lmtune.judging import powered_mean
+from lmtune.judging.prediction_powered import powered_mean
+from lmtune.measures.from_files import topic_values
 
 Doubles = NDArray[np.float64]
 
 
+def held(human: Doubles, model: Doubles, n: int, truth: float) -> list[float]:
+    """Return coverage and mean width: tuned, weight 1, people's topics alone."""
+    ends = [
+        powered_mean(human[:, :n], model[:, :n], model[:, n:], tuned=tuned).interval()
+        for tuned in (True, False)
+    ]
+    few = human[:, :n]
+    ends.append(stats.t.interval(0.95, n - 1, few.mean(axis=1), few.std(axis=1, ddof=1) / n**0.5))
+    return [
+        float(x)
+        for low, high in ends
+        for x in (((low <= truth) & (truth <= high)).mean(), (high - low).mean())
+    ]
+
+
+def simulated(draws: int) -> Iterator[tuple[str, int, int, list[float]]]:
+    for n in (5, 10, 25, 50):
+        for others in (50, 400):
+            for rho in (0.0, 0.5, 0.9):
+                rng = np.random.default_rng(0)
+                skill, noise = rng.normal(size=(2, draws, n + others))
+                human = 1.0 / (1.0 + np.exp(-skill))
+                model = 1.0 / (1.0 + np.exp(-0.7 - rho * skill - (1.0 - rho**2) ** 0.5 * noise))
+                yield f"correlation {rho:g}", n, others, held(human, model, n, 0.5)
+
+
+def real(folder: Path, draws: int) -> Iterator[tuple[str, int, int, list[float]]]:
+    nist = read_qrels(folder / "qrels.nist.txt")
+    labels = {path.stem: read_qrels(path) for path in sorted((folder / "labels").glob("*.txt"))}
+    runs = {
+        name: {t: {d: float(g) for d, g in own.items()} for t, own in one.items()}
+        for name, one in labels.items()
+    }
+    names = sorted(runs)[::6]  # rankings; those of one group are much alike
+    people = {name: topic_values(nist, runs[name], "nDCG@10")["nDCG@10"].to_numpy() for name in names}
+    for n, others in ((5, 50), (10, 50), (10, 400), (25, 50), (25, 400)):
+        means, differences = [], []
+        for judge, own in labels.items():
+            rest = [name for name in names if name != judge]
+            by_model = {name: topic_values(own, runs[name], "nDCG@10")["nDCG@10"].to_numpy() for name in rest}
+            drawn = np.random.default_rng(0).integers(0, 25, (draws, n + others))
+            for name, second in pairwise(rest):
+                y, f = people[name], by_model[name]
+                means.append(held(y[drawn], f[drawn], n, float(y.mean())))
+                y, f = y - people[second], f - by_model[second]
+                differences.append(held(y[drawn], f[drawn], n, float(y.mean())))
+        for what, found in (("means", means), ("differences", differences)):
+            yield f"LLMJudge, {what}: mean", n, others, np.mean(found, axis=0).tolist()
+            yield f"LLMJudge, {what}: least", n, others, np.min(found, axis=0).tolist()
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument("--topics", type=int, default=100, help="drawn in all")
-    parser.add_argument("--samples", type=int, default=2000)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=4000)
+    parser.add_argument("--labels", type=Path)
     options = parser.parse_args()
-    random = np.random.default_rng(0)
-    people, models = made(random) if options.folder is None else labelled(options.folder)
-    print(f"{people.size} topics, {len(models)} sets of labels, {options.topics} topics drawn")
-    print("people's  tuned: holds (from, to)  width   weight 1: holds (from, to)  width")
-    for few in (5, 10, 20, 40):
-        if few >= options.topics:
-            break
-        texts = [coverage(people, models, few, options, random, tuned) for tuned in (True, False)]
-        print(f"{few:8d}  {texts[0]}  {texts[1]}")
-
-
-def coverage(
-    people: Doubles,
-    models: list[Doubles],
-    few: int,
-    options: argparse.Namespace,
-    random: np.random.Generator,
-    tuned: bool,
-) -> str:
-    """Say how often intervals hold, and how wide they are."""
-    holds, widths = [], []
-    for model in models:
-        drawn = random.integers(0, people.size, (options.samples, options.topics))
-        human, same, rest = people[drawn[:, :few]], model[drawn[:, :few]], model[drawn[:, few:]]
-        low, high = powered_mean(human, same, rest, tuned=tuned).interval()
-        holds.append(float(((low <= people.mean()) & (people.mean() <= high)).mean()))
-        alone = 2.0 * stdtrit(few - 1, 0.975) * human.std(axis=1, ddof=1) / few**0.5
-        widths.append(float(np.mean(high - low) / np.mean(alone)))
-    return f"{np.mean(holds):.3f} ({min(holds):.3f}, {max(holds):.3f})  {np.mean(widths):.2f}"
-
-
-def labelled(folder: Path) -> tuple[Doubles, list[Doubles]]:
-    """Return topics' mean labels, by people and by each set of labels."""
-    trusted = topic_means(folder / "qrels.nist.txt")
-    sets = [topic_means(path) for path in sorted((folder / "labels").iterdir())]
-    names = sorted(trusted)
-    return np.array([trusted[n] for n in names]), [np.array([own[n] for n in names]) for own in sets]
-
-
-def topic_means(path: Path) -> dict[str, float]:
-    means: dict[str, float] = defaultdict(float)
-    for topic, gains in read_qrels(path).items():
-        means[topic] = float(np.mean(list(gains.values())))
-    return means
-
-
-def made(random: np.random.Generator) -> tuple[Doubles, list[Doubles]]:
-    """Return values of many topics as average precision has them, and of models that err."""
-    people = random.beta(1.0, 2.0, 20_000)
-    errors = (0.02, 0.1, 0.3)
-    return people, [people * 0.8 + 0.1 + error * random.standard_normal(people.size) for error in errors]
+    print("| what | judged | others | tuned: holds | width | weight 1 | width | judged alone | width |")
+    print("| --- |" + " ---: |" * 8)
+    rows = list(simulated(options.draws))
+    if options.labels is not None:
+        rows += real(options.labels, options.draws // 8)
+    for what, n, others, found in rows:
+        cells = [f"{100 * x:.1f} %" if i % 2 == 0 else f"{x:.3f}" for i, x in enumerate(found)]
+        print(f"| {what} | {n} | {others} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

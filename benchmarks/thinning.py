@@ -2,9 +2,9 @@
 
     python benchmarks/thinning.py QRELS RUNS_FOLDER [--measures AP,P@10,nDCG@10]
 
-Of each part of the judgements, drawn pair by pair, the mean width of runs' bounds, Judged@10, and for all
-pairs of runs how often their difference is certain to have its sign, and how often the truth (all judgements,
-the rest not relevant) is within the bounds.
+Of each part of the judgements, drawn pair by pair: the mean width of runs' bounds, Judged@10, how often the
+truth (all judgements, the rest not relevant) is within the bounds, and of how many pairs of runs the sign of
+the difference is certain.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SMALLEST = {
     "long_lists": ["--lengths", "30", "--steps", "2"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
     "near_optimal": [SYNTHETIC.replace("x3", "x8"), "--grid", "4", "4", "--samples", "3", "--topics", "5"],
-    "prediction_powered": ["--topics", "12", "--samples", "20"],
+    "prediction_powered": ["--draws", "20"],
     "prior": [SYNTHETIC.replace("x3", "x8"), SYNTHETIC.replace("x3", "x9"), "--grid", "3", "3"],
     "ranking_data": ["--rows", "500", "--collection", SYNTHETIC],
     "shards": ["--documents", "1000x3", "2000x3", "--shards", "2", "--workers", "1", "--home", "home"],
