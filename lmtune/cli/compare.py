@@ -8,6 +8,7 @@ from typing import Annotated
 
 from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
+from lmtune.errors import InputError
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.run_files import compare_runs
@@ -55,6 +56,9 @@ def compare(
     lmtune compare qrels.txt bm25.run dense.run --residuals
     lmtune compare qrels.txt bm25.run dense.run -m nDCG@10 --test randomization
     """
+    if output.predicted is not None and (output.style in ("csv", "json") or comparison.pairwise):
+        accepted = "a table of differences from one run; lmtune.judging.powered_runs has frames"
+        raise InputError("--predicted with csv, json or --pairwise", accepted=accepted)
     with stages() as progress:
         compared = compare_runs(
             qrels,

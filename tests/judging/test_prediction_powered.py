@@ -71,26 +71,19 @@ def write(folder: Path) -> tuple[Path, Path, list[Path]]:
 
 def test_runs_are_corrected_topic_by_topic(tmp_path: Path) -> None:
     people, model, runs = write(tmp_path)
-    tables = []
-    for command in ("evaluate", "compare"):
-        given = [
-            command,
-            str(people),
-            *map(str, runs),
-            "--predicted",
-            str(model),
-            "-m",
-            "AP",
-            "--format",
-            "json",
-        ]
-        done = CliRunner().invoke(app, given)
-        assert done.exit_code == 0, done.stderr
-        # compare's own table stands above, after which this begins on a new line.
-        tables.append(json.loads(done.stdout.rpartition("\n\n")[2]))
-    means, [difference] = tables
+    given = [str(people), *map(str, runs), "--predicted", str(model), "-m", "AP"]
+    done = CliRunner().invoke(app, ["evaluate", *given, "--format", "json"])
+    assert done.exit_code == 0, done.stderr
+    means = json.loads(done.stdout)
     assert [row["run"] for row in means] == ["a", "b"]
+    below = powered_runs(people, model, runs, "AP", subtract=True)
+    [difference] = below.to_frame().to_dict("records")
     assert difference["baseline"] == "a"
+    done = CliRunner().invoke(app, ["compare", *given])
+    assert done.exit_code == 0, done.stderr
+    assert repr(below).strip() in done.stdout
+    refused = CliRunner().invoke(app, ["compare", *given, "--format", "json"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
     # With differences, each run's weight is the difference's own.
     assert difference["people"] == pytest.approx(means[1]["people"] - means[0]["people"], abs=1e-12)
     assert difference["model"] == pytest.approx(means[1]["model"] - means[0]["model"], abs=1e-12)
