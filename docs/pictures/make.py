@@ -27,11 +27,13 @@ TUNE = "lmtune tune pydocs -m AP --output DIR"
 class Kept(NamedTuple):
     """What makes a picture: commands, in which DIR is a new folder, and the file they leave there.
 
-    Where the last one opens a page, the file is a picture of its `VIEW`.
+    ``beside`` is another such file, put to its right. Where the last one opens a page, the file is a picture
+    of its `VIEW`.
     """
 
     commands: tuple[str, ...]
     file: str
+    beside: str = ""
 
     @property
     def page(self) -> bool:
@@ -40,7 +42,9 @@ class Kept(NamedTuple):
 
 
 KEPT = {
-    "surface": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-fold1-surface.png"),
+    "answer": Kept(
+        (TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-answer.png", "pictures/pydocs-AP-gains.png"
+    ),
     "weights": Kept(
         (
             "lmtune search pydocs --model bm25 --k1 0.9 --b 0.4 --hits 100 --output DIR/bm25.run",
@@ -91,6 +95,8 @@ def make(name: str, target: Path) -> None:
             subprocess.run(command, check=True)
         if kept.page:
             photograph(last, drawn)
+        if kept.beside:
+            put_beside(drawn, Path(folder, "made", kept.beside))
         keep(drawn, target)
 
 
@@ -113,6 +119,16 @@ def photograph(command: list[str], target: Path) -> None:
                 browser.save_screenshot(str(target))
         finally:
             serving.send_signal(signal.SIGINT)
+
+
+def put_beside(left: Path, right: Path) -> None:
+    """Put a picture to the right of another, tops level."""
+    with Image.open(left) as first, Image.open(right) as second:
+        size = first.width + second.width, max(first.height, second.height)
+        both = Image.new("RGB", size, "white")
+        both.paste(first, (0, 0))
+        both.paste(second, (first.width, 0))
+    both.save(left)
 
 
 def keep(drawn: Path, target: Path) -> None:
