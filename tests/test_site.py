@@ -139,6 +139,10 @@ def address(site: dict[Path, Page]) -> Iterator[str]:
         server.shutdown()
 
 
+def found(selector: str, browser: Chrome) -> bool:
+    return bool(browser.find_elements("css selector", selector))
+
+
 def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, address: str) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -162,7 +166,7 @@ def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, addre
         browser.execute_script("document.getElementById('__search').click()")
         browser.find_element("css selector", ".md-search__input").send_keys(query)
         results = f"a.md-search-result__link[href*='{page}']"
-        WebDriverWait(browser, 20).until(lambda _, css=results: browser.find_elements("css selector", css))
+        WebDriverWait(browser, 20).until(partial(found, results))
         if query == "--certify":  # of a name in parts, each part is looked for
             first = browser.find_element("css selector", "a.md-search-result__link")
             assert page in str(first.get_attribute("href"))

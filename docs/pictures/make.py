@@ -20,7 +20,8 @@ from lmtune.storage.files import atomic_write
 
 FOLDER = Path(__file__).parent
 WIDTH, COLOURS = 1400, 96  # twice the width of a page's column, and few enough for a small file
-VIEW = "#lambda=0.41&mu=47&topic=126"  # about where direct search ends, and a topic that gains by it
+# About where direct search ends, beside the default, and a topic that gains by it.
+VIEW = "#lambda=0.41&mu=47&topic=126&pinned.lambda=0&pinned.mu=1000"
 TUNE = "lmtune tune pydocs -m AP --output DIR"
 
 

@@ -195,8 +195,8 @@ def keep_results(
     ]
     count = partial(progress, "writing runs")
     texts = [one.dataset.topics for one in collections]
-    kept = {"lines": lines, "smooth": smooth, "texts": texts}
-    write_results(path, results, pools, record, **kept, hits=plan.depth, progress=count)
+    kept = partial(write_results, path, results, pools, record, lines=lines, smooth=smooth, texts=texts)
+    kept(hits=plan.depth, progress=count)
 
 
 def write_results(

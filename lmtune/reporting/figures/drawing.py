@@ -164,13 +164,13 @@ class _Collection:
             values = np.average(grid[["train", "test"]].to_numpy(), axis=1, weights=sizes)
             # The box, what methods chose and the default are as on any fold's panels.
             _, panel = self.panels(grid, [best, default], 1, self.free)
-            chosen = tuple(best.setting.params[axis.name] for axis in self.free)
+            x, y = (best.setting.params[axis.name] for axis in self.free)
             panel = replace(
                 panel,
                 title="topics of all folds",
                 values=values,
                 boxes=None,
-                points={**panel.points, best.method: chosen},
+                points={**panel.points, best.method: (x, y)},
             )
             figure = surface([panel], self.free, measure=best.measure.title, title=f"{name}: what to use")
             picture = self.picture("answer", f"{name}: {best.method} on the surface of all topics", figure)
