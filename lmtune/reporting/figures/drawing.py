@@ -172,11 +172,18 @@ class _Collection:
                 boxes=None,
                 points={**panel.points, best.method: (x, y)},
             )
-            figure = surface([panel], self.free, measure=best.measure.title, title=f"{name}: what to use")
+            figure = self.surface([panel], best.measure, f"{best.measure}-fold1", f"{name}: what to use")
             picture = self.picture("answer", f"{name}: {best.method} on the surface of all topics", figure)
             yield replace(picture, lead=True)
         if default is not best:
             yield replace(self.differences(best, default, "gains"), lead=True)
+
+    def surface(self, panels: Sequence[SurfacePanel], measure: Measure, name: str, title: str) -> Figure:
+        try:
+            return surface(panels, self.free, measure=measure.title, title=title)
+        except InputError as error:
+            error.file = str(SURFACE.path(self.folder, self.result.name, name))
+            raise
 
     def weights(self, rows: Mapping[str, Row]) -> Iterator[Picture]:
         """Draw what weights of terms depend on."""
@@ -246,11 +253,7 @@ class _Collection:
         grid = SURFACE.frame(self.folder, self.result.name, name, parameters=self.parameters)
         if grid is not None and len(self.free) == 2:
             panels = self.panels(grid, rows, number, self.free)
-            try:
-                figure = surface(panels, self.free, measure=measure.title, title=title)
-            except InputError as error:
-                error.file = str(SURFACE.path(self.folder, self.result.name, name))
-                raise
+            figure = self.surface(panels, measure, name, title)
             yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
         if (
             lines := PROFILES.frame(self.folder, self.result.name, name, parameters=self.parameters)

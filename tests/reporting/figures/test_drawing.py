@@ -53,6 +53,7 @@ def pictures(kept: tuple[Path, CollectionResult]) -> list[Picture]:
 def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictures: list[Picture]) -> None:
     _, result = kept
     assert [picture.name for picture in pictures] == [
+        "a_b_c-answer",
         "a_b_c-parameters",
         *(
             f"a_b_c-{measure}-{kind}"
