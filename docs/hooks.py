@@ -107,7 +107,9 @@ def command_pages() -> Iterator[tuple[str, str, str]]:
     """Yield each command's name, page and help."""
     context = app.make_context("lmtune", [], resilient_parsing=True)
     for name in app.list_commands(context):
-        yield name, f"commands/{name}.md", "\n".join(helped(app, context, ["lmtune", name]))
+        # Whoever searches for an option wants its command first.
+        text = "\n".join(["---\nsearch:\n  boost: 4\n---\n", *helped(app, context, ["lmtune", name])])
+        yield name, f"commands/{name}.md", text
 
 
 def helped(group: Any, context: Any, path: list[str]) -> Iterator[str]:

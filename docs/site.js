@@ -7,10 +7,15 @@ const reach = () => {
 addEventListener("load", reach);
 addEventListener("resize", reach);
 
-// A page that is opened from a file has no search.
+// Browsers keep the search from a page that was opened as a file: say how to have it.
 if (location.protocol === "file:") {
-  const note = document.createElement("small");
-  note.style.fontSize = ".7rem";
-  note.textContent = "To search: python -m http.server -d site";
-  document.querySelector(".md-header__inner").append(note);
+  const note = document.createElement("p");
+  note.className = "from-file";
+  note.innerHTML = "Opened as a file, this site has no search. Serve it: <code>python -m http.server --directory site</code>, then <code>http://localhost:8000</code>.";
+  document.querySelector(".md-content__inner").prepend(note);
 }
+
+// To the search a leading hyphen means "without"; here it begins an option.
+addEventListener("input", ({ target }) => {
+  if (target.matches(".md-search__input")) target.value = target.value.replace(/(^|\s)-+/g, "$1").replaceAll("-", " ");
+}, true);

@@ -42,6 +42,7 @@ def make_pages_world(home: Path) -> None:
         _run(home / name, rng, few, mine)
     for name in ["new.txt", "new.run", "new-lexical.run", "new-dense.run"]:
         _run(home / name, rng, texts, new)
+    _beir(home, rng, texts, {"train": mine, "test": others})
     _trec(home, rng, texts)
     (home / "my_lambdas.py").write_text(_LAMBDAS)
     (home / "LETOR_DIR").mkdir()
@@ -106,6 +107,23 @@ def _run(path: Path, rng: np.random.Generator, texts: Mapping[str, str], topics:
         ranked = sorted(scores, key=lambda docno: -scores[docno])
         lines += [f"{topic} Q0 {docno} {n} {scores[docno]:.6f} made\n" for n, docno in enumerate(ranked, 1)]
     path.write_text("".join(lines))
+
+
+def _beir(
+    home: Path, rng: np.random.Generator, texts: Mapping[str, str], splits: Mapping[str, Topics]
+) -> None:
+    """Write a folder as BEIR has them, and a dense run of each split."""
+    (home / "scifact" / "qrels").mkdir(parents=True)
+    queries = {topic: text for topics in splits.values() for topic, text in topics.items()}
+    for name, own in (("corpus", texts), ("queries", queries)):
+        lines = (json.dumps({"_id": key, "text": text}) + "\n" for key, text in own.items())
+        (home / "scifact" / f"{name}.jsonl").write_text("".join(lines))
+    for split, topics in splits.items():
+        _run(home / f"dense-{split}.run", rng, texts, topics)
+        judged = home / "scifact" / "qrels" / f"{split}.tsv"
+        _qrels(judged, texts, topics)
+        lines = (line.replace(" 0 ", "\t", 1).replace(" ", "\t") for line in judged.read_text().splitlines())
+        judged.write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
 
 
 def _trec(home: Path, rng: np.random.Generator, texts: Mapping[str, str]) -> None:

@@ -248,6 +248,12 @@ def test_its_commands_run(page: str, home: Path) -> None:
         check_text_runs(home, shown[-1])
     if page == "docs/howto/fuse.md":
         assert set(read_run(home / "new-fused.run")) == set(read_run(home / "new-dense.run"))
+    if page == "docs/howto/hybrid.md":
+        hybrid = read_run(home / "hybrid.run")
+        assert set(hybrid) == set(read_run(home / "dense-test.run")) == set(read_run(home / "bm25-test.run"))
+        assert not set(hybrid) & set(read_run(home / "dense-train.run"))
+        [compared] = [text for text in shown if text.startswith("System")]
+        assert re.search(r"^hybrid +\S+ ", compared, re.MULTILINE)
     if page in ("qrels/README.md", "topics/README.md"):
         folder = Path(page).parent.name
         assert (home / folder / f"{folder}.pydocs.txt").is_file()

@@ -139,6 +139,10 @@ def address(site: dict[Path, Page]) -> Iterator[str]:
         server.shutdown()
 
 
+def found(selector: str, browser: Chrome) -> bool:
+    return bool(browser.find_elements("css selector", selector))
+
+
 def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, address: str) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -153,23 +157,52 @@ def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, addre
         fetched = browser.execute_script("return performance.getEntriesByType('resource').map(r => r.name)")
         assert fetched
         assert [url for url in fetched if not url.startswith(address)] == []
-    browser.execute_script("document.getElementById('__search').click()")
-    browser.find_element("css selector", ".md-search__input").send_keys("certify")
-    results = "a.md-search-result__link[href*='commands/tune.html']"
-    WebDriverWait(browser, 20).until(lambda _: browser.find_elements("css selector", results))
-    browser.get(address + "index.html")
-    browser.execute_script("document.getElementById('__search').click()")
-    browser.find_element("css selector", ".md-search__input").send_keys("significance")
-    results = "a.md-search-result__link[href*='howto/evaluate.html']"
-    WebDriverWait(browser, 20).until(lambda _: browser.find_elements("css selector", results))
+    for query, page in (
+        ("--certify", "commands/tune.html"),
+        ("--rrf-k", "commands/fuse.html"),
+        ("significance", "howto/evaluate.html"),
+    ):
+        browser.get(address + "index.html")
+        browser.execute_script("document.getElementById('__search').click()")
+        browser.find_element("css selector", ".md-search__input").send_keys(query)
+        results = f"a.md-search-result__link[href*='{page}']"
+        WebDriverWait(browser, 20).until(partial(found, results))
+        if query == "--certify":  # of a name in parts, each part is looked for
+            first = browser.find_element("css selector", "a.md-search-result__link")
+            assert page in str(first.get_attribute("href"))
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
 
-def test_a_page_from_a_file_says_how_to_search(browser: Chrome, site: dict[Path, Page]) -> None:
-    browser.get(Path(os.path.commonpath(site), "index.html").as_uri())
-    note = browser.find_element("css selector", ".md-header small")
-    assert note.is_displayed()
-    assert note.text == "To search: python -m http.server -d site"
+def test_the_first_screen_has_a_command_its_answer_and_a_picture(browser: Chrome, address: str) -> None:
+    metrics = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(address + "index.html")
+    shown = browser.execute_script(
+        "return [...document.querySelectorAll('.md-content :is(p, pre, img, h2)')].filter("
+        "(own) => own.getBoundingClientRect().bottom < 900).map((own) => own.tagName)"
+    )
+    assert shown[:5] == ["P", "PRE", "P", "PRE", "P"]
+    assert shown.count("IMG") == 1
+    boxes = "[...document.querySelectorAll('.md-content pre')].slice(0, 2)"
+    wide = f"return {boxes}.map((own) => own.scrollWidth - own.clientWidth)"
+    assert browser.execute_script(wide) == [0, 0]
+    # The sidebar names its parts; pages are behind them.
+    links = "return [...document.querySelectorAll('.md-sidebar--primary a.md-nav__link')]"
+    seen = browser.execute_script(
+        f"{links}.filter((own) => own.checkVisibility()).map((own) => own.innerText)"
+    )
+    assert "Formats" in seen
+    assert "Fuse runs" not in seen
+
+
+def test_a_page_that_is_opened_as_a_file_says_how_to_serve_it(
+    browser: Chrome, address: str, site: dict[Path, Page]
+) -> None:
+    said = "return [...document.querySelectorAll('.from-file')].map((own) => own.textContent).join('')"
+    browser.get((Path(os.path.commonpath(site)) / "howto" / "tune.html").as_uri())
+    assert "python -m http.server --directory site" in browser.execute_script(said)
+    browser.get(address + "howto/tune.html")
+    assert browser.execute_script(said) == ""
 
 
 SEEN = """

@@ -20,18 +20,21 @@ from lmtune.storage.files import atomic_write
 
 FOLDER = Path(__file__).parent
 WIDTH, COLOURS = 1400, 96  # twice the width of a page's column, and few enough for a small file
-VIEW = "#lambda=0.41&mu=47&topic=126"  # about where direct search ends, and a topic that gains by it
+# About where direct search ends, beside the default, and a topic that gains by it.
+VIEW = "#lambda=0.41&mu=47&topic=126&pinned.lambda=0&pinned.mu=1000"
 TUNE = "lmtune tune pydocs -m AP --output DIR"
 
 
 class Kept(NamedTuple):
     """What makes a picture: commands, in which DIR is a new folder, and the file they leave there.
 
-    Where the last one opens a page, the file is a picture of its `VIEW`.
+    ``beside`` is another such file, put to its right. Where the last one opens a page, the file is a picture
+    of its `VIEW`.
     """
 
     commands: tuple[str, ...]
     file: str
+    beside: str = ""
 
     @property
     def page(self) -> bool:
@@ -45,7 +48,9 @@ KEPT = {
         "estimation.png",
     ),
     "power": Kept(("lmtune lab power --output DIR",), "power.png"),
-    "surface": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-fold1-surface.png"),
+    "answer": Kept(
+        (TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-answer.png", "pictures/pydocs-AP-gains.png"
+    ),
     "weights": Kept(
         (
             "lmtune search pydocs --model bm25 --k1 0.9 --b 0.4 --hits 100 --output DIR/bm25.run",
@@ -96,6 +101,8 @@ def make(name: str, target: Path) -> None:
             subprocess.run(command, check=True)
         if kept.page:
             photograph(last, drawn)
+        if kept.beside:
+            put_beside(drawn, Path(folder, "made", kept.beside))
         keep(drawn, target)
 
 
@@ -118,6 +125,16 @@ def photograph(command: list[str], target: Path) -> None:
                 browser.save_screenshot(str(target))
         finally:
             serving.send_signal(signal.SIGINT)
+
+
+def put_beside(left: Path, right: Path) -> None:
+    """Put a picture to the right of another, tops level."""
+    with Image.open(left) as first, Image.open(right) as second:
+        size = first.width + second.width, max(first.height, second.height)
+        both = Image.new("RGB", size, "white")
+        both.paste(first, (0, 0))
+        both.paste(second, (first.width, 0))
+    both.save(left)
 
 
 def keep(drawn: Path, target: Path) -> None:

@@ -16,9 +16,11 @@ from lmtune.exploring.view import SHOWN, View, stamp_of
 from lmtune.indexing.tokenizer import tokenize
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.significance.comparison import compare
+from lmtune.measures.significance.tests import FEWEST
 from lmtune.models.model import find_model
 from lmtune.models.parameter import Parameter, Setting
 from lmtune.models.weighted import Weighted
+from lmtune.tuning.experiment.near_optimal import significantly_worse
 
 _CLOSE = 1e-9  # relative: where a score is no sum over terms, it is off by far more
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # keeps all lengths
@@ -75,10 +77,10 @@ def command(view: View, vector: NDArray[np.float64]) -> str:
 
 
 def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
-    """Compare a setting with a pinned one: a paired t-test and an interval for each measure."""
+    """Compare a setting with a pinned one by paired t-tests, with intervals; with itself there is no test."""
     now, then = view.vector(setting), view.vector(pinned)
     names, topics = [str(measure) for measure in view.measures], list(view.pool.topics)
-    moved = bool((now != then).any())
+    same = bool((now == then).all())  # a setting is no other's equal by chance
     found = compare(view.value(then), {"setting": view.value(now)}, measures=names, topics=topics)
 
     def known(value: float) -> float | None:  # JSON has no NaN
@@ -91,8 +93,8 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
                 "mean": own.mean,
                 "pinned": own.against_mean,
                 "difference": own.difference,
-                "interval": [known(end) for end in own.interval],
-                "p": known(own.tested["t"].p_value) if moved else None,
+                "interval": [None if same else known(end) for end in own.interval],
+                "p": None if same else known(own.tested["t"].p_value),
                 "better": own.wins,
                 "equal": own.ties,
                 "worse": own.losses,
@@ -100,7 +102,7 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
             for own in found.contrasts
         ],
         "confidence": found.interval_confidence,
-        "notes": list(found.notes) if moved else [],
+        "notes": [] if same else list(found.notes),
     }
 
 
@@ -123,8 +125,8 @@ def ranked(view: View, topic: str, setting: Setting, pinned: Setting) -> dict[st
     return shown
 
 
-def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str, Any]:
-    """Return a document's score for a topic term by term, and its text where that is kept.
+def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Setting) -> dict[str, Any]:
+    """Return a document's score for a topic term by term, by two settings, and its text where that is kept.
 
     A term's contribution is the score of the document by that term alone; `isSum` tells whether these
     add up to the score, as they do where a formula is a sum over terms. `columns` are the names of what
@@ -138,8 +140,9 @@ def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str,
         raise InputError(
             "not among the topic's candidates", value=docno, accepted="a document of its rankings"
         )
-    [score] = view.scores(t, places, vector).tolist()
-    parts = view.parts(t, int(places[0]), vector)
+    then = view.vector(pinned)
+    score, before = (view.scores(t, places, own).item() for own in (vector, then))
+    parts, others = (view.parts(t, int(places[0]), own) for own in (vector, then))
     total, formula = sum(parts.values()), view.pool.formula
     times = "weight" if isinstance(formula, Weighted) else "times"
     columns = {"times": times, "tf": "tf", "value": formula.value_name} if view.model else {}
@@ -151,10 +154,11 @@ def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str,
     return {
         "docno": docno,
         "score": score,
+        "pinned": before,
         "length": int(view.pool.candidates.length[own][places[0]]),
         "columns": columns,
         "terms": [
-            {"term": name, "contribution": part, **known[name]}
+            {"term": name, "contribution": part, "pinned": others.get(name, 0.0), **known[name]}
             | ({"probability": math.exp(part / known[name]["times"])} if formula.is_likelihood else {})
             for name, part in parts.items()
         ],
@@ -194,17 +198,48 @@ def _marked(view: View, text: str, terms: list[str]) -> list[str]:
     return pieces
 
 
-def surface(view: View, surfaces: Surfaces, setting: Setting, measure: str, smooth: bool) -> dict[str, Any]:
-    """Return what is known so far of a measure over the grid, or of its smooth form: means over topics."""
+def surface(
+    view: View, surfaces: Surfaces, setting: Setting, measure: str, smooth: bool, topics: str
+) -> dict[str, Any]:
+    """Return what is known so far of a measure over the grid, or of its smooth form: means over topics.
+
+    Parameters
+    ----------
+    view, surfaces : View, Surfaces
+        What is shown, and its points.
+    setting : mapping of str to float
+        Where lines go through.
+    measure : str
+        One of the view's.
+    smooth : bool
+        Its smooth form instead, of all topics.
+    topics : str
+        Which count: a 1 for each that does and a 0 for the others, in the pool's order; "" for all.
+
+    Returns
+    -------
+    dict
+        ``near`` says of each point of a whole grid, of three topics or more, whether it is not significantly
+        worse than the best one, by a paired t-test over these very topics; None before.
+    """
     names = [str(own) for own in view.measures]
     check_choice("not among the page's measures", measure, names)
+    if topics and (len(topics) != len(view.pool.topics) or set(topics) - {"0", "1"} or "1" not in topics):
+        raise InputError("not a choice of topics", value=topics, accepted="0 and 1, one a topic")
     place = names.index(measure)
     points = surfaces.ask(view.vector(setting), view.measures[place] if smooth else None)
-    values = points.values if smooth else points.values[:, place]
+    values = points.values[:, 0 if smooth else place]
+    if topics and not smooth:
+        values = values[:, np.array([*topics]) == "1"]
+    means, near = values.mean(axis=1), None
+    done = points.done / len(points.order)
+    if done == 1.0 and values.shape[1] >= FEWEST and len(view.space.free) == 2:
+        near = [not worse for worse in significantly_worse(values, values[means.argmax()])]
     return {
         "settings": points.settings.tolist(),
         "shape": list(points.shape),
-        "values": [None if np.isnan(value) else value for value in values.tolist()],
-        "done": points.done / len(points.order),
+        "values": [None if np.isnan(value) else value for value in means.tolist()],
+        "near": near,
+        "done": done,
         "error": points.error,
     }

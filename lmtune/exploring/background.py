@@ -28,6 +28,7 @@ POINTS = 33
 """Along each of two parameters, and along a line; a smooth form has every other one."""
 
 _SECONDS = 0.01  # of a turn: what a drag may have to wait
+_HELD = 1 << 28  # bytes of values by topic, as long as that is more than what is shown
 _KNOWN = 64  # grids and lines that are kept: a drag of three parameters asks for new ones at each step
 
 T = TypeVar("T")
@@ -83,8 +84,8 @@ class Points:
         In the order in which they are drawn.
     shape : tuple of int
         Of a grid over the free parameters, or (lines, points of each).
-    values : numpy.ndarray of float64, shape (points, measures), or (points,) of a smooth form
-        Means over topics; NaN where nothing is known yet.
+    values : numpy.ndarray of float64, shape (points, measures, topics), or (points, 1, 1) of a smooth form
+        That of a smooth form is the mean over topics. NaN where nothing is known yet.
     order : sequence of int
         In which the points are measured: coarse first.
     """
@@ -134,7 +135,7 @@ class Surfaces:
             if key not in self._known:
                 self._known[key] = self._new(setting, smooth)
                 self._waiting.append(self._known[key])
-                if len(self._known) > _KNOWN:
+                while len(self._known) > _KNOWN or (len(self._known) > 1 and self._held() > _HELD):
                     self._drop(self._known[next(iter(self._known))])
                 self._more.notify()
             elif self._known[key] in self._waiting:  # what was asked for last comes first
@@ -142,18 +143,21 @@ class Surfaces:
                 self._waiting.append(self._known[key])
             return self._known[key]
 
+    def _held(self) -> int:
+        return sum(points.values.nbytes for points in self._known.values())
+
     def _new(self, setting: NDArray[np.float64], smooth: Measure | None) -> Points:
         each = POINTS if smooth is None else (POINTS + 1) // 2
         settings, shape = plan(self._view, setting, each)
         if smooth is not None:
-            unknown = np.full(len(settings), np.nan)
+            unknown = np.full((len(settings), 1, 1), np.nan)
             return Points(settings, shape, unknown, coarse_first(shape), fill=self._smooth(smooth))
-        values = np.full((len(settings), len(self._view.measures)), np.nan)
+        each_topic = len(settings), len(self._view.measures), len(self._view.pool.topics)
+        values = np.full(each_topic, np.nan)
         return Points(settings, shape, values, coarse_first(shape), fill=self._measured)
 
     def _measured(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
-        means: NDArray[np.float64] = self._view.values(settings).mean(axis=0)
-        return means
+        return self._view.values(settings).transpose(1, 2, 0)
 
     def _smooth(self, measure: Measure) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
         view, made = self._view, list[SurrogateCost]()
@@ -165,7 +169,8 @@ class Surfaces:
                 if depth not in self._lists:
                     self._lists[depth] = Lists.build(view.pool, view.space, depth=depth)
                 made.append(SurrogateCost(self._lists[depth], objective, view.pool.positions()))
-            return np.array([-made[0](setting, ALPHAS[-1]).value for setting in settings])
+            found = [-made[0](setting, ALPHAS[-1]).value for setting in settings]
+            return np.array(found).reshape(-1, 1, 1)
 
         return fill
 

@@ -181,6 +181,7 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
     result : CollectionResult
         Of the collection that is shown.
     """
+    best = result.recommended
     for row in result.rows:
         if row.method == DEFAULT:
             continue  # the page has it already
@@ -188,7 +189,7 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
         keys = [file_name(f"{stem}-final") for stem in (f"{kind}-{row.measure}", kind)]
         traces = [result.traces[key] for key in keys if key in result.traces]
         path = way_up(traces[0], list(chosen.params), str(row.measure)) if traces else []
-        yield Mark(row.method, str(row.measure), chosen.params, path, result.bound(row))
+        yield Mark(row.method, str(row.measure), chosen.params, path, result.bound(row), row is best)
 
 
 def way_up(trace: pd.DataFrame, names: list[str], measure: str) -> list[dict[str, float]]:

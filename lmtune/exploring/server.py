@@ -214,7 +214,7 @@ def _is_serial(value: Any) -> bool:
 
 
 _ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("page", "measure", "topic", "docno"), (_is_text, "a text")),
+    **dict.fromkeys(("page", "measure", "topic", "topics", "docno"), (_is_text, "a text")),
     **dict.fromkeys(("setting", "pinned"), (_is_setting, "numbers by parameters' names")),
     "serial": (_is_serial, "an integer"),
     "smooth": (lambda value: isinstance(value, bool), "true, false"),

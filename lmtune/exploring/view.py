@@ -42,6 +42,8 @@ class Mark(NamedTuple):
         The settings that the search went through; empty where none were kept.
     bound : float or None
         What no setting exceeds on all topics, where that was proved.
+    recommended : bool
+        Whether it is what tuning says to use: the page begins with it.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Mark(NamedTuple):
     setting: dict[str, float]
     path: Sequence[dict[str, float]] = ()
     bound: float | None = None
+    recommended: bool = False
 
 
 def stamp_of(index: Index) -> int:

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
@@ -19,11 +20,12 @@ from numpy.typing import NDArray
 from lmtune.errors import visible
 from lmtune.measures.significance.effects import confidence_interval
 from lmtune.progress import Progress, silent
+from lmtune.reporting.comparison_tables import p_text, signed
 from lmtune.reporting.figures import Picture, draw, render
-from lmtune.reporting.figures.style import COLUMN, ParameterAxis
+from lmtune.reporting.figures.style import COLUMN
 from lmtune.reporting.recommendation import answer
 from lmtune.reporting.result_folder import RECORD
-from lmtune.reporting.table import listed
+from lmtune.reporting.table import listed, short
 from lmtune.reporting.tuning_results import KIND, StoredResults, read_results
 from lmtune.reporting.tuning_tables import (
     ABOVE_DIRECT,
@@ -47,13 +49,23 @@ from lmtune.tuning.experiment.result import (
     SIGNIFICANCE,
     CollectionResult,
     Row,
+    at_most,
 )
 
 MOST_ROWS = 2500
 """Rows of the topic table that a page shows before it is asked for all."""
 
 _PLOT_WIDTH, _PLOT_MARGIN = 200, 6  # pixels
-_MINUS, _THIN_SPACE = "−", "\u2009"
+# What matplotlib leaves black on white, in an SVG file of its own; the page's night is report.css's.
+_NIGHT = (
+    "<style>@media (prefers-color-scheme: dark) {"
+    "text, path:not([style*='fill:']), use:not([style*='fill:']) { fill: #e4e7eb }"
+    "[style*='stroke: #000000'] { stroke: #e4e7eb !important }"
+    "[style*='fill: #ffffff'] { fill: #1b1f25 !important }"
+    "[style*='stroke: #ffffff'] { stroke: #1b1f25 !important }"
+    "}</style>"
+)
+_TAG = re.compile(r"<svg [^>]*>")
 
 
 def write_report(results: Path, target: Path, *, progress: Progress = silent) -> None:
@@ -122,23 +134,30 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         keep_trailing_newline=True,
     )
     results = stored.results
+    leads: dict[str, list[dict[str, Any]]] = {}
+    others = []
+    for picture in pictures:
+        if picture.lead:
+            leads.setdefault(picture.group, []).append(_drawn(picture))
+        else:
+            others.append(picture)
     methods = list(dict.fromkeys(row.method for row in results[0].rows))
-    symbols = [ParameterAxis(name).symbol for name in parameters(results)]
+    names = parameters(results)
     fits = [fit for result in results for row in result.rows for fit in row.fits]
     return environment.from_string(template).render(
         style=Markup(style),
         script=Markup(script),
         style_digest=_digest(style),
         script_digest=_digest(script),
-        data=Markup(_topic_data(results)),
+        data=Markup(_topic_data(stored)),
         results=results,
         record=stored.record,
         title=listed([result.name for result in results]),
         facts=_facts(stored),
         methods=methods,
-        listed_symbols=listed(symbols),
+        listed_parameters=listed(names),
         choosers=listed([method for method in methods if method not in (OPTIMAL, DEFAULT)]),
-        answers=[*filter(None, map(answer, results))],
+        answers=[(said, leads.get(result.name, [])) for result in results if (said := answer(result))],
         comparison=mean_table(results),
         remarks=remarks_on(results),
         more_tables=[
@@ -148,11 +167,11 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
         significance=f"{SIGNIFICANCE:g}",
         differences=[differences(result) for result in results],
-        symbols=symbols,
+        parameters=names,
         choices=[(result.name, _choices(result)) for result in results],
         edges=any(fit.at_edge for fit in fits),
         bounds=any(fit.bound is not None for fit in fits),
-        picture_groups=_grouped(pictures),
+        picture_groups=_grouped(others),
         inputs=[(str(one.get("name", "")), _counted(one)) for one in stored.record["collections"]],
         plan=_plain(stored.record["plan"]),
         versions=_plain(stored.record["versions"]),
@@ -173,7 +192,8 @@ def _grouped(pictures: Iterable[Picture]) -> list[tuple[str, list[tuple[str, lis
 
 def _drawn(picture: Picture) -> dict[str, Any]:
     # In a data: URL a picture can run no script.
-    data = base64.b64encode(render(picture.figure, "svg")).decode()
+    drawn = _TAG.sub(lambda tag: tag[0] + _NIGHT, render(picture.figure, "svg").decode(), count=1)
+    data = base64.b64encode(drawn.encode()).decode()
     return {
         "title": picture.title,
         "alt": picture.alt,
@@ -206,9 +226,9 @@ def _choices(result: CollectionResult) -> list[dict[str, Any]]:
                     "fold": number,
                     "folds": len(row.fits),
                     "setting": [parameter_text(*item, thousands=",") for item in fit.params.items()],
-                    "train": f"{fit.train_value:.4f}",
-                    "test": f"{fit.test_value:.4f}",
-                    "bound": "" if fit.bound is None else f"{fit.bound:.4f}",
+                    "train": short(fit.train_value),
+                    "test": short(fit.test_value),
+                    "bound": "" if fit.bound is None else at_most(fit.bound),
                     "evaluations": f"{fit.evaluations:,}",
                     "edges": ", ".join(fit.at_edge),
                 }
@@ -221,19 +241,20 @@ def _choices(result: CollectionResult) -> list[dict[str, Any]]:
     ]
 
 
-def _topic_data(results: Sequence[CollectionResult]) -> str:
+def _topic_data(stored: StoredResults) -> str:
     """Return every topic's values as JSON that cannot end the script element it stands in."""
     content = [
         {
             "name": result.name,
-            "topics": [topic for fold in result.folds for topic in fold.test],
+            "topics": (topics := [topic for fold in result.folds for topic in fold.test]),
+            "texts": [stored.texts.get(result.name, {}).get(topic, "") for topic in topics],
             "folds": [number for number, fold in enumerate(result.folds, 1) for _ in fold.test],
             "measures": [
                 {"title": measure.title, "values": [row.values.tolist() for row in rows]}
                 for measure, rows in groupby(result.rows, key=lambda row: row.measure)
             ],
         }
-        for result in results
+        for result in stored.results
     ]
     text = json.dumps(content, separators=(",", ":"))
     for character in "<>&":
@@ -283,7 +304,7 @@ class Interval:
         return cls(mean - half, mean, mean + half)
 
     def __str__(self) -> str:
-        return f"{_signed(self.low)} to {_signed(self.high)}"
+        return f"{signed(self.low)} to {signed(self.high)}"
 
 
 @dataclass(frozen=True)
@@ -324,21 +345,14 @@ def _difference(row: Row, baseline: Row) -> dict[str, Any]:
     alone = row is baseline
     return {
         "method": row.method,
-        "mean": f"{row.mean:.4f}",
+        "mean": short(row.mean),
         "interval": None if alone else Interval.of(by_topic),
-        "difference": "" if alone else _signed(row.mean - baseline.mean),
+        "difference": "" if alone else signed(row.mean - baseline.mean),
         "counts": ["", "", ""] if alone else [f"{count:,}" for count in counts],
-        "p_direct": _p_value(row.p_values.get(DIRECT)),
-        "p_ranknet": _p_value(row.p_values.get(RANKNET)),
+        "p_direct": _p_value(row, DIRECT),
+        "p_ranknet": _p_value(row, RANKNET),
     }
 
 
-def _signed(number: float) -> str:
-    text = f"{abs(number):.4f}"
-    return text if number == 0 else f"{_MINUS if number < 0 else '+'}{text}"
-
-
-def _p_value(p: float | None) -> str:
-    if p is None:
-        return ""
-    return f"{p:.4f}" if p >= 0.00005 else f"<{_THIN_SPACE}0.0001"
+def _p_value(row: Row, other: str) -> str:
+    return p_text(row.p_values[other]) if other in row.p_values else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count, Progress, note, silent
 from lmtune.reporting.provenance import command, describe, versions
 from lmtune.reporting.result_folder import RECORD, SETTING, CsvFile, ResultFolder, file_name, read_record
-from lmtune.reporting.table import frame_text, in_all_formats
+from lmtune.reporting.table import frame_text, in_all_formats, one_line
 from lmtune.reporting.tuning_tables import (
     parameter_table,
     parameter_text,
@@ -66,6 +66,7 @@ CHOSEN = CsvFile(
 _ESTIMATED = {"train": float, "estimate": float}
 FINAL = CsvFile("final.csv", {**_ROW, SETTING: float, **_ESTIMATED, **_COUNTED}, texts=("ridge",))
 NEAR = CsvFile("near.csv", {"collection": str, "parameter": str, "low": float, "high": float})
+TEXTS = CsvFile("texts.csv", {"collection": str, "topic": str, "text": str})
 RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
 SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
 SMOOTH = CsvFile("surfaces/{}/smooth-{}.csv", {SETTING: float, "measure": float, "smooth": float})
@@ -99,11 +100,14 @@ class StoredResults:
         Equal results, written and read back, are equal to the last bit.
     record : mapping
         ``made.json``: ``command``, ``versions``, ``plan``, ``collections``, ``notes``, ``files``.
+    texts : dict of str to dict of str to str
+        Topics' texts, on one line each, by collection; results of old have none.
     """
 
     path: Path
     results: tuple[CollectionResult, ...]
     record: Mapping[str, Any]
+    texts: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def of_collection(self, name: str | None) -> tuple[CollectionResult, dict[str, Any]]:
         """Return the result on a collection of this name, or of the only one, and what was recorded of it.
@@ -192,7 +196,9 @@ def keep_results(
         for pool, result in tasks
     ]
     count = partial(progress, "writing runs")
-    write_results(path, results, pools, record, lines=lines, smooth=smooth, hits=plan.depth, progress=count)
+    texts = [one.dataset.topics for one in collections]
+    kept = partial(write_results, path, results, pools, record, lines=lines, smooth=smooth, texts=texts)
+    kept(hits=plan.depth, progress=count)
 
 
 def write_results(
@@ -203,6 +209,7 @@ def write_results(
     *,
     lines: Sequence[Mapping[str, pd.DataFrame]] = (),
     smooth: Sequence[Mapping[str, pd.DataFrame]] = (),
+    texts: Sequence[Mapping[str, str]] = (),
     hits: int = 1000,
     progress: Count | None = None,
 ) -> None:
@@ -224,6 +231,8 @@ def write_results(
         collection, parameter, low, high.
     ``topics.csv``
         Every value of every test topic: collection, measure, method, topic, value.
+    ``texts.csv``
+        What was asked: collection, topic, text. Only where `texts` are given.
     ``recall.csv``
         Means over the test topics of the interpolated precision: collection, measure, method,
         recall (0, 0.1, ..., 1), precision.
@@ -268,6 +277,8 @@ def write_results(
         Each collection's `lmtune.tuning.experiment.profiles.measure_profiles`.
     smooth : sequence of mapping of str to pandas.DataFrame, optional
         Each collection's `lmtune.tuning.experiment.smooth.smooth_surfaces`.
+    texts : sequence of mapping of str to str, optional
+        Each collection's topics' texts.
     hits : int
         Documents a topic in the runs.
     progress : callable, optional
@@ -289,6 +300,7 @@ def write_results(
         NEAR.name: NEAR.text((), ((r.name, name, *ends) for r in results for name, ends in r.near.items())),
         TOPICS.name: TOPICS.text(names, _topics(results)),
         RECALL.name: RECALL.text(names, _recall(results, pools, hits)),
+        **({TEXTS.name: TEXTS.text((), _texts(results, texts))} if texts else {}),
         FOLDS: json.dumps(folds, indent=1) + "\n",
     }
     grids = [surfaces(result, pool) for result, pool in zip(results, pools, strict=True)]
@@ -300,6 +312,15 @@ def write_results(
     ResultFolder(tables, record).write(
         path, KIND, lambda folder: _write_runs(folder / RUNS, results, pools, hits, progress)
     )
+
+
+def _texts(
+    results: Sequence[CollectionResult], texts: Sequence[Mapping[str, str]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield each test topic's text, on one line."""
+    for result, own in zip(results, texts, strict=True):
+        for topic in (topic for fold in result.folds for topic in fold.test):
+            yield result.name, topic, one_line(own[topic])
 
 
 def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.DataFrame]:
@@ -430,6 +451,9 @@ def read_results(path: PathLike) -> StoredResults:
     near: dict[str, dict[str, tuple[float, float]]] = {}
     for line, _ in NEAR.rows(folder) if NEAR.path(folder).is_file() else ():
         near.setdefault(line["collection"], {})[line["parameter"]] = line["low"], line["high"]
+    texts: dict[str, dict[str, str]] = {}
+    for line, _ in TEXTS.rows(folder) if TEXTS.path(folder).is_file() else ():
+        texts.setdefault(line["collection"], {})[line["topic"]] = line["text"]
     results = tuple(
         CollectionResult(
             name,
@@ -443,7 +467,7 @@ def read_results(path: PathLike) -> StoredResults:
         for name, folds in read_kept(folder / FOLDS, ACCEPTED).items()
     )
     check()
-    return StoredResults(folder, results, record)
+    return StoredResults(folder, results, record, texts)
 
 
 def _rows(folder: Path) -> dict[str, list[Row]]:

@@ -48,6 +48,7 @@ def test_pictures_are_drawn_and_bad_tables_named(
     assert plot(monkeypatch, str(folder)) == 0
     drawn = {path.name for path in (folder / "pictures").glob("*.*g")}
     assert drawn == {
+        "tiny-answer.svg",
         "tiny-parameters.svg",
         "tiny-AP-topics.svg",
         "tiny-AP-recall.svg",

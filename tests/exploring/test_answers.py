@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_rel
 from support import random_collection
 
 import lmtune
@@ -40,12 +41,12 @@ SETTING = {"lambda": 0.3, "mu": 40.0}
 PINNED = {"lambda": 0.05, "mu": 900.0}
 
 
-def view_of(model: str, documents: int = 120) -> View:
-    index, topics, qrels = random_collection(3, documents=documents, topics=6)
-    pool = CandidatePool.build(index, topics, qrels, model=model)
+def view_of(model: str, documents: int = 120, topics: int = 6) -> View:
+    index, queries, qrels = random_collection(3, documents=documents, topics=topics)
+    pool = CandidatePool.build(index, queries, qrels, model=model)
     measures = tuple(parse_measures(["AP", "P@5"]))
     default = Mark("default", "", find_model(model).default)
-    return View(pool, ParameterSpace.of(model), measures, model, topics, (default,), ("c",))
+    return View(pool, ParameterSpace.of(model), measures, model, queries, (default,), ("c",))
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +87,17 @@ def test_rankings_are_those_of_rank(view: View) -> None:
 def test_terms_add_up_to_the_score_by_the_formula(view: View) -> None:
     topic = view.pool.topics[1]
     docno = answers.ranked(view, topic, SETTING, PINNED)["setting"][0]["docno"]
-    found = answers.explained(view, topic, docno, SETTING)
+    found = answers.explained(view, topic, docno, SETTING, PINNED)
     assert found["isSum"]
     for own in found["terms"]:
         [tf], [p] = own["tf"], own["value"]
         smoothed = 0.7 * (tf + 40 * p) / (found["length"] + 40) + 0.3 * p
         assert own["contribution"] == pytest.approx(own["times"] * np.log(smoothed), rel=1e-12)
     assert sum(own["contribution"] for own in found["terms"]) == pytest.approx(found["score"], rel=1e-12)
+    other = answers.explained(view, topic, docno, PINNED, SETTING)
+    assert [own["pinned"] for own in found["terms"]] == [own["contribution"] for own in other["terms"]]
+    assert (found["pinned"], found["score"]) == (other["score"], other["pinned"])
+    assert found["pinned"] != found["score"]
 
 
 @pytest.mark.parametrize("model", ["bm25", "jelinek-mercer", "lucene-dirichlet"])
@@ -100,12 +105,12 @@ def test_every_models_terms_add_up(model: str) -> None:
     view = view_of(model)
     topic = view.pool.topics[0]
     top = answers.ranked(view, topic, view.default, view.default)["setting"]
-    assert answers.explained(view, topic, top[3]["docno"], view.default)["isSum"]
+    assert answers.explained(view, topic, top[3]["docno"], view.default, view.default)["isSum"]
 
 
 def test_a_document_that_is_no_candidate_is_refused(view: View) -> None:
     with pytest.raises(InputError, match="not among the topic's candidates"):
-        answers.explained(view, view.pool.topics[0], "nowhere", SETTING)
+        answers.explained(view, view.pool.topics[0], "nowhere", SETTING, PINNED)
 
 
 def test_a_comparison_is_that_of_compare(view: View) -> None:
@@ -119,6 +124,32 @@ def test_a_comparison_is_that_of_compare(view: View) -> None:
     itself = answers.compared(view, PINNED, PINNED)
     assert all((own["difference"], own["p"]) == (0.0, None) for own in itself["contrasts"])
     assert itself["notes"] == []
+
+
+def test_a_setting_is_not_tested_against_itself(view: View) -> None:
+    found = answers.compared(view, SETTING, dict(SETTING))
+    assert [(own["p"], own["interval"]) for own in found["contrasts"]] == [(None, [None, None])] * 2
+    assert [(own["better"], own["difference"]) for own in found["contrasts"]] == [(0, 0.0)] * 2
+
+
+@pytest.mark.parametrize("chosen", ["", "110" * 8])
+def test_what_is_not_significantly_worse_is_by_scipy_and_of_the_chosen_topics(chosen: str) -> None:
+    view = view_of("two-stage", documents=60, topics=24)
+    surfaces = Surfaces(view, Turns())
+    found = wait_for(surfaces, view, setting=view.default, measure="AP", smooth=False, topics=chosen)
+    surfaces.end()
+    which = [own == "1" for own in chosen or "1" * 24]
+    values = measure_settings(view.pool, np.array(found["settings"]), view.measures)[which, :, 0].T
+    means = values.mean(axis=1)
+    assert found["values"] == pytest.approx(means.tolist(), rel=1e-15)
+    best = values[means.argmax()]
+    expected = []
+    for own, mean in zip(values, means, strict=True):
+        differs = np.ptp(own - best) > 1e-12
+        p = ttest_rel(own, best).pvalue if differs else 1.0
+        expected.append(not (mean < best.mean() and p < 0.05))
+    assert found["near"] == expected
+    assert 0 < sum(expected) < len(expected)
 
 
 def wait_for(surfaces: Surfaces, view: View, **asked: Any) -> dict[str, Any]:
@@ -135,12 +166,12 @@ def wait_for(surfaces: Surfaces, view: View, **asked: Any) -> dict[str, Any]:
 def test_surfaces_hold_every_settings_value(model: str) -> None:
     view = view_of(model, documents=60)
     surfaces = Surfaces(view, Turns())
-    found = wait_for(surfaces, view, setting=view.default, measure="P@5", smooth=False)
+    found = wait_for(surfaces, view, setting=view.default, measure="P@5", smooth=False, topics="")
     settings = np.array(found["settings"])
     expected = measure_settings(view.pool, settings, view.measures)[:, :, 1].mean(axis=0)
     assert found["values"] == pytest.approx(expected.tolist(), rel=1e-15)
     assert settings.shape[0] == found["shape"][0] * found["shape"][1]
-    smooth = wait_for(surfaces, view, setting=view.default, measure="AP", smooth=True)
+    smooth = wait_for(surfaces, view, setting=view.default, measure="AP", smooth=True, topics="")
     assert np.ptp(smooth["values"]) > 0
 
 
@@ -201,7 +232,7 @@ def test_runs_have_weights(tmp_path: Path) -> None:
     expected = lmtune.evaluate(tmp_path / "qrels", tmp_path / "one.run", ["AP"])["AP"].item()
     assert alone == pytest.approx(expected, abs=1e-12)
     top = answers.ranked(view, "t0", view.default, view.default)["setting"][0]["docno"]
-    found = answers.explained(view, "t0", top, view.default)
+    found = answers.explained(view, "t0", top, view.default, view.default)
     assert found["isSum"]
     assert [own["term"] for own in found["terms"]] == ["one", "two"]
     setting = {"one": 0.3, "two": 0.7}
@@ -231,8 +262,8 @@ def test_lines_follow_a_drag_of_many_parameters() -> None:
     surfaces = Surfaces(view, Turns())
     dragged = [{**view.default, "mu": float(mu)} for mu in range(100, 2000, 20)]
     for setting in dragged:
-        answers.surface(view, surfaces, setting, "AP", False)
-    found = wait_for(surfaces, view, setting=dragged[-1], measure="AP", smooth=False)
+        answers.surface(view, surfaces, setting, "AP", False, "")
+    found = wait_for(surfaces, view, setting=dragged[-1], measure="AP", smooth=False, topics="")
     assert found["settings"][0] == list(view.vector({**dragged[-1], "ordered": 0.0}))
     assert len(surfaces._known) <= 64
     surfaces.end()
@@ -248,7 +279,7 @@ def test_an_error_of_the_worker_is_told_and_it_goes_on(
     def fail(*_: object) -> None:
         raise error
 
-    asked: dict[str, Any] = {"setting": view.default, "measure": "AP", "smooth": False}
+    asked: dict[str, Any] = {"setting": view.default, "measure": "AP", "smooth": False, "topics": ""}
     with monkeypatch.context() as broken:
         broken.setattr(background, "_some", fail)
         answers.surface(view, surfaces, **asked)
@@ -268,7 +299,7 @@ MADE = "The communication of results, communicated. Communicating vessels, comma
 
 def test_a_word_is_marked_if_its_term_is_the_querys(tmp_path: Path) -> None:
     view = opened_of(tmp_path, model="bm25", text=MADE)
-    found = answers.explained(view, "1", "made", view.default)
+    found = answers.explained(view, "1", "made", view.default, view.default)
     assert "".join(found["text"]) == MADE
     marked = ["communication", "communicated", "Communicating", "vessels", "O'Neill's", "vessel"]
     assert found["text"][1::2] == marked
@@ -301,7 +332,7 @@ def test_an_account_has_the_columns_of_its_model(model: str, columns: list[str],
     view = opened_of(tmp_path, model=model)
     topic = view.pool.topics[0]
     docno = answers.ranked(view, topic, view.default, view.default)["setting"][0]["docno"]
-    found = answers.explained(view, topic, docno, view.default)
+    found = answers.explained(view, topic, docno, view.default, view.default)
     assert list(found["columns"].values()) == columns
     if "made of" in columns:
         assert found["terms"]
@@ -346,7 +377,7 @@ def test_a_page_stays_whole_where_another_model_is_opened(tmp_path: Path) -> Non
     assert answers.measured(first, SETTING) == before
     assert before["changed"] is False
     top = answers.ranked(first, "1", SETTING, PINNED)["setting"][0]["docno"]
-    assert answers.explained(first, "1", top, SETTING)["text"]
+    assert answers.explained(first, "1", top, SETTING, PINNED)["text"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -99,12 +100,15 @@ def wait(browser: Chrome, what: str, is_so: Callable[[Any], bool] = bool) -> Any
     raise AssertionError(f"{what}: {found!r}")
 
 
+AS_DEFAULT = "#measure=AP"  # an address that says anything at all begins with the default
+
+
 @pytest.fixture
 def opened(browser: Chrome, address: str) -> Iterator[Chrome]:
     """Open the page afresh; afterwards the console has to be empty, and nobody's script has run."""
     look(browser)
     browser.get("about:blank")
-    browser.get(address)
+    browser.get(address + AS_DEFAULT)
     wait(browser, f"{part('comparison')}?.querySelectorAll('tbody tr').length", lambda rows: rows == 2)
     yield browser
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
@@ -151,14 +155,14 @@ def test_the_picture_is_dragged_by_mouse_and_keys(opened: Chrome) -> None:
     said = run(
         opened, "return [...document.querySelectorAll('svg.surface text')].map((own) => own.textContent)"
     )
-    assert sum(text.startswith(("0.", "≤0.")) for text in said) >= 5  # of the bar of colours
+    assert sum(text.startswith((".", "≤.")) for text in said) >= 5  # of the bar of colours
 
 
 def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
     run(opened, f"{part('sliders')}.querySelector('input').value = 700")
     run(opened, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
     difference = f"{part('comparison')}.querySelector('tbody tr').cells[3].textContent"
-    wait(opened, difference, lambda text: text != "0.0000")
+    wait(opened, difference, lambda text: text != ".0000")
     run(opened, f"{part('topics')}.querySelector('tbody button').click()")
     wait(
         opened,
@@ -170,6 +174,16 @@ def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
     wait(opened, f"!{part('explained')}.hidden && {part('explained')}.querySelectorAll('tbody tr').length")
     said = run(opened, f"return {part('explained')}.textContent")
     assert "the terms add up to it" in said
+    terms = f"{part('explained')}.querySelectorAll('tbody tr').length"
+    bars = f"{part('explained')}.querySelectorAll('.part').length"
+    assert run(opened, f"return {bars} === 2 * {terms}")
+    links = run(
+        opened, "return [...document.querySelectorAll('.links path')].map((p) => p.getAttribute('d'))"
+    )
+    listed = "[...own.children].map((row) => row.children[1].textContent)"
+    docnos = f"[...document.querySelectorAll('.sides ol')].map((own) => {listed})"
+    then, now = run(opened, f"return {docnos}")
+    assert len(links) == len(set(then) & set(now)) > 5
     aligned = """
       const table = document.querySelector('[data-part=explained] table');
       const sides = (row) => [...row.cells].map((own) => getComputedStyle(own).textAlign);
@@ -182,7 +196,7 @@ def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
     assert run(opened, f"return {part('explained')}.querySelectorAll('mark').length") >= 1
     kept = run(opened, "return location.href")
     run(opened, f"{part('pin')}.click()")
-    wait(opened, difference, lambda text: text == "0.0000")
+    wait(opened, difference, lambda text: text == ".0000")
     # The address brings all of it back.
     opened.get("about:blank")
     opened.get(kept)
@@ -218,7 +232,7 @@ def test_what_is_taken_away(opened: Chrome, browser: Chrome, home: Path) -> None
     difference = f"{part('comparison')}.querySelector('tbody tr').cells[3].textContent"
     field = f"{part('sliders')}.querySelector('input[type=number]')"
     run(browser, f"{field}.value = 0.37; {field}.dispatchEvent(new Event('change'))")
-    wait(browser, difference, lambda text: text != "0.0000")
+    wait(browser, difference, lambda text: text != ".0000")
     # What stands in the fields is the setting whose numbers are shown.
     shown = float(run(browser, f"return {field}.value"))
     assert shown != 0.37
@@ -285,7 +299,7 @@ def test_everything_has_a_name(opened: Chrome) -> None:
 def test_two_pages_at_once(opened: Chrome, address: str) -> None:
     first = opened.current_window_handle
     opened.switch_to.new_window("tab")
-    opened.get(address)
+    opened.get(address + AS_DEFAULT)
     wait(opened, f"{part('comparison')}?.querySelectorAll('tbody tr').length", lambda rows: rows == 2)
     run(opened, f"{part('sliders')}.querySelector('input').value = 500")
     run(opened, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
@@ -316,6 +330,110 @@ def test_lines_of_many_parameters_follow_a_drag(browser: Chrome, home: Path) -> 
         assert {"mu_unordered", "100,000", "0.125"} <= set(texts)
         assert lowest_contrast(browser) >= 4.5
         assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+def options(browser: Chrome) -> list[str]:
+    return list(run(browser, f"return [...{part('marks')}.options].map((own) => own.textContent)"))
+
+
+def test_it_begins_with_the_default_pinned_against_the_best_of_the_surface(
+    browser: Chrome, address: str
+) -> None:
+    look(browser)
+    browser.get("about:blank")
+    browser.get(address)
+    wait(browser, f"{part('comparison')}?.querySelectorAll('tbody tr').length", lambda rows: rows == 2)
+    difference = f"{part('comparison')}.querySelector('tbody tr').cells[3].textContent"
+    wait(browser, difference, lambda text: text.startswith("+"))
+    assert "best drawn for AP" in options(browser)
+    cells = run(
+        browser, f"return [...{part('comparison')}.querySelector('tbody tr').cells].map((c) => c.textContent)"
+    )
+    mean, pinned = (float(text) for text in cells[1:3])
+    assert float(cells[3]) == pytest.approx(mean - pinned, abs=1.01e-4)
+    caption = run(browser, f"return {part('comparison')}.querySelector('caption').textContent")
+    assert "Exploratory" in caption
+    assert "2 settings tried" in caption
+    assert float(command_of(browser).split("mu=")[1]) != 1000
+    assert f"the best drawn, {cells[1]}, by" in run(browser, f"return {part('near')}.textContent")
+    assert run(browser, "return document.querySelector('svg.surface .near').getAttribute('d').length") > 20
+    assert run(browser, f"return {part('undo')}.disabled")
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+def test_a_setting_is_not_tested_against_itself(opened: Chrome) -> None:
+    row = "return [...arguments[0].cells].slice(3, 6).map((own) => own.textContent)"
+    cells = run(opened, row, opened.find_element("css selector", "[data-part=comparison] tbody tr"))
+    assert cells == [".0000", "–", "–"]
+
+
+def test_the_pointer_reads_the_surface(opened: Chrome) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    wait(opened, f"{part('progress')}.hidden")
+    picture = opened.find_element("css selector", "svg.surface")
+    ActionChains(opened).move_to_element_with_offset(picture, -40, 20).perform()
+    said = run(opened, f"return {part('under')}.textContent")
+    assert re.fullmatch(
+        r"lambda [\d.]+, mu [\d.,]+: \.\d{4}(, the best|, \.\d{4} below the best, (not )?significantly)", said
+    ), said
+    before = command_of(opened)
+    ActionChains(opened).move_to_element_with_offset(picture, -60, 40).perform()
+    assert run(opened, f"return {part('under')}.textContent") != said
+    assert command_of(opened) == before
+
+
+def test_topics_are_chosen_and_their_surface_is_shown(opened: Chrome) -> None:
+    wait(opened, f"{part('progress')}.hidden")
+    run(opened, f"{part('sliders')}.querySelector('input').value = 800")
+    run(opened, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
+    wait(opened, f"{part('counts')}.textContent", lambda text: "better" in text and not text.startswith("0 "))
+    rows = (
+        f"[...{part('topics')}.querySelectorAll('tbody tr')].map((own) => Number(own.cells[3].textContent))"
+    )
+    differences = wait(opened, rows, lambda found: len(found) == 8)
+    losing = [value for value in differences if value < 0]
+    assert 0 < len(losing) < 8
+    fills = "[...document.querySelectorAll('svg.surface rect')].map((own) => own.getAttribute('fill')).join()"
+    before = run(opened, f"return {fills}")
+    run(opened, f"{part('losing')}.click()")
+    assert run(opened, f"return {rows}") == losing
+    wait(
+        opened,
+        f"{part('near')}.textContent",
+        lambda text: f"of {len(losing)} of 8 topics" in text or len(losing) < 3,
+    )
+    wait(opened, fills, lambda found: len(found) > 1000 and found != before)
+    run(opened, f"{part('everyone')}.click()")
+    wait(opened, fills, lambda found: found == before)
+    strip = opened.find_element("css selector", "svg.strip")
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", strip)
+    width = strip.size["width"]
+    drag = ActionChains(opened).move_to_element_with_offset(strip, int(-0.49 * width), 0).click_and_hold()
+    drag.move_by_offset(int(0.3 * width), 0).release().perform()
+    chosen = run(opened, f"return {rows}")
+    assert sorted(chosen) == sorted(differences)[-3:]
+
+
+def test_undo_goes_back_a_drag_and_a_pin_has_a_name(opened: Chrome) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    first = command_of(opened)
+    opened.find_element("id", "slider-mu").send_keys(*[Keys.ARROW_RIGHT] * 5)
+    second = wait(opened, f"{part('command')}.textContent", lambda text: text != first)
+    opened.find_element("css selector", "[data-part=name]").send_keys("longer <b>")
+    run(opened, f"{part('pin')}.click()")
+    assert "longer <b>" in options(opened)
+    pinned = "new URLSearchParams(location.hash.slice(1)).get('pinned.mu')"
+    wait(opened, pinned, lambda mu: float(mu) > 1000)
+    run(opened, f"{part('undo')}.click()")
+    wait(opened, pinned, lambda mu: float(mu) == 1000)
+    assert command_of(opened) == second
+    run(opened, f"{part('undo')}.click()")
+    wait(opened, f"{part('command')}.textContent", lambda text: text == first)
+    assert run(opened, f"return {part('undo')}.disabled")
 
 
 SPREAD = [(0.40, 47), (0.41, 48), (0.43, 47), (0.45, 60), (0.94, 9e4)]

@@ -82,9 +82,20 @@ def test_questions_are_answered(client: Any) -> None:
         ("measured", {}, "no such question"),
         ("nothing", {}, "no such question"),
         ("ranked", {"topic": "77", "setting": {}, "pinned": {}}, "topic"),
-        ("surface", {"setting": {}, "measure": "RBP", "smooth": False}, "measures"),
-        ("surface", {"setting": {}, "measure": ["AP"], "smooth": False}, "measure"),
-        ("surface", {"setting": {}, "measure": "AP", "smooth": "yes"}, "smooth"),
+        ("surface", {"setting": {}, "measure": "RBP", "smooth": False, "topics": ""}, "measures"),
+        ("surface", {"setting": {}, "measure": ["AP"], "smooth": False, "topics": ""}, "measure"),
+        ("surface", {"setting": {}, "measure": "AP", "smooth": "yes", "topics": ""}, "smooth"),
+        ("surface", {"setting": {}, "measure": "AP", "smooth": False, "topics": "11"}, "a choice"),
+        (
+            "surface",
+            {"setting": {}, "measure": "AP", "smooth": False, "topics": "000000"},
+            "choice of topics",
+        ),
+        (
+            "surface",
+            {"setting": {}, "measure": "AP", "smooth": False, "topics": "1000x0"},
+            "choice of topics",
+        ),
         ("measured", {"setting": {"mu": "5"}}, "setting"),
         ("measured", {"setting": {"mu": 10**400}}, "setting"),
         ("measured", {"setting": {"\ud800": 1}}, "no such parameter"),
@@ -127,9 +138,8 @@ def test_nothing_is_measured_once_the_page_has_ended() -> None:
 
     session = Session(view_of("two-stage"))
     before = threading.active_count()
-    session.answer(
-        "surface", {"page": "p", "serial": 1, "setting": SETTING, "measure": "AP", "smooth": False}
-    )
+    asked = {"setting": SETTING, "measure": "AP", "smooth": False, "topics": ""}
+    session.answer("surface", {"page": "p", "serial": 1, **asked})
     session.end()
     assert threading.active_count() == before - 1
 

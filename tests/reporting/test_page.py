@@ -117,8 +117,11 @@ def test_the_structure_is_one_that_can_be_read_aloud(made: str) -> None:
     levels = [int(tag[1]) for tag, _ in parsed.tags if re.fullmatch("h[1-6]", tag)]
     assert all(after <= before + 1 for before, after in pairwise(levels))
     for image, width in zip(parsed.all("img"), (PAGE, COLUMN), strict=True):
-        drawn = render(made_picture("", str(image["alt"]), "", width=width).figure, "svg")
-        assert base64.b64decode(str(image["src"]).removeprefix("data:image/svg+xml;base64,")) == drawn
+        drawn = render(made_picture("", str(image["alt"]), "", width=width).figure, "svg").decode()
+        shown = base64.b64decode(str(image["src"]).removeprefix("data:image/svg+xml;base64,")).decode()
+        # The same picture, and below its first tag how it looks by night.
+        assert re.sub("<style>@media .*?</style>", "", shown, count=1) == drawn
+        assert len(shown) > len(drawn)
     assert [figure.get("class") for figure in parsed.all("figure")] == ["wide", None]
 
 
@@ -129,12 +132,12 @@ def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
     differences = values["MAP", RANKNET] - values["MAP", DIRECT]
     test = stats.ttest_rel(values["MAP", RANKNET], values["MAP", DIRECT])
     low, high = test.confidence_interval(0.95)
-    shown = f"RankNet minus Direct, MAP: {low:+.4f} to {high:+.4f}".replace("-", "−")
+    shown = f"RankNet minus Direct, MAP: {low:+.4f} to {high:+.4f}".replace("0.", ".")
     assert f'aria-label="{shown}"' in text
     cells = re.findall(r'scope="row">RankNet</th>(.*?)</tr>', text, re.DOTALL)
     plain = [re.sub(r"<[^>]*>", " ", cell).split() for cell in cells]
     counts = [int(np.sum(np.sign(differences) == sign)) for sign in (1, 0, -1)]
-    assert any(cell[-4:] == [*map(str, counts), f"{test.pvalue:.4f}"] for cell in plain)
+    assert any(cell[-4:] == [*map(str, counts), f"{test.pvalue:.4f}"[1:]] for cell in plain)
     assert f"{values['MAP', DIRECT].mean():.4f}".removeprefix("0") in text
 
 
@@ -190,3 +193,29 @@ def test_the_page_opens_with_the_answer(tmp_path: Path) -> None:
     [said] = map(answer, stored.results)
     opening = page(stored).partition("<main>")[0]
     assert said and html.escape(said) in opening
+
+
+def test_the_answer_and_its_picture_open_the_page_and_figures_have_one_format(tmp_path: Path) -> None:
+    stored = read_results(write_made(tmp_path / "kept", made_results(bound=0.75)))
+    lead = replace(made_picture("What to use", "A point", "plain", width=COLUMN), lead=True)
+    made = page(stored, [made_picture("Other", "Points", "plain"), lead])
+    places = [made.index(part) for part in (answer(stored.results[0])[:30], "What to use", "<nav", "Other")]
+    assert places == sorted(places)
+    figures = re.findall(r'<td class="num">([^<]*\d[^<]*)</td>', made)
+    means = [text for text in figures if re.search(r"\d{4}$", text) and "," not in text]
+    assert len(means) > 40
+    row = stored.results[0].rows[1]
+    assert f">{row.mean - stored.results[0].rows[0].mean:+.4f}<".replace("0.", ".") in made
+    settings = {f"{value:.4f}" for row in stored.results[0].rows for value in row.fits[0].params.values()}
+    settings |= {f"{fit.params['lambda']:.4f}" for row in stored.results[0].rows for fit in row.fits}
+    assert [
+        text for text in means if text.startswith(("0.", "-0.", "+0.", "\u2212")) and text not in settings
+    ] == []
+
+
+def test_topics_have_their_text(tmp_path: Path) -> None:
+    topics = {str(topic): f"what is {NASTY}\n{topic}" for topic in (1, 2, 10, 11, 20, 3)}
+    made = page(read_results(write_made(tmp_path / "kept", made_results(), texts=[topics])))
+    [data] = json.loads(re.findall(r'type="application/json">(.*?)</script>', made, re.DOTALL)[0])
+    assert data["texts"] == [f"what is {NASTY} {topic}" for topic in data["topics"]]
+    assert NASTY not in made

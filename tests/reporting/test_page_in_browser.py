@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import io
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from PIL import Image
 from reported import made_picture, made_results, write_made
 
 from lmtune.reporting.figures.style import COLUMN, PAGE
@@ -102,7 +106,7 @@ def test_a_click_sorts_up_then_down(opened: Chrome) -> None:
         assert header(opened, "Topic").get_attribute("aria-sort") is None
         expected = sorted(direct, key=lambda topic: sign * direct[topic])[:MOST_ROWS]
         assert column(opened, 0) == expected
-        assert column(opened, 2) == [f"{direct[topic]:.4f}" for topic in expected]
+        assert column(opened, 2) == [f"{direct[topic]:.4f}".removeprefix("0") for topic in expected]
 
 
 def test_ties_stay_in_the_order_of_the_sort_before(opened: Chrome) -> None:
@@ -127,7 +131,7 @@ def test_the_filters_keep_what_they_say(opened: Chrome) -> None:
     mean = sum(ranknet[topic] for topic in kept) / len(kept)
     foot = opened.find_element("css selector", "#topic-table tfoot").text.split()
     assert foot[:3] == ["Mean", "of", "these"]
-    assert foot[4] == f"{mean:.4f}"
+    assert foot[4] == f"{mean:.4f}".removeprefix("0")
     opened.find_element("id", "filter").clear()
     choose(opened, "sign", "RankNet equal to Direct")
     assert column(opened, 0) == [t for t in map(str, range(30)) if ranknet[t] == direct[t]]
@@ -267,3 +271,43 @@ def test_without_scripts_the_page_says_so_and_shows_the_rest(browser: Chrome, ad
         assert "RankNet" in browser.find_element("id", "comparison").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_pictures_are_dark_by_night(opened: Chrome) -> None:
+    shades = []
+    for scheme in ("light", "dark"):
+        look(opened, scheme=scheme)
+        picture = opened.find_element("css selector", "figure img")
+        with Image.open(io.BytesIO(picture.screenshot_as_png)) as image:
+            pixels = np.asarray(image.convert("L"), np.float64)
+        shades.append((float(np.median(pixels)), float(np.abs(pixels - np.median(pixels)).max())))
+    (day, ink), (night, chalk) = shades
+    assert day > 240
+    assert night < 60
+    assert min(ink, chalk) > 150
+
+
+LONG = [str(topic) for topic in range(400)]
+
+
+def test_topics_are_found_by_their_text_and_four_hundred_fit_on_few_sheets(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    texts = [{topic: f"who asked for {topic} and why" for topic in LONG}]
+    stored = read_results(write_made(tmp_path / "kept", made_results(topics=LONG), texts=texts))
+    pictures = [made_picture(f"picture {n}", "A point", "plain", f"Fold {n}") for n in range(12)]
+    (tmp_path / "page.html").write_text(page(stored, pictures), encoding="utf-8")
+    look(browser, width=390)
+    browser.get((tmp_path / "page.html").as_uri())
+    assert script(browser, "return document.documentElement.scrollWidth") <= 390
+    assert column(browser, 0)[3].split("\n") == ["3", "who asked for 3 and why"]
+    browser.find_element("id", "filter").send_keys("for 37")
+    assert len(column(browser, 0)) == 11
+    browser.find_element("id", "filter").clear()
+    browser.find_element("id", "filter").send_keys(" ")
+    assert len(column(browser, 0)) == 400
+    assert "Paper has the first" not in browser.find_element("id", "topics").text
+    pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf)) <= 6
+    look(browser, width=720, media="print")
+    assert "Paper has the first" in browser.find_element("id", "topics").text

@@ -1,6 +1,6 @@
 // A document's score, term by term, and its text.
 
-import { cell, headed } from "explore/topics";
+import { cell, headed, short } from "explore/topics";
 
 // What stands in a term's row under each name of its columns.
 const SHOWN = {
@@ -16,22 +16,25 @@ export function drawDocument(parent, answer, isRuns) {
   cell(parent, answer.docno, "h3");
   const kinds = Object.keys(answer.columns);
   const [name, part] = isRuns ? ["run", "weight × score"] : ["term", "contribution"];
-  const table = headed([name], [...Object.values(answer.columns), part]);
-  const largest = Math.max(...answer.terms.map((own) => Math.abs(own.contribution)));
-  const below = answer.terms.filter((own) => own.contribution < 0).length;
-  const isSigned = below > 0 && below < answer.terms.length;
+  const table = headed([name], [...Object.values(answer.columns), part, "pinned"]);
+  const parts = answer.terms.flatMap((own) => [own.contribution, own.pinned]);
+  const largest = Math.max(...parts.map(Math.abs));
+  const below = parts.filter((own) => own < 0).length;
+  const isSigned = below > 0 && parts.some((own) => own > 0);
   const bar = isSigned ? "bar, to the left below 0" : below ? "bar, how far below 0" : "bar";
   cell(table.tHead.rows[0], bar, "th", { scope: "col" });
   for (const own of answer.terms) {
     const row = document.createElement("tr");
     cell(row, own.term, "th", { scope: "row" });
     for (const kind of kinds) cell(row, SHOWN[kind](own), "td", { className: "number" });
-    cell(row, own.contribution.toFixed(4), "td", { className: "number" });
-    drawBar(cell(row, "", "td", { className: "bar" }), largest > 0 ? own.contribution / largest : 0, isSigned);
+    const bars = [["", own.contribution], [" before", own.pinned]];
+    for (const [, value] of bars) cell(row, short(value), "td", { className: "number" });
+    const drawn = cell(row, "", "td", { className: "bar" });
+    for (const [kind, value] of bars) drawBar(drawn, largest > 0 ? value / largest : 0, isSigned, kind);
     table.tBodies[0].append(row);
   }
   const sum = answer.isSum ? "the terms add up to it" : "not a sum over terms: what each gives alone is shown";
-  cell(parent, `score ${answer.score.toFixed(4)}; ${sum}${isRuns ? "" : `; length ${answer.length}`}`, "p");
+  cell(parent, `score ${short(answer.score)}, with the pinned setting ${short(answer.pinned)} (the pale bars); ${sum}${isRuns ? "" : `; length ${answer.length}`}`, "p");
   const scroll = cell(parent, "", "div", { className: "scroll", tabIndex: 0, ariaLabel: "the score's parts" });
   scroll.setAttribute("role", "region");
   scroll.append(table);
@@ -39,8 +42,8 @@ export function drawDocument(parent, answer, isRuns) {
 }
 
 // A term's share of the largest part, beside its number; where some are below 0, from the middle.
-function drawBar(parent, share, isSigned) {
-  const bar = cell(parent, "", "div", { className: share < 0 ? "part below" : "part", ariaHidden: "true" });
+function drawBar(parent, share, isSigned, kind) {
+  const bar = cell(parent, "", "div", { className: `part${share < 0 ? " below" : ""}${kind}`, ariaHidden: "true" });
   const width = Math.abs(share) * (isSigned ? 50 : 100);
   bar.style.width = `${width}%`;
   bar.style.marginLeft = isSigned ? `${share < 0 ? 50 - width : 50}%` : "0";

@@ -1,22 +1,22 @@
 // The comparison with what is pinned, and what can be taken away.
 
-import { cell, headed, signed } from "explore/topics";
+import { cell, headed, short, signed } from "explore/topics";
 
 const COLUMNS = ["setting", "pinned", "difference", "interval", "p", "+/=/−"];
 
 function fields(own, labels) {
   return [
     labels[own.measure],
-    own.mean.toFixed(4),
-    own.pinned.toFixed(4),
+    short(own.mean),
+    short(own.pinned),
     signed(own.difference),
     own.interval.includes(null) ? "–" : own.interval.map((value) => signed(value)).join(" to "),
-    own.p === null ? "–" : own.p < 0.0005 ? "<.001" : own.p.toFixed(3),
+    own.p === null ? "–" : own.p < 0.0001 ? "<.0001" : short(own.p),
     `${own.better}/${own.equal}/${own.worse}`,
   ];
 }
 
-export function drawComparison(table, answer, labels) {
+export function drawComparison(table, answer, labels, tried) {
   const body = document.createElement("tbody");
   for (const own of answer.contrasts) {
     const row = document.createElement("tr");
@@ -28,7 +28,8 @@ export function drawComparison(table, answer, labels) {
   table.tBodies[0].replaceWith(body);
   const percent = Math.round(answer.confidence * 100);
   const notes = answer.notes.length ? ` ${answer.notes.join(" ")}` : "";
-  table.caption.textContent = `Against what is pinned: paired t-test, ${percent}% interval.${notes}`;
+  const many = tried > 1 ? `; ${tried} settings tried here, and the more are tried, the less a small p means` : "";
+  table.caption.textContent = `Against what is pinned: paired t-test, ${percent}% interval. Exploratory: the topics that are looked at also choose${many}.${notes}`;
 }
 
 export function makeComparison(parent) {

@@ -78,6 +78,7 @@ function answerKept(kind, given) {
       settings: points.map((own) => description.parameters.map((p) => own.measured.setting[p.name])),
       values: points.map((own) => own.measured.means[place]),
       shape,
+      near: null,
       done: 1,
       error: "",
     };

@@ -1,6 +1,7 @@
 // The measure over two parameters as a picture, or along each of several as lines.
 
 import { isKept, placeOf, steps, valueAt } from "explore/source";
+import { short } from "explore/topics";
 
 const SVG = "http://www.w3.org/2000/svg";
 // Cividis: told apart by all eyes, and in grey.
@@ -27,7 +28,7 @@ function element(name, attributes, parent) {
 const cut = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
 const shown = (value) => Number(value.toPrecision(3)).toLocaleString("en");
 
-export function makeSurface(parent, parameters, onChange) {
+export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
   const free = parameters.filter((own) => !own.fixed);
   const planar = free.length === 2;
   const box = planar ? { x: 62, y: 12, width: 330, height: 330 } : { x: 124, y: 12, width: 330, height: 300 };
@@ -36,6 +37,7 @@ export function makeSurface(parent, parameters, onChange) {
   // What is seen, as one picture; the ring beside it can be reached.
   const picture = element("g", { role: "img" }, svg);
   let last = null;
+  let drawn = null;
   describe("no setting is measured yet");
 
   function describe(words) {
@@ -58,7 +60,32 @@ export function makeSurface(parent, parameters, onChange) {
     svg.setPointerCapture(event.pointerId);
     drag(event);
   });
-  svg.addEventListener("pointermove", drag);
+  svg.addEventListener("pointermove", (event) => {
+    drag(event);
+    onPoint(under(event));
+  });
+  svg.addEventListener("pointerleave", () => onPoint(""));
+
+  // What is known of the point, or of the places on all lines, that is nearest to the pointer.
+  function under(event) {
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    const places = [(point.x - box.x) / box.width, 1 - (point.y - box.y) / box.height];
+    if (!drawn || places.some((place) => place < 0 || place > 1)) return "";
+    const { shape, values, near } = drawn;
+    if (!planar) {
+      const step = Math.round(places[0] * (shape[1] - 1));
+      const each = free.map((own, line) => [own, values[line * shape[1] + step]]).filter(([, value]) => value !== null);
+      const value = (own) => shown(valueAt(own, step / (shape[1] - 1)));
+      return each.map(([own, mean]) => `${own.name} ${value(own)}: ${short(mean)}`).join("; ");
+    }
+    const [row, column] = shape.map((size, i) => Math.round(places[i] * (size - 1)));
+    const value = values[row * shape[1] + column];
+    if (value === null) return "";
+    const setting = free.map((own, i) => `${own.name} ${shown(valueAt(own, [row, column][i] / (shape[i] - 1)))}`);
+    const best = Math.max(...values.filter((other) => other !== null));
+    const doubt = near && value < best ? (near[row * shape[1] + column] ? ", not significantly" : ", significantly") : "";
+    return `${setting.join(", ")}: ${short(value)}${value < best ? `, ${short(best - value)} below the best${doubt}` : ", the best"}`;
+  }
 
   const handle = planar ? element("circle", { class: "handle", r: 9, tabindex: 0, role: "slider" }, svg) : null;
   handle?.setAttribute("visibility", "hidden");
@@ -102,7 +129,7 @@ export function makeSurface(parent, parameters, onChange) {
     for (const place of high > low ? [0, 0.25, 0.5, 0.75, 1] : [0]) {
       const y = box.y + box.height * place;
       tick(x + width, y, 4, 0);
-      write(`${place === 1 && isCut ? "≤" : ""}${(high - place * (high - low)).toFixed(3)}`, [x + width + 6, y + 4]);
+      write(`${place === 1 && isCut ? "≤" : ""}${short(high - place * (high - low))}`, [x + width + 6, y + 4]);
     }
   }
 
@@ -110,7 +137,7 @@ export function makeSurface(parent, parameters, onChange) {
     const [rows, columns] = shape;
     const width = box.width / (rows - 1);
     const height = box.height / (columns - 1);
-    const drawn = [];
+    const parts = [];
     values.forEach((value, place) => {
       if (value === null) return;
       const row = Math.floor(place / columns);
@@ -127,10 +154,26 @@ export function makeSurface(parent, parameters, onChange) {
       const y0 = Math.max(box.y, box.y + box.height - (column + reach / 2) * height);
       const y1 = Math.min(box.y + box.height, box.y + box.height - (column - reach / 2) * height);
       const fill = colour(high > low ? (value - low) / (high - low) : 1);
-      drawn.push([reach, { x: x0, y: y0, width: x1 - x0 + 0.3, height: y1 - y0 + 0.3, fill }]);
+      parts.push([reach, { x: x0, y: y0, width: x1 - x0 + 0.3, height: y1 - y0 + 0.3, fill }]);
     });
-    drawn.sort((a, b) => b[0] - a[0]);
-    for (const [, place] of drawn) element("rect", place, picture);
+    parts.sort((a, b) => b[0] - a[0]);
+    for (const [, place] of parts) element("rect", place, picture);
+  }
+
+  // The edge, along cells, between what is not significantly worse than the best and all else.
+  function outline({ shape, near }) {
+    const [rows, columns] = shape;
+    const [width, height] = [box.width / (rows - 1), box.height / (columns - 1)];
+    const isNear = (row, column) => row >= 0 && row < rows && column >= 0 && column < columns && near[row * columns + column];
+    const x = (row) => Math.min(Math.max(box.x + (row - 0.5) * width, box.x), box.x + box.width);
+    const y = (column) => Math.min(Math.max(box.y + box.height - (column - 0.5) * height, box.y), box.y + box.height);
+    let d = "";
+    for (let row = 0; row <= rows; row++)
+      for (let column = 0; column <= columns; column++) {
+        if (isNear(row, column) !== isNear(row - 1, column)) d += `M${x(row)} ${y(column)}V${y(column + 1)}`;
+        if (isNear(row, column) !== isNear(row, column - 1)) d += `M${x(row)} ${y(column)}H${x(row + 1)}`;
+      }
+    for (const kind of ["near halo", "near"]) element("path", { class: kind, d }, picture);
   }
 
   // Names beside their marks, each where no other name or mark is yet, as far as there is room.
@@ -156,6 +199,7 @@ export function makeSurface(parent, parameters, onChange) {
     const lowest = Math.min(...known);
     const low = Math.max(lowest, high - 0.2 * Math.abs(high));
     cells(points, low, high);
+    if (points.near) outline(points);
     axes();
     bar(low, high, lowest < low);
     const marks = new Map();
@@ -179,7 +223,7 @@ export function makeSurface(parent, parameters, onChange) {
     const values = { min: free[0].low, max: free[0].high, now: state.setting[free[0].name] };
     for (const [name, value] of Object.entries(values)) place[`aria-value${name}`] = value;
     for (const [name, value] of Object.entries(place)) handle.setAttribute(name, value);
-    describe(`${state.label} over ${free[0].name} and ${free[1].name}, highest ${high.toFixed(4)}`);
+    describe(`${state.label} over ${free[0].name} and ${free[1].name}, highest ${short(high)}`);
   }
 
   // Below, each parameter has a scale of its own, beside a piece of its line.
@@ -206,7 +250,7 @@ export function makeSurface(parent, parameters, onChange) {
     for (const place of high > low ? [0, 0.25, 0.5, 0.75, 1] : [0.5]) {
       const value = low + place * (high - low);
       tick(box.x, y(value), -5, 0);
-      write(value.toFixed(4), [box.x - 8, y(value) + 4], { "text-anchor": "end" });
+      write(short(value), [box.x - 8, y(value) + 4], { "text-anchor": "end" });
     }
     scales();
     free.forEach((own, line) => {
@@ -222,13 +266,13 @@ export function makeSurface(parent, parameters, onChange) {
       const here = Math.min(Math.max(y(state.mean ?? low), box.y), box.y + box.height);
       element("circle", { class: `dot line-${line % 6}`, cx: x, cy: here, r: 5 }, picture);
     });
-    describe(`${state.label} along each of ${free.map((own) => own.name).join(", ")}, highest ${high.toFixed(4)}`);
+    describe(`${state.label} along each of ${free.map((own) => own.name).join(", ")}, highest ${short(high)}`);
   }
 
   return {
     svg,
     draw(points, state) {
-      last = state;
+      [last, drawn] = [state, points];
       picture.replaceChildren();
       handle?.setAttribute("visibility", "hidden");
       if (!points || points.values.every((value) => value === null)) return;

@@ -1,4 +1,4 @@
-// Topics by their difference from the pinned setting; one of them opened.
+// Topics by their difference from the pinned setting: as a strip, in a table; one of them opened.
 
 const SHOWN = 200;
 
@@ -21,9 +21,12 @@ export function headed(names, numbers) {
   return table;
 }
 
+// Figures as everywhere in lmtune: four digits, without the zero before the point, differences with their sign.
+export const short = (value, digits = 4) => value.toFixed(digits).replace(/^(-?)0\./, "$1.");
+
 export function signed(value, digits = 4) {
-  const text = Math.abs(value).toFixed(digits);
-  return Number(text) === 0 ? text : `${value < 0 ? "−" : "+"}${text}`;
+  const text = short(Math.abs(value), digits);
+  return Number(text) === 0 ? text : `${value < 0 ? "-" : "+"}${text}`;
 }
 
 function button(text, onClick, label = text) {
@@ -38,10 +41,11 @@ function button(text, onClick, label = text) {
 
 // Draw the topics' table; `now` and `then` hold each topic's values of all measures. Without `onOpen` there is
 // nothing behind a topic.
-export function drawTopics(parent, { topics, place, now, then, filter, open, onOpen }) {
+export function drawTopics(parent, { topics, place, now, then, filter, chosen, open, onOpen }) {
   const wanted = filter.trim().toLowerCase();
   const rows = topics
     .map((topic, i) => ({ ...topic, value: now[i][place], difference: now[i][place] - then[i][place] }))
+    .filter((_, i) => !chosen || chosen.has(i))
     .filter((topic) => !wanted || `${topic.id} ${topic.text}`.toLowerCase().includes(wanted))
     .sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference));
   const body = document.createElement("tbody");
@@ -51,7 +55,7 @@ export function drawTopics(parent, { topics, place, now, then, filter, open, onO
     const name = cell(row, onOpen ? "" : topic.id, "th", { scope: "row" });
     if (onOpen) name.append(button(topic.id, () => onOpen(topic.id), `topic ${topic.id}: show its rankings`));
     cell(row, topic.text, "td", { className: "text" });
-    cell(row, topic.value.toFixed(4), "td", { className: "number" });
+    cell(row, short(topic.value), "td", { className: "number" });
     const sign = topic.difference > 0 ? "better" : topic.difference < 0 ? "worse" : "equal";
     cell(row, signed(topic.difference), "td", { className: `number ${sign}` });
     body.append(row);
@@ -59,6 +63,61 @@ export function drawTopics(parent, { topics, place, now, then, filter, open, onO
   parent.querySelector("tbody").replaceWith(body);
   const more = rows.length > SHOWN ? `, the first ${SHOWN} are shown` : "";
   parent.querySelector("caption").textContent = `${rows.length} topics by their difference${more}`;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// A strip of all topics' differences, the largest gain first. Dragging over it chooses topics; those that are not
+// chosen are faint.
+export function makeStrip(parent, onChoose) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", "strip");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("preserveAspectRatio", "none");
+  parent.append(svg);
+  let order = [];
+  let from = null;
+  const at = (event) => {
+    const box = svg.getBoundingClientRect();
+    const place = Math.floor(((event.clientX - box.left) / box.width) * order.length);
+    return Math.min(Math.max(place, 0), order.length - 1);
+  };
+  const choose = (event) => {
+    const ends = [from, at(event)].sort((a, b) => a - b);
+    onChoose(new Set(order.slice(ends[0], ends[1] + 1)));
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    if (!onChoose) return;
+    svg.setPointerCapture(event.pointerId);
+    from = at(event);
+  });
+  svg.addEventListener("pointermove", (event) => event.buttons & 1 && from !== null && choose(event));
+  svg.addEventListener("pointerup", (event) => {
+    if (from !== null) choose(event);
+    from = null;
+  });
+  return (differences, chosen) => {
+    order = differences.map((_, i) => i).sort((a, b) => differences[b] - differences[a]);
+    const most = Math.max(...differences.map(Math.abs)) || 1;
+    svg.setAttribute("viewBox", `0 -50 ${order.length} 100`);
+    svg.replaceChildren();
+    for (const [sign, kind] of [[1, "better"], [-1, "worse"]])
+      for (const isChosen of [true, false]) {
+        let d = "M0 0";
+        order.forEach((topic, x) => {
+          const value = differences[topic];
+          if (Math.sign(value) === sign && (!chosen || chosen.has(topic)) === isChosen)
+            d += `M${x} 0v${(-50 * value) / most}h1V0z`;
+        });
+        const path = document.createElementNS(SVG, "path");
+        path.setAttribute("class", `${kind}${isChosen ? "" : " faint"}`);
+        path.setAttribute("d", d);
+        svg.append(path);
+      }
+    const [wins, losses] = [1, -1].map((sign) => differences.filter((value) => Math.sign(value) === sign).length);
+    svg.setAttribute("aria-label", `${wins} topics better, ${losses} worse than with the pinned setting`);
+    return [wins, losses];
+  };
 }
 
 const JUDGED = (gain) =>
@@ -94,5 +153,34 @@ export function drawRankings(parent, answer, chosen, onOpen) {
     column.append(list);
     sides.append(column);
   }
+  const links = document.createElementNS(SVG, "svg");
+  links.setAttribute("class", "links");
+  links.setAttribute("aria-hidden", "true"); // each document says where it was
+  sides.firstChild.after(links);
+  sides.tabIndex = 0;
+  sides.setAttribute("role", "region");
+  sides.setAttribute("aria-label", "two rankings");
   parent.append(title, sides);
+  link(links, answer, ...sides.querySelectorAll("ol"));
+}
+
+// Join a document's two places.
+function link(svg, answer, pinned, setting) {
+  const top = svg.getBoundingClientRect().top;
+  const height = svg.parentNode.scrollHeight;
+  const middle = (list, place) => {
+    const box = list.children[place].getBoundingClientRect();
+    return box.top + box.height / 2 - top;
+  };
+  svg.setAttribute("viewBox", `0 0 100 ${height}`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("height", height);
+  answer.setting.forEach((own, place) => {
+    if (own.other === null || own.other > pinned.children.length) return;
+    const [from, to] = [middle(pinned, own.other - 1), middle(setting, place)];
+    const path = document.createElementNS(SVG, "path");
+    path.setAttribute("class", JUDGED(own.gain)[0]);
+    path.setAttribute("d", `M0 ${from}C50 ${from} 50 ${to} 100 ${to}`);
+    svg.append(path);
+  });
 }

@@ -58,12 +58,13 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
     Yields
     ------
     Picture
-        For each collection the parameter spread; then for each measure, of models with weights, these by
-        feature and the differences from the default; the differences between
-        topics, the recall-precision curves and the surface of the measure beside that of its smooth
-        form; then for each measure and fold the surface, the RankNet cost beside the measure, and
-        the convergence. Only two free parameters have a surface; more have the measure along each
-        through Direct's choice, and over each pair of them.
+        For each collection what supports its recommendation: the surface on all topics, and the
+        differences from the default; the parameter spread; then for each measure, of models with
+        weights, these by feature; the differences between topics, the recall-precision curves and the
+        surface of the measure beside that of its smooth form; then for each measure and fold the
+        surface, the RankNet cost beside the measure, and the convergence. Only two free parameters
+        have a surface; more have the measure along each through Direct's choice, and over each pair
+        of them.
 
     Raises
     ------
@@ -72,6 +73,7 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
     """
     for result in results:
         collection = _Collection(Path(path), result)
+        yield from collection.answer()
         yield collection.picture(
             "parameters",
             f"{result.name}: parameters chosen in each fold",
@@ -147,8 +149,44 @@ class _Collection:
         stem = file_name(f"{self.result.name}-{name}")
         return Picture(stem, title, figure, self.result.name, part)
 
+    def answer(self) -> Iterator[Picture]:
+        """Draw what is recommended: where it lies beside the default, and what it changes on each topic."""
+        best = self.result.recommended
+        if best is None or best.setting is None:
+            return
+        rows = [row for row in self.result.rows if row.measure == best.measure]
+        default = next((row for row in rows if row.method == DEFAULT), best)
+        name = self.result.name
+        grid = SURFACE.frame(self.folder, name, f"{best.measure}-fold1", parameters=self.parameters)
+        if grid is not None and len(self.free) == 2:
+            fold = self.result.folds[0]
+            sizes = [len(fold.train), len(fold.test)]
+            values = np.average(grid[["train", "test"]].to_numpy(), axis=1, weights=sizes)
+            # The box, what methods chose and the default are as on any fold's panels.
+            _, panel = self.panels(grid, [best, default], 1, self.free)
+            x, y = (best.setting.params[axis.name] for axis in self.free)
+            panel = replace(
+                panel,
+                title="topics of all folds",
+                values=values,
+                boxes=None,
+                points={**panel.points, best.method: (x, y)},
+            )
+            figure = self.surface([panel], best.measure, f"{best.measure}-fold1", f"{name}: what to use")
+            picture = self.picture("answer", f"{name}: {best.method} on the surface of all topics", figure)
+            yield replace(picture, lead=True)
+        if default is not best:
+            yield replace(self.differences(best, default, "gains"), lead=True)
+
+    def surface(self, panels: Sequence[SurfacePanel], measure: Measure, name: str, title: str) -> Figure:
+        try:
+            return surface(panels, self.free, measure=measure.title, title=title)
+        except InputError as error:
+            error.file = str(SURFACE.path(self.folder, self.result.name, name))
+            raise
+
     def weights(self, rows: Mapping[str, Row]) -> Iterator[Picture]:
-        """Draw what weights of terms depend on, and on which topics they are better than the default."""
+        """Draw what weights of terms depend on."""
         known = known_model(self.result.model)
         if known is None or not known.formula.simpler:
             return
@@ -159,9 +197,6 @@ class _Collection:
             title = f"{self.result.name}, {measure.title}: weights by feature"
             figure = feature_weights(chosen, title=title)
             yield self.picture(f"{measure}-features", f"{title}, means and 95% intervals over folds", figure)
-        if DEFAULT in rows:
-            best = max(fitted, key=lambda row: row.mean)
-            yield self.differences(best, rows[DEFAULT], "gains")
 
     def differences(self, system: Row, baseline: Row, name: str = "topics") -> Picture:
         measure = system.measure
@@ -218,11 +253,7 @@ class _Collection:
         grid = SURFACE.frame(self.folder, self.result.name, name, parameters=self.parameters)
         if grid is not None and len(self.free) == 2:
             panels = self.panels(grid, rows, number, self.free)
-            try:
-                figure = surface(panels, self.free, measure=measure.title, title=title)
-            except InputError as error:
-                error.file = str(SURFACE.path(self.folder, self.result.name, name))
-                raise
+            figure = self.surface(panels, measure, name, title)
             yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
         if (
             lines := PROFILES.frame(self.folder, self.result.name, name, parameters=self.parameters)

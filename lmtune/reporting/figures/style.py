@@ -157,6 +157,8 @@ class Picture:
         The figure.
     group, part : str
         The collection, and within it the measure and fold that it belongs to.
+    lead : bool
+        Whether it supports the recommendation, and stands beside it.
     """
 
     name: str
@@ -164,6 +166,7 @@ class Picture:
     figure: Figure
     group: str = ""
     part: str = ""
+    lead: bool = False
 
     @property
     def alt(self) -> str:

@@ -14,7 +14,9 @@
   let sorted = { column: 0, direction: 1 };
   let wantAll = false;
 
-  const signed = (d) => (d === 0 ? "0" : (d < 0 ? "\u2212" : "+") + Math.abs(d).toFixed(4));
+  // As everywhere in lmtune: four digits, without the zero before the point, and a difference with its sign.
+  const short = (value) => value.toFixed(4).replace(/^(-?)0\./, "$1.");
+  const signed = (d) => (d < 0 ? "-" : "+") + short(Math.abs(d));
 
   function cell(name, text, kind) {
     const made = document.createElement(name);
@@ -31,7 +33,8 @@
     rows = chosen.topics.map((topic, t) => {
       const own = values.map((column) => column[t]);
       const differences = own.slice(1).map((value) => value - own[0]);
-      return { topic, keys: [numeric ? Number(topic) : topic, chosen.folds[t], ...own, ...differences], own, differences, element: null };
+      const words = chosen.texts[t];
+      return { topic, words, keys: [numeric ? Number(topic) : topic, chosen.folds[t], ...own, ...differences], own, differences, element: null };
     });
     const widest = rows.reduce((most, row) => Math.max(most, ...row.differences.map(Math.abs)), 1e-9);
     for (const row of rows) row.share = row.differences.map((d) => Math.abs(d) / widest);
@@ -43,8 +46,9 @@
     const made = document.createElement("tr");
     const head = cell("th", row.topic);
     head.scope = "row";
+    if (row.words) head.append(cell("small", row.words));
     made.append(head, cell("td", row.keys[1], "num"));
-    for (const value of row.own) made.append(cell("td", value.toFixed(4), "num"));
+    for (const value of row.own) made.append(cell("td", short(value), "num"));
     row.differences.forEach((d, place) => {
       const td = cell("td", signed(d), d === 0 ? "num" : d > 0 ? "num up" : "num down");
       if (d !== 0) td.style.setProperty("--share", row.share[place].toFixed(3));
@@ -69,7 +73,7 @@
     const text = filter.value.trim().toLowerCase();
     const [method, wanted] = sign.value.split(" ").map(Number);
     const kept = rows.filter((row) =>
-      row.topic.toLowerCase().includes(text) &&
+      `${row.topic} ${row.words}`.toLowerCase().includes(text) &&
       (sign.value === "" || Math.sign(row.differences[method - 1]) === wanted));
     const visible = wantAll ? kept : kept.slice(0, most);
     body.replaceChildren(...visible.map(element));
@@ -80,7 +84,7 @@
     label.scope = "row";
     total.append(label, cell("td", "", "num"));
     means.forEach((mean, place) =>
-      total.append(cell("td", place < rows[0].own.length ? mean.toFixed(4) : signed(mean), "num")));
+      total.append(cell("td", place < rows[0].own.length ? short(mean) : signed(mean), "num")));
     foot.replaceChildren(...(kept.length === 0 ? [] : [total]));
     all.hidden = visible.length === kept.length;
     all.textContent = `Show all ${count.format(kept.length)} topics`;
@@ -103,11 +107,6 @@
     show();
     box.focus();
   });
-  // Paper does not unfold. It gets the rows that are shown: all of a huge table might never end.
-  window.addEventListener("beforeprint", () => {
-    for (const folded of document.querySelectorAll("details")) folded.open = true;
-  });
-
   form.reset();
   form.hidden = box.hidden = false;
   load();

@@ -54,7 +54,7 @@ def near_optimal(
     if not 0 < len(free) <= _MOST_AXES or np.prod(shape) != len(surface.settings):
         return {}
     at = surface.values[topics, :, surface.measures.index(measure)].T
-    worse = [own.mean() < values.mean() and paired_t_test(own, values) < SIGNIFICANCE for own in at]
+    worse = significantly_worse(at, values)
     places = tuple(np.searchsorted(axes[n], surface.settings[:, n]) for n in free)
     bad = np.zeros(shape, np.int64)
     bad[places] = worse
@@ -81,6 +81,12 @@ def near_optimal(
         for name in [surface.names[n]]
         for value, ends in [(setting[name], axes[n][low : high + 1].tolist())]
     }
+
+
+def significantly_worse(at: NDArray[np.float64], values: NDArray[np.float64]) -> list[bool]:
+    """Say of each of values, shape (settings, topics), whether it is worse by a two-sided paired t-test."""
+    mean = values.mean()
+    return [bool(own.mean() < mean and paired_t_test(own, values) < SIGNIFICANCE) for own in at]
 
 
 def _inside(before: NDArray[np.int64], box: tuple[tuple[int, int], ...]) -> int:

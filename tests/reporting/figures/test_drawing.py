@@ -12,9 +12,9 @@ from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
-from lmtune.measures.measure import parse_measures
+from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.reporting.figures import Picture, draw
-from lmtune.reporting.figures.style import tokens
+from lmtune.reporting.figures.style import TWO_STAGE, setting, short, tokens
 from lmtune.reporting.tuning_results import write_results
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
@@ -53,6 +53,7 @@ def pictures(kept: tuple[Path, CollectionResult]) -> list[Picture]:
 def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictures: list[Picture]) -> None:
     _, result = kept
     assert [picture.name for picture in pictures] == [
+        "a_b_c-answer",
         "a_b_c-parameters",
         *(
             f"a_b_c-{measure}-{kind}"
@@ -99,6 +100,27 @@ def test_tables_that_are_missing_leave_pictures_out(
     _, result = kept
     names = [picture.name for picture in draw(tmp_path, [replace(result, traces={})])]
     assert names == ["a_b_c-parameters", "a_b_c-AP-topics", "a_b_c-P(rel=2)@5-topics"]
+
+
+def test_the_answer_is_drawn_on_all_topics_beside_the_default(tmp_path: Path) -> None:
+    pool = CandidatePool.build(*random_collection(3, documents=80, topics=12))
+    plan = Plan((parse_measure("AP"),), baseline={"lambda": 0.0, "mu": 1000.0}, starts=1, restarts=1)
+    result = run_experiment(pool, cross_validation(pool.topics, 5, seed=0), plan)
+    write_results(tmp_path / "kept", [result], [pool], {})
+    surface, gains = (own for own in draw(tmp_path / "kept", [result]) if own.lead)
+    row = result.recommended
+    assert row is not None
+    assert row.method != "Default"
+    assert row.setting is not None
+    # Five folds of unequal size: their means, weighted by topics, are the mean over all topics.
+    assert result.surface is not None
+    means = result.surface.values[:, :, 0].mean(axis=0)
+    best = result.surface.settings[means.argmax()]
+    assert f"is {short(means.max())} at {setting(TWO_STAGE, best)};" in surface.alt
+    assert f"{row.method} chose {setting(TWO_STAGE, row.setting.params.values())}." in surface.alt
+    assert "Default is λ = 0.000, μ = 1,000." in surface.alt
+    default = next(own for own in result.rows if own.method == "Default")
+    assert f"mean difference {row.mean - default.mean:+.4f}".replace("0.", ".") in gains.alt.replace("−", "-")
 
 
 def test_the_surface_of_the_folder_is_drawn(
