@@ -159,7 +159,7 @@ def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, addre
         assert [url for url in fetched if not url.startswith(address)] == []
     for query, page in (
         ("--certify", "commands/tune.html"),
-        ("--rrf-k", "commands/fuse.html"),
+        ("--normalise", "commands/fuse.html"),
         ("significance", "howto/evaluate.html"),
     ):
         browser.get(address + "index.html")

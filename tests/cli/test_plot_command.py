@@ -54,7 +54,7 @@ def test_pictures_are_drawn_and_bad_tables_named(
         "tiny-AP-recall.svg",
         *(f"tiny-AP-fold{n}-{kind}.svg" for n in (1, 2) for kind in ("surface", "cost", "convergence")),
     }
-    assert "drew 9 pictures" in capsys.readouterr().err
+    assert "drew 10 pictures" in capsys.readouterr().err
 
     assert plot(monkeypatch, str(folder), "--format", "gif") == 2
     assert "unknown --format: 'gif'" in capsys.readouterr().err
