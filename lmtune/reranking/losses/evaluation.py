@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import inspect
+import os
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -18,6 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lmtune.errors import InputError
 from lmtune.options import check, option
+from lmtune.progress import note
 from lmtune.reranking.training.devices import autocast
 from lmtune.surrogates.packing_kernels import ByLabel
 from lmtune.threads import cores, over_slices
@@ -470,6 +474,35 @@ def run(
     return losses, gradients
 
 
+def is_fused(scores: Tensor) -> bool:
+    """Tell whether kernels of Triton's can take scores: on a CUDA device, or in its interpreter."""
+    return (scores.is_cuda or (_INTERPRETED and scores.device.type == "cpu")) and _triton_runs(scores.device)
+
+
+_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@functools.cache
+def _triton_runs(device: torch.device) -> bool:
+    """Try Triton once: it needs a C compiler, a folder to write to, and a device that is not too old."""
+    if find_spec("triton") is None:
+        return False
+    try:
+        from lmtune.reranking.losses.fused import pair_costs
+
+        one = torch.ones(1, 1, device=device)
+        pair_costs(one, one, one > 0, sigma=1.0)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever compilers and drivers bring
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        note(
+            f"losses are computed in plain PyTorch on {device}, more slowly: Triton cannot be used ({reason})"
+        )
+        return False
+    return True
+
+
 # A loss's formula: each query's loss of padded lists, and its gradient if it is wanted.
 QueryLosses = Callable[[PaddedLists, bool], LossAndGradient]
 
@@ -485,7 +518,10 @@ class LossCall(NamedTuple):
 
 
 def evaluate(
-    batch: LossCall, in_torch: QueryLosses, in_kernels: Callable[[PaddedLists], LossAndGradient]
+    batch: LossCall,
+    in_torch: QueryLosses,
+    in_kernels: Callable[[PaddedLists], LossAndGradient],
+    in_triton: tuple[str, Mapping[str, Any]] | None = None,
 ) -> Tensor:
     """Compute a loss by its kernels where they can run, and are wanted, else in plain PyTorch.
 
@@ -494,6 +530,8 @@ def evaluate(
     batch : LossCall
     in_torch, in_kernels : callable
         The same formula; the kernels give the gradient in any case.
+    in_triton : tuple of str and mapping, optional
+        The same, as a function of a module beside this one by name, and its options.
 
     Returns
     -------
@@ -508,6 +546,9 @@ def evaluate(
         nothing waits for a device: a query with a wrong label has the loss NaN.
     """
     scores, labels, mask = as_padded(batch.scores, batch.labels, batch.mask)
+    elsewhere = batch.backend == "torch" or (batch.backend == "auto" and not on_cpu(scores))
+    if in_triton is not None and elsewhere and scores.numel() and is_fused(scores):
+        return _by_triton(scores, labels, mask, batch.reduce, *in_triton)
     lists = PaddedLists.of(scores, labels, mask)
     if batch.backend == "kernels" and not lists.on_cpu:
         raise InputError("the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch")
@@ -525,3 +566,23 @@ def evaluate(
         return losses
     total = losses.sum()
     return total / counted.sum().clamp(min=1) if batch.reduce == "mean" else total
+
+
+def _by_triton(
+    scores: Tensor, labels: Tensor, mask: Tensor | None, reduce: Reduce, name: str, options: Mapping[str, Any]
+) -> Tensor:
+    """Compute a loss by Triton's kernels, which look at labels and padding themselves."""
+    module, _, function = name.rpartition(".")
+    kernels = getattr(importlib.import_module(f"lmtune.reranking.losses.{module}"), function)
+    _check(scores, labels, mask)
+
+    def compute(gradient_wanted: bool) -> LossAndGradient:
+        del gradient_wanted  # it comes with the losses
+        real = scores.new_ones((1,), dtype=torch.bool).expand_as(scores) if mask is None else mask
+        losses, gradient, counted = kernels(scores.detach(), labels.detach(), real, **options)
+        if reduce == "none":
+            return losses, gradient
+        share = counted.sum().clamp(min=1).reciprocal() if reduce == "mean" else counted.new_ones(())
+        return losses.sum() * share, gradient * share
+
+    return differentiable(scores, compute)

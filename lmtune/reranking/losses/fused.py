@@ -1,22 +1,24 @@
-"""`lmtune.reranking.losses.pair_sums` as kernels of Triton's: one program a query and block of items.
+"""Losses over pairs as kernels of Triton's: one program a query and block of items, no sort.
 
-A program goes over the other items block by block and keeps its sums in registers: no matrix of pairs,
-no atomics, so that results are the same in each run. Lists are sorted by label first. Then the items
-above and below a label are two runs of places, and pairs of equal labels cost nothing.
+The first of two kernels counts in the pairs what others sort for (ranks, places by label, numbers of
+pairs), the second takes each item's part of the loss and its slope. A program goes over all items block by
+block and keeps its sums in registers, without atomics, so that results are the same in each run. Numbers
+that are options are compiled in.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from lmtune.reranking.losses.evaluation import PaddedLists
-from lmtune.reranking.losses.plain_torch import SwapWeights
 from lmtune.reranking.training.devices import as_current
+
+Evaluated = tuple[Tensor, Tensor, Tensor]
+"""Each query's loss, its gradient in the scores, and whether it counts, 1 or 0."""
 
 
 def fill(out: Tensor, kernel: Any, programs: tuple[int, ...], *inputs: Tensor, **options: Any) -> Tensor:
@@ -49,164 +51,269 @@ def fill(out: Tensor, kernel: Any, programs: tuple[int, ...], *inputs: Tensor, *
 
 
 # Items of a program's own, and items that it holds them against at a time.
-_ROWS, _COLUMNS = tl.constexpr(32), tl.constexpr(32)
+ROWS, COLUMNS = tl.constexpr(32), tl.constexpr(32)
 
 
 @triton.jit
-def _softplus(x):
-    """Return ln(1 + e^-x) and its slope with the sign turned, 1 / (1 + e^x)."""
+def load_items(scores, labels, mask, at, items, kind: tl.constexpr):
+    """Return places, which are real, and their scores and labels (-1 on padding)."""
+    real = tl.load(mask + at, mask=at < items, other=0) != 0
+    score = tl.load(scores + at, mask=real, other=0).to(kind)
+    return real, score, tl.load(labels + at, mask=real, other=-1).to(kind)
+
+
+@triton.jit
+def gain_of(label, linear: tl.constexpr):
+    """Return 2^y - 1 (no number for a label above 100) or y; 0 on padding."""
+    gain = label if linear else tl.where(label > 100, float("nan"), tl.exp2(label) - 1)
+    return tl.where(label < 0, 0, gain)
+
+
+@triton.jit
+def discount_of(rank, k: tl.constexpr):
+    """Return 1 / log2(1 + rank), 0 beyond k; k of 0 is none."""
+    discount = 1 / tl.log2(1 + rank)
+    return tl.where(rank <= k, discount, 0) if k > 0 else discount
+
+
+@triton.jit
+def _sigmoids(x):
+    """Return 1 / (1 + e^-x), and e^-|x|."""
     small = tl.exp(-tl.abs(x))
-    above = 1 + small
-    # log1p: the quotient takes back what rounding 1 + small lost.
-    kept = tl.where(above == 1, 1, above - 1)
-    log = tl.where(above == 1, small, tl.log(above) * (small / kept))
-    return tl.maximum(-x, 0) + log, tl.where(x > 0, small, 1) / above
+    return tl.where(x > 0, 1, small) / (1 + small), small
 
 
 @triton.jit
-def _swap_weight(swaps, tightness, plane, i, j, here, there, tight: tl.constexpr):
-    """Return what `SwapWeights.of` does; its share, discount and rank lie a plane apart."""
-    share_i = tl.load(swaps + i, mask=here, other=0)[:, None]
-    share_j = tl.load(swaps + j, mask=there, other=0)[None, :]
-    discount_i = tl.load(swaps + plane + i, mask=here, other=0)[:, None]
-    discount_j = tl.load(swaps + plane + j, mask=there, other=0)[None, :]
-    weight = tl.abs(discount_i - discount_j)
-    if tight:
-        rank_i = tl.load(swaps + 2 * plane + i, mask=here, other=0)[:, None]
-        rank_j = tl.load(swaps + 2 * plane + j, mask=there, other=0)[None, :]
-        near = tl.load(tightness + (2 * tl.abs(rank_i - rank_j)).to(tl.int32))
-        weight += tl.where((discount_i > 0) | (discount_j > 0), near, 0)
-    return weight * tl.abs(share_i - share_j)
+def of_query(scores, labels, mask, sides, items, kind: tl.constexpr, shared: tl.constexpr):
+    """Return what parts are divided by, if the query counts, if a label is wrong, NaN for bad scores."""
+    norm = tl.zeros([COLUMNS], kind)
+    spoilt = tl.zeros([COLUMNS], kind)
+    relevant = tl.zeros([COLUMNS], tl.int32)
+    wrong = tl.zeros([COLUMNS], tl.int32)
+    for at in range(0, items, COLUMNS):
+        j = at + tl.arange(0, COLUMNS)
+        real, score, label = load_items(scores, labels, mask, j, items, kind)
+        spoilt += tl.where(real, score - score, 0)
+        relevant += (label > 0).to(tl.int32)
+        wrong += (real & ((label >= 0) == 0)).to(tl.int32)
+        if shared:
+            norm += tl.load(sides + j, mask=j < items, other=0)
+    total = tl.sum(norm, 0)
+    return tl.where(total == 0, 1, total), tl.sum(relevant, 0) > 0, tl.sum(wrong, 0) > 0, tl.sum(spoilt, 0)
+
+
+@triton.jit
+def store_outcome(out, plane, i, here, items, cost, slope, counted, wrong, spoilt):
+    """Fill an item's part of the loss, its slope, and whether its query counts, a plane each."""
+    counts = counted & (wrong == 0)
+    tl.store(out + i, tl.where(wrong, float("nan"), tl.where(counts, cost + spoilt, 0)), mask=i < items)
+    tl.store(out + plane + i, tl.where(counts & here, slope + spoilt, 0), mask=i < items)
+    tl.store(out + 2 * plane + i, counted.to(cost.dtype), mask=i < 1)
+
+
+@triton.jit
+def sides_kernel(
+    scores,
+    labels,
+    mask,
+    out,
+    items,
+    alpha: tl.constexpr,
+    k: tl.constexpr,
+    linear: tl.constexpr,
+    wanted: tl.constexpr,
+):
+    """Fill each item's part of the ideal DCG, by which losses are divided, and a plane on what is wanted.
+
+    That is its "rank", as of `lmtune.reranking.losses.plain_torch.ranks`, a "smooth" one, or its "spread",
+    the sum of its distances from the other scores. With "pairs" the parts sum to the number of pairs.
+    """
+    kind: tl.constexpr = out.dtype.element_ty
+    plane = tl.num_programs(0).to(tl.int64) * items
+    start = tl.program_id(0).to(tl.int64) * items
+    scores, labels, mask, out = scores + start, labels + start, mask + start, out + start
+    i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    here, score, label = load_items(scores, labels, mask, i, items, kind)
+    score_i, label_i = score[:, None], label[:, None]
+    rank = tl.zeros([ROWS, COLUMNS], kind)
+    count = tl.zeros([ROWS, COLUMNS], kind)
+    for at in range(0, items, COLUMNS):
+        j = at + tl.arange(0, COLUMNS)
+        real, score, label_j = load_items(scores, labels, mask, j, items, kind)
+        real, score_j, label_j = real[None, :], score[None, :], label_j[None, :]
+        alike, other = label_j == label_i, j[None, :] != i[:, None]
+        if wanted == "pairs":
+            count += tl.where(real & (label_j < label_i), 1, 0)
+        else:
+            count += tl.where(real & ((label_j > label_i) | (alike & (j[None, :] < i[:, None]))), 1, 0)
+            if wanted == "smooth":
+                beats, _ = _sigmoids(alpha * (score_j - score_i))
+            elif wanted == "spread":
+                beats = tl.abs(score_j - score_i)
+            else:
+                beats = tl.where((score_j > score_i) | ((score_j == score_i) & (label_j < label_i)), 1.0, 0.0)
+                beats += tl.where((score_j == score_i) & alike, 0.5, 0.0)
+            rank += tl.where(real & other, beats, 0)
+    part = tl.sum(count, 1)
+    if wanted != "pairs":
+        part = gain_of(label, linear) * discount_of(1 + part, k)
+    tl.store(out + i, tl.where(here, part, 0), mask=i < items)
+    tl.store(out + plane + i, tl.sum(rank, 1) + (0 if wanted == "spread" else 1), mask=i < items)
 
 
 @triton.jit
 def pair_costs_kernel(
-    scores, runs, real, swaps, tightness, steepness, out, items, weighted: tl.constexpr, tight: tl.constexpr
+    scores,
+    labels,
+    mask,
+    sides,
+    out,
+    items,
+    sigma: tl.constexpr,
+    mu: tl.constexpr,
+    k: tl.constexpr,
+    linear: tl.constexpr,
+    weighted: tl.constexpr,
+    shared: tl.constexpr,
 ):
-    """Fill each item's costs against those of lower labels and, a plane on, its slope against all."""
+    """Fill each item's costs ln(1 + e^(-sigma (s_i - s_j))) against those of lower labels, and its slope.
+
+    Weighted, they are multiplied by what a swap does to NDCG: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
+    """
+    kind: tl.constexpr = out.dtype.element_ty
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
-    scores, runs, swaps, out = scores + start, runs + start, swaps + start, out + start
-    count, steep = tl.load(real + tl.program_id(0)), tl.load(steepness)
-    i = tl.program_id(1) * _ROWS + tl.arange(0, _ROWS)
-    here = i < count
-    score_i = tl.load(scores + i, mask=here, other=0)[:, None]
-    first = tl.load(runs + i, mask=here, other=0)[:, None]
-    after = tl.load(runs + plane + i, mask=here, other=items)[:, None]
-    cost = tl.zeros([_ROWS, _COLUMNS], scores.dtype.element_ty)
-    slope = tl.zeros([_ROWS, _COLUMNS], scores.dtype.element_ty)
-    for at in range(0, tl.max(first), _COLUMNS):
-        j = at + tl.arange(0, _COLUMNS)
-        score_j = tl.load(scores + j, mask=j < count, other=0)[None, :]
-        _, push = _softplus(steep * (score_j - score_i))
-        if weighted:
-            push *= _swap_weight(swaps, tightness, plane, i, j, here, j < count, tight)
-        slope += tl.where(j[None, :] < first, push, 0)
-    for at in range(tl.min(after) // _COLUMNS * _COLUMNS, count, _COLUMNS):
-        j = at + tl.arange(0, _COLUMNS)
-        score_j = tl.load(scores + j, mask=j < count, other=0)[None, :]
-        term, push = _softplus(steep * (score_i - score_j))
-        if weighted:
-            weight = _swap_weight(swaps, tightness, plane, i, j, here, j < count, tight)
-            term *= weight
-            push *= weight
-        below = (j[None, :] >= after) & (j < count)[None, :]
-        cost += tl.where(below, term, 0)
-        slope -= tl.where(below, push, 0)
-    tl.store(out + i, tl.sum(cost, 1), mask=i < items)
-    tl.store(out + plane + i, tl.sum(slope, 1), mask=i < items)
+    scores, labels, mask = scores + start, labels + start, mask + start
+    sides, out = sides + start, out + start
+    norm, counted, wrong, spoilt = of_query(scores, labels, mask, sides, items, kind, shared)
+    i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    here, score, label = load_items(scores, labels, mask, i, items, kind)
+    score_i, label_i = score[:, None], label[:, None]
+    rank_i = tl.load(sides + plane + i, mask=here, other=1)[:, None] if weighted else score_i
+    cost = tl.zeros([ROWS, COLUMNS], kind)
+    slope = tl.zeros([ROWS, COLUMNS], kind)
+    for at in range(0, items, COLUMNS):
+        j = at + tl.arange(0, COLUMNS)
+        real, score, label_j = load_items(scores, labels, mask, j, items, kind)
+        score_j, label_j = score[None, :], label_j[None, :]
+        above = label_i > label_j
+        pair = here[:, None] & real[None, :] & (above | (label_i < label_j))
+        if tl.max(tl.max(pair.to(tl.int32), 1), 0) > 0:  # most items of real lists are not relevant
+            x = sigma * tl.where(above, score_i - score_j, score_j - score_i)
+            push, small = _sigmoids(-x)
+            larger = 1 + small
+            # log1p: the quotient takes back what rounding 1 + small lost.
+            kept = tl.where(larger == 1, 1, larger - 1)
+            term = tl.maximum(-x, 0) + tl.where(larger == 1, small, tl.log(larger) * (small / kept))
+            if weighted:
+                rank_j = tl.load(sides + plane + j, mask=real, other=1)[None, :]
+                discount_i, discount_j = discount_of(rank_i, k), discount_of(rank_j, k)
+                weight = tl.abs(discount_i - discount_j)
+                if mu > 0:
+                    apart = tl.maximum(tl.abs(rank_i - rank_j), 1)
+                    near = mu * (discount_of(apart, 0) - discount_of(apart + 1, 0))
+                    weight += tl.where((discount_i > 0) | (discount_j > 0), near, 0)
+                weight *= tl.abs(gain_of(label_i, linear) - gain_of(label_j, linear))
+                term *= weight
+                push *= weight
+            cost += tl.where(pair & above, term, 0)
+            slope += tl.where(pair, tl.where(above, -push, push), 0)
+    steep = sigma * tl.sum(slope, 1) / norm
+    store_outcome(out, plane, i, here, items, tl.sum(cost, 1) / norm, steep, counted, wrong, spoilt)
 
 
 @triton.jit
-def ranks_kernel(scores, slopes, real, steepness, out, items, gradient: tl.constexpr):
-    """Fill the sums of `smooth_ranks`, or of `through_ranks` for given slopes, of sorted lists."""
+def _gained(gain, rank, k: tl.constexpr, alpha_k: tl.constexpr):
+    """Return G / log2(1 + r), with k times the sigmoid of alpha_k (k + 1/2 - r), and minus its slope in r."""
+    logarithm = tl.log2(1 + rank)
+    value = gain / logarithm
+    fall = value / (logarithm * (1 + rank) * 0.6931471805599453)
+    if k > 0:
+        kept, small = _sigmoids(alpha_k * (k + 0.5 - rank))
+        fall = kept * (fall + value * alpha_k * tl.where(k + 0.5 > rank, small, 1) / (1 + small))
+        value *= kept
+    return value, fall
+
+
+@triton.jit
+def approx_kernel(
+    scores,
+    labels,
+    mask,
+    sides,
+    out,
+    items,
+    alpha: tl.constexpr,
+    k: tl.constexpr,
+    alpha_k: tl.constexpr,
+    linear: tl.constexpr,
+):
+    """Fill minus each item's part of the NDCG of smooth ranks, and its slope."""
+    kind: tl.constexpr = out.dtype.element_ty
+    plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
-    scores, slopes, out = scores + start, slopes + start, out + start
-    count, steep = tl.load(real + tl.program_id(0)), tl.load(steepness)
-    i = tl.program_id(1) * _ROWS + tl.arange(0, _ROWS)
-    here = i < count
-    score_i = tl.load(scores + i, mask=here, other=0)[:, None]
-    slope_i = tl.load(slopes + i, mask=here, other=0)[:, None]
-    total = tl.zeros([_ROWS, _COLUMNS], scores.dtype.element_ty)
-    for at in range(0, count, _COLUMNS):
-        j = at + tl.arange(0, _COLUMNS)
-        x = steep * (tl.load(scores + j, mask=j < count, other=0)[None, :] - score_i)
-        small = tl.exp(-tl.abs(x))
-        if gradient:
-            slope_j = tl.load(slopes + j, mask=j < count, other=0)[None, :]
-            term = small / ((1 + small) * (1 + small)) * (slope_j - slope_i)
-        else:
-            term = tl.where(x > 0, 1, small) / (1 + small)
-        total += tl.where((j < count)[None, :], term, 0)
-    tl.store(out + i, tl.where(here, tl.sum(total, 1), 0), mask=i < items)
+    scores, labels, mask = scores + start, labels + start, mask + start
+    sides, out = sides + start, out + start
+    norm, counted, wrong, spoilt = of_query(scores, labels, mask, sides, items, kind, True)
+    i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    here, score, label = load_items(scores, labels, mask, i, items, kind)
+    rank = tl.load(sides + plane + i, mask=here, other=1)
+    value, fall_i = _gained(gain_of(label, linear), rank, k, alpha_k)
+    score_i = score[:, None]
+    slope = tl.zeros([ROWS, COLUMNS], kind)
+    for at in range(0, items, COLUMNS):
+        j = at + tl.arange(0, COLUMNS)
+        real, score, label_j = load_items(scores, labels, mask, j, items, kind)
+        rank = tl.load(sides + plane + j, mask=real, other=1)
+        _, fall = _gained(gain_of(label_j, linear), rank, k, alpha_k)
+        _, small = _sigmoids(alpha * (score[None, :] - score_i))
+        steep = small / ((1 + small) * (1 + small)) * (fall[None, :] - fall_i[:, None])
+        slope += tl.where(here[:, None] & real[None, :], steep, 0)
+    steep = alpha * tl.sum(slope, 1) / norm
+    store_outcome(out, plane, i, here, items, -value / norm, steep, counted, wrong, spoilt)
 
 
-class _Sorted(NamedTuple):
-    """Lists by falling label, padding last.
-
-    Attributes
-    ----------
-    order : int64 Tensor of shape (queries, items)
-        Which item stands at each place.
-    labels : Tensor of shape (queries, items)
-        -1 on padding.
-    real : int32 Tensor of shape (queries,)
-        How many items are not padding.
-    """
-
-    order: Tensor
-    labels: Tensor
-    real: Tensor
-
-    @classmethod
-    def of(cls, lists: PaddedLists) -> _Sorted:
-        labels, order = torch.where(lists.mask, lists.labels, -1).sort(dim=1, descending=True)
-        return cls(order, labels, lists.mask.sum(dim=1, dtype=torch.int32))
-
-    def take(self, values: Tensor) -> Tensor:
-        return values.gather(1, self.order)
-
-    def put_back(self, values: Tensor) -> Tensor:
-        return torch.empty_like(values).scatter_(1, self.order, values)
-
-    @property
-    def programs(self) -> tuple[int, int]:
-        queries, items = self.labels.shape
-        return queries, triton.cdiv(items, _ROWS.value)
+def pair_costs(
+    scores: Tensor,
+    labels: Tensor,
+    mask: Tensor,
+    *,
+    sigma: float,
+    mean: bool = False,
+    weighted: bool = False,
+    k: int | None = None,
+    mu: float = 0.0,
+    linear: bool = False,
+) -> Evaluated:
+    """Evaluate RankNet's cost, over the number of pairs if its mean is wanted, or weighted by swaps."""
+    chosen = {"k": k or 0, "linear": linear}
+    options = {"sigma": sigma, "mu": mu, "weighted": weighted, "shared": weighted or mean}
+    sides = scores
+    if weighted or mean:
+        wanted = "rank" if weighted else "pairs"
+        sides = filled(sides_kernel, scores, labels, mask, alpha=0.0, wanted=wanted, **chosen)
+    return evaluated(filled(pair_costs_kernel, scores, labels, mask, sides, **chosen, **options))
 
 
-def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = None) -> tuple[Tensor, Tensor]:
-    """As of `lmtune.reranking.losses.pair_sums`."""
-    by_label = _Sorted.of(lists)
-    scores, falling = by_label.take(lists.scores), -by_label.labels
-    runs = torch.stack(
-        [torch.searchsorted(falling, falling, right=right, out_int32=True) for right in (False, True)]
-    )
-    swaps = scores if weights is None else torch.stack([by_label.take(part) for part in weights[:3]])
-    tightness = None if weights is None else weights.tightness
-    steep = scores.new_full((1,), sigma)
-    inputs = scores, runs, by_label.real, swaps, scores if tightness is None else tightness, steep
-    flags = {"weighted": weights is not None, "tight": tightness is not None}
-    out = scores.new_empty(2, *scores.shape)
-    costs, slopes = fill(out, pair_costs_kernel, by_label.programs, *inputs, items=scores.shape[1], **flags)
-    return costs.sum(dim=1), sigma * by_label.put_back(slopes)
+def approx_ndcg(
+    scores: Tensor, labels: Tensor, mask: Tensor, *, alpha: float, k: int | None, alpha_k: float, linear: bool
+) -> Evaluated:
+    """Evaluate minus the NDCG of smooth ranks."""
+    chosen = {"alpha": alpha, "k": k or 0, "linear": linear}
+    sides = filled(sides_kernel, scores, labels, mask, wanted="smooth", **chosen)
+    return evaluated(filled(approx_kernel, scores, labels, mask, sides, alpha_k=alpha_k, **chosen))
 
 
-def smooth_ranks(lists: PaddedLists, alpha: float) -> Tensor:
-    """As of `lmtune.reranking.losses.pair_sums`."""
-    return 0.5 + _over_ranks(lists, alpha, None)
+def filled(kernel: Any, scores: Tensor, *others: Tensor, **options: Any) -> Tensor:
+    """Let a kernel fill three planes of the scores' shape, one program a query and block of items."""
+    queries, items = scores.shape
+    kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
+    out = scores.new_empty(3, queries, items, dtype=kind)
+    programs = queries, triton.cdiv(items, ROWS.value)
+    return fill(out, kernel, programs, scores, *others, items=items, **options)
 
 
-def through_ranks(lists: PaddedLists, alpha: float, slopes: Tensor) -> Tensor:
-    """As of `lmtune.reranking.losses.pair_sums`."""
-    return alpha * _over_ranks(lists, alpha, slopes)
-
-
-def _over_ranks(lists: PaddedLists, alpha: float, slopes: Tensor | None) -> Tensor:
-    by_label = _Sorted.of(lists)
-    scores = by_label.take(lists.scores)
-    steep, slope = scores.new_full((1,), alpha), scores if slopes is None else by_label.take(slopes)
-    inputs = scores, slope, by_label.real, steep
-    flags = {"items": scores.shape[1], "gradient": slopes is not None}
-    out = scores.new_empty(scores.shape)
-    return by_label.put_back(fill(out, ranks_kernel, by_label.programs, *inputs, **flags))
+def evaluated(planes: Tensor) -> Evaluated:
+    """Take costs, slopes and what counts from their planes."""
+    costs, slopes, counted = planes
+    return costs.sum(dim=1), slopes, counted.select(1, 0)

@@ -353,7 +353,9 @@ def approx_ndcg(
 
     if gumbel:
         scores, labels, mask = _with_noise(*as_padded(scores, labels, mask), gumbel, generator)
-    losses = evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    options = {"alpha": alpha, "k": k, "alpha_k": alpha_k, "linear": gains == "linear"}
+    batch = LossCall(scores, labels, mask, reduce, backend)
+    losses = evaluate(batch, in_torch, in_kernels, ("fused.approx_ndcg", options))
     if gumbel and reduce == "sum":
         return losses / gumbel
     return losses.view(gumbel, -1).mean(0) if gumbel and reduce == "none" else losses
@@ -463,7 +465,9 @@ def neural_ndcg(
         gradient = torch.empty_like(slopes).scatter_(1, order, slopes).to(lists.scores.dtype)
         return losses.to(lists.scores.dtype), gradient
 
-    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    options = {"tau": tau, "sinkhorn": sinkhorn, "k": k, "linear": gains == "linear"}
+    batch = LossCall(scores, labels, mask, reduce, backend)
+    return evaluate(batch, in_torch, in_kernels, ("fused_sort.neural_ndcg", options))
 
 
 @checked

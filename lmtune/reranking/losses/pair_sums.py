@@ -1,19 +1,10 @@
-"""Sums over pairs of items, with their gradients by formula: O(n) memory, no autograd inside.
-
-On a GPU each is a kernel or two (`lmtune.reranking.losses.fused`); elsewhere, and as the reference in
-double precision, plain PyTorch goes through some rows of the pairs' matrix at a time.
-"""
+"""Sums over pairs of items in plain PyTorch, with gradients by formula, some rows of the pairs at a time."""
 
 from __future__ import annotations
-
-import os
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from lmtune.progress import note
 from lmtune.reranking.losses.evaluation import PaddedLists
 from lmtune.reranking.losses.plain_torch import SwapWeights, against
 
@@ -37,10 +28,6 @@ def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = N
     losses : Tensor of shape (queries,)
     gradient : Tensor of shape (queries, items)
     """
-    if is_fused(lists.scores):
-        from lmtune.reranking.losses.fused import pair_costs as fused
-
-        return fused(lists, sigma, weights)
     losses, gradient = lists.scores.new_zeros(len(lists.scores)), torch.zeros_like(lists.scores)
     for rows in row_slices(lists.scores):
         label_i, label_j = against(lists.labels, rows)
@@ -62,10 +49,6 @@ def smooth_ranks(lists: PaddedLists, alpha: float) -> Tensor:
 
     Padding gets a rank that means nothing.
     """
-    if is_fused(lists.scores):
-        from lmtune.reranking.losses.fused import smooth_ranks as fused
-
-        return fused(lists, alpha)
     rank = torch.empty_like(lists.scores)
     for rows in row_slices(lists.scores):
         score_i, score_j = against(lists.scores, rows)
@@ -86,10 +69,6 @@ def through_ranks(lists: PaddedLists, alpha: float, slopes: Tensor) -> Tensor:
     slopes : Tensor of shape (queries, items)
         0 on padding.
     """
-    if is_fused(lists.scores):
-        from lmtune.reranking.losses.fused import through_ranks as fused
-
-        return fused(lists, alpha, slopes)
     gradient = torch.empty_like(lists.scores)
     for rows in row_slices(lists.scores):
         score_i, score_j = against(lists.scores, rows)
@@ -98,35 +77,6 @@ def through_ranks(lists: PaddedLists, alpha: float, slopes: Tensor) -> Tensor:
         steps = alpha * beats * (1 - beats) * (slope_j - slope_i)
         gradient[:, rows] = torch.where(lists.mask[:, None, :], steps, 0).sum(dim=2)
     return torch.where(lists.mask, gradient, 0)
-
-
-def is_fused(scores: Tensor) -> bool:
-    """Tell whether kernels of Triton's can take scores: on a CUDA device, or in its interpreter."""
-    return (scores.is_cuda or (_INTERPRETED and scores.device.type == "cpu")) and _triton_runs(scores.device)
-
-
-_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-
-
-@cache
-def _triton_runs(device: torch.device) -> bool:
-    """Try Triton once: it needs a C compiler, a folder to write to, and a device that is not too old."""
-    if find_spec("triton") is None:
-        return False
-    try:
-        from lmtune.reranking.losses.fused import smooth_ranks as fused
-
-        one = torch.ones(1, 1, device=device)
-        fused(PaddedLists(one, one, one > 0), 1.0)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # whatever compilers and drivers bring
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        note(
-            f"losses are computed in plain PyTorch on {device}, more slowly: Triton cannot be used ({reason})"
-        )
-        return False
-    return True
 
 
 def row_slices(scores: Tensor, *, of_items: bool = True) -> list[slice]:

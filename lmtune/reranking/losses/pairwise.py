@@ -110,7 +110,8 @@ def ranknet(
         share = 1 / _number_of_pairs(lists).clamp(min=1)
         return losses * share, gradient * share[:, None]
 
-    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    in_triton = "fused.pair_costs", {"sigma": sigma, "mean": pairs == "mean"}
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels, in_triton)
 
 
 def _number_of_pairs(lists: PaddedLists) -> Tensor:
@@ -270,7 +271,8 @@ def _weighted(batch: LossCall, k: int | None, sigma: float, mu: float, gains: Ga
         weights = SwapWeights(gain / ideal_dcg(gain, k)[:, None], discounts(rank, k), rank, tightness)
         return pair_costs(lists, sigma, weights)
 
-    return evaluate(batch, in_torch, in_kernels)
+    options = {"sigma": sigma, "weighted": True, "k": k, "mu": mu, "linear": gains == "linear"}
+    return evaluate(batch, in_torch, in_kernels, ("fused.pair_costs", options))
 
 
 def _tightness(gain: Tensor, mu: float) -> Tensor:

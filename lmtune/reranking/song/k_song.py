@@ -12,8 +12,7 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses import evaluation
-from lmtune.reranking.losses.evaluation import Bounds, Positive, Share, checked
-from lmtune.reranking.losses.pair_sums import is_fused
+from lmtune.reranking.losses.evaluation import Bounds, Positive, Share, checked, is_fused
 from lmtune.reranking.song.estimators import EstimatorName
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
 from lmtune.reranking.song.songs import MARGIN, Selection, Song

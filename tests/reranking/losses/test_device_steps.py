@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from host_trips import DEVICES, launches  # noqa: E402
 from test_loss_kernels import VARIANTS, every_loss, made, run  # noqa: E402
 
-from lmtune.reranking.losses import approx_ndcg, binary_cross_entropy, k_song, lambdarank, pair_sums, song  # noqa: E402
+from lmtune.reranking.losses import approx_ndcg, binary_cross_entropy, k_song, lambdarank, song  # noqa: E402
 from lmtune.reranking.losses import evaluation as padded_lists  # noqa: E402
 from lmtune.reranking.song import k_song as thresholds  # noqa: E402
 
@@ -51,21 +51,32 @@ def test_a_step_waits_for_nothing(
     launches(lambda: (ALL | MEANS)[name](scores, labels, **given).backward(), device)
 
 
-@pytest.mark.parametrize("name", ["ranknet", "lambdarank", "ndcgloss2++@10", "approxndcg"])
-def test_nor_do_those_with_fused_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        *[("ranknet", 2), ("ranknet, sum, steep", 1), ("lambdarank", 2), ("ndcgloss2++@10", 2)],
+        *[("approxndcg", 2), ("neuralndcg", 5)],
+    ],
+)
+def test_nor_do_those_of_kernels_which_launch_little_else(
+    name: str, kernels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
-    from lmtune.reranking.losses import fused
+    from lmtune.reranking.losses import fused, fused_sort
 
-    kernels = []
-    monkeypatch.setattr(pair_sums, "is_fused", lambda _scores: True)
+    started = []
+    monkeypatch.setattr(padded_lists, "is_fused", lambda _scores: True)
 
     def fill(out: Any, kernel: Any, *_inputs: Any, **_options: Any) -> Any:
-        kernels.append(kernel)
+        started.append(kernel)
         return out
 
-    monkeypatch.setattr(fused, "fill", fill)
-    test_a_step_waits_for_nothing(name, "mask", "meta", monkeypatch)
-    assert kernels
+    for module in (fused, fused_sort):
+        monkeypatch.setattr(module, "fill", fill)
+    scores, labels, mask = (values.to("meta") for values in made(6, 37, tied=True))
+    scores = scores.float().requires_grad_()
+    assert launches(lambda: ALL[name](scores, labels, mask=mask).backward(), "meta") <= 18
+    assert len(started) == kernels
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in ("listmle", "approxndcg, noise")])
