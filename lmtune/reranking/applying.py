@@ -129,7 +129,7 @@ def rerank_run(
     ----------
     model : path
         A folder that `lmtune.reranking.reranker.save_model` wrote; its features are made of the run,
-        or texts read. Or ``text:MODEL``, a cross-encoder that was trained elsewhere.
+        or texts read. Or ``text:MODEL`` or ``decoder:MODEL``, trained elsewhere.
     run, output : path
         The run, and the new one.
     collection : Collection
@@ -165,9 +165,7 @@ def rerank_run(
         For a model of other features, topics that the run lacks, no topic that the model did not
         see, a weight to be chosen without judged topics, and whatever cannot be read.
     """
-    loaded = load_model(model)
-    if text:
-        loaded = loaded.with_text(text, file=model)
+    loaded = load_model(model, text=text)
     source, collection = source_of(loaded, collection, depth, file=model)
     tag = tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)

@@ -98,11 +98,17 @@ class Reranker:
         Raises
         ------
         InputError
-            For one that reads none.
+            For one that reads none, and for what a causal model learnt with.
         """
         if not isinstance(self.scorer, TextTrained):
             accepted = "none of its options"
             raise InputError("the model reads no text", file=file, value=min(options), accepted=accepted)
+        for name in ("prompt", "answers", "lora"):
+            if name in options:
+                accepted = "--max-length, --passages, --overlap, --text, --batch-tokens"
+                raise InputError(
+                    f"a trained model has its own {name}", file=file, value=options[name], accepted=accepted
+                )
         changed = TextOptions(**{**self.facts["text"], **options})
         self.scorer.network.cut(changed)
         return replace(self, facts={**self.facts, "text": asdict(changed)})
@@ -278,7 +284,7 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
 
 
 def read_record(path: PathLike) -> Any:
-    """Return what a model's folder says of how it was made; of ``text:MODEL``, its name.
+    """Return what a model's folder says of how it was made; of ``text:MODEL`` and its like, the name.
 
     Raises
     ------
@@ -295,8 +301,8 @@ def _model_home(path: PathLike) -> Path:
     return home
 
 
-def load_model(path: PathLike, *scorers: type[Scorer]) -> Reranker:
-    """Read a reranker's folder back; or a cross-encoder of others, ``text:MODEL``.
+def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] | None = None) -> Reranker:
+    """Read a reranker's folder back; or a model of others, ``text:MODEL`` or ``decoder:MODEL``.
 
     Parameters
     ----------
@@ -304,6 +310,8 @@ def load_model(path: PathLike, *scorers: type[Scorer]) -> Reranker:
         What `save_model` wrote.
     *scorers
         Kinds of scorers besides lmtune's, which one's own learners made.
+    text : mapping, optional
+        Of a model that reads text, the `TextOptions` that are to be other than in training.
 
     Raises
     ------
@@ -311,7 +319,7 @@ def load_model(path: PathLike, *scorers: type[Scorer]) -> Reranker:
         Where it is not one, damaged, or of another kind of scorers.
     """
     if reads_text(str(path)):
-        options = TextOptions()
+        options = TextOptions(**(text or {}))
         facts = {"text": asdict(options), "depth": FeatureSettings.depth}
         return Reranker(TextTrained.untrained(str(path), options), (), facts)
     home = _model_home(path)
@@ -326,7 +334,9 @@ def load_model(path: PathLike, *scorers: type[Scorer]) -> Reranker:
         if kept["kind"] not in kinds:
             accepted = f"{', '.join(kinds)}; in Python load_model(path, SCORER) with one's own"
             raise InputError("a model of another kind", value=kept["kind"], accepted=accepted)
-        return Reranker(kinds[kept["kind"]].load(home, files, kept), tuple(kept["features"]), kept["facts"])
+        scorer = kinds[kept["kind"]].load(home, files, kept)
+        made = Reranker(scorer, tuple(kept["features"]), kept["facts"])
+        return made.with_text(text, file=path) if text else made
     except InputError as error:
         error.file = error.file or os.fspath(path)
         raise

@@ -18,7 +18,7 @@ OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
 
 
-TEXT = "text:"
+TEXT, DECODER = "text:", "decoder:"
 LIGHT = ("maxsim:", "knrm:")
 """Beginnings of the names of networks that read text."""
 
@@ -58,7 +58,8 @@ class Settings:
     network: str = usual(
         "b256",
         "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]; text:MODEL reads text:"
-        " a folder, a package or a name on the Hub; maxsim:MODEL and knrm:MODEL compare words' vectors.",
+        " a folder, a package or a name on the Hub; decoder:MODEL asks a causal model; maxsim:MODEL and"
+        " knrm:MODEL compare words' vectors.",
         flag="--net",
     )
     dropout: float = option(
@@ -110,9 +111,10 @@ class Settings:
     seed: int = option(0, "Of weights, batches, dropout and draws.", low=0)
 
     def __post_init__(self) -> None:
+        large = self.network.startswith((TEXT, DECODER))
         for name, (of_features, of_text) in DEFAULTS.items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, of_text if self.network.startswith(TEXT) else of_features)
+                object.__setattr__(self, name, of_text if large else of_features)
         check(self)
         if self.list_relevant is not None and self.list_size is None:
             raise InputError(

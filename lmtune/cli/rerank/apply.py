@@ -44,7 +44,7 @@ class Reranking:
 
 def apply(
     model: Annotated[
-        Path, "A folder that lmtune rerank train wrote; or text:MODEL, a cross-encoder of others.", "MODEL"
+        Path, "A folder that lmtune rerank train wrote; or text:MODEL or decoder:MODEL of others.", "MODEL"
     ],
     data: Annotated[
         str | None, "With --run the collection: pydocs, a folder, irds:ID ...; else a LETOR file.", "DATA"

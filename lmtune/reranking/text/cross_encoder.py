@@ -221,5 +221,5 @@ def load_network(
     name: str, options: TextOptions, *, dropout: float | None = None, seed: int = 0
 ) -> CrossEncoder:
     """Make the network of a name, ready to score; see `load_language_model` and `CrossEncoder`."""
-    network = CrossEncoder(load_language_model(name, seed=seed), options, dropout=dropout)
+    network = CrossEncoder(load_language_model(name, options, seed=seed), options, dropout=dropout)
     return network.eval()

@@ -17,7 +17,8 @@ from torch import nn
 
 from lmtune.errors import InputError
 from lmtune.progress import note
-from lmtune.reranking.settings import LIGHT, TEXT
+from lmtune.reranking.settings import DECODER, LIGHT, TEXT
+from lmtune.reranking.text.options import TextOptions
 
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -54,7 +55,7 @@ def find_model(name: str) -> str:
     InputError
         For a folder without a model, or with weights that are pickles.
     """
-    named = name.partition(":")[2] if name.startswith((TEXT, *LIGHT)) else name
+    named = name.partition(":")[2] if name.startswith((TEXT, DECODER, *LIGHT)) else name
     table = _table(named) if name.startswith(LIGHT) else None
     if table is not None:
         return str(table[0])
@@ -100,14 +101,17 @@ def _checked(folder: Path) -> str:
     return str(folder)
 
 
-def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
+def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> LanguageModel:
     """Load a model and its tokenizer; a score that the model does not have yet is drawn by a seed.
 
     Parameters
     ----------
     name : str
         As `find_model` takes; or ``maxsim:`` or ``knrm:`` and a package or folder with a table of
-        words, such as wordllama, or an encoder; see `lmtune.reranking.text.late_interaction`.
+        words, such as wordllama, or an encoder; see `lmtune.reranking.text.late_interaction`; or
+        ``decoder:`` and a causal model; see `lmtune.reranking.text.decoder`.
+    options : TextOptions
+        Of which a causal model takes the prompt, the answers and the adapters' rank.
     seed : int
         Torch's own generator is left as it was.
 
@@ -126,22 +130,25 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
         torch.manual_seed(seed)
         import transformers
 
-        from lmtune.reranking.text.late_interaction import register
+        from lmtune.reranking.text import decoder, late_interaction
 
-        register()
+        late_interaction.register()
+        decoder.register()
         tokenizer = _load(transformers.AutoTokenizer, folder, "tokenizer")
-        model = _load(
-            transformers.AutoModelForSequenceClassification,
-            folder,
-            "model",
-            num_labels=1,
-            use_safetensors=True,
-            dtype=torch.float32,
-        )
+        how = {"use_safetensors": True, "dtype": torch.float32}
+        if f"{pooling}:" == DECODER:
+            causal = _load(transformers.AutoModelForCausalLM, folder, "model", **how)
+            _checked_pair(causal, tokenizer, folder, pads=False)
+            model = decoder.of_causal(causal, tokenizer, options.prompt, options.answers, options.lora)
+        else:
+            kind = transformers.AutoModelForSequenceClassification
+            model = _load(kind, folder, "model", num_labels=1, **how)
+            if options.lora and not isinstance(model, decoder.YesOrNo):
+                raise InputError("only a causal model takes adapters", value=name, accepted=f"{DECODER}MODEL")
     return _checked_pair(model, tokenizer, folder)
 
 
-def _checked_pair(model: Any, tokenizer: Any, folder: str) -> LanguageModel:
+def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True) -> LanguageModel:
     # Where there is none, transformers makes one that knows its own marks alone.
     if not getattr(tokenizer, "is_fast", False) or len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputError("no tokenizer here", file=folder, accepted="a folder with tokenizer.json")
@@ -150,11 +157,11 @@ def _checked_pair(model: Any, tokenizer: Any, folder: str) -> LanguageModel:
         raise InputError(
             "the tokenizer is of another model", file=folder, value=last, accepted=f"ids below {known}"
         )
-    if tokenizer.pad_token_id is None:
+    if pads and tokenizer.pad_token_id is None:
         raise InputError(
             "the tokenizer has no padding token", file=folder, accepted="a pad_token in tokenizer_config.json"
         )
-    if getattr(model.config, "pad_token_id", None) is None:
+    if pads and getattr(model.config, "pad_token_id", None) is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     return LanguageModel(model, tokenizer)
 

@@ -7,12 +7,12 @@ from importlib.util import find_spec
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.options import check, option
-from lmtune.reranking.settings import LIGHT, TEXT
+from lmtune.reranking.settings import DECODER, LIGHT, TEXT
 
 
 @dataclass(frozen=True)
 class TextOptions:
-    """Texts, for --net text:MODEL.
+    """Texts, for --net text:MODEL and its like.
 
     Attributes
     ----------
@@ -27,6 +27,8 @@ class TextOptions:
         Tokens that a passage has in common with the one before.
     batch_tokens : int
         Tokens, padding included, that go through the model at a time.
+    prompt, answers, lora
+        Of ``decoder:MODEL``, as `lmtune.reranking.text.decoder.of_causal` takes them.
     """
 
     template: str = option(
@@ -41,6 +43,14 @@ class TextOptions:
     overlap: int = option(32, "Tokens that a passage has in common with the one before.", low=0)
     batch_tokens: int = option(
         2048, "Tokens that go through the model at a time: the memory that training takes.", low=8
+    )
+    prompt: str = option(
+        "Query: {query}\nDocument: {document}\nDoes the document answer the query? Answer yes or no:",
+        "Of decoder:MODEL, what it is asked; only texts are cut.",
+    )
+    answers: str = option("yes,no", "Of decoder:MODEL, its two answers, a token each.")
+    lora: int = option(
+        0, "Of decoder:MODEL, learn adapters of this rank (LoRA) and leave its weights; 0 learns all.", low=0
     )
 
     def __post_init__(self) -> None:
@@ -61,7 +71,7 @@ def reads_text(network: str) -> bool:
     MissingExtraError
         Where it does, and the extra is not installed.
     """
-    if not network.startswith((TEXT, *LIGHT)):
+    if not network.startswith((TEXT, DECODER, *LIGHT)):
         return False
     if any(find_spec(name) is None for name in ("torch", "safetensors", "transformers")):
         raise MissingExtraError(network, "text")

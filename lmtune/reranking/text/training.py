@@ -249,7 +249,8 @@ def fit(
 def check_memory(network: CrossEncoder, settings: Settings, device: str) -> None:
     """Say how much memory training takes at most, as far as weights and graphs go.
 
-    Weights count with their gradients, the best epoch's copy and what the optimizer keeps. Graphs are
+    Weights count with the best epoch's copy, those that are learnt with their gradients and what the
+    optimizer keeps of them. Graphs are
     measured on one piece of the greatest length.
 
     Raises
@@ -258,7 +259,8 @@ def check_memory(network: CrossEncoder, settings: Settings, device: str) -> None
         Where there is less.
     """
     of_optimizer = {"adam": 2, "adamw": 2, "sgd": 1}.get(settings.optimizer, 0)
-    weights = sum(weight.nbytes for weight in network.parameters()) * (3 + of_optimizer)
+    learnt = sum(weight.nbytes for weight in network.parameters() if weight.requires_grad)
+    weights = 2 * sum(weight.nbytes for weight in network.parameters()) + learnt * (1 + of_optimizer)
     graphs = network.graph_bytes()
     needed, there = weights + graphs, _available_bytes(device)
     note(

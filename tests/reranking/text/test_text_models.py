@@ -109,7 +109,7 @@ def test_bad_folders_in_a_line(model: Path, tmp_path: Path) -> None:
         "text:nobody/has-such-a-model": "cannot load the tokenizer",
     }.items():
         with pytest.raises(InputError, match=problem) as found:
-            load_language_model(name)
+            load_language_model(name, TextOptions())
         assert "\n" not in str(found.value)
 
 
@@ -136,7 +136,7 @@ def test_tokenizers_that_do_not_fit_in_a_line(pooling: str, model: Path, tmp_pat
         changed(model, tmp_path / "bare", "tokenizer_config.json", bare): "no padding token",
     }.items():
         with pytest.raises(InputError, match=problem) as found:
-            load_language_model(name.replace("text:", f"{pooling}:"))
+            load_language_model(name.replace("text:", f"{pooling}:"), TextOptions())
         assert "\n" not in str(found.value)
 
 
@@ -165,7 +165,7 @@ def test_the_hub_is_asked_in_silence(
     monkeypatch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
     level = logging.getLogger("huggingface_hub").level
     with caplog.at_level("INFO", "lmtune"), pytest.raises(InputError, match="couldn't connect") as found:
-        load_language_model("text:no-such-model")
+        load_language_model("text:no-such-model", TextOptions())
     assert "\n" not in str(found.value)
     assert caplog.messages == ["the Hub is asked for the tokenizer of no-such-model"]
     assert logging.getLogger("huggingface_hub").level == level
@@ -178,7 +178,7 @@ def test_no_code_of_a_model_is_run(model: Path, tmp_path: Path) -> None:
     config.write_text(config.read_text().replace("{", auto, 1).replace('"bert"', '"own"'))
     (tmp_path / "coded" / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     with pytest.raises(InputError, match="cannot load"):
-        load_language_model(name)
+        load_language_model(name, TextOptions())
     assert not (tmp_path / "ran").exists()
 
 

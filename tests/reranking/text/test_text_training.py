@@ -62,7 +62,7 @@ def gradients(network: CrossEncoder, lists: TextLists) -> dict[str, Any]:
 @pytest.mark.parametrize("passages", ["first", "max", "sum"])
 def test_gradients_in_pieces_are_those_of_all_at_once(settings: Settings, passages: str) -> None:
     lists = replace(TRAIN, options=replace(SMALL, passages=passages))
-    network = CrossEncoder(load_language_model(settings.network), lists.options, dropout=0.3)
+    network = CrossEncoder(load_language_model(settings.network, TextOptions()), lists.options, dropout=0.3)
     pieces = gradients(network, lists)
     with pytest.MonkeyPatch.context() as at_once:
         at_once.setattr(gradient_cache, "checkpoint", kept_whole)
@@ -100,7 +100,7 @@ class Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def test_graphs_of_one_micro_batch_at_a_time(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = made_texts(2, queries=24, options=SMALL)
-    network = CrossEncoder(load_language_model(settings.network), SMALL)
+    network = CrossEncoder(load_language_model(settings.network, TextOptions()), SMALL)
     gradients(network, lists)
     with Alive() as in_pieces:
         gradients(network, lists)
@@ -115,7 +115,7 @@ def test_every_loss_learns(settings: Settings, loss: str) -> None:
     asked = replace(settings, loss=parse_loss(loss), epochs=1)
     trained = fit(TRAIN, VALIDATION, asked)
     assert np.isfinite(trained.validation)
-    before = load_language_model(settings.network).model.state_dict()
+    before = load_language_model(settings.network, TextOptions()).model.state_dict()
     moved = [
         not torch.equal(before[name.removeprefix("model.")], own) for name, own in trained.weights.items()
     ]
