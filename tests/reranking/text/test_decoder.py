@@ -105,7 +105,7 @@ def test_it_learns_and_is_kept(gpt: Path, tmp_path: Path, lora: int) -> None:
         assert all("lora_" in name for name in moved)
     folder = tmp_path / "model"
     save_model(folder, Reranker(trained, (), {"text": {**vars(options)}, "depth": 10}), {})
-    again = load_model(folder)
+    again: Any = load_model(folder)
     np.testing.assert_allclose(again.score(lists(options)), trained.score(lists(options)), rtol=1e-5)
     assert [weight.requires_grad for weight in again.scorer.network.parameters()] == [
         weight.requires_grad for weight in trained.network.parameters()
@@ -137,7 +137,7 @@ def test_one_that_was_not_trained_is_asked_as_it_is(gpt: Path) -> None:
         ({"prompt": PROMPT, "answers": "yes,yes"}, "bad answers"),
     ],
 )
-def test_bad_prompts_and_answers_are_refused(gpt: Path, options: dict[str, str], message: str) -> None:
+def test_bad_prompts_and_answers_are_refused(gpt: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         load_network(f"decoder:{gpt}", TextOptions(**options))
     assert message in str(caught.value)
