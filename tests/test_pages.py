@@ -52,7 +52,10 @@ NOT_RUN = {
         "index my-collection --shards 4": CLUSTER,
         "tune my-collection --index sharded:indexes/mine": CLUSTER,
     },
-    "docs/howto/deploy.md": {"check-run cluster.run": "a run of the reader's own cluster"},
+    "docs/howto/deploy.md": {
+        "check-run cluster.run": "a run of the reader's own cluster",
+        'search my-collection "bird flu"': "a document of the reader's own",
+    },
     "docs/howto/evaluate.md": {
         "judges qrels.txt gpt.txt": "labels of the reader's own models",
         "judge qrels.txt baseline.run": "runs that are not judged whole",

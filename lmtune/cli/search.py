@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.candidates.explaining import write_explained
+from lmtune.candidates.explaining import explain_document, write_explained
 from lmtune.candidates.search import Searched
 from lmtune.candidates.search import search as search_collection
 from lmtune.cli.messages import note, say
@@ -59,6 +59,11 @@ class RunOptions:
     explain: Path | None = usual(
         None, "Write each topic's terms with their weights, and what made them, to this file.", metavar="FILE"
     )
+    explain_doc: str | None = usual(
+        None,
+        "Of a query, show how this document's score comes about, as engines explain it.",
+        metavar="DOCNO",
+    )
     run_tag: str | None = usual(None, "Default: lmtune-lambda...-mu..., with a model's name.")
 
 
@@ -75,10 +80,12 @@ def search(
 
     Examples
     --------
-    lmtune search my-collection "bird flu" --model bm25
+    lmtune search my-collection "bird flu" --model bm25 --explain-doc d17
     lmtune search my-collection --model bm25 --set b=0.3 --output bm25.run
     """
     on_screen = str(run.output) in ("-", "/dev/stdout")
+    if run.explain_doc is not None and query is None:
+        raise InputError("no query to explain a document's score for", accepted="lmtune search DATASET QUERY")
     named = replace(collection, name=dataset)
     if not on_screen:
         check_recorded(run.output, reads=named.files())
@@ -88,7 +95,7 @@ def search(
     if run.explain is not None:
         check_file(run.explain, reads=named.files())
     with workers.engaged(), stages() as progress:
-        few = query is not None and on_screen and run.hits == RunOptions.hits
+        few = query is not None and on_screen and run.hits == RunOptions.hits and run.explain_doc is None
         hits = _ANSWERS if few else run.hits
         done = search_collection(collection, model, values, hits=hits, query=query, progress=progress)
     if tuned.results is None:
@@ -96,7 +103,10 @@ def search(
     if run.explain is not None:
         write_explained(str(run.explain), done.pool, values)
     if query is not None and on_screen:
-        say("".join(f"{line}\n" for line in _answers(done)))
+        lines = _answers(done)
+        if run.explain_doc is not None:
+            lines = explain_document(done.pool, "1", run.explain_doc, values).lines()
+        say("".join(f"{line}\n" for line in lines))
         return
     with timed(f"{quantity(len(done.dataset.topics), 'topic')} ranked"):
         if on_screen:

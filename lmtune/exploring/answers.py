@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.candidates.explaining import explain_document
 from lmtune.errors import InputError, check_choice
 from lmtune.exploring.background import Surfaces
 from lmtune.exploring.view import SHOWN, View, stamp_of
@@ -129,8 +130,8 @@ def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Sett
     """Return a document's score for a topic term by term, by two settings, and its text where that is kept.
 
     A term's contribution is the score of the document by that term alone; `isSum` tells whether these
-    add up to the score, as they do where a formula is a sum over terms. `columns` are the names of what
-    else the model knows of a term. The text is in pieces, of which every other one is a query term.
+    add up to the score, as they do where a formula is a sum over terms; `account` tells it as engines do.
+    `columns` are the names of what else the model knows of a term. The text is in pieces, of which every other one is a query term.
     """
     [t] = view.pool.positions([topic]).tolist()
     vector, own = view.vector(setting), view.pool.candidates.rows(t)
@@ -150,6 +151,7 @@ def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Sett
         columns["made"] = "made of"
     if formula.is_likelihood:
         columns["probability"] = "P(w|D)"
+    account = explain_document(view.pool, topic, docno, view.space.named(vector)) if view.model else None
     known = _terms(view, t, int(places[0]), vector) if view.model else {name: {} for name in parts}
     return {
         "docno": docno,
@@ -163,6 +165,7 @@ def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Sett
             for name, part in parts.items()
         ],
         "isSum": abs(total - score) <= _CLOSE * max(1.0, abs(score)),
+        "account": None if account is None else "\n".join(account.lines()),
         "text": None if view.texts is None else _marked(view, view.texts.of([docno])[0], list(parts)),
     }
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.candidates.explaining import term_parts
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import Regions
 from lmtune.errors import InputError
@@ -152,11 +153,9 @@ class View:
         """Return the places of topic t's best documents among its candidates, best first."""
         return self.pool.top(t, vector, hits)
 
-    def scores(
-        self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64], columns: Any = slice(None)
-    ) -> NDArray[np.float64]:
-        """Score some of topic t's candidates, by some columns of its query alone where these are given."""
-        return self.pool.formula.differentiate(self.pool.topic_documents(t, places, columns), vector)[0]
+    def scores(self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Score some of topic t's candidates."""
+        return self.pool.formula.differentiate(self.pool.topic_documents(t, places), vector)[0]
 
     def weights(self, t: int, vector: NDArray[np.float64]) -> list[float]:
         """Return how often topic t's query has each of its columns, or its weight there."""
@@ -184,12 +183,8 @@ class View:
 
     def parts(self, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, float]:
         """Return what each term of topic t gives a candidate alone; of runs, each one's part of the sum."""
-        terms, at = self.pool.terms[t], np.array([place])
         if not self.model:
+            at = np.array([place])
             _, columns = self.pool.formula.differentiate(self.pool.topic_documents(t, at), vector)
             return dict(zip(self.space.names, (vector * columns[:, 0]).tolist(), strict=True))
-        if isinstance(self.pool.formula, Weighted):
-            added = self.pool.formula.contributions(self.pool.topic_documents(t, at), vector)
-            return dict(zip(dict.fromkeys(terms), added[:, 0].tolist(), strict=True))
-        rows = {term: [row for row, other in enumerate(terms) if other == term] for term in terms}
-        return {term: float(self.scores(t, at, vector, own)[0]) for term, own in rows.items()}
+        return term_parts(self.pool, t, place, vector)

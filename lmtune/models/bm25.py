@@ -31,7 +31,7 @@ from lmtune.errors import InputError, check_choice
 from lmtune.indexing.index import CollectionSize, Index, TermCounts
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models import bm25_kernels as kernels
-from lmtune.models.formula import Formula, QueryColumn
+from lmtune.models.formula import Factor, Formula, Held, QueryColumn
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
 
@@ -189,6 +189,20 @@ class BM25(Formula):
         """Return a term's idf."""
         return self.variant.idf(term.df, term.size.documents)
 
+    def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:
+        """Return idf and tf, named as Lucene does."""
+        k1, b = setting.tolist()
+        df, documents = held.term.df, held.term.size.documents
+        share = (1.0 - b) + b * held.length / held.mean_length
+        of = {"freq": held.tf, "k1": k1, "b": b, "dl": held.length, "avgdl": held.mean_length}
+        return [
+            Factor("idf", self.term_value(held.term), self.variant.idf_text, {"df": df, "N": documents}),
+            self._saturation(held.tf, max(k1 * share, kernels.LEAST_ROOM), share, of),
+        ]
+
+    def _saturation(self, tf: int, room: float, share: float, of: dict[str, float]) -> Factor:  # noqa: ARG002
+        return Factor("tf", tf / (tf + room), "freq / (freq + k1 (1 - b + b dl / avgdl))", of)
+
     def size(self, index: Index) -> CollectionSize:
         """Count the collection: all documents, or those that hold a term."""
         return (
@@ -258,6 +272,12 @@ class LowerBoundedBM25(BM25):
 
     Neither pruned nor certified: nothing is proved of its rounding.
     """
+
+    def _saturation(self, tf: int, room: float, share: float, of: dict[str, float]) -> Factor:
+        shift, bonus, k1 = self.variant.shift, self.variant.bonus, of["k1"]
+        formula = "(k1 + 1) (freq + d s) / (freq + (k1 + d) s) + e, s = 1 - b + b dl / avgdl"
+        value = (k1 + 1.0) * (tf + shift * share) / (tf + room + shift * share) + bonus if tf else 0.0
+        return Factor("tf", value, formula, {**of, "d": shift, "e": bonus})
 
     def parts(
         self, topic: TopicDocuments, setting: NDArray[np.float64]

@@ -47,6 +47,41 @@ def query_columns(
     return [[QueryColumn(term, *next(rest)) for term in own] for own in terms]
 
 
+class Factor(NamedTuple):
+    """A factor of a term's part of a score, as search engines account for it.
+
+    Attributes
+    ----------
+    name, formula : str
+        Lucene's names, where it has them.
+    value : float
+    made_of : dict of str to float
+        The numbers of the formula.
+    """
+
+    name: str
+    value: float
+    formula: str
+    made_of: dict[str, float]
+
+
+class Held(NamedTuple):
+    """What the collection and a document hold of a term.
+
+    Attributes
+    ----------
+    term : TermCounts
+    tf, length : int
+        In the document, as the formula counts; its length as the formula takes it.
+    mean_length : float
+    """
+
+    term: TermCounts
+    tf: int
+    length: int
+    mean_length: float
+
+
 class Ridge(NamedTuple):
     """A penalty: the sum of squares of ``scale * (parameter - centre)``.
 
@@ -205,6 +240,10 @@ class Formula(ABC):
     def term_value(self, term: TermCounts) -> float:
         """Return what scoring takes of a term: P(w|C), its share of the collection's tokens."""
         return float(term.cf) / term.size.terms
+
+    def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:  # noqa: ARG002 - not all have one
+        """Return factors whose product is a term's part of the score, as if it came once; none by default."""
+        return []
 
     @property
     def bounds(self) -> str:

@@ -8,6 +8,7 @@ Lucene computes each term in single precision; here it is double.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from lmtune.indexing.index import Index, TermCounts
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models import kernels
+from lmtune.models.formula import Factor, Held
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.two_stage import LAMBDA, MU, TwoStage
 
@@ -39,6 +41,14 @@ class LuceneDirichlet(TwoStage):
     def term_value(self, term: TermCounts) -> float:
         """Return P(w|C), smoothed by one occurrence."""
         return (term.cf + 1.0) / (term.size.terms + 1.0)
+
+    def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:
+        """Return the score of a term, of Lucene's termWeight and norm."""
+        mu, p = float(setting[1]), self.term_value(held.term)
+        value = max(0.0, math.log1p(held.tf / (mu * p)) + math.log(mu / (held.length + mu)))
+        formula = "max(0, log(1 + freq / (mu P)) + log(mu / (dl + mu))), P = (cf + 1) / (|C| + 1)"
+        of = {"freq": held.tf, "dl": held.length, "P": p, "cf": held.term.cf, "|C|": held.term.size.terms}
+        return [Factor("score", value, formula, {**of, "mu": mu})]
 
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return the lengths of all documents as Lucene rounds them."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
 from lmtune.models import kernels
-from lmtune.models.formula import Formula
+from lmtune.models.formula import Factor, Formula, Held
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
 
@@ -76,6 +76,15 @@ class TwoStage(Formula):
         scores, gradients = np.empty(topic.length.size), np.empty((2, topic.length.size))
         kernels.log_likelihood(topic, setting[0], setting[1], scores, gradients)
         return scores, gradients
+
+    def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:
+        """Return the logarithm of P(w|D)."""
+        (lambda_, mu), p = setting.tolist(), self.term_value(held.term)
+        smoothed = (held.tf + max(mu, _SMALLEST_MU) * p) / (held.length + max(mu, _SMALLEST_MU))
+        value = math.log((1.0 - lambda_) * smoothed + lambda_ * p)
+        formula = "log((1 - lambda) (freq + mu P) / (dl + mu) + lambda P), P = cf / |C|"
+        of = {"freq": held.tf, "dl": held.length, "P": p, "cf": held.term.cf, "|C|": held.term.size.terms}
+        return [Factor("log P(w|D)", value, formula, {**of, "lambda": lambda_, "mu": mu})]
 
     def prepare(self, documents: Documents) -> Documents:
         """Return documents with tf / P(w|C) in place of tf."""

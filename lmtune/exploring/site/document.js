@@ -38,6 +38,11 @@ export function drawDocument(parent, answer, isRuns) {
   const scroll = cell(parent, "", "div", { className: "scroll", tabIndex: 0, ariaLabel: "the score's parts" });
   scroll.setAttribute("role", "region");
   scroll.append(table);
+  if (answer.account !== null) {
+    const told = cell(parent, "", "details");
+    cell(told, "as search engines explain it", "summary");
+    cell(told, answer.account, "pre", { className: "scroll", tabIndex: 0 });
+  }
   if (answer.text !== null) parent.append(marked(answer.text));
 }
 
