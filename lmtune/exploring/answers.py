@@ -131,7 +131,8 @@ def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Sett
 
     A term's contribution is the score of the document by that term alone; `isSum` tells whether these
     add up to the score, as they do where a formula is a sum over terms; `account` tells it as engines do.
-    `columns` are the names of what else the model knows of a term. The text is in pieces, of which every other one is a query term.
+    `columns` are the names of what else the model knows of a term. The text is in pieces, of which every
+    other one is a query term.
     """
     [t] = view.pool.positions([topic]).tolist()
     vector, own = view.vector(setting), view.pool.candidates.rows(t)
