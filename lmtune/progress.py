@@ -30,12 +30,30 @@ Count = Callable[[int, int], None]
 """Called with how much of some work is done, and how much there is."""
 
 
+def unseen(done: int, total: int) -> None:
+    """Show nothing of a count."""
+
+
 def counted(progress: Count | bool | None, stage: str) -> Count | None:
     """Take True for a bar, in a terminal or a notebook; False for nothing."""
     if not isinstance(progress, bool):
         return progress
     report = staged(progress)
     return (lambda done, total: report(stage, done, total)) if progress else None
+
+
+_FINE = 1000
+
+
+def part_of(progress: Count, number: int, parts: int) -> Count:
+    """Report one of some parts, counted from 0, to what shows the whole.
+
+    Examples
+    --------
+    >>> part_of(lambda done, total: print(done, "of", total), 1, 4)(1, 2)
+    1500 of 4000
+    """
+    return lambda done, total: progress(_FINE * number + _FINE * done // max(total, 1), _FINE * parts)
 
 
 def staged(progress: Progress | bool) -> Progress:

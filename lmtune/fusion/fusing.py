@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import check
-from lmtune.progress import Progress, note, quantity, silent
+from lmtune.progress import Count, Progress, note, part_of, quantity, silent
 from lmtune.showing import Shown
 
 Doubles = NDArray[np.float64]
@@ -186,7 +186,7 @@ def fuse_runs(
     weights : mapping of str to float, optional
         By run, all of them: nothing is chosen, and these are measured as the method linear.
     progress : Progress
-        Called after each choice.
+        Called while each choice is made.
 
     Raises
     ------
@@ -226,12 +226,12 @@ def fuse_runs(
     for measure in measures:
         own = [work.single(name, measure) for name in runs.names]
         for method in sorted(methods, key=list(METHODS).index):
-            progress("fusing", next(done), total, f"{measure}, {method}")
-            row = work.row(method, measure)
-            choices = []
-            for fold in folds if method in tuned else []:
-                progress("fusing", next(done), total, f"{measure}, {method}")
-                choices.append(work.choose(method, measure, fold.train)[0])
+            told = partial(progress, "fusing", detail=f"{measure}, {method}")
+            row = work.row(method, measure, part_of(told, next(done), total))
+            choices = [
+                work.choose(method, measure, fold.train, part_of(told, next(done), total))[0]
+                for fold in (folds if method in tuned else ())
+            ]
             own.append(work.judged(row, folds, choices) if method in tuned else row)
         own = [replace(row, values=row.values[held]) for row in own]
         own = _tested(own, len(runs.names), options.seed)
@@ -338,9 +338,9 @@ class _Fusion:
         values = measure_settings(pool, {name: 1.0}, [measure], depth=self.options.depth)[:, 0, 0]
         return FusedRow(measure, Chosen("single", {name: 1.0}), float(values.mean()), values)
 
-    def row(self, method: str, measure: Measure) -> FusedRow:
+    def row(self, method: str, measure: Measure, progress: Count) -> FusedRow:
         """Choose on all topics."""
-        chosen, evaluations, bound = self.choose(method, measure, self.topics)
+        chosen, evaluations, bound = self.choose(method, measure, self.topics, progress)
         options = self.options
         if method == "linear" and options.certify is not None and bound is None:
             proof = certify(
@@ -376,10 +376,11 @@ class _Fusion:
         return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
     def choose(
-        self, method: str, measure: Measure, topics: Sequence[str]
+        self, method: str, measure: Measure, topics: Sequence[str], progress: Count
     ) -> tuple[Chosen, int, float | None]:
         """Return what is best on topics, the evaluations that it took, and a bound on all weights."""
         plan, evaluations, bound = METHODS[method], 0, -np.inf
+        progress(0, 1)
         chosen = Chosen(method, dict.fromkeys(self.runs.names, 1.0))
         if self.weights is not None:
             return replace(chosen, weights=dict(self.weights)), 0, None
@@ -393,7 +394,8 @@ class _Fusion:
         if plan.fit is None:
             return chosen, evaluations, None
         seed, depth, restarts = self.options.seed, self.options.depth, self.options.restarts
-        best, taken = plan.fit(self.pool(chosen), measure, topics, restarts=restarts, seed=seed, depth=depth)
+        how = {"restarts": restarts, "seed": seed, "depth": depth, "progress": progress}
+        best, taken = plan.fit(self.pool(chosen), measure, topics, **how)
         own = best.best_params_
         powers = {name.removeprefix(f"{THETA} "): own[name] for name in own if name not in chosen.weights}
         chosen = replace(chosen, weights={name: own[name] for name in chosen.weights}, powers=powers)

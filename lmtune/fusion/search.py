@@ -18,7 +18,7 @@ from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.progress import counted
+from lmtune.progress import Count, counted, part_of, unseen
 from lmtune.tuning.experiment.smooth import smooth_form
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
@@ -185,6 +185,7 @@ def fit_linear(
     restarts: int = 0,
     seed: int = 0,
     depth: int = DEPTH,
+    progress: Count = unseen,
 ) -> tuple[Tuner, int]:
     """Choose weights on topics by the best of several climbs, and say how many evaluations that took.
 
@@ -198,10 +199,12 @@ def fit_linear(
         To fit on.
     restarts, seed, depth
         As of `ExactLineSearch`, whose starts are `climb_starts`'.
+    progress : callable, optional
+        Called with how much is done, and of how much.
     """
     starts, evaluations = climb_starts(pool, measure, topics, seed=seed, depth=depth)
     found = ExactLineSearch(str(measure), starts=starts, restarts=restarts, seed=seed, depth=depth)
-    found.fit(pool, topics=topics)
+    found.fit(pool, topics=topics, progress=progress)
     return found, evaluations + found.n_evaluations_
 
 
@@ -212,6 +215,7 @@ def fit_shrunk(
     *,
     seed: int = 0,
     depth: int = DEPTH,
+    progress: Count = unseen,
     **_: Any,
 ) -> tuple[Tuner, int]:
     """Choose weights on topics by the gradient of the measure's smooth form, as far from equal as pays.
@@ -222,12 +226,12 @@ def fit_shrunk(
 
     Parameters
     ----------
-    pool, measure, topics, seed, depth
+    pool, measure, topics, seed, depth, progress
         As of `fit_linear`, whose others play no part.
     """
     tuner = RidgeTuner(_smooth(measure, seed, depth), ridges=RIDGES[:-1], within=1.0, warm=False)
     try:
-        tuner.fit(pool, topics=topics)
+        tuner.fit(pool, topics=topics, progress=progress)
     except InputError:
         equal = pool.formula.simpler[0][1]
         tuner.best_params_, tuner.n_evaluations_ = equal, 0
@@ -248,6 +252,7 @@ def fit_per_query(
     *,
     seed: int = 0,
     depth: int = DEPTH,
+    progress: Count = unseen,
     **_: Any,
 ) -> tuple[Tuner, int]:
     """Choose weights on topics as `fit_shrunk` does, then how far they depend on features of the query.
@@ -259,7 +264,7 @@ def fit_per_query(
     ----------
     pool : CandidatePool
         Of runs, with features of queries.
-    measure, topics, seed, depth
+    measure, topics, seed, depth, progress
         As of `fit_shrunk`.
     """
     formula = pool.formula
@@ -267,11 +272,12 @@ def fit_per_query(
     plain = replace(
         pool, formula=WeightedSum(formula.runs, formula.tied), count=pool.count[0].astype(np.int64)
     )
-    shared, spent = fit_shrunk(plain, measure, topics, seed=seed, depth=depth)
+    first = part_of(progress, 0, 2)
+    shared, spent = fit_shrunk(plain, measure, topics, seed=seed, depth=depth, progress=first)
     space = ParameterSpace.of(formula).fixing(shared.best_params_)
     tuner = RidgeTuner(_smooth(measure, seed, depth, space), ridges=RIDGES[:-1], within=1.0)
     try:
-        tuner.fit(pool, topics=topics)
+        tuner.fit(pool, topics=topics, progress=part_of(progress, 1, 2))
     except InputError:
         none = formula.simpler[0][1]
         tuner.best_params_, tuner.n_evaluations_ = {**shared.best_params_, **none}, 0
@@ -321,10 +327,16 @@ class ForwardSelection(Tuner):
 
 
 def fit_forward(
-    pool: CandidatePool, measure: Measure, topics: Sequence[str], *, depth: int = DEPTH, **_: Any
+    pool: CandidatePool,
+    measure: Measure,
+    topics: Sequence[str],
+    *,
+    depth: int = DEPTH,
+    progress: Count = unseen,
+    **_: Any,
 ) -> tuple[Tuner, int]:
     """Choose weights on topics by `ForwardSelection`; the parameters are those of `fit_linear`."""
-    found = ForwardSelection(str(measure), depth=depth).fit(pool, topics=topics)
+    found = ForwardSelection(str(measure), depth=depth).fit(pool, topics=topics, progress=progress)
     return found, found.n_evaluations_
 
 

@@ -205,6 +205,22 @@ def test_many_runs_share_their_weights_as_held_out_topics_ask() -> None:
     assert "Within .001" not in text
 
 
+def test_progress_moves_within_each_choice_and_never_back() -> None:
+    runs, judged = telling_runs(4, 2)
+    shares: dict[str, list[float]] = {}
+
+    def report(stage: str, done: int, total: int, detail: str = "") -> None:
+        shares.setdefault(detail, []).append(done / total)
+
+    methods = ("shrunk", "per-query", "forward")
+    fuse_runs(runs, judged, FusionOptions(measure=("AP",), method=methods, folds="2"), progress=report)
+    together = list(itertools.chain.from_iterable(shares.values()))
+    assert together == sorted(together)
+    assert together[-1] == 1.0
+    for method in methods:  # three choices each: on all topics, and in two folds
+        assert len(set(shares[f"AP, {method}"])) > 6
+
+
 def test_where_no_weights_help_equal_ones_are_taken() -> None:
     runs, judged = telling_runs(4, 4)
     found = fuse_runs(runs, judged, FusionOptions(measure=("AP",), method=("shrunk", "equal"), folds="3"))
