@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -13,7 +16,8 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.progress import counted
+from lmtune.progress import Count, counted
+from lmtune.tuning.known import KnownValues
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Point, Progress, SearchRecord, Tuner
 
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
 AGREE = 1e-3
 """Climbs whose ends differ by no more in the measure agree."""
+
+Search = Generator[list[Point], list[float], None]
+"""Yields settings, is sent their means."""
 
 # Steps in units of the current step size; measures are step functions with plateaus, which a
 # single step would not see across.
@@ -90,10 +97,12 @@ class CoordinateAscent(Tuner):
         InputError
             For unknown topics.
         """
-        report = counted(progress, type(self).__name__)
-        record = SearchRecord(
-            pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth
-        )
+        known = KnownValues(pool, [parse_measure(self.measure)], self.depth)
+        climb_together([self], known, topics=topics, progress=counted(progress, type(self).__name__))
+        return self
+
+    def _search(self, record: SearchRecord, report: Count) -> Search:
+        """Ask for the means at settings that are new to the record, until all climbs have ended."""
         space, rng = record.space, np.random.default_rng(self.seed)
         given = [space.start] if self.starts is None else map(space.vector, self.starts)
         begins = [space.clip(setting) for setting in given]
@@ -114,7 +123,8 @@ class CoordinateAscent(Tuner):
                     if point not in record:
                         new.setdefault(point, start)
             if new:
-                record.measure(np.array(list(new)), starts=list(new.values()), step=step)
+                means = yield list(new)
+                record.add(np.array(list(new)), means, starts=list(new.values()), step=step)
             answered = {}
             for start, line in asking.items():
                 try:
@@ -123,10 +133,8 @@ class CoordinateAscent(Tuner):
                     ends[start] = end.value
             asking = answered
             step += 1
-            if report is not None:
-                report(len(begins) - len(asking), len(begins))
+            report(len(begins) - len(asking), len(begins))
         self._close(record, [ends[start] for start in range(len(begins))])
-        return self
 
     def _close(self, record: SearchRecord, ends: Sequence[Point]) -> None:
         import pandas as pd
@@ -137,6 +145,52 @@ class CoordinateAscent(Tuner):
         table.insert(0, "start", range(len(ends)))
         self.ends_ = table.assign(evaluations=np.bincount(record.starts, minlength=len(ends)))
         self.n_agreeing_ = int((values >= values.max() - AGREE).sum())
+
+
+def climb_together(
+    ascents: Sequence[CoordinateAscent],
+    known: KnownValues,
+    *,
+    topics: Sequence[str] | None = None,
+    progress: Count | None = None,
+) -> None:
+    """Fit an ascent for each of some measures, as its own `CoordinateAscent.fit` would.
+
+    What any of them asks for next is measured in one call.
+
+    Parameters
+    ----------
+    ascents : sequence of CoordinateAscent
+        Of the known values' measures and run depth, in their order.
+    known : KnownValues
+        Of the collection; what is measured is added.
+    topics : sequence of str, optional
+        Topics to fit on; all by default.
+    progress : callable, optional
+        Called with (climbs ended, climbs in all).
+    """
+    ended = [(0, 1)] * len(ascents)
+
+    def report(number: int, done: int, total: int) -> None:
+        ended[number] = done, total
+        if progress is not None:
+            progress(*map(sum, zip(*ended, strict=True)))
+
+    places = known.pool.positions(topics)
+    searches, asking = [], {}
+    for number, (ascent, measure) in enumerate(zip(ascents, known.measures, strict=True)):
+        record = SearchRecord(known.pool, measure, space=ascent.space, topics=topics)
+        searches.append(ascent._search(record, partial(report, number)))
+        asking[number] = next(searches[number])
+    while asking:
+        column = {point: n for n, point in enumerate(dict.fromkeys(chain(*asking.values())))}
+        values = known.at(list(column), places)
+        answered = {}
+        for number, points in asking.items():
+            own = np.ascontiguousarray(values[number][:, [column[point] for point in points]])
+            with contextlib.suppress(StopIteration):
+                answered[number] = searches[number].send(own.mean(axis=0).tolist())
+        asking = answered
 
 
 def _climb(

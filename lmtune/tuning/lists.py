@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,15 @@ class Lists:
         Each topic's documents by falling gain, then by falling score at the space's start.
     depth : int
         How deep they are taken.
+    losses : dict
+        What `lmtune.tuning.objectives.SurrogateCost` keeps for other costs over these lists: losses of the
+        pool's topics, NaN where they are not known.
     """
 
     pool: CandidatePool
     columns: Columns
     depth: int
+    losses: dict[Any, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, pool: CandidatePool, space: ParameterSpace, *, depth: int = 200, seed: int = 0) -> Self:

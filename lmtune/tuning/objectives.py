@@ -119,7 +119,7 @@ class SurrogateCost:
     """
 
     def __init__(self, lists: Lists, objective: Objective, topics: NDArray[np.int64]) -> None:
-        self.objective, self.formula = objective, lists.pool.formula
+        self.objective, self.formula, self._lists = objective, lists.pool.formula, lists
         self._topics = topics.size
         # The others' scores have nothing to say: their cost is 0.
         topics = lists.with_relevant(topics, objective.measure.rel)
@@ -129,6 +129,7 @@ class SurrogateCost:
                 value=str(objective),
                 accepted="a topic with one, or deeper lists",
             )
+        self._places = topics
         self._documents = lists.pool.documents(lists.columns).of(topics)
         self._sizes = np.diff(self._documents.docs)[:, 0]
         self._ends = np.concatenate(([0], np.cumsum(self._sizes)))
@@ -196,6 +197,22 @@ class SurrogateCost:
         InputError
             For parameters outside the formula's domain.
         """
+        mean: NDArray[np.float64] = self._per_topic(setting, alpha, threads).sum(axis=0) / self._topics
+        return Cost(float(mean[0]), mean[1:])
+
+    def value(self, setting: NDArray[np.float64], alpha: float) -> float:
+        """Return the cost alone; its topics' are computed once for all costs over the same lists."""
+        key = self.objective, alpha, setting.tobytes()
+        known = self._lists.losses.setdefault(key, np.full(len(self._lists.pool.topics), np.nan))
+        if np.isnan(known[self._places]).any():
+            known[self._places] = self._per_topic(setting, alpha)[:, 0]
+        # One after the other, as the sum of several columns is: the same bits.
+        return float(known[self._places].cumsum()[-1] / self._topics)
+
+    def _per_topic(
+        self, setting: Setting | NDArray[np.float64], alpha: float, threads: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return each topic's loss, then its gradient."""
         settings = as_settings(self.formula.parameters, setting)
         self.formula.check(settings)
         own = np.zeros((self._sizes.size, 2 + settings.shape[1]))
@@ -211,8 +228,7 @@ class SurrogateCost:
 
         over_slices(work, len(own), threads=threads or self._threads)
         own[:, 0] = losses
-        mean: NDArray[np.float64] = own.sum(axis=0) / self._topics
-        return Cost(float(mean[0]), mean[1:])
+        return own
 
     def freeze(self, setting: NDArray[np.float64]) -> None:
         """Weight pairs from now on by what swapping them does to the ranking at a setting."""

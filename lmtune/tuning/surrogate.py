@@ -205,7 +205,7 @@ class _Search:
         draws = [space.random(rng) for _ in range(max(_DRAWS, count - 1) if count > 1 else 0)]
         if not self.weighted:
             self.evaluations += len(draws)
-            draws.sort(key=lambda setting: self.cost(setting, alpha).value)
+            draws.sort(key=lambda setting: self.cost.value(setting, alpha))
         return [space.to_unbounded(setting) for setting in (space.start, *draws[: count - 1])]
 
     def descend(self, start: int, x: NDArray[np.float64], alpha: float, flat: float) -> _End:

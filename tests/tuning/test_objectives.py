@@ -262,6 +262,24 @@ def test_any_number_of_threads_gives_the_same_bits(objective: str) -> None:
     np.testing.assert_array_equal(one.gradient, three.gradient)
 
 
+@pytest.mark.parametrize("objective", [name for name in OBJECTIVES if not name.startswith("lambda")])
+def test_costs_over_the_same_lists_share_what_topics_lose(
+    objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = CandidatePool.build(*random_collection(5, documents=120, topics=30))
+    lists, setting = Lists.build(pool, ParameterSpace.of("two-stage")), np.array([0.4, 25.0])
+    some, others, everything = (
+        SurrogateCost(lists, parse_objective(objective), topics)
+        for topics in (pool.positions()[::2], pool.positions()[1::2], pool.positions())
+    )
+    expected = [cost(setting, 5.0).value for cost in (some, others, everything)]
+    found = [some.value(setting, 5.0), others.value(setting, 5.0)]
+    monkeypatch.setattr(pool.formula.__class__, "likelihoods", None)
+    assert [*found, everything.value(setting, 5.0)] == expected
+    with pytest.raises(TypeError):
+        everything.value(setting, 6.0)
+
+
 def test_topics_without_relevant_documents_count_as_nothing() -> None:
     index, topics, qrels = made_collection()
     pool = CandidatePool.build(index, topics, qrels)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
@@ -17,19 +18,20 @@ from lmtune.models.parameter import Setting
 from lmtune.models.weighted import Weighted
 from lmtune.progress import Count, Progress, detail, quantity
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent
+from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent, climb_together
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.experiment.smooth import KnownLists, smooth_form, smooth_lists
 from lmtune.tuning.gradient import GradientTuner
 from lmtune.tuning.grid import Surface
+from lmtune.tuning.known import KnownValues, together
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import space_for
 from lmtune.tuning.spsa import SEARCHES
 from lmtune.tuning.surrogate import SurrogateTuner
-from lmtune.tuning.tuner import Tuner
+from lmtune.tuning.tuner import Point, Tuner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +54,7 @@ class Choice(NamedTuple):
 class Steps:
     """The steps of an experiment, each shown as it goes on.
 
-    A fold has one for each of RankNet's descents, and for each measure one a row.
+    A fold has one for each of RankNet's descents, Direct's climbs, and for each measure one a row.
     """
 
     progress: Progress
@@ -64,7 +66,8 @@ class Steps:
         """Count the steps of a plan."""
         stopped = bool(plan.validation)
         rows = 3 + plan.approx + stopped + len(plan.also)  # with Direct, RankNet and Optimal
-        total = (folds + plan.final) * (1 + stopped + len(plan.measures) * rows)
+        climbs = len(together(plan.measures))
+        total = (folds + plan.final) * (1 + stopped + climbs + len(plan.measures) * rows)
         return cls(progress, total - plan.final * len(plan.measures))  # no Optimal at last
 
     def begin(self, what: str) -> Count:
@@ -96,6 +99,8 @@ class Shared:
         The certificates'; None once one was interrupted.
     traced : bool
         Whether to keep what searches record, with the measures at every iterate of a descent.
+    known : list of KnownValues
+        What was measured on the pool, by what is measured together.
     lists : dict of (int, ParameterSpace) to Lists
         Approx's, by their depth and space.
     """
@@ -107,12 +112,33 @@ class Shared:
     surface: Surface
     steps: Steps
     tolerance: float | None
+    known: list[KnownValues]
     traced: bool = True
     lists: KnownLists = field(default_factory=dict)
 
+    def values(self, topics: Sequence[str], measure: Measure, params: Setting) -> NDArray[np.float64]:
+        """Return a measure of topics at a setting, with the feedback documents that it draws."""
+        places, pool = self.pool.positions(topics), self.pool.drawn_at(params)
+        if pool is not self.pool:
+            return measure_settings(pool, params, [measure], topics=places, depth=self.plan.depth)[:, 0, 0]
+        known = next(known for known in self.known if measure in known.measures)
+        values = known.at([self._point(params)], places)[known.measures.index(measure), :, 0]
+        return np.ascontiguousarray(values)  # sums of others differ in their last bits
+
+    def measure(self, topics: Sequence[str], chosen: Mapping[Measure, Mapping[str, Choice]]) -> None:
+        """Measure what was chosen at once, for `values` to have it."""
+        for known in self.known:
+            choices = [c for measure in known.measures for c in chosen[measure].values()]
+            own = [self._point(c.params) for c in choices if self.pool.drawn_at(c.params) is self.pool]
+            if own and topics:
+                known.at(list(dict.fromkeys(own)), self.pool.positions(topics))
+
+    def _point(self, params: Setting) -> Point:
+        return tuple(self.plan.space.vector(params).tolist())
+
 
 class FoldMethods:
-    """The methods on one fold; RankNet, which knows no measure, is fitted at once.
+    """The methods on one fold; RankNet, which knows no measure, and all climbs are done at once.
 
     A fold without test topics is the final fit.
 
@@ -141,6 +167,11 @@ class FoldMethods:
         self._ranknet_choice = self._of_gradient(RANKNET, self._ranknet)
         if not self._ranknet.converged_:
             self._remark(f"{RANKNET}'s descent was cut short")
+        self._ascents: dict[Measure, CoordinateAscent] = {}
+        for known in shared.known:
+            ascents = [self._ascent(measure) for measure in known.measures]
+            climb_together(ascents, known, topics=fold.train, progress=self._begin(DIRECT))
+            self._ascents |= zip(known.measures, ascents, strict=True)
         if self.plan.validation:
             rng = np.random.default_rng([self.plan.seed, number])
             size = max(1, round(self.plan.validation * len(fold.train)))
@@ -178,17 +209,21 @@ class FoldMethods:
         if self.shared.traced:
             self.traces[f"{name}-{self._suffix}"] = table
 
-    def direct(self, measure: Measure) -> Choice:
-        """Climb from the best points of the grid and from random ones."""
+    def _ascent(self, measure: Measure) -> CoordinateAscent:
+        """Return climbs from the best points of the grid and from random ones."""
         surface = self.shared.surface
         best = surface.best(measure, self.pool.positions(self.fold.train), self.plan.ascents)
-        ascent = CoordinateAscent(
+        return CoordinateAscent(
             measure,
             **self._search,
             starts=[surface.setting(place) for place in best],
             restarts=self.plan.restarts,
             seed=self.plan.seed,
-        ).fit(self.pool, topics=self.fold.train, progress=self._show)
+        )
+
+    def direct(self, measure: Measure) -> Choice:
+        """Take the best that was climbed to."""
+        surface, ascent = self.shared.surface, self._ascents[measure]
         self._keep(f"direct-{measure}", ascent.results_)
         agreeing, climbs = ascent.n_agreeing_, len(ascent.ends_)
         detail(f"{self.name}, {measure.title}, {DIRECT}: {agreeing} of {climbs} climbs end within {AGREE:g}")
@@ -293,8 +328,7 @@ class FoldMethods:
         surface, places = self.shared.surface, self.pool.positions(self.fold.test)
         settings = [choice.params for choice in chosen]
         known = [surface.setting(surface.best(measure, places)[0]), *settings]
-        how: dict[str, Any] = {"topics": places, "depth": self.plan.depth}
-        means = [measure_settings(self.pool.drawn_at(own), own, [measure], **how).mean() for own in known]
+        means = [self.shared.values(self.fold.test, measure, own).mean() for own in known]
         best = known[int(np.argmax(means))]
         evaluations = len(surface.settings) + len(settings)
         if self.shared.tolerance is None:

@@ -38,6 +38,7 @@ from lmtune.tuning.experiment.result import (
 )
 from lmtune.tuning.experiment.smooth import KnownLists, compile_smooth, smooth_form
 from lmtune.tuning.grid import Surface
+from lmtune.tuning.known import KnownValues, together
 from lmtune.tuning.pairs import Pairs
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _near(shared: Shared, result: CollectionResult) -> dict[str, tuple[float, fl
     if row is None or row.setting is None:
         return {}
     topics = list(dict.fromkeys(topic for fold in result.folds for topic in (*fold.train, *fold.test)))
-    values = _values(shared, topics, row.measure, Choice(row.setting.params, 0))
+    values = shared.values(topics, row.measure, row.setting.params)
     places = shared.pool.positions(topics)
     return near_optimal(shared.surface, row.measure, places, row.setting.params, values)
 
@@ -165,7 +166,8 @@ def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) ->
         progress=lambda done, total: progress("grid", done, total),
     )
     steps = Steps.of(plan, folds, progress)
-    return Shared(pool, plan, progress, pairs, surface, steps, plan.certify, lists=lists)
+    known = [KnownValues.on(surface, pool, own, plan.depth) for own in together(plan.measures)]
+    return Shared(pool, plan, progress, pairs, surface, steps, plan.certify, known, lists=lists)
 
 
 class _FoldResult(NamedTuple):
@@ -193,13 +195,16 @@ def _run_folds(shared: Shared, folds: Sequence[Fold]) -> Iterator[_FoldResult]:
 
 def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
     methods, fits = FoldMethods(shared, number, fold), {}
-    for measure in shared.plan.measures:
-        chosen = methods.choose(measure)
+    chosen = {measure: methods.choose(measure) for measure in shared.plan.measures}
+    if fold.test:
+        chosen = {measure: _default(shared) | own for measure, own in chosen.items()}
+    shared.measure(fold.train, chosen)
+    shared.measure(fold.test, chosen)
+    for measure, own in chosen.items():
         if fold.test:
-            chosen = _default(shared) | chosen
-            inside = [c for c in chosen.values() if shared.plan.space.holds(c.params)]
-            chosen[OPTIMAL] = methods.optimal(measure, inside)
-        for row, choice in chosen.items():
+            inside = [c for c in own.values() if shared.plan.space.holds(c.params)]
+            own[OPTIMAL] = methods.optimal(measure, inside)
+        for row, choice in own.items():
             fit, values = _report(shared, fold, measure, choice)
             fits[measure, row] = replace(fit, at_edge=() if row == DEFAULT else fit.at_edge), values
     return _FoldResult(fits, methods.traces, methods.remarks)
@@ -213,17 +218,11 @@ def _default(shared: Shared) -> dict[str, Choice]:
 
 def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:
     """Measure a choice on the training and test topics; the latter's values, if any, come with it."""
-    train = _values(shared, fold.train, measure, choice)
-    test = _values(shared, fold.test, measure, choice) if fold.test else np.array([math.nan])
+    train = shared.values(fold.train, measure, choice.params)
+    test = shared.values(fold.test, measure, choice.params) if fold.test else np.array([math.nan])
     edges = tuple(shared.plan.space.at_edge(list(choice.params.values())))
     means = float(train.mean()), float(test.mean())
     return Fit(choice.params, *means, choice.evaluations, edges, choice.bound, choice.step), test
-
-
-def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Choice) -> NDArray[np.float64]:
-    places, depth = shared.pool.positions(topics), shared.plan.depth
-    pool = shared.pool.drawn_at(choice.params)
-    return measure_settings(pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
 
 
 def _cautions(shared: Shared, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
