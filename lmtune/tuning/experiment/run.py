@@ -134,13 +134,35 @@ def run_experiment(
     return replace(result, near=_near(shared, result), notes=(*notes, *_notes(shared, result, remarks)))
 
 
+def default_result(
+    pool: CandidatePool, folds: Sequence[Fold], plan: Plan, *, notes: Sequence[str] = ()
+) -> CollectionResult:
+    """Return an experiment's rows ``Default`` alone; nothing is searched.
+
+    Parameters
+    ----------
+    pool, folds, plan, notes
+        As for `run_experiment`.
+    """
+    given, topics = _default_of(plan), tuple(topic for fold in folds for topic in fold.test)
+    rows = []
+    for measure in plan.measures if given else ():
+        if not lacks_nonrelevant(pool, measure):
+            pairs = [
+                _report(pool, plan, fold, measure, choice) for choice in given.values() for fold in folds
+            ]
+            fits = tuple(replace(fit, at_edge=()) for fit, _ in pairs)
+            rows.append(Row(measure, DEFAULT, topics, np.concatenate([own for _, own in pairs]), fits))
+    return CollectionResult(pool.name, tuple(folds), tuple(rows), {}, tuple(notes), plan.model)
+
+
 def _near(shared: Shared, result: CollectionResult) -> dict[str, tuple[float, float]]:
     """Return the box of settings that are not significantly worse than what is recommended."""
     row = result.recommended
     if row is None or row.setting is None:
         return {}
     topics = list(dict.fromkeys(topic for fold in result.folds for topic in (*fold.train, *fold.test)))
-    values = _values(shared, topics, row.measure, Choice(row.setting.params, 0))
+    values = _values(shared.pool, shared.plan, topics, row.measure, Choice(row.setting.params, 0))
     places = shared.pool.positions(topics)
     return near_optimal(shared.surface, row.measure, places, row.setting.params, values)
 
@@ -196,34 +218,36 @@ def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
     for measure in shared.plan.measures:
         chosen = methods.choose(measure)
         if fold.test:
-            chosen = _default(shared) | chosen
+            chosen = _default_of(shared.plan) | chosen
             inside = [c for c in chosen.values() if shared.plan.space.holds(c.params)]
             chosen[OPTIMAL] = methods.optimal(measure, inside)
         for row, choice in chosen.items():
-            fit, values = _report(shared, fold, measure, choice)
+            fit, values = _report(shared.pool, shared.plan, fold, measure, choice)
             fits[measure, row] = replace(fit, at_edge=() if row == DEFAULT else fit.at_edge), values
     return _FoldResult(fits, methods.traces, methods.remarks)
 
 
-def _default(shared: Shared) -> dict[str, Choice]:
+def _default_of(plan: Plan) -> dict[str, Choice]:
     """Return the row that nothing chose, if the plan has it."""
-    given = shared.plan.baseline
-    return {} if given is None else {DEFAULT: Choice(dict(given), 0)}
+    return {} if plan.baseline is None else {DEFAULT: Choice(dict(plan.baseline), 0)}
 
 
-def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:
+def _report(
+    pool: CandidatePool, plan: Plan, fold: Fold, measure: Measure, choice: Choice
+) -> tuple[Fit, NDArray[np.float64]]:
     """Measure a choice on the training and test topics; the latter's values, if any, come with it."""
-    train = _values(shared, fold.train, measure, choice)
-    test = _values(shared, fold.test, measure, choice) if fold.test else np.array([math.nan])
-    edges = tuple(shared.plan.space.at_edge(list(choice.params.values())))
+    train = _values(pool, plan, fold.train, measure, choice)
+    test = _values(pool, plan, fold.test, measure, choice) if fold.test else np.array([math.nan])
+    edges = tuple(plan.space.at_edge(list(choice.params.values())))
     means = float(train.mean()), float(test.mean())
     return Fit(choice.params, *means, choice.evaluations, edges, choice.bound, choice.step), test
 
 
-def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Choice) -> NDArray[np.float64]:
-    places, depth = shared.pool.positions(topics), shared.plan.depth
-    pool = shared.pool.drawn_at(choice.params)
-    return measure_settings(pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
+def _values(
+    pool: CandidatePool, plan: Plan, topics: Sequence[str], measure: Measure, choice: Choice
+) -> NDArray[np.float64]:
+    places, drawn = pool.positions(topics), pool.drawn_at(choice.params)
+    return measure_settings(drawn, choice.params, [measure], topics=places, depth=plan.depth)[:, 0, 0]
 
 
 def _cautions(shared: Shared, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
