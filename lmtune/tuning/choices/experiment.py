@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,7 +241,8 @@ class _Search:
     def ready(self, number: int) -> Iterator[tuple[Case, Prepared]]:
         """Prepare a case, and count the time until the end."""
         begin, case = time.monotonic(), self.cases[number]
-        yield case, prepare(case.collection, self.split, case.plan, progress=self.progress)
+        how: Any = {"beside": [case.collection.analyzer() for case in self.cases], "progress": self.progress}
+        yield case, prepare(case.collection, self.split, case.plan, **how)
         self.seconds[number] += time.monotonic() - begin
 
     def look(self, number: int, settings: int = SETTINGS) -> Figures:

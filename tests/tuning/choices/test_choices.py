@@ -14,6 +14,7 @@ from made_choices import write_collection
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
+from lmtune.formats.file_documents import FileDocuments
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
@@ -276,6 +277,22 @@ def test_what_a_bound_excludes_is_never_chosen(found: tuple[ChoiceResult, Prepar
     assert raced.bound(measure) == full.bound(measure)
     assert full.recommended is not None
     assert effects(raced, (measure, "Direct")) == []
+
+
+def test_documents_are_read_once_for_all_analyses(
+    tmp_path: Path, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, batches = [], FileDocuments.batches
+
+    def counted(own: FileDocuments) -> Any:
+        reads.append(own.name)
+        return batches(own)
+
+    monkeypatch.setattr(FileDocuments, "batches", counted)
+    choices = [Choice("stemmer", ("none", "porter", "german")), Choice("stopwords", ("lucene", "none"))]
+    tune_choices(choices, cases_of(replace(collection, indexes=tmp_path), choices), SPLIT)
+    assert len(reads) == 1
+    assert len(list(tmp_path.iterdir())) == 6
 
 
 def test_nothing_is_excluded_that_some_fold_may_choose(collection: Collection) -> None:
