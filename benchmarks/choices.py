@@ -1,27 +1,31 @@
-"""Choose stemmer, stopwords, model and parameters: lmtune's full search against Optuna's samplers.
+"""Choose stemmer, stopwords, model and parameters: lmtune's full search, its race, Optuna's samplers.
 
     python benchmarks/choices.py cranfield cacm --seeds 10
 
-Every search has the same number of documents to score on the training topics, half of all: what a small
-grid and a climb of every case take. Beside each stands what is proven for the union of all cases.
+Every sampler has the same number of documents to score on the training topics, half of all: what a small
+grid and a climb of every case take. The race halves the cases first and searches two so. Beside each stands
+what is proven for the union of all cases.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import optuna
+from numpy.typing import NDArray
 from optuna.trial import BaseTrial, FixedTrial
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.collection import Collection
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.measure import parse_measure
+from lmtune.measures.measure import Measure, parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.choices.cases import Choice, make_cases
+from lmtune.tuning.choices.race import halve
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.preparation import Split, prepare
 from lmtune.tuning.grid import GridSearch
@@ -38,6 +42,7 @@ class Searched(NamedTuple):
     test: float
     seconds: float
     settings: int
+    scored: int = 0
 
 
 class Bench:
@@ -69,10 +74,11 @@ class Bench:
         places = pool.positions(topics)
         return float(measure_settings(pool, setting, [AP], topics=places)[:, 0, 0].mean())
 
-    def ours(self) -> tuple[Searched, int]:
-        """Search every case by a small grid and a climb; return what was found, and the documents scored."""
+    def ours(self, cases: Iterable[int]) -> Searched:
+        """Search cases by a small grid and a climb of each."""
         begin, found, scored, settings = time.perf_counter(), [], 0, 0
-        for case, pool in enumerate(self.pools):
+        for case in cases:
+            pool = self.pools[case]
             shared: dict[str, Any] = {"measure": AP, "space": self.space(case)}
             grid = GridSearch(**shared, shape=(4, 4)).fit(pool, topics=self.train)
             climb = CoordinateAscent(**shared, starts=[grid.best_params_], restarts=0)
@@ -82,19 +88,38 @@ class Bench:
             found.append((climb.best_value_, case, climb.best_params_))
         value, case, setting = max(found, key=lambda one: one[0])
         seconds = time.perf_counter() - begin
-        return Searched(value, self.mean(case, setting, self.test), seconds, settings), scored
+        return Searched(value, self.mean(case, setting, self.test), seconds, settings, scored)
+
+    def raced(self) -> Searched:
+        """Search those that successive halving leaves."""
+        begin, settings, scored = time.perf_counter(), 0, 0
+
+        def look_at(case: int, count: int) -> dict[Measure, NDArray[np.float64]]:
+            nonlocal settings, scored
+            settings, scored = settings + count, scored + count * self.documents(case)
+            search = GridSearch(AP, space=self.space(case), shape=(count,))
+            return {AP: np.array([search.fit(self.pools[case], topics=self.train).best_value_])}
+
+        left = halve(len(self.pools), look_at)[AP][0]
+        spent = time.perf_counter() - begin
+        own = self.ours(sorted(left))
+        return Searched(
+            own.train, own.test, own.seconds + spent, own.settings + settings, own.scored + scored
+        )
 
     def optuna(self, sampler: optuna.samplers.BaseSampler, budget: int, most: int) -> Searched:
         """Let a sampler choose until it has scored as many documents, or tried as many settings."""
         study = optuna.create_study(direction="maximize", sampler=sampler)
         begin, costs, tried = time.perf_counter(), [self.documents(n) for n in range(len(self.cases))], 0
-        while budget > 0 and tried < most:
+        left = budget
+        while left > 0 and tried < most:
             trial = study.ask()
             case, setting = self.suggested(trial)
             study.tell(trial, self.mean(case, setting, self.train))
-            budget, tried = budget - costs[case], tried + 1
+            left, tried = left - costs[case], tried + 1
         best = self.suggested(FixedTrial(study.best_params))
-        return Searched(study.best_value, self.mean(*best, self.test), time.perf_counter() - begin, tried)
+        seconds = time.perf_counter() - begin
+        return Searched(study.best_value, self.mean(*best, self.test), seconds, tried, budget - left)
 
     def suggested(self, trial: BaseTrial) -> tuple[int, dict[str, float]]:
         """Let a trial name a case and a setting."""
@@ -130,19 +155,22 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     samplers = {"TPE": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
     samplers |= {"GP": optuna.samplers.GPSampler} if options.gp else {}
-    print("collection\tsearch\ttrain\tworst\ttest\tsettings\tseconds")
+    print("collection\tsearch\ttrain\tworst\ttest\tsettings\tseconds\tdocuments scored")
     for name in options.collections:
         bench = Bench(name, options.tolerance)
-        ours, budget = bench.ours()
-        rows = {"lmtune": [ours]}
+        ours = bench.ours(range(len(bench.cases)))
+        rows = {"lmtune": [ours], "race": [bench.raced()]}
         for sampler, make in samplers.items():
             most = options.gp if sampler == "GP" else 10**9
-            rows[sampler] = [bench.optuna(make(seed=seed), budget, most) for seed in range(options.seeds)]
+            rows[sampler] = [
+                bench.optuna(make(seed=seed), ours.scored, most) for seed in range(options.seeds)
+            ]
         for search, found in rows.items():
-            train, test, seconds, settings = np.mean(found, axis=0)
+            train, test, seconds, settings, scored = np.mean(found, axis=0)
             worst = min(one.train for one in found)
             print(
-                f"{name}\t{search}\t{train:.4f}\t{worst:.4f}\t{test:.4f}\t{settings:.0f}\t{seconds:.1f}",
+                f"{name}\t{search}\t{train:.4f}\t{worst:.4f}\t{test:.4f}\t{settings:.0f}\t{seconds:.1f}"
+                f"\t{scored:.0f}",
                 flush=True,
             )
         best, bound = bench.proven(ours.train)

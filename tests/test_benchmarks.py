@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 HERE = str(BENCHMARKS.parent)
 SYNTHETIC = "synthetic:1000x3"
 SMALLEST = {
+    "analyses": ["--documents", "200", "--repeats", "1"],
     "against": [HERE, "--quick", "--only", "extraction"],
     "choices": [SYNTHETIC.replace("x3", "x8"), "--seeds", "1", "--gp", "3", "--tolerance", ".1"],
     "evaluate": ["--repeats", "1", "--runs", "2"],

@@ -57,6 +57,11 @@ class Choosing:
         metavar="NAME=VALUES",
     )
     inner_folds: int = option(0, "Compare choices on so many folds of the training topics.", low=0)
+    race: bool = option(
+        False,
+        "Leave combinations untuned: with --certify those proven to be chosen on no fold, else those that "
+        "successive halving drops.",
+    )
 
 
 @dataclass(frozen=True)
@@ -165,9 +170,8 @@ def _choose(
             output.output, CHOICES_KIND, reads=[*reads, *split.files(), cases[0].collection.indexes]
         )
     with stages() as progress:
-        result, ready = tune_choices(
-            choosing.choose, cases, split, inner=choosing.inner_folds, certify=certify, progress=progress
-        )
+        how: Any = {"inner": choosing.inner_folds, "race": choosing.race, "certify": certify}
+        result, ready = tune_choices(choosing.choose, cases, split, **how, progress=progress)
         if output.output is not None:
             with timed(f"kept in {output.output}"):
                 keep_choices(output.output, result, ready, progress=progress)

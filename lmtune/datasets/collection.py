@@ -184,9 +184,16 @@ class Collection:
         return dataset
 
     def open_index(
-        self, dataset: Dataset, *, positions: bool = False, progress: Progress = silent
+        self,
+        dataset: Dataset,
+        *,
+        positions: bool = False,
+        beside: Sequence[Analyzer] = (),
+        progress: Progress = silent,
     ) -> AnyIndex:
         """Open the named index, or the dataset's own, built where it is missing or stale.
+
+        With it are built what further analyses lack; see `lmtune.indexing.cache.index_for`.
 
         Raises
         ------
@@ -194,7 +201,7 @@ class Collection:
             For an index that is not there, is stale or damaged or has another analysis than wanted, and
             documents that cannot be indexed.
         """
-        opened = self._open(dataset, positions or self.text_fields != self.fields, progress)
+        opened = self._open(dataset, positions or self.text_fields != self.fields, beside, progress)
         for field in self.text_fields:
             field_index(opened, field)
         if self.analysis is not None:
@@ -210,7 +217,9 @@ class Collection:
                 )
         return opened
 
-    def _open(self, dataset: Dataset, positions: bool, progress: Progress) -> AnyIndex:
+    def _open(
+        self, dataset: Dataset, positions: bool, beside: Sequence[Analyzer], progress: Progress
+    ) -> AnyIndex:
         index = None if self.index is None else find_index(self.index)
         if index is None and dataset.documents is None and dataset.index is not None:
             index = self._standing_for(dataset)
@@ -232,6 +241,7 @@ class Collection:
             fields=self.text_fields,
             positions=positions,
             home=self.indexes,
+            beside=beside,
             progress=lambda done, total: progress(f"indexing {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: indexing to {path} ({reason})"),
         )

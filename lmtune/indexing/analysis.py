@@ -61,10 +61,6 @@ class Analyzer:
         if self.words is None:
             object.__setattr__(self, "words", load_stopwords(self.stopwords))
 
-    def tokenize(self, text: str) -> list[str]:
-        """Return the raw tokens of a text in order; they may be in lower case already."""
-        return tokenize(text)
-
     def term(self, token: str) -> str | None:
         """Return the index term of a token, or None where the token is a stopword."""
         word = lower_case(token)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from lmtune.errors import InputError, PathLike, check_least
-from lmtune.formats.documents import (
-    DocumentBatch,
-    DocumentSource,
-    InvertedCollection,
-    Invertible,
-    field_of,
-    unchanged,
-)
+from lmtune.formats.documents import DocumentBatch, DocumentSource, Invertible, field_of, unchanged
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn
@@ -44,10 +38,12 @@ _LEAST_SHARE = 1 << 20
 _MEMORY_PER_INPUT = 8
 
 
-class How(NamedTuple):
-    """How an index is built, as `build_index` takes it."""
+_Columns: TypeAlias = dict[str, StoredColumn]
 
-    analyzer: Analyzer
+
+class How(NamedTuple):
+    """How indexes are built, as `build_index` takes it."""
+
     workers: int | None
     memory_bytes: int
     progress: Count | None = None
@@ -64,6 +60,7 @@ def build_index(
     workers: int | None = None,
     memory_bytes: int = 1 << 30,
     progress: Count | None = None,
+    beside: Mapping[Path, Analyzer] | None = None,
 ) -> ColumnarIndex:
     """Index a collection.
 
@@ -94,6 +91,10 @@ def build_index(
         Called in this thread with the bytes done and the bytes in all (0 if not known), or in
         units of its own for an `Invertible` source.
 
+    beside : mapping of path to Analyzer, optional
+        Further analyzers, by their indexes' folders: documents are read and made tokens once for all, and
+        each index has the bytes that it has when it is built alone.
+
     Returns
     -------
     ColumnarIndex
@@ -106,11 +107,21 @@ def build_index(
         changes meanwhile, or ``path`` is something else than an index, or at the end another one;
         as `build_field`.
     """
-    with atomic_directory(path, manifest.KIND) as folder:
-        made = write_index(source, folder, How(analyzer, workers, memory_bytes, progress, positions))
+    with _new_folders({Path(path): analyzer, **(beside or {})}) as folders:
+        made, *_ = write_indexes(source, folders, How(workers, memory_bytes, progress, positions))
+        (first, _), *others = folders.items()
         for field in fields:
-            build_field(source, folder, field, analyzer, workers=workers, memory_bytes=memory_bytes)
+            how: Any = {"workers": workers, "memory_bytes": memory_bytes, "beside": dict(others)}
+            build_field(source, first, field, analyzer, **how)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
+
+
+@contextlib.contextmanager
+def _new_folders(analyzers: Mapping[Path, Analyzer]) -> Iterator[dict[Path, Analyzer]]:
+    """Give new folders, which stand at the paths at the end."""
+    with contextlib.ExitStack() as made:
+        folders = [made.enter_context(atomic_directory(path, manifest.KIND)) for path in analyzers]
+        yield dict(zip(folders, analyzers.values(), strict=True))
 
 
 def build_field(
@@ -122,6 +133,7 @@ def build_field(
     workers: int | None = None,
     memory_bytes: int = 1 << 30,
     progress: Count | None = None,
+    beside: Mapping[Path, Analyzer] | None = None,
 ) -> ColumnarIndex:
     """Index one field of the documents beside the index that they have; see `ColumnarIndex.field`.
 
@@ -133,9 +145,11 @@ def build_field(
     InputError
         As `build_index`, and for a field that no document has.
     """
-    path, view = Path(index, manifest.FIELDS, field), field_of(source, field)
-    with atomic_directory(path, manifest.KIND) as folder:
-        made = write_index(view, folder, How(analyzer, workers, memory_bytes, progress))
+    view, whole = field_of(source, field), {Path(index): analyzer, **(beside or {})}
+    places = {Path(own, manifest.FIELDS, field): analyzer for own, analyzer in whole.items()}
+    path = next(iter(places))
+    with _new_folders(places) as folders:
+        made, *_ = write_indexes(view, folders, How(workers, memory_bytes, progress))
         if not made.total_terms:
             raise no_field(source, field)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
@@ -151,21 +165,27 @@ def no_field(source: DocumentSource, field: str) -> InputError:
     )
 
 
-def write_index(source: DocumentSource, folder: Path, how: How) -> manifest.Manifest:
-    """Write an index into an empty folder."""
-    analyzer = how.analyzer
+def write_indexes(
+    source: DocumentSource, analyzers: Mapping[Path, Analyzer], how: How
+) -> list[manifest.Manifest]:
+    """Write an index under each analysis into an empty folder."""
     if how.workers is not None:
         check_least("bad number of workers", how.workers, 1)
     with unchanged(source):
         digest = source.digest()
-        inverted = None if how.positions else _given_postings(source, analyzer, how.progress)
         try:
-            if inverted is not None:
-                columns, postings = write_inverted(inverted, folder)
-            else:
-                columns, postings = _index_text(source, folder, how)
+            written = {} if how.positions else _write_given(source, analyzers, how.progress)
+            left = {folder: own for folder, own in analyzers.items() if folder not in written}
+            written |= _index_text(source, left, how) if left else {}
         except DuplicateDocnoError as error:
             raise duplicate(source, str(error)) from None
+    return [_keep(source, digest, folder, own, *written[folder]) for folder, own in analyzers.items()]
+
+
+def _keep(
+    source: DocumentSource, digest: str, folder: Path, analyzer: Analyzer, columns: _Columns, postings: int
+) -> manifest.Manifest:
+    """Write the manifest of columns that stand in a folder."""
     made = manifest.Manifest(
         source=source.name,
         source_digest=digest,
@@ -181,53 +201,61 @@ def write_index(source: DocumentSource, folder: Path, how: How) -> manifest.Mani
     return made
 
 
-def _given_postings(
-    source: DocumentSource, analyzer: Analyzer, progress: Count | None
-) -> InvertedCollection | None:
-    """Return the postings that a source gives, if its words are terms under this analysis."""
+def _write_given(
+    source: DocumentSource, analyzers: Mapping[Path, Analyzer], progress: Count | None
+) -> dict[Path, tuple[_Columns, int]]:
+    """Write the postings that a source gives, where its words are terms under the analysis."""
     if not isinstance(source, Invertible):
-        return None
+        return {}
     inverted = source.invert(progress)
-    kept = all(analyzer.analyze(term) == [term] for term in inverted.terms)
-    return inverted if kept else None
+    return {
+        folder: write_inverted(inverted, folder)
+        for folder, analyzer in analyzers.items()
+        if all(analyzer.analyze(term) == [term] for term in inverted.terms)
+    }
 
 
-def _index_text(source: DocumentSource, folder: Path, how: How) -> tuple[dict[str, StoredColumn], int]:
-    """Write the columns; return them and the number of postings."""
-    scratch = folder / "runs"
-    scratch.mkdir()
-    runs = _invert(source, scratch, how)
-    if not runs:
-        raise InputError("no documents", file=source.name, accepted="at least one document")
-    columns = merge_docs(runs, folder)
-    merged, postings = merge_postings(runs, folder, how.memory_bytes)
-    shutil.rmtree(scratch)
-    return columns | merged, postings
+def _index_text(
+    source: DocumentSource, analyzers: Mapping[Path, Analyzer], how: How
+) -> dict[Path, tuple[_Columns, int]]:
+    """Write the columns; return them and the number of postings, by folder."""
+    scratch = {folder / "runs": analyzer for folder, analyzer in analyzers.items()}
+    for folder in scratch:
+        folder.mkdir()
+    found = {}
+    for folder, runs in zip(scratch, _invert(source, scratch, how), strict=True):
+        if not runs:
+            raise InputError("no documents", file=source.name, accepted="at least one document")
+        columns = merge_docs(runs, folder.parent)
+        merged, postings = merge_postings(runs, folder.parent, how.memory_bytes)
+        shutil.rmtree(folder)
+        found[folder.parent] = columns | merged, postings
+    return found
 
 
-def _invert(source: DocumentSource, folder: Path, how: How) -> list[SortedRun]:
-    analyzer, memory_bytes, progress, positions = how.analyzer, how.memory_bytes, how.progress, how.positions
+def _invert(source: DocumentSource, analyzers: Mapping[Path, Analyzer], how: How) -> list[list[SortedRun]]:
+    """Return each analyzer's runs."""
     given = _given(how.workers)
     done, size, workers = 0, source.size, width(given)
 
     def report(finished: int) -> None:
         nonlocal done
         done += finished
-        if progress is not None:
-            progress(done, size)
+        if how.progress is not None:
+            how.progress(done, size)
 
     batches = source.batches()
     first = list(_take(batches, _WORTH_WORKERS))
     every = itertools.chain(first, batches)
     if workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS:
-        inverter = Inversion(analyzer, folder, memory_bytes, positions).inverter("run")
+        inverter = Inversion(analyzers, how.memory_bytes, how.positions).inverter("run")
         for batch in every:
             inverter.add(batch.read())
             report(batch.size)
         return inverter.finish()
-    most = max(memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
+    most = max(how.memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
     share = min(max(size // (workers * _SHARES_PER_WORKER) or most, _LEAST_SHARE), most)
-    inversion = Inversion(analyzer, folder, memory_bytes // workers, positions)
+    inversion = Inversion(analyzers, how.memory_bytes // workers, how.positions)
     sizes: list[int] = []
 
     def tasks() -> Iterator[Task]:
@@ -237,11 +265,12 @@ def _invert(source: DocumentSource, folder: Path, how: How) -> list[SortedRun]:
 
     # What merging will need is there by the time that the workers are done.
     threading.Thread(target=load_kernels).start()
-    runs: dict[int, list[SortedRun]] = {}
+    runs: dict[int, list[list[SortedRun]]] = {}
     for place, written in run_all(tasks(), given):
         runs[place] = written
         report(sizes[place])
-    return [run for place in sorted(runs) for run in runs[place]]
+    parts = [runs[place] for place in sorted(runs)]
+    return [[run for part in parts for run in part[number]] for number in range(len(analyzers))]
 
 
 def _given(workers: int | None) -> int | None:

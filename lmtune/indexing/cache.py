@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from lmtune.indexing.builder import build_field, build_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.manifest import FIELDS, FORMAT
 from lmtune.progress import Count, counted
-from lmtune.storage.locks import StaleError, build_once
+from lmtune.storage.locks import StaleError, build_once, locked
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -55,6 +55,7 @@ def index_for(
     fields: Sequence[str] = (),
     positions: bool = False,
     home: PathLike = HOME,
+    beside: Iterable[Analyzer] = (),
     progress: Count | bool | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> ColumnarIndex:
@@ -76,6 +77,9 @@ def index_for(
         Whether the index must have positions; one without stays beside it.
     home : path-like
         The folder that holds built indexes.
+    beside : iterable of Analyzer
+        Others that will be asked for: where an index has to be built, those that they lack are built too,
+        in one pass over the documents.
     progress : callable or bool, optional
         Called with (bytes indexed, bytes in all) while building; True draws a bar.
     on_build : callable, optional
@@ -92,28 +96,62 @@ def index_for(
     """
     source, analyzer = as_documents(source, name=name), analyzer or Analyzer()
     views = {field: field_of(source, field) for field in fields}
-    report, path = counted(progress, "indexing"), cached_path(source, analyzer, home, positions=positions)
+    report = counted(progress, "indexing")
 
-    def build() -> ColumnarIndex:
-        return build_index(source, path, analyzer, positions=positions, progress=report)
-
-    def read() -> ColumnarIndex:
+    def read(own: Analyzer) -> ColumnarIndex:
         try:
-            return _open_current(path, source, analyzer, positions)
+            return _open_current(cached_path(source, own, home, positions=positions), source, own, positions)
         except StaleError as reason:
             if not positions:  # one that has positions serves as well
                 with contextlib.suppress(StaleError):
-                    return _open_current(
-                        cached_path(source, analyzer, home, positions=True), source, analyzer
-                    )
+                    return _open_current(cached_path(source, own, home, positions=True), source, own)
             raise reason from None
 
-    index = build_once(path, read, build, on_build)
+    def build() -> ColumnarIndex:
+        others = {
+            cached_path(source, own, home, positions=positions): (own, partial(read, own)) for own in beside
+        }
+        with _lacking(others, path, on_build) as more:
+            return build_index(source, path, analyzer, positions=positions, progress=report, beside=more)
+
+    path = cached_path(source, analyzer, home, positions=positions)
+    index = build_once(path, partial(read, analyzer), build, on_build)
     for field, view in views.items():
+
+        def build_it(field: str = field, view: DocumentSource = view) -> ColumnarIndex:
+            others = {}
+            for own in beside:
+                with contextlib.suppress(StaleError):
+                    kept = read(own).path / FIELDS / field
+                    others[kept] = own, partial(_open_current, kept, view, own)
+            with _lacking(others, index.path / FIELDS / field, on_build) as more:
+                whole = {kept.parents[1]: own for kept, own in more.items()}
+                return build_field(source, index.path, field, analyzer, progress=report, beside=whole)
+
         kept = index.path / FIELDS / field
-        build_it = partial(build_field, source, index.path, field, analyzer, progress=report)
         build_once(kept, partial(_open_current, kept, view, analyzer), build_it, on_build)
     return index
+
+
+@contextlib.contextmanager
+def _lacking(
+    others: Mapping[Path, tuple[Analyzer, Callable[[], ColumnarIndex]]],
+    first: Path,
+    on_build: Callable[[Path, str], None] | None,
+) -> Iterator[dict[Path, Analyzer]]:
+    """Give those of other indexes that are not current and that nobody else is building, locked."""
+    with contextlib.ExitStack() as held:
+        found = {}
+        for path, (analyzer, read) in others.items():
+            try:
+                if path != first:
+                    read()
+            except StaleError as reason:
+                if held.enter_context(locked(path, timeout=0)):
+                    found[path] = analyzer
+                    if on_build is not None:
+                        on_build(path, str(reason))
+        yield found
 
 
 def _open_current(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lmtune.formats.documents import Document, DocumentBatch
 from lmtune.indexing.columns import encode
+from lmtune.indexing.tokenizer import tokenize
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
@@ -63,38 +64,50 @@ class SortedRun:
         return [text[begin:end] for begin, end in pairwise(bounds)]
 
 
-class _TermNumbers(dict[str, int]):
-    """Term numbers by raw token, analysed on first sight; -1 for tokens that analysis drops."""
+class _Terms:
+    """An analyzer's terms, and their numbers by raw token; -1 for tokens that it drops."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.terms: list[str] = []
+        self.of_token = array("i")
         self._numbers: dict[str, int] = {}
         self._term = analyzer.term
 
-    def __missing__(self, token: str) -> int:
+    def add(self, token: str) -> None:
         term = self._term(token)
         number = -1
         if term is not None:
             number = self._numbers.setdefault(term, len(self.terms))
             if number == len(self.terms):
                 self.terms.append(term)
-        self[token] = number
+        self.of_token.append(number)
+
+
+class _Tokens(dict[str, int]):
+    """Numbers of raw tokens, which every analyzer analyses on first sight."""
+
+    def __init__(self, analyzers: Sequence[Analyzer]) -> None:
+        self.analysed = [_Terms(analyzer) for analyzer in analyzers]
+
+    def __missing__(self, token: str) -> int:
+        number = self[token] = len(self)
+        for terms in self.analysed:
+            terms.add(token)
         return number
 
 
 class Inverter:
-    """Collects documents and writes them out as runs.
+    """Collects documents and writes them out as runs, under several analyses at once.
 
     Memory holds the tokens of the current run (4 bytes each, some 40 while the run is being
     inverted), its docnos, and a cache with the distinct raw tokens; all three within
-    ``memory_bytes``. A document that is larger than that alone is held as a whole.
+    ``memory_bytes``. A document that is larger than that alone is held as a whole. Text becomes tokens,
+    and these numbers, once for all analyses.
 
     Parameters
     ----------
-    analyzer : Analyzer
-        Turns text into terms.
-    folder : pathlib.Path
-        Where the runs go.
+    analyzers : mapping of pathlib.Path to Analyzer
+        What turns text into terms, by the folder where its runs go.
     prefix : str
         What their file names start with; of its own for every inverter in a folder.
     memory_bytes : int
@@ -104,18 +117,17 @@ class Inverter:
     """
 
     def __init__(
-        self, analyzer: Analyzer, folder: Path, prefix: str, memory_bytes: int, positions: bool = False
+        self, analyzers: Mapping[Path, Analyzer], prefix: str, memory_bytes: int, positions: bool = False
     ) -> None:
         self._positions = positions
         per_token = _BYTES_PER_TOKEN + _BYTES_PER_POSITION * positions
-        self._analyzer = analyzer
-        self._folder = folder
+        self._analyzers = analyzers
         self._prefix = prefix
         self._most_tokens = min(max(1, memory_bytes * 3 // 4 // per_token), _MOST_TOKENS)
-        self._most_cached = max(1, memory_bytes // 4 // _BYTES_PER_CACHED)
-        self._numbers = _TermNumbers(analyzer)
+        self._most_cached = max(1, memory_bytes // 4 // (_BYTES_PER_CACHED * len(analyzers)))
+        self._numbers = _Tokens([*analyzers.values()])
         self._written = 0
-        self._runs: list[SortedRun] = []
+        self._runs: list[list[SortedRun]] = [[] for _ in analyzers]
         self._clear()
 
     def _clear(self) -> None:
@@ -125,7 +137,7 @@ class Inverter:
 
     def add(self, documents: Iterable[Document]) -> None:
         """Take documents, in collection order."""
-        tokenize, number = self._analyzer.tokenize, self._numbers.__getitem__
+        number = self._numbers.__getitem__
         for docno, text in documents:
             self._tokens.fromlist(list(map(number, tokenize(text))))
             self._ends.append(len(self._tokens))
@@ -135,15 +147,24 @@ class Inverter:
                 self._flush()
                 number = self._numbers.__getitem__
 
-    def finish(self) -> list[SortedRun]:
-        """Write what is left and hand over the runs since the last call, in order."""
+    def finish(self) -> list[list[SortedRun]]:
+        """Write what is left and hand over each analyzer's runs since the last call, in order."""
         if self._docnos:
             self._flush()
-        runs, self._runs = self._runs, []
+        runs, self._runs = self._runs, [[] for _ in self._runs]
         return runs
 
     def _flush(self) -> None:
-        tokens = np.frombuffer(self._tokens, np.int32)
+        for folder, terms, runs in zip(self._analyzers, self._numbers.analysed, self._runs, strict=True):
+            path = folder / f"{self._prefix}-{self._written}.run"
+            runs.append(SortedRun(path, _write(path, self._sections(terms))))
+        self._written += 1
+        self._clear()
+        if len(self._numbers) > self._most_cached:
+            self._numbers = _Tokens([*self._analyzers.values()])
+
+    def _sections(self, terms: _Terms) -> dict[str, NDArray[Any]]:
+        tokens = np.array(terms.of_token, np.int32)[np.frombuffer(self._tokens, np.int32)]
         dropped = tokens < 0
         whole = np.frombuffer(self._ends, np.int64)
         ends = whole - np.searchsorted(np.flatnonzero(dropped), whole)
@@ -151,32 +172,25 @@ class Inverter:
         if self._positions:
             kept = np.flatnonzero(~dropped)
             positions = kept - whole[np.searchsorted(whole, kept, "right") - 1]
-        sections = _invert(tokens[~dropped], ends, self._numbers.terms, positions)
+        sections = _invert(tokens[~dropped], ends, terms.terms, positions)
         sections["lengths"] = np.diff(ends).astype(np.int32)
-        sections |= _pack("docno", self._docnos)
-        path = self._folder / f"{self._prefix}-{self._written}.run"
-        self._written += 1
-        self._runs.append(SortedRun(path, _write(path, sections)))
-        self._clear()
-        if len(self._numbers) > self._most_cached:
-            self._numbers = _TermNumbers(self._analyzer)
+        return sections | _pack("docno", self._docnos)
 
 
 @dataclass(frozen=True)
 class Inversion:
     """How batches of documents are inverted, in whatever process; see `Inverter`."""
 
-    analyzer: Analyzer
-    folder: Path
+    analyzers: Mapping[Path, Analyzer]
     memory_bytes: int
     positions: bool
 
     def inverter(self, prefix: str) -> Inverter:
         """Return one whose runs' names start so."""
-        return Inverter(self.analyzer, self.folder, prefix, self.memory_bytes, self.positions)
+        return Inverter(self.analyzers, prefix, self.memory_bytes, self.positions)
 
 
-def invert(inversion: Inversion, batches: Sequence[DocumentBatch]) -> list[SortedRun]:
+def invert(inversion: Inversion, batches: Sequence[DocumentBatch]) -> list[list[SortedRun]]:
     """Invert consecutive batches; whoever does it again writes files of other names."""
     inverter = inversion.inverter(uuid4().hex)
     for batch in batches:

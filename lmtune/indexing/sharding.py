@@ -13,7 +13,7 @@ import numpy as np
 
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import DocumentSource, field_of, parts_of, unchanged
-from lmtune.indexing.builder import How, duplicate, no_field, workers_for, write_index
+from lmtune.indexing.builder import How, duplicate, no_field, workers_for, write_indexes
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import StoredColumn, write_column
 from lmtune.indexing.docnos import DuplicateDocnoError
@@ -159,12 +159,12 @@ def join_indexes(paths: Sequence[PathLike], path: PathLike, *, name: str | None 
 def _write_shard(part: DocumentSource, place: Path, analyzer: Analyzer, how: HowBuilt) -> None:
     memory = how.get("memory_bytes", 1 << 30)
     place.mkdir()
-    own = How(analyzer, 1, memory, positions=how.get("positions", False))
-    write_index(part, place, own)
+    own = How(1, memory, positions=how.get("positions", False))
+    write_indexes(part, {place: analyzer}, own)
     for field in how.get("fields", ()):
         below = place / FIELDS / field
         below.mkdir(parents=True)
-        write_index(field_of(part, field), below, own._replace(positions=False))
+        write_indexes(field_of(part, field), {below: analyzer}, own._replace(positions=False))
 
 
 def _write_ranks(folder: Path, shards: Sequence[AnyShard]) -> StoredColumn:

@@ -69,10 +69,12 @@ def _stability(one: ChosenRow) -> str:
 def _price(result: ChoiceResult, one: ChosenRow) -> str:
     """Say what the best of so many has on the topics that it was chosen on, and what in hindsight."""
     key = one.row.measure, one.row.method
-    hindsight = max(result.case_row(key, case).mean for case in range(len(result.cases)))
+    tuned = result.known_rows(key)
+    hindsight = max(row.mean for row in tuned.values())
     where = f"in {result.inner} inner folds" if result.inner else "on training topics"
+    of = f"{len(result.cases)}" + (f", {len(tuned)} of them tuned," if len(tuned) < len(result.cases) else "")
     return (
-        f"The best of {len(result.cases)} has {short(one.score)} {where}; always the same, the best in "
+        f"The best of {of} has {short(one.score)} {where}; always the same, the best in "
         f"hindsight, {short(hindsight)} held out"
     )
 
@@ -80,7 +82,9 @@ def _price(result: ChoiceResult, one: ChosenRow) -> str:
 def choice_tables(result: ChoiceResult) -> list[Table]:
     """Return the procedure by method, the cases, and the analysis of variance."""
     one = result.tuned
-    return [_methods(result), *([_cases(result, one), _effects(result, one)] if one else [])]
+    if one is None:
+        return [_methods(result)]
+    return [_methods(result), _cases(result, one), *_effects(result, one)]
 
 
 def _methods(result: ChoiceResult) -> Table:
@@ -112,21 +116,25 @@ def _methods(result: ChoiceResult) -> Table:
 def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
     measure, method = one.row.measure, one.row.method
     counts = Counter(one.picks)
-    rows = []
+    rows, tuned = [], result.known_rows((measure, method))
     for number, case in enumerate(result.cases):
-        row, proof = result.case_row((measure, method), number), result.proofs.get((measure, number))
+        row, proof = tuned.get(number), result.proofs.get((measure, number))
         rows.append(
             [
                 *map(Cell, case.values.values()),
                 Cell(short(result.case_row((measure, DEFAULT), number).mean)),
-                Cell(short(row.mean)),
-                Cell(DASH if row.final is None else short(row.final.train_value)),
+                Cell(DASH if row is None else short(row.mean)),
+                Cell(DASH if row is None or row.final is None else short(row.final.train_value)),
                 *([Cell(DASH if proof is None else at_most(proof.bound))] if result.proofs else []),
                 Cell(f"{counts[number]}"),
                 Cell(f"{result.seconds[number]:.1f}"),
             ]
         )
-    rows.sort(key=lambda cells: cells[len(result.choices) + 1].text, reverse=True)
+    place = len(result.choices)
+    rows.sort(
+        key=lambda cells: (cells[place + 1].text != DASH, *(c.text for c in cells[place + 1 :: -1])),
+        reverse=True,
+    )
     names = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds", "seconds"]
     legend = (
         f"{measure.title} of each case at its model's default, tuned by {method} and held out, and fitted on "
@@ -134,6 +142,9 @@ def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
     )
     if result.proofs:
         legend += "; bound: no setting in the range gives more on all topics"
+    if len(tuned) < len(result.cases):
+        why = "its bound excludes that it is chosen" if result.proofs else "successive halving dropped it"
+        legend += f"; {DASH}: not tuned, as {why}"
     return Table(
         [*name_columns(*(choice.name for choice in result.choices)), *map(Column, names)],
         [rows],
@@ -142,23 +153,23 @@ def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
     )
 
 
-def _effects(result: ChoiceResult, one: ChosenRow) -> Table:
+def _effects(result: ChoiceResult, one: ChosenRow) -> Iterator[Table]:
     rows = []
-    for effect in sorted(
-        effects(result, (one.row.measure, one.row.method)), key=lambda e: (not e.best, -e.share)
-    ):
+    found = effects(result, (one.row.measure, one.row.method))
+    for effect in sorted(found, key=lambda e: (not e.best, -e.share)):
         moved = (
             [signed(effect.difference), interval_text(effect.interval, signed)] if effect.best else ["", ""]
         )
         levels = f"{effect.best} over {effect.worst}" if effect.best else ""
         rows.append([Cell(effect.factor), Cell(f"{effect.share:.0%}"), Cell(levels), *map(Cell, moved)])
-    return Table(
-        [*name_columns("What"), Column("share"), *name_columns("levels"), *map(Column, ("moves", "95%"))],
-        [rows],
-        "What each choice moves",
-        "Share: of the variance of held-out means between cases, each tuned and at its default; moves: "
-        "between the levels with the best and the worst mean, with its interval over topics",
-    )
+    if found:
+        yield Table(
+            [*name_columns("What"), Column("share"), *name_columns("levels"), *map(Column, ("moves", "95%"))],
+            [rows],
+            "What each choice moves",
+            "Share: of the variance of held-out means between cases, each tuned and at its default; moves: "
+            "between the levels with the best and the worst mean, with its interval over topics",
+        )
 
 
 def as_records(result: ChoiceResult) -> list[Mapping[str, object]]:
@@ -170,14 +181,17 @@ def _case_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
     picks = {(one.row.measure, one.row.method): one.picks for one in result.rows}
     for number, case in enumerate(result.cases):
         for (measure, method), picked in picks.items():
-            row, proof = result.case_row((measure, method), number), result.proofs.get((measure, number))
+            row, proof = (
+                result.known_rows((measure, method)).get(number),
+                result.proofs.get((measure, number)),
+            )
             yield {
                 "collection": result.name,
                 **case.values,
                 "measure": str(measure),
                 "method": method,
-                "held_out": row.mean,
-                "in_sample": None if row.final is None else row.final.train_value,
+                "held_out": None if row is None else row.mean,
+                "in_sample": None if row is None or row.final is None else row.final.train_value,
                 "bound": proof and proof.bound,
                 "folds": sum(pick == number for pick in picked),
                 "seconds": result.seconds[number],
@@ -204,7 +218,7 @@ def topic_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
     """Yield each case's value of every test topic, by measure and method, and the procedure's."""
     for one in result.rows:
         row, key = one.row, (one.row.measure, one.row.method)
-        named = [(str(case), result.case_row(key, number).values) for number, case in enumerate(result.cases)]
+        named = [(str(result.cases[case]), own.values) for case, own in result.known_rows(key).items()]
         for case, values in (*named, ("chosen", row.values)):
             for topic, value in zip(row.topics, values.tolist(), strict=True):
                 what = {"measure": str(row.measure), "method": row.method, "case": case}
@@ -277,6 +291,7 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         "versions": versions(),
         "choices": {choice.name: choice.values for choice in result.choices},
         "inner_folds": result.inner,
+        "race": result.race,
         "plan": chosen.plan.as_record(),
         "collections": [describe(ready.dataset, ready.index)],
     }

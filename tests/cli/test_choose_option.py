@@ -77,6 +77,25 @@ def test_the_folder_keeps_what_the_table_shows(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "why"),
+    [("", "as successive halving dropped it"), ("--certify 0.01", "as its bound excludes that it is chosen")],
+)
+def test_a_race_says_what_is_not_tuned_and_why(run: Run, more: str, why: str) -> None:
+    status, out, said = run(f"{CHOOSE} --race {more} --output kept")
+    assert status == 0, said
+    assert "of them tuned, has" in out
+    assert why in out
+    assert "interactions" not in out  # an analysis of variance takes all
+    records = json.loads(Path("kept/table.json").read_text())
+    untuned = [r for r in records if r["stemmer"] != "chosen" and r["held_out"] is None]
+    assert {r["method"] for r in untuned} == {"Direct", "RankNet", "Approx"}
+    assert all((r["bound"] is not None) == bool(more) for r in untuned)
+    with Path("kept/topics.csv").open() as file:
+        cases = {(row["case"], row["method"]) for row in csv.DictReader(file)}
+    assert not {(f"stemmer = {r['stemmer']}, model = {r['model']}", r["method"]) for r in untuned} & cases
+
+
+@pytest.mark.parametrize(
     ("line", "said"),
     [
         ("--choose stemmer=porter,snow", "unknown stemmer"),
@@ -87,6 +106,7 @@ def test_the_folder_keeps_what_the_table_shows(run: Run) -> None:
         ("--choose model=bm25,two-stage --k1-range 0.1,2", "no parameter of two-stage"),
         ("--choose model=bm25,two-stage --certify 0.01 -m nDCG@10", "nDCG@10"),
         ("--choose stemmer=none,porter --inner-folds 1", "inner-folds"),
+        ("--choose stemmer=none,porter --inner-folds 2 --race", "--race beside --inner-folds"),
         ("--choose stemmer=none,porter --choose stopwords=none,missing.txt", "missing.txt"),
     ],
 )

@@ -210,6 +210,7 @@ def test_progress_moves_within_each_choice_and_never_back() -> None:
     shares: dict[str, list[float]] = {}
 
     def report(stage: str, done: int, total: int, detail: str = "") -> None:
+        assert stage == "fusing"
         shares.setdefault(detail, []).append(done / total)
 
     methods = ("shrunk", "per-query", "forward")

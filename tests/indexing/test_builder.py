@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,6 +98,33 @@ def test_memory_and_workers_do_not_change_a_byte(tmp_path: Path) -> None:
         built.append(files_of(path))
     assert built[1:] == built[:1] * 3
     check(index, [document for batch in source.made for document in batch.documents], Analyzer())
+
+
+@pytest.mark.parametrize(("workers", "memory"), [(1, 1 << 30), (1, 3000), (2, 1 << 30), (3, 3000)])
+@pytest.mark.parametrize("positions", [False, True])
+def test_built_together_or_alone_the_bytes_are_the_same(
+    tmp_path: Path, workers: int, memory: int, positions: bool
+) -> None:
+    """Several analyses in one pass, among them one that drops stopwords and one of Snowball's."""
+    source = made_documents(400, per_batch=60)
+    analyzers = [Analyzer(), Analyzer("none", "none"), Analyzer("german"), Analyzer("porter", "none")]
+    alone = [tmp_path / f"alone{number}" for number in range(4)]
+    for path, analyzer in zip(alone, analyzers, strict=True):
+        build_index(source, path, analyzer, positions=positions, workers=1)
+    together = [tmp_path / f"together{number}" for number in range(4)]
+    beside = dict(zip(together[1:], analyzers[1:], strict=True))
+    how: Any = {"workers": workers, "memory_bytes": memory, "positions": positions}
+    build_index(source, together[0], analyzers[0], beside=beside, **how)
+    assert [files_of(path) for path in together] == [files_of(path) for path in alone]
+    assert len({files_of(path)["index.json"] for path in together}) == 4
+
+
+@pytest.mark.parametrize("fate", ["bug", "input error"])
+def test_what_fails_leaves_none_of_several(tmp_path: Path, fate: str) -> None:
+    source = made_documents(20, per_batch=10, fate=fate)
+    with pytest.raises((ZeroDivisionError, InputError)):
+        build_index(source, tmp_path / "a", Analyzer(), beside={tmp_path / "b": Analyzer("none")}, workers=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cluster_changes_no_byte(tmp_path: Path, cluster: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Barrier
 
@@ -18,6 +18,7 @@ from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path, index_for
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.storage.locks import locked
 
 
 def documents(folder: Path, word: str) -> FileDocuments:
@@ -87,6 +88,50 @@ def test_names_tell_documents_and_analysis_apart(tmp_path: Path) -> None:
     paths = {cached_path(source, analyzer) for source in sources for analyzer in (Analyzer(), *stopped)}
     assert len(paths) == 6
     assert {path.name.rpartition(".")[0] for path in paths} == {"coll.porter.lucene", "coll.porter.stop.txt"}
+
+
+@dataclass(frozen=True)
+class Counted(FileDocuments):
+    """Documents that note how often they are read."""
+
+    reads: list[str] = field(default_factory=list)
+
+    def batches(self) -> Iterator[FileBatch]:
+        self.reads.append(self.name)
+        yield from super().batches()
+
+
+def test_what_others_lack_is_built_in_one_pass(tmp_path: Path) -> None:
+    """Documents are read once for all analyses; what is current, or another builds, is left as it is."""
+    source = Counted("coll", documents(tmp_path / "coll", "a").files)
+    built: list[str] = []
+    first, second, third, fourth = (Analyzer(stemmer) for stemmer in ("none", "porter", "english", "german"))
+
+    def opened(analyzer: Analyzer, *beside: Analyzer) -> list[str]:
+        built.clear()
+        index = index_for(
+            source,
+            analyzer,
+            home=tmp_path / "i",
+            beside=beside,
+            on_build=lambda path, _: built.append(path.name),
+        )
+        assert index.analyzer == analyzer
+        return [name.split(".")[1] for name in built]
+
+    assert opened(second) == ["porter"]
+    with locked(cached_path(source, fourth, tmp_path / "i")):
+        assert opened(first, first, second, third, fourth) == ["none", "english"]
+    assert len(source.reads) == 2
+    assert opened(third, first) == []
+    assert opened(fourth, first, second, third) == ["german"]
+    assert len(source.reads) == 3
+    for analyzer in (first, second, third, fourth):
+        alone = build_index(source, tmp_path / "alone", analyzer)
+        there = cached_path(source, analyzer, tmp_path / "i")
+        assert [path.read_bytes() for path in sorted(there.iterdir()) if path.is_file()] == [
+            path.read_bytes() for path in sorted(alone.path.iterdir())
+        ]
 
 
 @dataclass(frozen=True)

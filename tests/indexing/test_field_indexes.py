@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,22 @@ def test_fields_are_built_where_they_are_missing_or_stale_alone(tmp_path: Path) 
     (tmp_path / "docs.jsonl").write_text(json.dumps(TEXTS_AFTER))
     assert opened("title").field("title").terms() == ["one"]
     assert built == [path.name, "title"]
+
+
+def test_fields_of_several_analyses_are_built_together(tmp_path: Path) -> None:
+    documents, built = jsonl(tmp_path), list[str]()
+    others = [Analyzer("porter", "none"), Analyzer("german", "none")]
+    how: Any = {"fields": ["title", "body"], "home": tmp_path / "ix"}
+    index_for(documents, PLAIN, **how, beside=others, on_build=lambda path, _: built.append(path.name))
+    assert [len(built), built.count("title"), built.count("body")] == [9, 3, 3]
+    for analyzer in others:
+        index = index_for(documents, analyzer, **how, on_build=lambda *_: pytest.fail("it is there"))
+        alone = build_index(documents, tmp_path / "alone", analyzer, fields=["title", "body"])
+        for name in ("title", "body"):
+            files = [sorted(own.field(name).path.iterdir()) for own in (index, alone)]
+            assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+    one = build_index(documents, tmp_path / "a", PLAIN, fields=["title"], beside={tmp_path / "b": others[0]})
+    assert ColumnarIndex.open(tmp_path / "b").field("title").num_docs == one.num_docs
 
 
 def test_what_has_no_fields_says_so(tmp_path: Path) -> None:

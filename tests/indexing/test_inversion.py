@@ -14,9 +14,9 @@ DOCUMENTS = [Document(f"d{at}", f"ox w{at % 3} the ox w{at}") for at in range(20
 
 
 def test_a_run_holds_its_documents_postings(tmp_path: Path) -> None:
-    inverter = Inverter(Analyzer(), tmp_path, "run", 1 << 20)
+    inverter = Inverter({tmp_path: Analyzer()}, "run", 1 << 20)
     inverter.add(DOCUMENTS[:3])
-    (run,) = inverter.finish()
+    [[run]] = inverter.finish()
     assert run.strings("docnos") == [b"d0", b"d1", b"d2"]
     assert run.strings("terms") == [b"ox", b"w0", b"w1", b"w2"]
     assert run.read("lengths").tolist() == [4, 4, 4]
@@ -25,15 +25,15 @@ def test_a_run_holds_its_documents_postings(tmp_path: Path) -> None:
     assert run.read("docs").tolist() == [0, 1, 2, 0, 1, 2]
     assert run.read("tfs").tolist() == [2, 2, 2, 2, 2, 2]
     assert run.read("docs", 2, 4).tolist() == [2, 0]
-    assert inverter.finish() == []
+    assert inverter.finish() == [[]]
 
 
 @pytest.mark.parametrize("tokens", [1, 50, 300])
 def test_runs_keep_to_the_budget(tmp_path: Path, tokens: int) -> None:
     # Three quarters of the budget are for tokens, at 40 bytes each; a docno counts as two.
-    inverter = Inverter(Analyzer(), tmp_path, "run", tokens * 40 * 4 // 3 + 4)
+    inverter = Inverter({tmp_path: Analyzer()}, "run", tokens * 40 * 4 // 3 + 4)
     inverter.add(DOCUMENTS)
-    runs = inverter.finish()
+    [runs] = inverter.finish()
     docnos = [docno.decode() for run in runs for docno in run.strings("docnos")]
     assert docnos == [document.docno for document in DOCUMENTS]
     weights = [run.sections["lengths"].size * (5 + 2) for run in runs]

@@ -162,9 +162,7 @@ class BranchAndBound:
         jobs = [
             (parent, sides)
             for parent in parents
-            for sides in (
-                parent.halves if self.boxes else _grid(parent.sides, self.problem.proof.first_widths)
-            )
+            for sides in (parent.halves if self.boxes else first_parts(self.problem, parent.sides))
         ]
         children: list[Box | None] = [None] * len(jobs)
 
@@ -257,10 +255,10 @@ def _mean(bounds: NDArray[np.float64], topics: int) -> float:
     return float(bounds.sum()) / topics * (1.0 + topics * 2.0**-51)
 
 
-def _grid(sides: Sides, widths: tuple[float, float]) -> list[Sides]:
+def first_parts(problem: Problem, sides: Sides) -> list[Sides]:
     """Split the whole range into the first boxes."""
     edges = []
-    for (low, high), width in zip((sides[:2], sides[2:]), widths, strict=True):
+    for (low, high), width in zip((sides[:2], sides[2:]), problem.proof.first_widths, strict=True):
         parts = max(1, math.ceil((high - low) / width))
         edges.append(np.linspace(low, high, parts + 1).tolist())
     return [

@@ -44,6 +44,8 @@ class Problem:
     ----------
     topics : int
         Topics in the mean, those without a relevant candidate included.
+    places : numpy.ndarray of int64, shape (topics here,)
+        Where the topics here are in the pool.
     columns : BoundColumns
         Topics here, their groups and relevant candidates.
     ceiling : numpy.ndarray of float64, shape (topics here,)
@@ -57,6 +59,7 @@ class Problem:
     """
 
     topics: int
+    places: NDArray[np.int64]
     columns: BoundColumns
     ceiling: NDArray[np.float64]
     state: State
@@ -93,6 +96,7 @@ class Problem:
         found = np.array([part.relevant.length.size for part in parts], np.int64)
         return cls(
             topics=topics.size,
+            places=np.array(chosen, np.int64),
             columns=BoundColumns(
                 proof.model,
                 _KERNELS[measure.kind],

@@ -44,7 +44,9 @@ class Effect(NamedTuple):
 
 
 def effects(result: ChoiceResult, key: Key) -> list[Effect]:
-    """Decompose the held-out means of all cases, tuned by a method and at their defaults."""
+    """Decompose the held-out means of all cases, tuned by a method and at their defaults; none untuned."""
+    if len(result.known_rows(key)) < len(result.cases):
+        return []
     methods = {"tuned": key, "default": (key[0], DEFAULT)}
     levels = {choice.name: choice.values for choice in result.choices} | {PARAMETERS: tuple(methods)}
     values = np.array(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +26,10 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
 from lmtune.tuning.choices.cases import Case, Choice
+from lmtune.tuning.choices.race import SETTINGS, Alive, Figures, beaten, halve, look
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row
-from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.run import default_result, run_experiment
 
 Key = tuple[Measure, str]
 """A measure and a method."""
@@ -38,7 +41,7 @@ class Proof(NamedTuple):
     Attributes
     ----------
     value : float
-        The best mean measured of it.
+        The best mean measured of it; 0 of one that was not tuned.
     bound : float
         No setting in its range has a higher mean. Of a case that is discarded it is only as low as that
         takes.
@@ -87,7 +90,7 @@ class ChoiceResult(Shown):
     cases : tuple of Case
         Every combination, the usual one first.
     results : tuple of CollectionResult
-        The experiment on each.
+        The experiment on each; of a case that a race left untuned, its default alone.
     rows : tuple of ChosenRow
         The procedure, measure by measure and method by method.
     proofs : dict of (Measure, int) to Proof
@@ -96,6 +99,8 @@ class ChoiceResult(Shown):
         How long each case took.
     inner : int
         Inner folds that cases were compared on; 0 where it was their training value.
+    race : bool
+        Whether cases were left untuned that a bound excludes or successive halving drops.
     """
 
     name: str
@@ -106,10 +111,16 @@ class ChoiceResult(Shown):
     proofs: dict[tuple[Measure, int], Proof]
     seconds: tuple[float, ...]
     inner: int = 0
+    race: bool = False
 
     def case_row(self, key: Key, case: int) -> Row:
-        """Return a case's row of a measure and method."""
-        return next(row for row in self.results[case].rows if (row.measure, row.method) == key)
+        """Return a case's row of a measure and method; of an untuned case there is its default's alone."""
+        return self.known_rows(key)[case]
+
+    def known_rows(self, key: Key) -> dict[int, Row]:
+        """Return the rows of a measure and method, by the case's number."""
+        rows = ((case, row) for case, result in enumerate(self.results) for row in result.rows)
+        return {case: row for case, row in rows if (row.measure, row.method) == key}
 
     @cached_property
     def recommended(self) -> ChosenRow | None:
@@ -143,6 +154,7 @@ def tune_choices(
     *,
     inner: int = 0,
     certify: float | None = None,
+    race: bool = False,
     progress: Progress | bool = silent,
 ) -> tuple[ChoiceResult, Prepared]:
     """Tune every case; choose among them on each fold's training topics, and on all at last.
@@ -163,6 +175,10 @@ def tune_choices(
         Inner folds, 0 or 2 and more.
     certify : float, optional
         Prove on all topics, over the union of all cases, that no setting is better than the best by more.
+    race : bool
+        Tune the first case and those that have a chance. With `certify` only those are left out that are
+        proven to be chosen by no method on any fold; else successive halving says, see
+        `lmtune.tuning.choices.race.halve`.
     progress : Progress or bool
         Called with (stage, done, total).
 
@@ -174,33 +190,120 @@ def tune_choices(
     Raises
     ------
     InputError
-        For one inner fold, a certificate of a measure without one, and what the experiment refuses.
+        For one inner fold, a race beside inner folds, a certificate of a measure without one, and what the
+        experiment refuses.
     """
     if inner == 1 or inner < 0:
         raise InputError("bad --inner-folds", value=inner, accepted="0, or 2 and more")
+    if inner and race:
+        raise InputError("--race beside --inner-folds", value=inner, accepted="one of them")
     if certify is not None:
         for measure in cases[0].plan.measures:
             Problem.check(measure)
-    report = progress if callable(progress) else silent
-    results, scores, seconds = [], [], []
-    for number, case in enumerate(cases):
-        begin = time.monotonic()
+    search = _Search(cases, split, inner, progress if callable(progress) else silent)
+    proofs: dict[tuple[Measure, int], Proof] = {}
+    alive: Alive = {}
+    if race and certify is None:
+        alive = halve(len(cases), search.look)
+        search.tune_all({0}.union(*(own for races in alive.values() for own in races)))
+    elif race:
+        proofs = dict(search.tune_unbeaten())
+    else:
+        search.tune_all(range(len(cases)))
+    numbers = range(len(cases))
+    rows = tuple(_rows(search.results, search.scores, alive))
+    best = _best(rows)
+    used = 0 if best is None else best.final
+    with search.ready(used) as (case, ready):
+        if all(row.method == DEFAULT for row in search.results[used].rows):
+            search.tune(used, case, ready)  # its default is best, but its folder holds all
+    results = tuple(search.results[number] for number in numbers)
+    if certify is not None:
+        proofs |= dict(_prove(cases, results, split, certify, search.progress))
+    seconds = tuple(search.seconds[number] for number in numbers)
+    chosen = tuple(choices), tuple(cases)
+    return ChoiceResult(results[0].name, *chosen, results, rows, proofs, seconds, inner, race), ready
+
+
+@dataclass
+class _Search:
+    """Cases as they are tuned, or not; results, what they are chosen by, and seconds, by their numbers."""
+
+    cases: Sequence[Case]
+    split: Split
+    inner: int
+    progress: Progress
+    results: dict[int, CollectionResult] = field(default_factory=dict)
+    scores: dict[int, dict[Key, NDArray[np.float64]]] = field(default_factory=dict)
+    seconds: defaultdict[int, float] = field(default_factory=partial(defaultdict, float))
+
+    @contextmanager
+    def ready(self, number: int) -> Iterator[tuple[Case, Prepared]]:
+        """Prepare a case, and count the time until the end."""
+        begin, case = time.monotonic(), self.cases[number]
+        how: Any = {"beside": [case.collection.analyzer() for case in self.cases], "progress": self.progress}
+        yield case, prepare(case.collection, self.split, case.plan, **how)
+        self.seconds[number] += time.monotonic() - begin
+
+    def look(self, number: int, settings: int = SETTINGS) -> Figures:
+        """Return a case's figures for `halve`."""
+        with self.ready(number) as (case, ready):
+            return look(ready, case, settings)
+
+    def tune_all(self, numbers: Container[int]) -> None:
+        """Tune these cases, and leave the others."""
+        for number in range(len(self.cases)):
+            with self.ready(number) as (case, ready):
+                self.tune(number, case, ready) if number in numbers else self.leave(number, case, ready)
+
+    def tune_unbeaten(self) -> Iterator[tuple[tuple[Measure, int], Proof]]:
+        """Tune the cases, the promising first, but those that are proven to lose to one; yield the proofs.
+
+        Whatever the method, on no fold and not on all topics would such a case be chosen: the choices
+        are those of a full search.
+        """
+        with self.ready(0) as (case, ready):
+            self.tune(0, case, ready)
+        seen = {number: self.look(number) for number in range(1, len(self.cases))}
+        first = next(iter(next(iter(seen.values()))))
+        for number in sorted(seen, key=lambda number: -seen[number][first][-1]):
+            with self.ready(number) as (case, ready):
+                goals = self._goals()
+                bounds = None
+                if all((seen[number][measure] < least).all() for measure, least in goals.items()):
+                    bounds = beaten(ready.pool, ready.folds, case, goals)
+                if bounds is None:
+                    self.tune(number, case, ready)
+                    continue
+                self.leave(number, case, ready)
+            for measure, (bound, boxes) in bounds.items():
+                yield (measure, number), Proof(0.0, bound, boxes)
+
+    def _goals(self) -> Figures:
+        """Return what every method has reached at the least, by its best case."""
+        best: dict[Key, NDArray[np.float64]] = {}
+        for scores in self.scores.values():
+            for key, own in scores.items():
+                best[key] = np.maximum(best.get(key, own), own)
+        reached: dict[Measure, NDArray[np.float64]] = {}
+        for (measure, method), own in best.items():
+            if method != DEFAULT:
+                reached[measure] = np.minimum(reached.get(measure, own), own)
+        return {measure: np.nan_to_num(own, nan=np.inf) for measure, own in reached.items()}  # no final fit
+
+    def tune(self, number: int, case: Case, ready: Prepared) -> None:
+        """Tune a case by all methods."""
+        told = _told(self.progress, f"case {number + 1} of {len(self.cases)}")
         with timed(f"{case}: tuned"):
-            ready = prepare(case.collection, split, case.plan, progress=report)
-            told = _told(report, f"case {number + 1} of {len(cases)}")
             result = run_experiment(
                 ready.pool, ready.folds, case.plan, notes=ready.notes, progress=told, traced=False
             )
-        results.append(result)
-        scores.append(_scores(result, ready, case, inner))
-        seconds.append(time.monotonic() - begin)
-    rows = tuple(_rows(results, scores))
-    proofs = {} if certify is None else dict(_prove(cases, results, split, certify, report))
-    found = ChoiceResult(
-        results[0].name, tuple(choices), tuple(cases), tuple(results), rows, proofs, tuple(seconds), inner
-    )
-    used = cases[found.recommended.final if found.recommended else 0]
-    return found, prepare(used.collection, split, used.plan, progress=report)
+        self.results[number], self.scores[number] = result, _scores(result, ready, case, self.inner)
+
+    def leave(self, number: int, case: Case, ready: Prepared) -> None:
+        """Measure a case at its default alone."""
+        result = default_result(ready.pool, ready.folds, case.plan, notes=ready.notes)
+        self.results[number], self.scores[number] = result, _scores(result, ready, case, self.inner)
 
 
 def _told(progress: Progress, case: str) -> Progress:
@@ -239,25 +342,31 @@ def _all_topics(row: Row) -> float:
 
 
 def _rows(
-    results: Sequence[CollectionResult], scores: Sequence[dict[Key, NDArray[np.float64]]]
+    results: Mapping[int, CollectionResult],
+    scores: Mapping[int, dict[Key, NDArray[np.float64]]],
+    alive: Alive,
 ) -> Iterator[ChosenRow]:
-    """Choose, for each measure and method."""
+    """Choose, for each measure and method, among the tuned cases, or those that a fold's race left."""
     sizes = [len(fold.test) for fold in results[0].folds]
     parts = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     for key in scores[0]:
-        own = [next(row for row in result.rows if (row.measure, row.method) == key) for result in results]
-        table = np.stack([score[key] for score in scores])
+        rows = ((case, row) for case, result in results.items() for row in result.rows)
+        own = {case: row for case, row in rows if (row.measure, row.method) == key}
+        untold = np.full(len(sizes) + 1, np.nan)
+        table = np.stack([scores[case].get(key, untold) for case in range(len(scores))])
+        for place, left in enumerate(alive.get(key[0], ()) if key[1] != DEFAULT else ()):
+            table[[case not in left for case in range(len(results))], place] = np.nan
         *picks, final = np.argmax(np.nan_to_num(table, nan=-1.0), axis=0).tolist()
         values = np.concatenate([own[pick].values[part] for pick, part in zip(picks, parts, strict=True)])
         default = next(row for row in results[0].rows if row.measure == key[0])
-        others = {"Tuned": own[0], DEFAULT: default}
+        others, fit = {"Tuned": own[0], DEFAULT: default}, own[final].final
         tested = {name: paired_t_test(values, other.values) for name, other in others.items()}
         row = replace(
             own[0],
             values=values,
             fits=tuple(own[pick].fits[number] for number, pick in enumerate(picks)),
             p_values={name: p for name, p in tested.items() if not math.isnan(p)},
-            final=own[final].final and replace(own[final].final, test_value=float(values.mean())),
+            final=fit and replace(fit, test_value=float(values.mean())),
             cautions=tuple(sorted({caution for pick in picks for caution in own[pick].cautions})),
         )
         trained = [table[pick, number] for number, pick in enumerate(picks)]
@@ -282,11 +391,12 @@ def _prove(
             values[measure, number] = max(fit.train_value for fit in finals)
     best: dict[Measure, float] = {}
     order = sorted(
-        range(len(cases)), key=lambda number: -max(values.get((m, number), 0.0) for m, _ in values)
+        {number for _, number in values},
+        key=lambda number: -max(values.get((m, number), 0.0) for m, _ in values),
     )
     for done, number in enumerate(order):
         case = cases[number]
-        progress("proving cases", done, len(cases))
+        progress("proving cases", done, len(order))
         with timed(f"{case}: bounded"):
             try:
                 proof_of(find_model(case.plan.model).formula)
@@ -309,4 +419,4 @@ def _prove(
                 yield (measure, number), Proof(optimum.best_value_, optimum.bound_, optimum.n_boxes_)
                 if optimum.stopped_ is not None:
                     return
-    progress("proving cases", len(cases), len(cases))
+    progress("proving cases", len(order), len(order))

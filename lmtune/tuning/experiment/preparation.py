@@ -15,6 +15,7 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.datasets.loading import PARTS, splits_of
 from lmtune.errors import InputError
+from lmtune.indexing.analysis import Analyzer
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, quantity, silent, timed
@@ -126,7 +127,14 @@ class Prepared:
     collection: Collection
 
 
-def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progress = silent) -> Prepared:
+def prepare(
+    collection: Collection,
+    split: Split,
+    plan: Plan,
+    *,
+    beside: Sequence[Analyzer] = (),
+    progress: Progress = silent,
+) -> Prepared:
     """Load, check, split and index a collection, and extract its candidates.
 
     Parameters
@@ -137,6 +145,8 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
         Which topics are for what; where it says nothing, as the collection is usually split.
     plan : Plan
         Its model, range and depths decide which candidates are kept.
+    beside : sequence of Analyzer
+        Others that the documents will be indexed by: where an index is built, theirs are too.
     progress : Progress
         Called while judgements are made, documents indexed, topics extracted.
 
@@ -158,7 +168,7 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
     )
     formula = find_model(plan.model).formula
     fielded = replace(collection, fields=formula.fields)
-    index = fielded.open_index(dataset, positions=formula.needs_positions, progress=progress)
+    index = fielded.open_index(dataset, positions=formula.needs_positions, beside=beside, progress=progress)
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     pool = _pool(dataset, index, [topic for topic in usable if topic in needed], plan, progress)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from lmtune.measures.evaluate import lacks_nonrelevant, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import FEWEST, paired_t_test
 from lmtune.models.model import described, find_model
+from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Progress, note, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
@@ -135,6 +137,30 @@ def run_experiment(
     return replace(result, near=_near(shared, result), notes=(*notes, *_notes(shared, result, remarks)))
 
 
+def default_result(
+    pool: CandidatePool, folds: Sequence[Fold], plan: Plan, *, notes: Sequence[str] = ()
+) -> CollectionResult:
+    """Return an experiment's rows ``Default`` alone; nothing is searched.
+
+    Parameters
+    ----------
+    pool, folds, plan, notes
+        As for `run_experiment`.
+    """
+    given, topics = _default_of(plan), tuple(topic for fold in folds for topic in fold.test)
+    rows = []
+    for measure in plan.measures if given else ():
+        if not lacks_nonrelevant(pool, measure):
+            pairs = [
+                _report(partial(_values, pool, plan), plan, fold, measure, choice)
+                for choice in given.values()
+                for fold in folds
+            ]
+            fits = tuple(replace(fit, at_edge=()) for fit, _ in pairs)
+            rows.append(Row(measure, DEFAULT, topics, np.concatenate([own for _, own in pairs]), fits))
+    return CollectionResult(pool.name, tuple(folds), tuple(rows), {}, tuple(notes), plan.model)
+
+
 def _near(shared: Shared, result: CollectionResult) -> dict[str, tuple[float, float]]:
     """Return the box of settings that are not significantly worse than what is recommended."""
     row = result.recommended
@@ -197,7 +223,7 @@ def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
     methods, fits = FoldMethods(shared, number, fold), {}
     chosen = {measure: methods.choose(measure) for measure in shared.plan.measures}
     if fold.test:
-        chosen = {measure: _default(shared) | own for measure, own in chosen.items()}
+        chosen = {measure: _default_of(shared.plan) | own for measure, own in chosen.items()}
     shared.measure(fold.train, chosen)
     shared.measure(fold.test, chosen)
     for measure, own in chosen.items():
@@ -205,24 +231,32 @@ def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
             inside = [c for c in own.values() if shared.plan.space.holds(c.params)]
             own[OPTIMAL] = methods.optimal(measure, inside)
         for row, choice in own.items():
-            fit, values = _report(shared, fold, measure, choice)
+            fit, values = _report(shared.values, shared.plan, fold, measure, choice)
             fits[measure, row] = replace(fit, at_edge=() if row == DEFAULT else fit.at_edge), values
     return _FoldResult(fits, methods.traces, methods.remarks)
 
 
-def _default(shared: Shared) -> dict[str, Choice]:
+def _default_of(plan: Plan) -> dict[str, Choice]:
     """Return the row that nothing chose, if the plan has it."""
-    given = shared.plan.baseline
-    return {} if given is None else {DEFAULT: Choice(dict(given), 0)}
+    return {} if plan.baseline is None else {DEFAULT: Choice(dict(plan.baseline), 0)}
 
 
-def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:
+def _report(
+    values: Callable[..., NDArray[np.float64]], plan: Plan, fold: Fold, measure: Measure, choice: Choice
+) -> tuple[Fit, NDArray[np.float64]]:
     """Measure a choice on the training and test topics; the latter's values, if any, come with it."""
-    train = shared.values(fold.train, measure, choice.params)
-    test = shared.values(fold.test, measure, choice.params) if fold.test else np.array([math.nan])
-    edges = tuple(shared.plan.space.at_edge(list(choice.params.values())))
+    train = values(fold.train, measure, choice.params)
+    test = values(fold.test, measure, choice.params) if fold.test else np.array([math.nan])
+    edges = tuple(plan.space.at_edge(list(choice.params.values())))
     means = float(train.mean()), float(test.mean())
     return Fit(choice.params, *means, choice.evaluations, edges, choice.bound, choice.step), test
+
+
+def _values(
+    pool: CandidatePool, plan: Plan, topics: Sequence[str], measure: Measure, params: Setting
+) -> NDArray[np.float64]:
+    places, drawn = pool.positions(topics), pool.drawn_at(params)
+    return measure_settings(drawn, params, [measure], topics=places, depth=plan.depth)[:, 0, 0]
 
 
 def _cautions(shared: Shared, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,15 @@ from made_choices import write_collection
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
+from lmtune.formats.file_documents import FileDocuments
 from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.choices import experiment
 from lmtune.tuning.choices.cases import Case, Choice, make_cases
 from lmtune.tuning.choices.effects import INTERACTIONS, decompose, effects
 from lmtune.tuning.choices.experiment import ChoiceResult, tune_choices
+from lmtune.tuning.choices.race import beaten, halve, look
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL
@@ -237,3 +242,124 @@ def test_results_are_tables_and_frames(found: tuple[ChoiceResult, Prepared]) -> 
     topics = result.to_frame(per_topic=True)
     own = topics[topics["case"] == "chosen"].groupby("method")["value"].mean()
     assert own.to_dict() == pytest.approx(chosen.to_dict())
+
+
+def same_choices(one: ChoiceResult, two: ChoiceResult) -> bool:
+    return all(
+        (a.picks, a.final, a.row.values.tolist()) == (b.picks, b.final, b.row.values.tolist())
+        for a, b in zip(one.rows, two.rows, strict=True)
+    )
+
+
+def test_what_a_bound_excludes_is_never_chosen(found: tuple[ChoiceResult, Prepared]) -> None:
+    """Raced by bounds, choices and values are those of a full search; excluded cases reach no goal."""
+    full, _ = found
+    raced, ready = tune_choices(CHOICES, full.cases, SPLIT, certify=TOLERANCE, race=True)
+    assert same_choices(raced, full)
+    measure = raced.cases[0].plan.measures[0]
+    methods = {one.row.method for one in raced.rows} - {DEFAULT}
+    left = set(range(4)) - set(raced.known_rows((measure, "Direct")))
+    assert left
+    rng = np.random.default_rng(0)
+    for number in left:
+        case = raced.cases[number]
+        pool, space = prepare(case.collection, SPLIT, case.plan).pool, case.plan.space
+        values = measure_settings(pool, rng.uniform(space.low, space.high, size=(400, 2)), [measure])[:, :, 0]
+        tuned = CertifiedOptimum(measure, tolerance=1e-3, space=space).fit(pool)
+        proven = raced.proofs[measure, number].bound
+        assert max(tuned.best_value_, values.mean(axis=0).max()) <= proven
+        assert proven < min(max(full.case_row((measure, m), c).in_sample for c in range(4)) for m in methods)
+        for place, fold in enumerate(ready.folds):
+            reached = values[pool.positions(fold.train)].mean(axis=0).max()
+            for method in methods:
+                known = raced.known_rows((measure, method)).values()
+                assert reached < max(row.fits[place].train_value for row in known)
+    assert raced.bound(measure) == full.bound(measure)
+    assert full.recommended is not None
+    assert effects(raced, (measure, "Direct")) == []
+
+
+def test_documents_are_read_once_for_all_analyses(
+    tmp_path: Path, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, batches = [], FileDocuments.batches
+
+    def counted(own: FileDocuments) -> Any:
+        reads.append(own.name)
+        return batches(own)
+
+    monkeypatch.setattr(FileDocuments, "batches", counted)
+    choices = [Choice("stemmer", ("none", "porter", "german")), Choice("stopwords", ("lucene", "none"))]
+    tune_choices(choices, cases_of(replace(collection, indexes=tmp_path), choices), SPLIT)
+    assert len(reads) == 1
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_nothing_is_excluded_that_some_fold_may_choose(collection: Collection) -> None:
+    """A goal that a setting reaches on one fold alone cannot be proven out of reach."""
+    case = cases_of(collection, CHOICES)[3]
+    ready = prepare(case.collection, SPLIT, case.plan)
+    reached = look(ready, case, 64)
+    for place in range(4):
+        goals = {measure: np.where(np.arange(4) == place, own, 2.0) for measure, own in reached.items()}
+        assert beaten(ready.pool, ready.folds, case, goals) is None
+    assert beaten(ready.pool, ready.folds, case, {m: np.full(4, 2.0) for m in reached}) is not None
+
+
+@pytest.mark.parametrize("cases", [2, 3, 4, 7, 12])
+def test_halving_keeps_the_better_half_of_each_fold(cases: int) -> None:
+    """Against rounds written out once more; each round measures what any fold has left, on as many again."""
+    measure = parse_measure("AP")
+    rng = np.random.default_rng(cases)
+    table = {(case, 16 << r): rng.random(3) for case in range(cases) for r in range(6)}
+    asked: list[tuple[int, int]] = []
+
+    def look_at(case: int, settings: int) -> dict[Any, Any]:
+        asked.append((case, settings))
+        return {measure: table[case, settings]}
+
+    alive = halve(cases, look_at)[measure]
+    for place in range(3):
+        left, settings = list(range(cases)), 16
+        while len(left) > 2:
+            left = sorted(left, key=lambda case: -table[case, settings][place])
+            left, settings = left[: max(2, math.ceil(len(left) / 2))], settings * 2
+        assert alive[place] == set(left)
+    rounds = {settings for _, settings in asked}
+    assert len(rounds) == max(1, math.ceil(math.log2(cases)) - 1)
+    assert len(asked) == len(set(asked))
+
+
+def test_halving_leaves_the_choice_to_training_topics(collection: Collection) -> None:
+    """A fold's choice is the best of what its own race left; the first is tuned in any case."""
+    cases = cases_of(collection, CHOICES)
+    result, ready = tune_choices(CHOICES, cases, SPLIT, race=True)
+    measure = cases[0].plan.measures[0]
+    pools = [prepare(case.collection, SPLIT, case.plan) for case in cases]
+    figures = [look(own, case)[measure] for own, case in zip(pools, cases, strict=True)]
+    for place in range(len(ready.folds)):
+        best_two = np.argsort([-own[place] for own in figures], kind="stable")[:2].tolist()
+        for one in result.rows:
+            rows = result.known_rows((measure, one.row.method))
+            among = range(4) if one.row.method == DEFAULT else sorted(best_two)
+            assert one.picks[place] == max(among, key=lambda c: rows[c].fits[place].train_value)
+    tuned = result.known_rows((measure, "Direct"))
+    assert 0 in tuned
+    assert len(tuned) < 4
+    assert len(result.known_rows((measure, DEFAULT))) == 4
+    assert result.bound(measure) is None
+
+
+def test_an_untuned_case_whose_default_is_best_is_tuned_at_last(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = cases_of(collection, CHOICES)
+    best = tune_choices(CHOICES, cases, SPLIT)[0]
+    measure = cases[0].plan.measures[0]
+    default = next(one for one in best.rows if one.row.method == DEFAULT).final
+    others = [{case for case in range(4) if case != default}] * 4
+    monkeypatch.setattr(experiment, "halve", lambda *_: {measure: others})
+    monkeypatch.setattr(experiment, "_best", lambda rows: next(r for r in rows if r.row.method == DEFAULT))
+    result, ready = tune_choices(CHOICES, cases, SPLIT, race=True)
+    assert default in result.known_rows((measure, "Direct"))
+    assert ready.collection == cases[default].collection
