@@ -73,7 +73,15 @@ class InputError(ValueError):
 def check_choice(problem: str, value: object, accepted: Collection[str]) -> None:
     """Raise `InputError` unless a value is among those that are accepted."""
     if value not in accepted:
-        raise InputError(problem, value=value, accepted=", ".join(accepted))
+        raise InputError(problem, value=value, accepted=", ".join(nearest_first(value, accepted)))
+
+
+def nearest_first(value: object, names: Collection[str]) -> list[str]:
+    """Return names in their order, but for those that a value may be a slip of, which come first."""
+    import difflib
+
+    near = difflib.get_close_matches(str(value).lower(), names)
+    return list(dict.fromkeys((*near, *names)))
 
 
 def check_least(problem: str, value: float, least: int) -> None:

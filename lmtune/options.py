@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 
 _TRUTH = {"yes": True, "true": True, "no": False, "false": False}
 _KINDS = {int: "an integer", float: "a number", bool: "yes, no", str: "a text"}
@@ -176,8 +176,8 @@ def _check_kind(name: str, value: Any, kind: Any, whole: Any) -> None:
 
 def _check(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
     choices = bounds["choices"]
-    if choices is not None and value is not None and value not in choices:
-        raise InputError(f"unknown {name}", value=value, accepted=", ".join(choices))
+    if choices is not None and value is not None:
+        check_choice(f"unknown {name}", value, choices)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return
     inside = [

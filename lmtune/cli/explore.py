@@ -22,7 +22,7 @@ class Serving:
     """The page's address."""
 
     host: str = usual(LOOPBACK, "An address of this machine; another lets the network look on.")
-    port: int = usual(0, "0 for a free one.", low=0)
+    port: int = usual(0, "0 for a free one.", low=0, high=65535)
     browser: bool = usual(True, "Open the page where there is a browser.")
 
 

@@ -114,9 +114,8 @@ def fuse(
         if options != FusionOptions(**kept) or output.plot is not None or is_chosen:
             accepted = ", ".join(f"--{name.replace('_', '-')}" for name in _OF_WEIGHTS)
             raise InputError("nothing is chosen with --weights", accepted=f"{accepted}, --output")
-    loaded = _read(runs, output.features)
+    judged, loaded = read_qrels(qrels), _read(runs, output.features)
     weights = None if output.weights is None else _by_run(output.weights, loaded, runs)
-    judged = read_qrels(qrels)
     if output.plot is not None:
         check_writable(output.plot / "picture.svg")
     with stages() as progress:

@@ -37,6 +37,10 @@ class Machine:
     threads: int | None = option(None, "Of torch; another number may round differently.", low=1)
 
     def __post_init__(self) -> None:
+        if self.device != "cpu":
+            from lmtune.reranking.training.devices import parse_devices
+
+            parse_devices(self.device)
         if self.threads is not None:
             import torch
 

@@ -134,10 +134,8 @@ def compare_losses(
     """
     from lmtune.reporting.loss_tables import LOSSES, loss_table, write_losses
     from lmtune.reranking import comparison
-    from lmtune.reranking.training.devices import parse_devices
 
     losses = comparison.read_losses(trials.losses, settings)
-    parse_devices(machine.device)
     if output.output is not None:
         reads = [Path(name) for name in (data, trials.validation) if name is not None]
         check_directory(output.output, LOSSES, reads=[*reads, *checkpoints.folders()])

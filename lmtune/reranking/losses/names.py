@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, nearest_first
 from lmtune.options import check, kinds, option, read
 from lmtune.reranking.losses.lambda_functions import NAME, named_options
 
@@ -236,7 +236,7 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
     try:
         parse_list_measure(name)
     except InputError:
-        names = [*loss_names(), LAMBDAMART, f"LOSS{TEACHER}"]
+        names = nearest_first(name, [*loss_names(), LAMBDAMART, f"LOSS{TEACHER}"])
         accepted = f"{', '.join(names)}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
         raise InputError("unknown loss", value=name, accepted=accepted) from None
     return MEASURE, MeasureOptions
