@@ -12,6 +12,7 @@ import pytrec_eval
 from mpmath import mp, mpf
 from support import TinyIndex, at, random_collection
 
+import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
@@ -234,3 +235,26 @@ def test_other_measures_come_from_ir_measures(seed: int) -> None:
         for value in ir_measures.iter_calc(list(oracle), qrels, run):
             own = ours[places[value.query_id], s, oracle[value.measure]]
             assert own == pytest.approx(value.value, abs=1e-12), value
+
+
+def test_inferred_ap_is_its_formula() -> None:
+    """Yilmaz and Aslam (CIKM 2006), as trec_eval smooths it, written out over judgements that are a sample."""
+    rng, smallest = np.random.default_rng(0), 1e-5
+    for _ in range(30):
+        docnos = [f"d{n}" for n in range(40)]
+        pool = {docno: int(rng.choice([-1, 0, 1, 2])) for docno in docnos if rng.random() < 0.6}
+        ranked = [str(docno) for docno in rng.permutation(docnos)[:30]]
+        relevant = pooled = judged = 0
+        total = 0.0
+        for above, docno in enumerate(ranked):
+            gain = pool.get(docno)
+            if gain is not None and gain > 0:
+                precision = (relevant + smallest) / (judged + 2 * smallest)
+                total += (1 + (pooled * precision if above else 0.0)) / (above + 1)
+                relevant += 1
+            if gain is not None:
+                pooled, judged = pooled + 1, judged + (gain >= 0)
+        known = sum(gain > 0 for gain in pool.values())
+        run = {"1": {docno: -float(place) for place, docno in enumerate(ranked)}}
+        [value] = lmtune.evaluate({"1": pool}, run, ["infAP"]).to_numpy().ravel()
+        assert value == pytest.approx(total / known if known else 0.0, rel=1e-9)
