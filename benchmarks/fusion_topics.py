@@ -1,10 +1,13 @@
 """How many judged topics tuned weights of runs need: held-out means by how many topics they are fitted on.
 
     python benchmarks/fusion_topics.py qrels.txt runs/* --measure AP --topics 5 10 20 40 80 --draws 10 > a.tsv
+    python benchmarks/fusion_topics.py nist.txt runs/* --beside gpt4.txt --topics 5 10 20 40 > transfer.tsv
     python benchmarks/fusion_topics.py --draw picture.svg a.tsv ...
 
 Each draw fits every method on a random set of topics and measures it on all others; a row has the mean over
 draws, its difference from reciprocal rank fusion on the same topics, and in how many draws it was above that.
+With --beside each tuned method is also fitted once on all topics of other judgements, such as a model's, and
+measured on the same topics as the others: a row METHOD@FILE.
 The picture has a panel for each table: the mean difference, and a bar from the worst to the best draw.
 """
 
@@ -42,6 +45,7 @@ def main() -> None:
     parser.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20, 40, 80])
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--methods", nargs="+", default=["shrunk", "forward", "equal"], choices=METHODS)
+    parser.add_argument("--beside", type=Path, help="other judgements, of other topics of the same runs")
     parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
     if options.draw is not None:
@@ -50,17 +54,26 @@ def main() -> None:
     files = options.files[1:]
     runs = RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
     qrels, measure = read_qrels(options.files[0]), parse_measure(options.measure)
-    topics = np.array(judged_topics(runs, qrels))
+    topics, beside = np.array(judged_topics(runs, qrels)), []
+    if options.beside is not None:
+        others_judged = read_qrels(options.beside)
+        beside = [topic for topic in judged_topics(runs, others_judged) if topic not in qrels]
+        qrels = {**others_judged, **qrels}
     equal = dict.fromkeys(runs.names, 1.0)
     methods = dict.fromkeys(("rrf", *options.methods))
     pools = {
-        name: fused_pool(runs, Chosen(name, equal), FusionOptions(), qrels, topics.tolist())
+        name: fused_pool(runs, Chosen(name, equal), FusionOptions(), qrels, [*topics.tolist(), *beside])
         for name in methods
     }
+    given: dict[str, tuple[str, dict[str, float]]] = {}
+    for name, fit in ((name, METHODS[name].fit) for name in methods if beside):
+        if fit is not None:
+            fitted = fit(pools[name], measure, beside)[0].best_params_
+            given[f"{name}@{run_labels([options.beside])[0]}"] = name, fitted
     print("\t".join(COLUMNS))
     for size in options.topics:
-        means: dict[str, list[float]] = {name: [] for name in methods}
-        seconds = dict.fromkeys(methods, 0.0)
+        means: dict[str, list[float]] = {name: [] for name in (*methods, *given)}
+        seconds = dict.fromkeys(means, 0.0)
         for draw in range(options.draws):
             order = np.random.default_rng([size, draw]).permutation(len(topics))
             fitting, others = topics[order[:size]].tolist(), topics[order[size:]].tolist()
@@ -71,6 +84,10 @@ def main() -> None:
                 seconds[name] += time.process_time() - begin
                 values = measure_settings(pool, weights, [measure], topics=pool.positions(others))
                 means[name].append(float(values.mean()))
+            for label, (name, weights) in given.items():
+                pool = pools[name]
+                values = measure_settings(pool, weights, [measure], topics=pool.positions(others))
+                means[label].append(float(values.mean()))
         for name, own in means.items():
             gains = np.array(own) - np.array(means["rrf"])
             figures = f"{np.mean(own):.4f}\t{gains.mean():+.4f}\t{gains.min():+.4f}\t{gains.max():+.4f}"
