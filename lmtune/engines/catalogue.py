@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmtune.engines import lucene_files, python_files
-from lmtune.engines.deployment import Engine
+from lmtune.engines.deployment import BY_FIELD, Engine
 
 # What Lucene's similarities do otherwise than the models of `lmtune.models`.
 _LUCENE = {
@@ -14,6 +14,7 @@ _LUCENE = {
     ),
     "jelinek-mercer": "Lucene adds one to a word's count in the collection, and to the collection's size.",
 }
+_ELASTICS = _LUCENE | {BY_FIELD: ""}
 _SINGLE = "Values and scores are in single precision: scores as near as that may change places."
 _ANALYSIS = "The analysis chain is the tuned one, by Lucene's names."
 _KSTEM = {"krovetz": "Lucene's KStem has another dictionary than lmtune's krovetz (a few words differ)."}
@@ -27,8 +28,8 @@ _ELASTIC = (_ANALYSIS, _SINGLE, _SHARDS, _FACTOR)
 _FIXED = {"k1": 1.2, "b": 0.75}
 
 ENGINES = {
-    "elasticsearch": Engine("Elasticsearch", _LUCENE, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
-    "opensearch": Engine("OpenSearch", _LUCENE, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
+    "elasticsearch": Engine("Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
+    "opensearch": Engine("OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
     "solr": Engine("Solr", _LUCENE, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_KSTEM),
     "lucene": Engine(
         "Lucene (Anserini, pyserini)",

@@ -16,6 +16,9 @@ README = "README.txt"
 PYTHON = "search.py"
 """The file that has ``build`` and ``search``, where the engine is a library."""
 
+BY_FIELD = "bm25-fields"
+"""The formula of a query of several fields: the weighted sum of their BM25."""
+
 INDEX, FIELD = "documents", "contents"
 """What the index and its field of text are called in the files."""
 
@@ -31,9 +34,10 @@ class Deployment(NamedTuple):
     model : str
         The model that was tuned.
     formula : str
-        ``"bm25"``, ``"dirichlet"`` or ``"jelinek-mercer"``.
+        ``"bm25"``, ``"bm25-fields"``, ``"dirichlet"`` or ``"jelinek-mercer"``.
     values : dict of str to float
-        The formula's parameters: k1 and b; mu; lambda, the weight of the collection.
+        The formula's parameters: k1 and b; of fields k1, and each one's weight and b; mu; lambda, the weight
+        of the collection.
     analyzer : Analyzer
         The analysis that it was tuned with.
     """
@@ -144,7 +148,10 @@ def nearest(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[s
         Where the engine has no such formula, as `deploy`.
     """
     values = {**setting, **engine.fixed}
-    computed = engine.computed[_expressed(engine, model, values)[0]]
+    formula, expressed = _expressed(engine, model, values)
+    if formula == BY_FIELD:
+        return model, expressed
+    computed = engine.computed[formula]
     return computed, {name: values[name] for name in find_model(computed).default}
 
 
@@ -176,6 +183,8 @@ def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, f
         if own.shift or own.bonus:
             return "", {}
         return "bm25", {name: float(setting[name]) for name in ("k1", "b")}
+    if model.partition(":")[0] == BY_FIELD and "+" not in model:
+        return BY_FIELD, {name: float(setting[name]) for name in find_model(model).default}
     if model in _LIKELIHOODS and setting["lambda"] == 0.0:
         return "dirichlet", {"mu": float(setting["mu"])}
     if model in _LIKELIHOODS and setting["mu"] == 0.0:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lmtune.engines.deployment import FIELD, INDEX, PYTHON, Deployment
+from lmtune.engines.deployment import BY_FIELD, FIELD, INDEX, PYTHON, Deployment
 from lmtune.errors import InputError
 
 _STOPWORDS = "stopwords.txt"
@@ -16,6 +16,7 @@ _ELASTIC = {"porter": "porter_stem", "krovetz": "kstem", "none": None}
 _SOLR = {"porter": "solr.PorterStemFilterFactory", "krovetz": "solr.KStemFilterFactory", "none": None}
 _SERVICE = {"porter": "porterStem", "krovetz": "kStem", "none": None}
 
+_WORDS = "YOUR WORDS"
 _SIMILARITIES = {"bm25": "BM25", "dirichlet": "LMDirichlet", "jelinek-mercer": "LMJelinekMercer"}
 _ANSERINI = {"bm25": "bm25", "dirichlet": "qld", "jelinek-mercer": "qljm"}
 
@@ -44,25 +45,48 @@ def elastic(deployment: Deployment) -> dict[str, str]:
     if words := deployment.stopwords:
         listed = "_english_" if deployment.analyzer.stopwords == "lucene" else words
         filters["stopwords"] = {"type": "stop", "stopwords": listed}
+    fields, similarities, asked = _matched(deployment)
     chain = ["possessive", "lowercase", *(["stopwords"] if words else []), *([stemming] if stemming else [])]
     index = {
         "settings": {
             "number_of_shards": 1,
-            "similarity": {"tuned": {"type": _SIMILARITIES[deployment.formula], **deployment.values}},
+            "similarity": similarities,
             "analysis": {
                 "filter": filters,
                 "analyzer": {"tuned": {"type": "custom", "tokenizer": "standard", "filter": chain}},
             },
         },
-        "mappings": {"properties": {FIELD: {"type": "text", "analyzer": "tuned", "similarity": "tuned"}}},
+        "mappings": {
+            "properties": {
+                field: {"type": "text", "analyzer": "tuned", "similarity": name}
+                for field, name in fields.items()
+            }
+        },
     }
-    query = {"size": 1000, "query": {"match": {FIELD: {"query": "YOUR WORDS", "operator": "or"}}}}
+    query = {"size": 1000, "query": asked}
     curl = "curl --fail-with-body -H 'Content-Type: application/json'"
     commands = (
         f'# URL is the cluster\'s, such as http://localhost:9200\n{curl} -X PUT "$URL/{INDEX}" '
         f'--data-binary @index.json\n{curl} "$URL/{INDEX}/_search" --data-binary @query.json\n'
     )
     return {"index.json": _json(index), "query.json": _json(query), "commands.sh": commands}
+
+
+def _matched(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
+    """Return the similarity's name of each field, the similarities by name, and the query."""
+    values = deployment.values
+    if deployment.formula != BY_FIELD:
+        similarity = {"type": _SIMILARITIES[deployment.formula], **values}
+        return (
+            {FIELD: "tuned"},
+            {"tuned": similarity},
+            {"match": {FIELD: {"query": _WORDS, "operator": "or"}}},
+        )
+    fields = [name.removeprefix("w_") for name in values if name.startswith("w_")]
+    own = {f"tuned_{name}": {"type": "BM25", "k1": values["k1"], "b": values[f"b_{name}"]} for name in fields}
+    weighted = [f"{name}^{values[f'w_{name}']!r}" for name in fields]
+    asked = {"multi_match": {"query": _WORDS, "type": "most_fields", "operator": "or", "fields": weighted}}
+    return {name: f"tuned_{name}" for name in fields}, own, asked
 
 
 _SCHEMA = """\

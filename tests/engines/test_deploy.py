@@ -9,23 +9,33 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_engines import write_collection
 
 from lmtune import Analyzer
+from lmtune.candidates.pool import CandidatePool
 from lmtune.cli.main import app
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.deployment import README, deploy
 from lmtune.errors import InputError
+from lmtune.formats.file_documents import FileDocuments
+from lmtune.indexing.cache import index_for
+from lmtune.indexing.index import field_index
 from lmtune.indexing.stopwords import LUCENE_ENGLISH
 
+FIELDS = ["title", "contents"]
 FIXED = {"k1": 1.2, "b": 0.75}
 BM25 = {"k1": 0.81234567890123456, "b": 1.0 / 3.0}
 SETTINGS = {
     "bm25": ("bm25", BM25),
     "dirichlet": ("two-stage", {"lambda": 0.0, "mu": 1000.0 / 3.0}),
     "jelinek-mercer": ("jelinek-mercer", {"lambda": 0.1 + 0.2, "mu": 0.0}),
+    "bm25-fields": (
+        "bm25-fields:title,contents",
+        {"w_title": 1.0 / 3.0, "w_contents": 2.0 / 3.0, "b_title": 0.125, "b_contents": 0.7, "k1": 1.0 / 7.0},
+    ),
 }
 PAIRS = [(engine, formula) for engine, own in ENGINES.items() for formula in own.formulas]
 
@@ -81,6 +91,41 @@ def test_elasticsearch_has_the_tuned_similarity_and_chain(tmp_path: Path) -> Non
         assert settings["similarity"]["tuned"] == {"type": kind} | {n: v for n, v in setting.items() if v}
         chain = settings["analysis"]["analyzer"]["tuned"]["filter"]
         assert chain == ["possessive", "lowercase", "porter_stem"]
+
+
+def test_elasticsearchs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
+    """Its files are read as its manual says: each field by its own similarity, boosted, added up."""
+    rng, words = np.random.default_rng(0), [f"w{n}" for n in range(12)]
+    lines = [
+        {"id": f"d{n}", "title": " ".join(rng.choice(words, 3)), "contents": " ".join(rng.choice(words, 20))}
+        for n in range(60)
+    ]
+    (tmp_path / "made.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    documents = FileDocuments("made", [tmp_path / "made.jsonl"])
+    index = index_for(documents, Analyzer(), home=tmp_path, fields=FIELDS)
+    topics = {"1": "w1 w2 w2", "2": "w3 w4 w5"}
+    files, setting = files_of("elasticsearch", "bm25-fields")
+    made, query = json.loads(files["index.json"]), json.loads(files["query.json"])["query"]["multi_match"]
+    assert (query["type"], query["operator"]) == ("most_fields", "or")
+    scores = {topic: dict.fromkeys(range(60), 0.0) for topic in topics}
+    for boosted in query["fields"]:
+        field, boost = boosted.split("^")
+        own = made["mappings"]["properties"][field]
+        similarity = made["settings"]["similarity"][own["similarity"]]
+        assert (own["analyzer"], similarity.pop("type")) == ("tuned", "BM25")
+        pool = CandidatePool.build(field_index(index, field), topics, model="bm25")
+        for t, topic in enumerate(topics):
+            docs = pool.candidates.doc[pool.candidates.rows(t)]
+            vector = np.array([similarity["k1"], similarity["b"]])
+            found, _ = pool.formula.differentiate(pool.topic_documents(t, np.arange(docs.size)), vector)
+            for doc, score in zip(docs.tolist(), found.tolist(), strict=True):
+                scores[topic][doc] += float(boost) * score
+    tuned = CandidatePool.build(index, topics, model=SETTINGS["bm25-fields"][0])
+    for t, topic in enumerate(topics):
+        docs = tuned.candidates.doc[tuned.candidates.rows(t)]
+        documents_of_topic = tuned.topic_documents(t, np.arange(docs.size))
+        wanted, _ = tuned.formula.differentiate(documents_of_topic, np.array([*setting.values()]))
+        np.testing.assert_allclose([scores[topic][doc] for doc in docs.tolist()], wanted, rtol=1e-12)
 
 
 def test_solr_has_the_tuned_similarity_and_chain() -> None:
