@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -76,8 +77,12 @@ class RunIndex:
 
     def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
         """Return the document numbers of docnos, -1 for those that no run has retrieved."""
-        numbers = {docno: number for number, docno in enumerate(self.listed)}
-        return np.array([numbers.get(docno, -1) for docno in docnos], np.int32)
+        places = [bisect_left(self.listed, docno) for docno in docnos]
+        known = [
+            place < len(self.listed) and self.listed[place] == docno
+            for place, docno in zip(places, docnos, strict=True)
+        ]
+        return np.where(known, places, -1).astype(np.int32)
 
 
 @dataclass(frozen=True)

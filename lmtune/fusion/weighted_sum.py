@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.fusion.line_kernels import weighted_sums
+from lmtune.fusion.line_kernels import Weighing, differentiate_sum, differentiate_sums, weighted_sums
 from lmtune.indexing.index import Index
 from lmtune.models.formula import Formula, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
@@ -77,18 +77,37 @@ class WeightedSum(Formula):
         """Return no lengths: they play no part."""
         return np.zeros(index.num_docs, np.int32)
 
+    def _weighing(self, units: NDArray[Any], counts: NDArray[Any], setting: NDArray[np.float64]) -> Weighing:
+        """Weigh topics' columns: units of shape (topics, runs), counts (rows, topics, runs)."""
+        weights, powers = np.split(setting, [len(self.runs)])
+        if not self.features:
+            return Weighing(weights * units, units, np.empty((len(units), 0, weights.size)))
+        slopes = np.exp(np.tensordot(powers, counts[1:], 1)) * units
+        weighted = weights * slopes
+        return Weighing(weighted, slopes, np.ascontiguousarray((counts[1:] * weighted).swapaxes(0, 1)))
+
     def differentiate(
         self, topic: TopicDocuments, setting: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Score one topic's documents; the gradients in weights are the columns, times what features say."""
-        scores = np.empty((1, topic.length.size))
-        weights = self.weights(topic.counts, setting[None])
-        weighted_sums(weights * topic.value, topic.tf.astype(np.int32), scores)
-        columns: NDArray[np.float64] = topic.value[:, None] * topic.tf
-        if not self.features:
-            return scores[0], columns
-        factors = np.exp(setting[len(self.runs) :] @ topic.counts[1:])
-        return scores[0], np.concatenate((factors[:, None] * columns, (topic.counts[1:] * weights) @ columns))
+        scores, gradient = np.empty(topic.length.size), np.empty((setting.size, topic.length.size))
+        weighing = self._weighing(topic.value[None], topic.counts[..., None, :], setting)
+        differentiate_sum(topic.tf.astype(np.int32), weighing, 0, scores, gradient)
+        return scores, gradient
+
+    def likelihoods(
+        self,
+        documents: Documents,
+        setting: NDArray[np.float64],
+        likelihood: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        product: NDArray[np.bool_],
+    ) -> None:
+        """Fill scores and gradients of many topics at once."""
+        product[:] = False
+        columns = documents.terms[:, :1] + np.arange(len(self.runs))
+        weighing = self._weighing(documents.value[columns], documents.counts[..., columns], setting)
+        differentiate_sums(documents.tf, documents.tfs, weighing, likelihood, gradient)
 
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
