@@ -24,7 +24,8 @@ from lmtune.datasets.collection import Collection
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.choices.cases import Choice, make_cases
+from lmtune.tuning.choice import Choice
+from lmtune.tuning.choices.cases import make_cases
 from lmtune.tuning.choices.race import halve
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.preparation import Split, prepare

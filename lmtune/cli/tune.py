@@ -26,7 +26,8 @@ from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
 from lmtune.storage.folders import check_directory
-from lmtune.tuning.choices.cases import CHOICES, Case, Choice, make_cases
+from lmtune.tuning.choice import CHOICES, Choice
+from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.experiment import tune_choices
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare

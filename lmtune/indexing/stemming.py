@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from lmtune.errors import InputError, MissingExtraError
+from lmtune.errors import MissingExtraError, check_choice
 
 Stemmer = Callable[[str], str]
 
@@ -23,7 +23,8 @@ def load_stemmer(name: str) -> Stemmer:
     name : str
         ``"porter"`` (Martin Porter's own program, as in Lucene's PorterStemFilter), ``"krovetz"``
         (Krovetz's own program, which Lucene's KStemFilter rewrites with a dictionary of its own),
-        ``"none"``, or one of Snowball's algorithms, such as ``"english"`` (Porter2), ``"german"``.
+        ``"none"``, one of Snowball's algorithms, such as ``"english"`` (Porter2), ``"german"``, or one's own:
+        the name of an entry point of the group ``lmtune.stemmers`` in an installed package.
 
     Returns
     -------
@@ -47,10 +48,18 @@ def load_stemmer(name: str) -> Stemmer:
 
     known = PyStemmer.algorithms()
     if name not in known:
-        raise InputError(
-            "unknown stemmer", value=name, accepted=", ".join(dict.fromkeys((*STEMMERS, *known)))
-        )
+        return _installed(name, (*STEMMERS, *known))
     stem: Stemmer = PyStemmer.Stemmer(name, 0).stemWord
+    return stem
+
+
+def _installed(name: str, known: Sequence[str]) -> Stemmer:
+    """Return another package's; a name in an index's settings thus runs nothing that was not installed."""
+    from importlib.metadata import entry_points
+
+    points = entry_points(group="lmtune.stemmers")
+    check_choice("unknown stemmer", name, dict.fromkeys((*known, *points.names)))
+    stem: Stemmer = points[name].load()
     return stem
 
 

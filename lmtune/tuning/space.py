@@ -14,6 +14,7 @@ from lmtune.errors import InputError, check_choice
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
 from lmtune.models.parameter import Parameter, Setting, as_settings, shares
+from lmtune.tuning.choice import ANALYSIS, Choice
 
 _ROUNDING = 1e-12
 
@@ -26,15 +27,19 @@ class ParameterSpace:
     ----------
     parameters : tuple of Parameter
         Those of a formula, each with the range to search; equal bounds fix one.
+    choices : tuple of Choice
+        Settings of the analysis, which `lmtune.make_cases` combines; tuners take none.
     """
 
     parameters: tuple[Parameter, ...]
+    choices: tuple[Choice, ...] = ()
 
     @classmethod
     def of(
         cls,
         model: str | Model | Formula = "two-stage",
         ranges: Mapping[str, tuple[float, float]] | None = None,
+        choices: Sequence[Choice] = (),
     ) -> ParameterSpace:
         """Return a model's space.
 
@@ -44,15 +49,19 @@ class ParameterSpace:
             A name in `lmtune.models.model.MODELS`, or one's own.
         ranges : mapping of str to (low, high), optional
             Other ranges than the model's own, by parameter: ``{"lambda": (0, 0.5)}``.
+        choices : sequence of Choice, optional
+            Of the analysis.
 
         Raises
         ------
         InputError
-            For an unknown model or parameter, a range outside the model's domain, or another
-            range of a parameter that the model fixes.
+            For an unknown model or parameter, a range outside the model's domain, another
+            range of a parameter that the model fixes, or a choice that changes the parameters.
         """
         model = find_model(model)
         ranges = ranges or {}
+        for choice in choices:
+            check_choice("a space has no such choice, for parameters depend on it", choice.name, ANALYSIS)
         names = [parameter.name for parameter in model.parameters]
         for name in ranges:
             check_choice(f"{model.name} has no such parameter", name, names)
@@ -78,25 +87,26 @@ class ParameterSpace:
             tuple(
                 replace(parameter, low=low, high=high)
                 for parameter, (low, high) in zip(model.parameters, bounds, strict=True)
-            )
+            ),
+            tuple(choices),
         )
         model.formula.check(space.settled(np.array([space.low, space.high])))
         return space
 
     def fixing(self, values: Mapping[str, float]) -> ParameterSpace:
         """Return the space with some parameters fixed at values."""
-        return ParameterSpace(
-            tuple(
+        return replace(
+            self,
+            parameters=tuple(
                 replace(own, low=values.get(own.name, own.low), high=values.get(own.name, own.high))
                 for own in self.parameters
-            )
+            ),
         )
 
     def starting(self, values: Mapping[str, float]) -> ParameterSpace:
         """Return the space with other starts of descents, where values name them."""
-        return ParameterSpace(
-            tuple(replace(own, start=values.get(own.name, own.start)) for own in self.parameters)
-        )
+        starts = (replace(own, start=values.get(own.name, own.start)) for own in self.parameters)
+        return replace(self, parameters=tuple(starts))
 
     def settled(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return settings, shape (..., parameters), with parameters that share 1 divided by their sum.
@@ -119,7 +129,13 @@ class ParameterSpace:
         return setting
 
     def require(self, model: Model | Formula) -> None:
-        """Raise `InputError` unless this space is of a model's parameters, fixed where the model's are."""
+        """Raise `InputError` unless this space is of a model's parameters alone, fixed where they are."""
+        if self.choices:
+            raise InputError(
+                "a tuner searches numbers",
+                value=", ".join(choice.name for choice in self.choices),
+                accepted="lmtune.tune_choices, with the cases that lmtune.make_cases makes of the space",
+            )
         names = [parameter.name for parameter in model.parameters]
         if self.names != names:
             raise InputError(

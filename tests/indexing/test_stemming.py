@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.stemming import load_stemmer
 
 # Word, the stem that Lucene 9.9.1 gives, and whether the published algorithm gives it too.
@@ -99,3 +101,19 @@ SNOWBALL = [
 @pytest.mark.parametrize(("language", "word", "stem"), SNOWBALL)
 def test_other_languages_are_snowballs(language: str, word: str, stem: str) -> None:
     assert load_stemmer(language)(word) == stem
+
+
+def test_a_stemmer_of_another_package_is_used_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first_letters.py").write_text("def stem(word):\n    return word[:4]\n", encoding="utf-8")
+    told = tmp_path / "first_letters-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: first-letters\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text("[lmtune.stemmers]\nfour-letters = first_letters:stem\n")
+    with pytest.raises(InputError, match="unknown stemmer: 'four-letters'"):
+        load_stemmer("four-letters")
+    monkeypatch.syspath_prepend(tmp_path)
+    analyzer = Analyzer(stemmer="four-letters")
+    assert analyzer.analyze("The geologist's rolling stones") == ["geol", "roll", "ston"]
+    assert Analyzer.from_settings(analyzer.settings).fingerprint == analyzer.fingerprint

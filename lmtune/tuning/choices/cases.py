@@ -8,63 +8,14 @@ from itertools import product
 from typing import Any
 
 from lmtune.datasets.collection import Collection
-from lmtune.errors import InputError, check_choice
-from lmtune.models.feedback import EXPANSIONS
+from lmtune.errors import InputError
 from lmtune.models.model import OF_FIELDS, named_model
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.tuning.choice import ANALYSIS, EXPAND, MODEL, NONE, Choice
 from lmtune.tuning.experiment.plan import Plan
-
-MODEL, EXPAND, NONE = "model", "expand", "none"
-ANALYSIS = ("stemmer", "stopwords", "lengths", "fields", "topic-fields")
-"""Choices that are options of `Collection`; those of several fields have ``+`` between them."""
-CHOICES = (*ANALYSIS, MODEL, EXPAND)
+from lmtune.tuning.space import ParameterSpace
 
 _MOST = 256
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A setting that is no number, and the values that it may have.
-
-    Attributes
-    ----------
-    name : str
-        Of `CHOICES`.
-    values : tuple of str
-        The first is the usual one, which the others are compared with.
-
-    Raises
-    ------
-    InputError
-        For another name, fewer than two values, and one that comes twice.
-
-    Examples
-    --------
-    >>> Choice.parse("stemmer=porter,krovetz")
-    Choice(name='stemmer', values=('porter', 'krovetz'))
-    """
-
-    name: str
-    values: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        check_choice("no such choice", self.name, CHOICES)
-        object.__setattr__(self, "values", tuple(self.values))
-        if len(set(self.values)) < max(2, len(self.values)) or not all(self.values):
-            raise InputError(
-                f"bad choice of {self.name}",
-                value=",".join(self.values),
-                accepted="two values or more, each once, with commas between",
-            )
-        if self.name == EXPAND:
-            for value in self.values:
-                check_choice("no such expansion", value, (NONE, *EXPANSIONS))
-
-    @classmethod
-    def parse(cls, text: str) -> Choice:
-        """Read what the command line says: a name, ``=``, and values with commas between."""
-        name, _, values = text.partition("=")
-        return cls(name.strip(), tuple(value.strip() for value in values.split(",")))
 
 
 @dataclass(frozen=True)
@@ -90,7 +41,7 @@ class Case:
 
 
 def make_cases(
-    choices: Sequence[Choice],
+    choices: Sequence[Choice] | ParameterSpace,
     collection: Collection,
     plan: Mapping[str, Any],
     **of_model: Callable[[str], Any],
@@ -99,8 +50,8 @@ def make_cases(
 
     Parameters
     ----------
-    choices : sequence of Choice
-        Each of another name.
+    choices : sequence of Choice, or ParameterSpace
+        Each of another name; a space's, whose ranges then are the plan's.
     collection : Collection
         What is not chosen of it holds for all.
     plan : mapping of str to object
@@ -114,6 +65,10 @@ def make_cases(
         For a choice that comes twice or that something else contradicts, an unknown stemmer, model or field,
         and more than 256 cases.
     """
+    if isinstance(choices, ParameterSpace):
+        searched = [own for own in choices.parameters if not own.share and not own.is_counted]
+        plan = {**plan, "ranges": {own.name: (own.low, own.high) for own in searched}}
+        choices = choices.choices
     names = [choice.name for choice in choices]
     for choice in choices:
         given = plan.get(MODEL) if choice.name == MODEL else _option(collection, choice.name)

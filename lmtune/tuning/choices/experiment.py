@@ -25,7 +25,8 @@ from lmtune.showing import Shown
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
-from lmtune.tuning.choices.cases import Case, Choice
+from lmtune.tuning.choice import Choice
+from lmtune.tuning.choices.cases import Case
 from lmtune.tuning.choices.race import SETTINGS, Alive, Figures, beaten, halve, look
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row

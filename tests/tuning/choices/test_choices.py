@@ -18,8 +18,9 @@ from lmtune.formats.file_documents import FileDocuments
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.choice import Choice
 from lmtune.tuning.choices import experiment
-from lmtune.tuning.choices.cases import Case, Choice, make_cases
+from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.effects import INTERACTIONS, decompose, effects
 from lmtune.tuning.choices.experiment import ChoiceResult, tune_choices
 from lmtune.tuning.choices.race import beaten, halve, look
@@ -27,6 +28,8 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.grid import GridSearch
+from lmtune.tuning.space import ParameterSpace
 
 CHOICES = [Choice("stemmer", ("none", "porter")), Choice("model", ("bm25", "two-stage"))]
 QUICK: dict[str, Any] = {"measures": ("AP",), "grid": (16,), "ascents": 1, "restarts": 0, "starts": 1}
@@ -91,6 +94,23 @@ def test_what_is_said_twice_is_refused(
 ) -> None:
     with pytest.raises(InputError, match="is given twice"):
         make_cases(choices, replace(collection, **changed), QUICK | plan)
+
+
+def test_a_space_has_choices_beside_its_parameters(
+    collection: Collection, found: tuple[ChoiceResult, Prepared]
+) -> None:
+    analysed = Choice("stemmer", ("none", "porter"))
+    space = ParameterSpace.of("bm25", {"b": (0.2, 0.8)}, [analysed])
+    cases = make_cases(space, collection, QUICK | {"model": "bm25"})
+    by_hand = make_cases([analysed], collection, QUICK | {"model": "bm25", "ranges": space.ranges})
+    assert cases == by_hand
+    assert [case.plan.space.ranges for case in cases] == [space.ranges] * 2
+    with pytest.raises(
+        InputError, match=r"a tuner searches numbers: 'stemmer'; accepted: lmtune.tune_choices"
+    ):
+        GridSearch(space=space).fit(found[1].pool)
+    with pytest.raises(InputError, match="a space has no such choice, for parameters depend on it: 'model'"):
+        ParameterSpace.of("bm25", choices=[CHOICES[1]])
 
 
 def test_what_a_value_is_wrong_for_is_told_before_anything_is_read() -> None:
