@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, cached beside the source, without the interpreter's lock."""
+"""How kernels are compiled: once for all environments of a user, without the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import functools
 import hashlib
 import itertools
 import os
+import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from numba import njit
+import numba
+from numba import config, njit
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
+from numba.misc.appdirs import AppDirs
 
 try:
     import fcntl
@@ -23,9 +27,35 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 _ROOT = Path(__file__).parent
-_STAMP = _ROOT / "__pycache__" / "kernels.stamp"
-_LOCK = _ROOT / "__pycache__" / "kernels.lock"
-_TURNS = _ROOT / "__pycache__" / "kernels.turns"
+# Kernels of so many other versions are kept.
+_VERSIONS = 8
+
+
+def _cache_folder() -> Path:
+    """Return where kernels are cached: numba's key tells processors, the folder's name kernels and versions.
+
+    numba looks at a kernel's own file alone, not at those of the kernels that it calls, so that the name
+    is a digest of all.
+    """
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
+    for source in sorted([*_ROOT.rglob("*kernels.py"), Path(__file__)]):
+        digest.update(source.relative_to(_ROOT).as_posix().encode() + source.read_bytes())
+    name = digest.hexdigest()[:16]
+    home: str = config.CACHE_DIR or AppDirs("lmtune", False).user_cache_dir  # type: ignore[attr-defined,no-untyped-call]
+    for folder in (Path(home, "kernels", name), _ROOT / "__pycache__" / "kernels" / name):
+        with contextlib.suppress(OSError):
+            is_new = not folder.is_dir()
+            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            versions = sorted(folder.parent.iterdir(), key=lambda version: version.stat().st_mtime)
+            for stale in versions[: -_VERSIONS - 1] if is_new else ():
+                shutil.rmtree(stale, ignore_errors=True)
+            break
+    return folder
+
+
+_FOLDER = _cache_folder()
+_LOCK = _FOLDER / "kernels.lock"
+_TURNS = _FOLDER / "kernels.turns"
 
 # Compiled functions are named with a number, which numba counts from 1 in each process. It alone tells
 # closures apart, such as those of numba's sort and argsort: two processes would give both one name, and a
@@ -43,7 +73,6 @@ def _alone() -> Iterator[None]:
     with _turn, contextlib.ExitStack() as stack:
         if _depth == 0 and fcntl is not None:
             with contextlib.suppress(OSError):  # nothing can be written here, nor cached
-                _LOCK.parent.mkdir(exist_ok=True)
                 file = stack.enter_context(_LOCK.open("ab"))
                 fcntl.flock(file, fcntl.LOCK_EX)
         _depth += 1
@@ -76,12 +105,45 @@ def _turn_of(name: str) -> Iterator[None]:
         yield
 
 
+class _Locator(_CacheLocator):
+    """Where one kernel is cached: by its module, or its file where that is not lmtune's."""
+
+    def __init__(self, function: Callable[..., Any], file: Path) -> None:
+        self._line, self._stamp = function.__code__.co_firstlineno, hashlib.sha256(file.read_bytes()).digest()
+        is_ours = file.is_relative_to(_ROOT)
+        name = file.relative_to(_ROOT).as_posix() if is_ours else hashlib.sha256(bytes(file)).hexdigest()[:16]
+        self._folder = _FOLDER / name.removesuffix(".py").replace("/", ".")
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> bytes:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> _Locator | None:
+        with contextlib.suppress(OSError):
+            locator = cls(function, Path(file))
+            locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+            return locator
+        return None
+
+
+class _Kernel(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012 - as numba has it
+
+
 class _Cache(FunctionCache):
     """numba's cache of a kernel, for several processes.
 
     numba's own numbers the files of a kernel's types of arguments without a lock: two processes
     that compile at once may give two types one number, and a third would run the wrong one.
     """
+
+    _impl_class = _Kernel
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         with _alone():
@@ -130,26 +192,3 @@ def compiled(*, contract: bool = False, inline: bool = False) -> Callable[[Any],
         return kernel
 
     return decorate
-
-
-def _drop_stale_kernels() -> None:
-    """Remove cached kernels if any kernel's source, or how they are compiled, has changed.
-
-    numba looks at a kernel's own file alone, not at those of the kernels that it calls.
-    """
-    digest = hashlib.sha256()
-    for source in sorted([*_ROOT.rglob("*kernels.py"), Path(__file__)]):
-        status = source.stat()
-        digest.update(f"{source.name} {status.st_mtime_ns} {status.st_size}\n".encode())
-    stamp = digest.hexdigest()
-    with contextlib.suppress(OSError):
-        if _STAMP.is_file() and _STAMP.read_text(encoding="ascii") == stamp:
-            return
-        for stale in _ROOT.rglob("__pycache__/*.nb[ic]"):
-            stale.unlink(missing_ok=True)
-        _STAMP.parent.mkdir(exist_ok=True)
-        _STAMP.write_text(stamp, encoding="ascii")
-
-
-with _alone():
-    _drop_stale_kernels()

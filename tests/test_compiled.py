@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,38 @@ import pytest
 import lmtune
 
 
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def copy_package(to: Path) -> None:
+    home = Path(lmtune.__file__).parent
+    shutil.copytree(home, to / "lmtune", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+@pytest.mark.slow
+def test_another_environment_finds_what_one_compiled(tmp_path: Path) -> None:
+    code = (
+        "from lmtune.models.kernels import scores_as_product as f; f(0.5, 6, 1, 0.0, 6.0); "
+        "print('compiled' if f.stats.cache_misses else 'found', f.__wrapped__.__code__.co_filename)"
+    )
+    shown = []
+    for name in ("one", "other"):
+        copy_package(tmp_path / name)
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path / name, capture_output=True, text=True, check=True
+        )
+        shown.append(done.stdout.split())
+    assert [how for how, _ in shown] == ["compiled", "found"]
+    assert [Path(file).parents[2].name for _, file in shown] == ["one", "other"]
+    [version] = (tmp_path / "cache" / "kernels").iterdir()
+    assert (version / "models.kernels").is_dir()
+
+
 @pytest.mark.slow
 def test_a_change_in_a_called_kernel_is_seen(tmp_path: Path) -> None:
-    shutil.copytree(Path(lmtune.__file__).parent, tmp_path / "lmtune")
+    copy_package(tmp_path)
     code = "from lmtune.models.kernels import scores_as_product as f; print(f(0.5, 6, 1, 0.0, 6.0))"
 
     def run() -> str:
@@ -33,22 +63,19 @@ def test_a_change_in_a_called_kernel_is_seen(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_kernels_work_where_nothing_can_be_cached(tmp_path: Path) -> None:
-    shutil.copytree(Path(lmtune.__file__).parent, tmp_path / "lmtune")
-    code = (
-        "import numba.core.caching as c; c.CacheImpl._locator_classes = []; "
-        "import lmtune; print(lmtune.score([[1]], [2], [0.5], lambda_=0.0, mu=2.0)[0])"
-    )
+    copy_package(tmp_path)
+    (tmp_path / "lmtune" / "__pycache__").touch()
+    nowhere = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "lmtune" / "__pycache__")}
+    code = "import lmtune; print(lmtune.score([[1]], [2], [0.5], lambda_=0.0, mu=2.0)[0])"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], cwd=tmp_path, env=nowhere, capture_output=True, text=True, check=True
     )
     assert float(done.stdout) == pytest.approx(-0.6931471805599453)
 
 
 @pytest.mark.slow
 def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path) -> None:
-    shutil.copytree(
-        Path(lmtune.__file__).parent, tmp_path / "lmtune", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    copy_package(tmp_path)
     kernels = "".join(f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(20))
     source = tmp_path / "lmtune" / "race_kernels.py"
     source.write_text(f"from lmtune.compiled import compiled\n{kernels}", encoding="utf-8")
