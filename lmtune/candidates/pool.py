@@ -6,6 +6,7 @@ scored and measured on it without touching the index.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial, reduce
@@ -82,6 +83,8 @@ class CandidatePool(Shown):
         Builds the pool anew for another ``model``, where its formula searches for feedback documents first.
     given_extent : Extent, optional
         That of the collection, where the index is but a shard of it, or takes long to count.
+    topic_weights : numpy.ndarray of float64, shape (topics,), optional
+        What each topic counts in a fit; all alike by default.
     """
 
     name: str
@@ -102,6 +105,7 @@ class CandidatePool(Shown):
     formula: Formula = TWO_STAGE
     given_extent: Extent | None = None
     redraw: Callable[..., CandidatePool] | None = None
+    topic_weights: NDArray[np.float64] | None = None
 
     @classmethod
     def build(
@@ -185,6 +189,27 @@ class CandidatePool(Shown):
         pool = replace(self, candidates=replace(self.candidates, gain=gain), **judged._asdict())
         return pool if self.redraw is None else replace(pool, redraw=partial(self.redraw, qrels=gains))
 
+    def weighing(self, weights: Mapping[str, float]) -> CandidatePool:
+        """Return this pool with topics that count as much, in fits, as weights say: a topic of 2 as two of 1.
+
+        Raises
+        ------
+        InputError
+            For a topic of the pool without a weight, or one that is not above 0.
+        """
+        for topic in self.topics:
+            if not 0.0 < weights.get(topic, 0.0) < math.inf:
+                raise InputError(f"bad weight of topic {topic}", value=weights.get(topic), accepted="above 0")
+        return replace(self, topic_weights=np.array([weights[topic] for topic in self.topics], np.float64))
+
+    def weights(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what topics count, by their places."""
+        return np.ones(places.size) if self.topic_weights is None else self.topic_weights[places]
+
+    def mean(self, values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the mean of topics' values, shape (topics, ...), as they count."""
+        return weighted_mean(values, None if self.topic_weights is None else self.topic_weights[places])
+
     def redrawn_by(self, redraw: Callable[..., CandidatePool]) -> CandidatePool:
         """Return this pool with what builds it anew, if its formula searches first."""
         first = isinstance(self.formula, Weighted) and self.formula.searches_first
@@ -200,7 +225,7 @@ class CandidatePool(Shown):
             # A pool each fold and method, not more.
             if len(self._drawn) == _MOST_DRAWN:
                 self._drawn.clear()
-            self._drawn[key] = self.redraw(model=formula)
+            self._drawn[key] = replace(self.redraw(model=formula), topic_weights=self.topic_weights)
         return self._drawn[key]
 
     def moved(self, other: CandidatePool, topics: NDArray[np.int64]) -> bool:
@@ -497,6 +522,14 @@ class PoolBuilder:
         )
         self.clear()
         return pool
+
+
+def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return the mean over the first axis, of which each entry counts as much as its weight."""
+    mean: NDArray[np.float64] = np.asarray(
+        values.mean(axis=0) if weights is None else np.average(values, axis=0, weights=weights)
+    )
+    return mean
 
 
 def weighed(index: Index, topics: Mapping[str, str], formula: Formula) -> Mapping[str, str]:

@@ -32,6 +32,7 @@ from lmtune.options import option, read, usual
 from lmtune.progress import quantity
 from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
 from lmtune.reporting.table import STYLES
+from lmtune.reporting.trust import fusion_trust
 from lmtune.storage.files import atomic_write
 from lmtune.storage.outputs import check_file, check_writable
 
@@ -124,6 +125,8 @@ def fuse(
             _write(output.output, loaded, fused.best.chosen, options, output.run_tag)
     with utf8_output() as stream:
         stream.write(on_screen(fusion_table(fused, output.style)))
+    if output.style == "table":
+        say(fusion_trust(fused, loaded, judged, qrels))
     use = fused.recommended
     if use is not None and use is not fused.best and not use.is_single and output.style == "table":
         say(f"To write its run: --method {use.name} --output RUN\n")

@@ -24,6 +24,7 @@ from lmtune.reporting import tuning_tables
 from lmtune.reporting.choice_tables import CHOICES_KIND, CHOSEN, choice_table, keep_choices
 from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
+from lmtune.reporting.trust import tuning_trust
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
 from lmtune.storage.folders import check_directory
 from lmtune.tuning.choice import CHOICES, Choice
@@ -154,6 +155,8 @@ def tune(
                 keep_results(output.output, prepared, results, searching, progress=progress)
     _show(results, output.style, noted=talk().verbose or searching.certify is not None)
     if output.style == "table":
+        for ready, result in zip(prepared, results, strict=True):
+            say(tuning_trust(ready, result, searching.depth))
         for one, result in zip(collections, results, strict=True):
             say(_use(one, result, result.recommended, output.output))
         if not talk().verbose:

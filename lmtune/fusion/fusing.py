@@ -37,6 +37,7 @@ from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import check
 from lmtune.progress import Count, Progress, note, part_of, quantity, silent
 from lmtune.showing import Shown
+from lmtune.tuning.certificate.optimum import check_uncertified
 
 Doubles = NDArray[np.float64]
 Intervals = dict[str, tuple[float, float]]
@@ -199,6 +200,8 @@ def fuse_runs(
     check(options)
     if len(runs.names) < 2:
         raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
+    if options.topic_weights is not None:
+        check_uncertified(options.certify)
     few = len(runs.names) <= FEW
     usual_methods = tuple(n for n, own in METHODS.items() if own.is_usual and (few or not own.of_few))
     options = replace(options, method=options.method or usual_methods)
@@ -217,6 +220,8 @@ def fuse_runs(
         split = {"train": options.train_topics, "test": options.test_topics}
         given = None if any(split.values()) else options.folds
         folds, how = make_folds(topics, topics, folds=given, seed=options.seed, **split)
+    if options.topic_weights is not None:
+        how += "; topics are weighted in fits, means count each alike"
     work = _Fusion(runs, qrels, topics, options, weights)
     tuned = set(filter(work.is_tuned, methods))
     total, done = len(measures) * (len(methods) + len(tuned) * len(folds)), itertools.count()
@@ -326,6 +331,8 @@ class _Fusion:
         pool = self._pools.pop(key, None)
         if pool is None:
             pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
+            weights = self.options.topic_weights
+            pool = pool if weights is None else pool.weighing(weights)
             self.tied = max(self.tied, ties_of(pool))
         self._pools[key] = pool
         if len(self._pools) > _POOLS:
@@ -399,7 +406,8 @@ class _Fusion:
         own = best.best_params_
         powers = {name.removeprefix(f"{THETA} "): own[name] for name in own if name not in chosen.weights}
         chosen = replace(chosen, weights={name: own[name] for name in chosen.weights}, powers=powers)
-        bound = max(bound, getattr(best, "bound_", -np.inf))
+        if self.options.topic_weights is None:
+            bound = max(bound, getattr(best, "bound_", -np.inf))
         return chosen, evaluations + taken, bound if np.isfinite(bound) else None
 
     def is_tuned(self, method: str) -> bool:
@@ -441,8 +449,9 @@ class _Fusion:
         key = measure, METHODS[chosen.method].columns, chosen.constant, _scaling(chosen)
         if key not in self._looks:
             self._looks[key] = self._values(chosen, measure, self.topics)
-        places = {topic: place for place, topic in enumerate(self.topics)}
-        return float(self._looks[key][[places[topic] for topic in topics]].mean()), 1, np.inf
+        pool = self.pool(chosen)
+        places = pool.positions(topics)
+        return float(pool.mean(self._looks[key][places], places)), 1, np.inf
 
     def _values(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Doubles:
         pool = self.pool(chosen)
@@ -459,14 +468,15 @@ class _Fusion:
         line = Line(pool, measure, pool.positions(), self.options.depth)
         here = np.array([chosen.weights[name] for name in self.runs.names])
         rng = np.random.default_rng(self.options.seed)
-        shares = rng.multinomial(line.topics, np.full(line.topics, 1.0 / line.topics), resamples).T
+        drawn = rng.multinomial(line.topics, np.full(line.topics, 1.0 / line.topics), resamples).T
+        shares = drawn * line.shares[:, None]
         flat, interval = {}, {}
         for run, name in enumerate(self.runs.names):
             begin, end = coordinate_line(here / here.sum(), run)
             flat[name] = _flat(line, begin, end, float(here[run] / here.sum()))
             best: list[float] = []
             for first in range(0, resamples, _TOGETHER):
-                best += _best_shares(line, begin, end, shares[:, first : first + _TOGETHER] / line.topics)
+                best += _best_shares(line, begin, end, shares[:, first : first + _TOGETHER])
             if best:
                 low, high = np.quantile(best, [0.025, 0.975])
                 interval[name] = float(low), float(high)

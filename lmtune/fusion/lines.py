@@ -82,6 +82,11 @@ class Line:
     depth : int
         Run depth.
 
+    Attributes
+    ----------
+    shares : numpy.ndarray of float64, shape (topics,)
+        What each topic counts in the mean; they add up to 1.
+
     Raises
     ------
     InputError
@@ -94,6 +99,7 @@ class Line:
         check_measure(measure)
         pool.require(np.zeros((1, len(pool.formula.parameters))), depth)
         self.topics = topics.size
+        self.shares = pool.weights(topics) / pool.weights(topics).sum()
         targets = targets_of(pool, [measure], depth)
         kind = int(targets.kind[0])
         cutoff = min(int(targets.cutoff[0]), depth)
@@ -129,10 +135,10 @@ class Line:
         begin, end : numpy.ndarray of float64, shape (runs,)
             Weights; t is from 0 at the one to 1 at the other.
         shares : numpy.ndarray of float64, shape (topics,) or (topics, columns), optional
-            What each topic counts; by default 1 over their number.
+            What each topic counts; by default `shares`.
         """
         if shares is None:
-            shares = np.full(self.topics, 1.0 / self.topics)
+            shares = self.shares
         own = shares[self.places]
         ends = np.stack((begin, end))
         lines: list[tuple[Doubles, kernels.Standing]] = [None] * len(self.parts)  # type: ignore[list-item]

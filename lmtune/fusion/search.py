@@ -365,7 +365,7 @@ def climb_starts(
     starts += [{name: float(name == own) for name in names} for own in names]
     drawn = np.random.default_rng(seed).dirichlet(np.ones(len(names)), _DRAWN)
     places = pool.positions(topics)
-    values = measure_settings(pool, drawn, [measure], topics=places, depth=depth)[:, :, 0].mean(axis=0)
+    values = pool.mean(measure_settings(pool, drawn, [measure], topics=places, depth=depth)[:, :, 0], places)
     best = drawn[np.argsort(-values, kind="stable")[:_CLIMBED]]
     starts += [dict(zip(names, own, strict=True)) for own in best.tolist()]
     return starts, evaluations + _DRAWN

@@ -336,7 +336,7 @@ def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.Data
             {
                 **settings,
                 "train": surface.means(measure, pool.positions(fold.train)),
-                "test": surface.means(measure, pool.positions(fold.test)),
+                "test": surface.unweighted.means(measure, pool.positions(fold.test)),
             }
         )
         for number, fold in enumerate(result.folds, 1)

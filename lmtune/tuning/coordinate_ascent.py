@@ -189,7 +189,7 @@ def climb_together(
         for number, points in asking.items():
             own = np.ascontiguousarray(values[number][:, [column[point] for point in points]])
             with contextlib.suppress(StopIteration):
-                answered[number] = searches[number].send(own.mean(axis=0).tolist())
+                answered[number] = searches[number].send(known.pool.mean(own, places).tolist())
         asking = answered
 
 

@@ -189,5 +189,4 @@ class GradientTuner(Tuner):
     ) -> NDArray[np.float64]:
         settings = self.results_[space_for(self.space, pool).names].to_numpy()
         values = measure_settings(pool, settings, measures, topics=places, depth=self.depth)
-        mean: NDArray[np.float64] = values.mean(axis=0)
-        return mean
+        return pool.mean(values, places)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.pool import CandidatePool, weighted_mean
 from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
@@ -39,12 +39,15 @@ class Surface:
         What was measured.
     values : numpy.ndarray of float64, shape (pool's topics, settings, measures)
         NaN for topics that were left out.
+    weights : numpy.ndarray of float64, shape (pool's topics,), optional
+        What topics count in a fit.
     """
 
     names: tuple[str, ...]
     settings: NDArray[np.float64]
     measures: tuple[Measure, ...]
     values: NDArray[np.float64]
+    weights: NDArray[np.float64] | None = None
 
     @classmethod
     def compute(
@@ -69,7 +72,7 @@ class Surface:
         values[topics] = measure_settings(
             pool, settings, measures, topics=topics, depth=depth, regions=regions, progress=progress
         )
-        return cls(tuple(space.names), settings, tuple(measures), values)
+        return cls(tuple(space.names), settings, tuple(measures), values, pool.topic_weights)
 
     def setting(self, place: int) -> dict[str, float]:
         """Return the setting of a row of `settings`."""
@@ -77,8 +80,13 @@ class Surface:
 
     def means(self, measure: Measure, topics: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the measure's mean over topics at each setting, shape (settings,)."""
-        mean: NDArray[np.float64] = self.values[topics, :, self.measures.index(measure)].mean(0)
-        return mean
+        weights = None if self.weights is None else self.weights[topics]
+        return weighted_mean(self.values[topics, :, self.measures.index(measure)], weights)
+
+    @property
+    def unweighted(self) -> Surface:
+        """The same, on which topics count alike."""
+        return replace(self, weights=None)
 
     def best(self, measure: Measure, topics: NDArray[np.int64], count: int = 1) -> list[int]:
         """Return the settings with the highest means, best first; the first of equals."""

@@ -120,7 +120,7 @@ class SurrogateCost:
 
     def __init__(self, lists: Lists, objective: Objective, topics: NDArray[np.int64]) -> None:
         self.objective, self.formula, self._lists = objective, lists.pool.formula, lists
-        self._topics = topics.size
+        self._topics = lists.pool.weights(topics).sum()
         # The others' scores have nothing to say: their cost is 0.
         topics = lists.with_relevant(topics, objective.measure.rel)
         if topics.size == 0:
@@ -129,7 +129,7 @@ class SurrogateCost:
                 value=str(objective),
                 accepted="a topic with one, or deeper lists",
             )
-        self._places = topics
+        self._places, self._weights = topics, lists.pool.weights(topics)
         self._documents = lists.pool.documents(lists.columns).of(topics)
         self._sizes = np.diff(self._documents.docs)[:, 0]
         self._ends = np.concatenate(([0], np.cumsum(self._sizes)))
@@ -197,7 +197,9 @@ class SurrogateCost:
         InputError
             For parameters outside the formula's domain.
         """
-        mean: NDArray[np.float64] = self._per_topic(setting, alpha, threads).sum(axis=0) / self._topics
+        mean: NDArray[np.float64] = (self._per_topic(setting, alpha, threads) * self._weights[:, None]).sum(
+            axis=0
+        ) / self._topics
         return Cost(float(mean[0]), mean[1:])
 
     def value(self, setting: NDArray[np.float64], alpha: float) -> float:
@@ -207,7 +209,7 @@ class SurrogateCost:
         if np.isnan(known[self._places]).any():
             known[self._places] = self._per_topic(setting, alpha)[:, 0]
         # One after the other, as the sum of several columns is: the same bits.
-        return float(known[self._places].cumsum()[-1] / self._topics)
+        return float((known[self._places] * self._weights).cumsum()[-1] / self._topics)
 
     def _per_topic(
         self, setting: Setting | NDArray[np.float64], alpha: float, threads: int | None = None

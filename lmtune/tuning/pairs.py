@@ -173,6 +173,7 @@ class Pairs:
                 first = end
 
         over_slices(work, paired.size, threads=threads)
+        out *= self.pool.weights(topics)[:, None]
         value, *gradient = out.sum(axis=0)
         return Cost(float(value), np.array(gradient))
 

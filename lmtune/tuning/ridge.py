@@ -109,11 +109,13 @@ class RidgeTuner(Tuner):
         ready = ready or self.tuner.ready(pool, space)
         steps = list(_steps(pool.formula, space, self.ridges))
         held_out = self._held_out(pool, ready, places, steps, report)
-        means = held_out.mean(axis=1)
+        means = pool.mean(held_out.T, places)
         best = int(means.argmax())
         losses = held_out[best] - held_out
-        errors = losses.std(axis=1, ddof=1) / math.sqrt(places.size)
-        chosen = int(np.argmax(losses.mean(axis=1) <= self.within * errors))
+        lost, shares = pool.mean(losses.T, places), pool.weights(places) / pool.weights(places).mean()
+        spread = np.sqrt((shares**2 * (losses - lost[:, None]) ** 2).sum(axis=1) / (places.size - 1))
+        errors = spread / math.sqrt(places.size)
+        chosen = int(np.argmax(lost <= self.within * errors))
         first = 0 if self.warm else chosen  # from afar it does not matter what came before
         *before, tuner = self._along(pool, ready, places, steps[first : chosen + 1])
         found = {name: value for name, value in vars(tuner).items() if name.endswith("_")}

@@ -235,7 +235,7 @@ class _Search:
         settings = np.array([space.from_unbounded(end.x) for end in ends])
         measure = self.cost.objective.measure
         values = measure_settings(pool, settings, [measure], topics=places, depth=depth)
-        return ends[int(values[:, :, 0].mean(axis=0).argmax())]
+        return ends[int(pool.mean(values[:, :, 0], places).argmax())]
 
     def _evaluate(self, x: NDArray[np.float64], alpha: float) -> Evaluation:
         space = self.record.space

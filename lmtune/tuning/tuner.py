@@ -155,7 +155,7 @@ class SearchRecord:
         values = measure_settings(
             self.pool, settings, [self.what], topics=self.places, depth=self.depth, threads=self.threads
         )
-        means: list[float] = values[:, :, 0].mean(axis=0).tolist()
+        means: list[float] = self.pool.mean(values[:, :, 0], self.places).tolist()
         self.add(settings, means, starts=starts, step=step)
         return means
 

@@ -137,6 +137,8 @@ class CertifiedOptimum(Tuner):
         what = parse_measure(self.measure)
         Problem.check(what)
         check_tolerance(self.tolerance)
+        if pool.topic_weights is not None:
+            check_uncertified(self.tolerance)
         if self.workers is not None and self.workers < 1:
             raise InputError("a certificate needs a worker", value=self.workers, accepted="1 or more")
         report = counted(progress, type(self).__name__)
@@ -216,6 +218,14 @@ class CertifiedOptimum(Tuner):
 def _share_closed(gap: float, tolerance: float) -> float:
     """Return the share of the way from a gap of 1 to the tolerance, on a logarithmic scale."""
     return math.log(min(max(gap, tolerance), 1.0)) / math.log(tolerance) if tolerance < 1.0 else 1.0
+
+
+def check_uncertified(tolerance: float | None) -> None:
+    """Raise `InputError` where topics are weighted, and a proof is asked for."""
+    if tolerance is not None:
+        raise InputError(
+            "no proof counts topics by their weights", value=tolerance, accepted="weights without --certify"
+        )
 
 
 def check_tolerance(tolerance: float) -> None:

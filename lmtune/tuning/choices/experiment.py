@@ -22,7 +22,7 @@ from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import find_model
 from lmtune.progress import Progress, silent, timed
 from lmtune.showing import Shown
-from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.certificate.optimum import CertifiedOptimum, check_uncertified
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
 from lmtune.tuning.choice import Choice
@@ -198,6 +198,8 @@ def tune_choices(
         raise InputError("bad --inner-folds", value=inner, accepted="0, or 2 and more")
     if inner and race:
         raise InputError("--race beside --inner-folds", value=inner, accepted="one of them")
+    if split.topic_weights is not None:
+        check_uncertified(certify)
     if certify is not None:
         for measure in cases[0].plan.measures:
             Problem.check(measure)

@@ -325,7 +325,7 @@ class FoldMethods:
         It is the best grid point or a method's choice; with a certificate, the best that it finds.
         """
         self._begin(f"{measure.title}, {OPTIMAL}")
-        surface, places = self.shared.surface, self.pool.positions(self.fold.test)
+        surface, places = self.shared.surface.unweighted, self.pool.positions(self.fold.test)
         settings = [choice.params for choice in chosen]
         known = [surface.setting(surface.best(measure, places)[0]), *settings]
         means = [self.shared.values(self.fold.test, measure, own).mean() for own in known]

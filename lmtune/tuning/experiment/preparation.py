@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,10 +15,12 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.datasets.loading import PARTS, splits_of
 from lmtune.errors import InputError
+from lmtune.formats.topic_weights import read_topic_weights
 from lmtune.indexing.analysis import Analyzer
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, quantity, silent, timed
+from lmtune.tuning.certificate.optimum import check_uncertified
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.surrogate import LIST_DEPTH
 
@@ -39,6 +41,8 @@ class Split:
     ignore_unknown : bool
         Leave out judgements of topics that the collection lacks, and let it lack every judged
         document.
+    topic_weights : mapping of str to float, optional
+        What topics count in a fit, each above 0; all alike by default.
 
     Raises
     ------
@@ -59,6 +63,13 @@ class Split:
     test_split: str | None = option(None, "Report on those of this name (default: test).", metavar="NAME")
     ignore_unknown: bool = option(
         False, "Leave out judgements of unknown topics; let all judged documents be unknown."
+    )
+
+    topic_weights: Mapping[str, float] | None = option(
+        None,
+        "What topics count in fits: lines of topic, weight. Means held out count each alike.",
+        read=read_topic_weights,
+        metavar="TSV",
     )
 
     def files(self) -> list[Path]:
@@ -155,6 +166,8 @@ def prepare(
     InputError
         For whatever is missing, malformed or does not belong together.
     """
+    if split.topic_weights is not None:
+        check_uncertified(plan.certify)
     # What can be wrong without looking at a document is found before they are indexed.
     loaded = check(_load(collection, split, progress), ignore_unknown=split.ignore_unknown)
     dataset = loaded.dataset
@@ -172,6 +185,7 @@ def prepare(
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     pool = _pool(dataset, index, [topic for topic in usable if topic in needed], plan, progress)
+    weighted = pool if split.topic_weights is None else pool.weighing(split.topic_weights)
     notes = [f"{quantity(index.num_docs, 'document')}, {quantity(len(pool.topics), 'topic')}, {how}"]
     if skipped:
         notes.append(f"{len(skipped)} topics without a relevant document are skipped ({few(skipped)})")
@@ -182,7 +196,9 @@ def prepare(
             f"{checked.unknown_docnos} judged documents are not in the collection: "
             "they count as never retrieved"
         )
-    return Prepared(pool, folds, [*notes, *unknown_terms(pool)], dataset, index, collection)
+    if weighted is not pool:
+        notes.append("topics are weighted in fits; means held out count each alike")
+    return Prepared(weighted, folds, [*notes, *unknown_terms(pool)], dataset, index, collection)
 
 
 def _load(collection: Collection, split: Split, progress: Progress) -> Dataset:

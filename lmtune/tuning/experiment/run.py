@@ -152,7 +152,7 @@ def default_result(
     for measure in plan.measures if given else ():
         if not lacks_nonrelevant(pool, measure):
             pairs = [
-                _report(partial(_values, pool, plan), plan, fold, measure, choice)
+                _report(pool, partial(_values, pool, plan), plan, fold, measure, choice)
                 for choice in given.values()
                 for fold in folds
             ]
@@ -231,7 +231,7 @@ def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
             inside = [c for c in own.values() if shared.plan.space.holds(c.params)]
             own[OPTIMAL] = methods.optimal(measure, inside)
         for row, choice in own.items():
-            fit, values = _report(shared.values, shared.plan, fold, measure, choice)
+            fit, values = _report(shared.pool, shared.values, shared.plan, fold, measure, choice)
             fits[measure, row] = replace(fit, at_edge=() if row == DEFAULT else fit.at_edge), values
     return _FoldResult(fits, methods.traces, methods.remarks)
 
@@ -242,13 +242,18 @@ def _default_of(plan: Plan) -> dict[str, Choice]:
 
 
 def _report(
-    values: Callable[..., NDArray[np.float64]], plan: Plan, fold: Fold, measure: Measure, choice: Choice
+    pool: CandidatePool,
+    values: Callable[..., NDArray[np.float64]],
+    plan: Plan,
+    fold: Fold,
+    measure: Measure,
+    choice: Choice,
 ) -> tuple[Fit, NDArray[np.float64]]:
     """Measure a choice on the training and test topics; the latter's values, if any, come with it."""
-    train = values(fold.train, measure, choice.params)
+    train = pool.mean(values(fold.train, measure, choice.params), pool.positions(fold.train))
     test = values(fold.test, measure, choice.params) if fold.test else np.array([math.nan])
     edges = tuple(plan.space.at_edge(list(choice.params.values())))
-    means = float(train.mean()), float(test.mean())
+    means = float(train), float(test.mean())
     return Fit(choice.params, *means, choice.evaluations, edges, choice.bound, choice.step), test
 
 

@@ -1,0 +1,42 @@
+"""What topics count in a fit: lines of topic and weight."""
+
+from __future__ import annotations
+
+import math
+
+from lmtune.errors import InputError, PathLike
+from lmtune.storage.files import read_lines
+
+_ACCEPTED = "topic<TAB>weight, a number above 0, each topic once"
+
+
+def read_topic_weights(path: PathLike) -> dict[str, float]:
+    """Read topics' weights.
+
+    Parameters
+    ----------
+    path : path-like
+        A UTF-8 file, plain or compressed, of lines ``topic<TAB>weight``; blank lines do no harm.
+
+    Raises
+    ------
+    InputError
+        For a line without two columns, a weight that is no finite number above 0, a topic that comes
+        again, or an empty file.
+    """
+    weights: dict[str, float] = {}
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        topic, _, text = (part.strip() for part in line.partition("\t"))
+        try:
+            weight = math.nan if "_" in text else float(text)
+        except ValueError:
+            weight = math.nan
+        if topic in weights or not topic or not 0.0 < weight < math.inf:
+            problem = "a second weight of a topic" if topic in weights else "bad weight of a topic"
+            raise InputError(problem, file=path, line=number, value=line, accepted=_ACCEPTED)
+        weights[topic] = weight
+    if not weights:
+        raise InputError("no weights of topics: the file is empty", file=path, accepted=_ACCEPTED)
+    return weights
