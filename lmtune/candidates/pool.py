@@ -6,7 +6,6 @@ scored and measured on it without touching the index.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial, reduce
@@ -21,6 +20,7 @@ from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.queries import weigh
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_qrels, as_topics
+from lmtune.formats.topic_weights import weights_of
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.indexing.sharded import shards_of
 from lmtune.models.formula import Formula, QueryColumn, query_columns
@@ -197,10 +197,7 @@ class CandidatePool(Shown):
         InputError
             For a topic of the pool without a weight, or one that is not above 0.
         """
-        for topic in self.topics:
-            if not 0.0 < weights.get(topic, 0.0) < math.inf:
-                raise InputError(f"bad weight of topic {topic}", value=weights.get(topic), accepted="above 0")
-        return replace(self, topic_weights=np.array([weights[topic] for topic in self.topics], np.float64))
+        return replace(self, topic_weights=np.array(weights_of(self.topics, weights), np.float64))
 
     def weights(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return what topics count, by their places."""

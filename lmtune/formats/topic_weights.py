@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.files import read_lines
@@ -40,3 +41,11 @@ def read_topic_weights(path: PathLike) -> dict[str, float]:
     if not weights:
         raise InputError("no weights of topics: the file is empty", file=path, accepted=_ACCEPTED)
     return weights
+
+
+def weights_of(topics: Sequence[str], weights: Mapping[str, float]) -> list[float]:
+    """Return topics' weights in their order, or raise InputError where one has none above 0."""
+    for topic in topics:
+        if not 0.0 < weights.get(topic, 0.0) < math.inf:
+            raise InputError(f"topic {topic} has no weight", accepted="a number above 0 for each topic")
+    return [weights[topic] for topic in topics]

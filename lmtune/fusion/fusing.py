@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
+from lmtune.formats.topic_weights import weights_of
 from lmtune.fusion.certificate import MOST_RUNS, certify
 from lmtune.fusion.lines import EQUAL, Best, Line, best_steps, joined
 from lmtune.fusion.methods import (
@@ -210,6 +211,8 @@ def fuse_runs(
     if options.leave_out:
         qrels = _left_out(runs, qrels, options)
     topics = tuple(judged_topics(runs, qrels))
+    if options.topic_weights is not None:
+        weights_of(topics, options.topic_weights)
     measures = parse_measures(options.measure)
     methods = tuple(dict.fromkeys(("rrf", *options.method)))
     folds: list[Fold] = []

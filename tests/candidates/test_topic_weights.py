@@ -153,7 +153,7 @@ def test_what_has_no_proof_of_weighted_topics_says_so() -> None:
         CertifiedOptimum("AP").fit(both()[0])
     with pytest.raises(InputError, match="no proof counts topics by their weights"):
         fuse_runs(runs, judged, FusionOptions(topic_weights=WEIGHTS, certify=0.01))
-    with pytest.raises(InputError, match="bad weight of topic 6"):
+    with pytest.raises(InputError, match="topic 6 has no weight"):
         fuse_runs(runs, judged, FusionOptions(topic_weights={str(t): 1.0 for t in range(6)}))
 
 

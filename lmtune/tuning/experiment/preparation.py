@@ -15,7 +15,7 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.datasets.loading import PARTS, splits_of
 from lmtune.errors import InputError
-from lmtune.formats.topic_weights import read_topic_weights
+from lmtune.formats.topic_weights import read_topic_weights, weights_of
 from lmtune.indexing.analysis import Analyzer
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
@@ -179,12 +179,15 @@ def prepare(
     folds, how = make_folds(
         usable, list(dataset.topics), folds=split.folds, train=train, test=test, seed=plan.seed
     )
+    needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
+    topics = [topic for topic in usable if topic in needed]
+    if split.topic_weights is not None:
+        weights_of(topics, split.topic_weights)
     formula = find_model(plan.model).formula
     fielded = replace(collection, fields=formula.fields)
     index = fielded.open_index(dataset, positions=formula.needs_positions, beside=beside, progress=progress)
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
-    needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
-    pool = _pool(dataset, index, [topic for topic in usable if topic in needed], plan, progress)
+    pool = _pool(dataset, index, topics, plan, progress)
     weighted = pool if split.topic_weights is None else pool.weighing(split.topic_weights)
     notes = [f"{quantity(index.num_docs, 'document')}, {quantity(len(pool.topics), 'topic')}, {how}"]
     if skipped:
