@@ -35,6 +35,7 @@ def description(view: View) -> dict[str, Any]:
         "model": view.model,
         "documents": view.index.num_docs,
         "parameters": [_parameter(own) for own in view.space.parameters],
+        "axes": [view.space.names[axis] for axis in view.axes],
         "measures": [str(measure) for measure in view.measures],
         "labels": [measure.label for measure in view.measures],
         "topics": [{"id": topic, "text": view.queries.get(topic, "")} for topic in view.pool.topics],
@@ -203,47 +204,72 @@ def _marked(view: View, text: str, terms: list[str]) -> list[str]:
 
 
 def surface(
-    view: View, surfaces: Surfaces, setting: Setting, measure: str, smooth: bool, topics: str
+    view: View, surfaces: Surfaces, setting: Setting, measure: str, smooth: bool, topics: str, plane: str
 ) -> dict[str, Any]:
-    """Return what is known so far of a measure over the grid, or of its smooth form: means over topics.
+    """Return what is known so far of a measure over a plane or along lines: means over topics.
 
     Parameters
     ----------
     view, surfaces : View, Surfaces
         What is shown, and its points.
     setting : mapping of str to float
-        Where lines go through.
+        Where planes and lines go through.
     measure : str
         One of the view's.
     smooth : bool
         Its smooth form instead, of all topics.
     topics : str
         Which count: a 1 for each that does and a 0 for the others, in the pool's order; "" for all.
+    plane : str
+        Two of the view's axes, with a comma between them; "" for a line along each.
 
     Returns
     -------
     dict
-        ``near`` says of each point of a whole grid, of three topics or more, whether it is not significantly
-        worse than the best one, by a paired t-test over these very topics; None before.
+        ``near`` says of each point once all are known, of three topics or more, whether it is not
+        significantly worse than the best one, by a paired t-test over these very topics; None before.
     """
     names = [str(own) for own in view.measures]
     check_choice("not among the page's measures", measure, names)
-    if topics and (len(topics) != len(view.pool.topics) or set(topics) - {"0", "1"} or "1" not in topics):
-        raise InputError("not a choice of topics", value=topics, accepted="0 and 1, one a topic")
     place = names.index(measure)
-    points = surfaces.ask(view.vector(setting), view.measures[place] if smooth else None)
+    points = surfaces.ask(view.vector(setting), view.measures[place] if smooth else None, _plane(view, plane))
     values = points.values[:, 0 if smooth else place]
-    if topics and not smooth:
-        values = values[:, np.array([*topics]) == "1"]
+    if not smooth:
+        values = values[:, counting(view, topics)]
     means, near = values.mean(axis=1), None
     done = points.done / len(points.order)
-    if done == 1.0 and values.shape[1] >= FEWEST and len(view.space.free) == 2:
-        near = [not worse for worse in significantly_worse(values, values[means.argmax()])]
+    if done == 1.0 and values.shape[1] >= FEWEST:
+        near = (~np.isnan(means)).tolist()
+        worse = significantly_worse(values[near], values[np.nanargmax(means)])
+        for at, is_worse in zip(np.flatnonzero(near), worse, strict=True):
+            near[at] = not is_worse
     return {
-        "settings": points.settings.tolist(),
+        "settings": np.nan_to_num(points.settings).tolist(),
         "shape": list(points.shape),
         "values": [None if np.isnan(value) else value for value in means.tolist()],
         "near": near,
         "done": done,
         "error": points.error,
     }
+
+
+def counting(view: View, topics: str) -> NDArray[np.bool_]:
+    """Return which topics count, of a 1 for each that does and a 0 for the others; "" for all.
+
+    Raises
+    ------
+    InputError
+        For anything else, and where none does.
+    """
+    if topics and (len(topics) != len(view.pool.topics) or set(topics) - {"0", "1"} or "1" not in topics):
+        raise InputError("not a choice of topics", value=topics, accepted="0 and 1, one a topic")
+    return np.array([own == "1" for own in topics or "1" * len(view.pool.topics)])
+
+
+def _plane(view: View, plane: str) -> tuple[int, ...]:
+    """Return the places of a plane's parameters."""
+    names = [view.space.names[axis] for axis in view.axes]
+    pairs = {f"{one},{other}": (one, other) for one in names for other in names if one != other}
+    if plane and plane not in pairs:
+        raise InputError("not two of the page's axes", value=plane, accepted=", ".join(names))
+    return tuple(view.space.names.index(name) for name in pairs[plane]) if plane else ()

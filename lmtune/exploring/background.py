@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 import traceback
@@ -15,21 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.exploring.plans import coarse_first, plan, settled_apart
 from lmtune.exploring.view import View
 from lmtune.measures.measure import Measure
-from lmtune.models.parameter import Parameter
 from lmtune.progress import note
 from lmtune.tuning.experiment.smooth import smooth_form
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost
 from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for
 
-POINTS = 33
-"""Along each of two parameters, and along a line; a smooth form has every other one."""
-
 _SECONDS = 0.01  # of a turn: what a drag may have to wait
 _HELD = 1 << 28  # bytes of values by topic, as long as that is more than what is shown
 _KNOWN = 64  # grids and lines that are kept: a drag of three parameters asks for new ones at each step
+_WAITING = 4  # of these, not measured yet: those of two pages
 
 T = TypeVar("T")
 
@@ -81,9 +78,9 @@ class Points:
     Attributes
     ----------
     settings : numpy.ndarray of float64, shape (points, parameters)
-        In the order in which they are drawn.
+        In the order in which they are drawn; NaN for what lies on no plane.
     shape : tuple of int
-        Of a grid over the free parameters, or (lines, points of each).
+        Of a grid over two parameters, or (lines, points of each).
     values : numpy.ndarray of float64, shape (points, measures, topics), or (points, 1, 1) of a smooth form
         That of a smooth form is the mean over topics. NaN where nothing is known yet.
     order : sequence of int
@@ -100,9 +97,10 @@ class Points:
 
 
 class _Key(NamedTuple):
-    """The function of some points: all measures, or a measure's smooth form; around a setting for lines."""
+    """The function of some points: all measures, or a measure's smooth form; the plane, and around what."""
 
     smooth: str
+    plane: tuple[int, ...]
     around: tuple[float, ...]
 
 
@@ -119,24 +117,30 @@ class Surfaces:
         self._worker = threading.Thread(target=self._work, daemon=True)
         self._worker.start()
 
-    def ask(self, setting: NDArray[np.float64], smooth: Measure | None = None) -> Points:
-        """Return the known points of the grid, or of the lines through a setting; the others follow.
+    def ask(
+        self, setting: NDArray[np.float64], smooth: Measure | None = None, plane: Sequence[int] = ()
+    ) -> Points:
+        """Return the known points of a plane, or of the lines through a setting; the others follow.
 
         Parameters
         ----------
         setting : numpy.ndarray of float64, shape (parameters,)
-            Where lines go through; a grid of two parameters does not depend on it.
+            Where the plane or the lines go through.
         smooth : Measure, optional
             Its smooth form instead of the measures.
+        plane : sequence of int
+            Two of the view's axes; none for a line along each.
         """
-        planar = len(self._view.space.free) == 2
-        key = _Key("" if smooth is None else str(smooth), () if planar else tuple(setting.tolist()))
+        around = settled_apart(self._view, setting, plane)
+        key = _Key("" if smooth is None else str(smooth), tuple(plane), tuple(around.tolist()))
         with self._more:
             if key not in self._known:
-                self._known[key] = self._new(setting, smooth)
+                self._known[key] = self._new(around, smooth, plane)
                 self._waiting.append(self._known[key])
                 while len(self._known) > _KNOWN or (len(self._known) > 1 and self._held() > _HELD):
                     self._drop(self._known[next(iter(self._known))])
+                while len(self._waiting) > _WAITING:  # nobody has asked for it since
+                    self._drop(self._waiting[0])
                 self._more.notify()
             elif self._known[key] in self._waiting:  # what was asked for last comes first
                 self._waiting.remove(self._known[key])
@@ -146,15 +150,14 @@ class Surfaces:
     def _held(self) -> int:
         return sum(points.values.nbytes for points in self._known.values())
 
-    def _new(self, setting: NDArray[np.float64], smooth: Measure | None) -> Points:
-        each = POINTS if smooth is None else (POINTS + 1) // 2
-        settings, shape = plan(self._view, setting, each)
+    def _new(self, setting: NDArray[np.float64], smooth: Measure | None, plane: Sequence[int]) -> Points:
+        settings, shape = plan(self._view, setting, plane, is_coarse=smooth is not None)
+        order = [at for at in coarse_first(shape) if not np.isnan(settings[at, 0])]
         if smooth is not None:
             unknown = np.full((len(settings), 1, 1), np.nan)
-            return Points(settings, shape, unknown, coarse_first(shape), fill=self._smooth(smooth))
+            return Points(settings, shape, unknown, order, fill=self._smooth(smooth))
         each_topic = len(settings), len(self._view.measures), len(self._view.pool.topics)
-        values = np.full(each_topic, np.nan)
-        return Points(settings, shape, values, coarse_first(shape), fill=self._measured)
+        return Points(settings, shape, np.full(each_topic, np.nan), order, fill=self._measured)
 
     def _measured(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._view.values(settings).transpose(1, 2, 0)
@@ -222,28 +225,3 @@ def _some(points: Points, count: int) -> None:
     at = list(points.order[points.done : points.done + count])
     points.values[at] = points.fill(points.settings[at])
     points.done += len(at)
-
-
-def plan(view: View, setting: NDArray[np.float64], each: int) -> tuple[NDArray[np.float64], tuple[int, int]]:
-    """Return settings to measure: a grid over two free parameters, else a line along each."""
-    space = view.space
-    free = [axis for axis, parameter in enumerate(space.parameters) if not parameter.is_fixed]
-    along = {axis: _along(space.parameters[axis], each) for axis in free}
-    if len(free) == 2:
-        grid = np.tile(setting, (each, each, 1))
-        grid[:, :, free[0]], grid[:, :, free[1]] = np.meshgrid(*along.values(), indexing="ij")
-        return grid.reshape(each * each, -1), (each, each)
-    lines = [space.replaced(setting, axis, value) for axis in free for value in along[axis]]
-    return np.stack(lines), (len(free), each)
-
-
-def _along(parameter: Parameter, each: int) -> list[float]:
-    """Return values from a parameter's low end to its high one, evenly on its scale."""
-    places = np.linspace(0.0, 1.0, each).tolist()
-    return [parameter.clip(parameter.between(parameter.low, parameter.high, share)) for share in places]
-
-
-def coarse_first(shape: tuple[int, int]) -> list[int]:
-    """Return a grid's places, every eighth along both sides first, then those between."""
-    rows, columns = shape
-    return sorted(range(rows * columns), key=lambda at: -math.gcd(*divmod(at, columns), 8))

@@ -121,7 +121,7 @@ def open_collection(
 
 
 def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silent) -> View:
-    """Open judgements and runs, whose weights are the parameters.
+    """Open judgements and runs, whose weights, shares of 1, are the parameters.
 
     Parameters
     ----------
@@ -148,11 +148,12 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
     loaded, judged = RunSet.of(runs), read_qrels(qrels)
     whole = loaded.pool(normalised("min-max", MINIMUM), judged, judged_topics(loaded, judged))
     pool = prune(whole, shown.depth)
-    weights = {p.name: p.default for p in pool.formula.parameters}
+    space = ParameterSpace(tuple(replace(own, share="weights") for own in pool.formula.parameters))
+    weights = {p.name: p.default for p in space.parameters}
     single = [Mark(name, "", {other: float(other == name) for other in weights}) for name in weights]
     return View(
         pool=pool,
-        space=ParameterSpace(tuple(pool.formula.parameters)),
+        space=space,
         measures=tuple(parse_measures(shown.measures or ("nDCG@10", "AP", "P@10"))),
         model="",
         queries={},

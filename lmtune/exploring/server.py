@@ -17,7 +17,8 @@ import numpy as np
 
 from lmtune.errors import InputError, check_choice, visible
 from lmtune.exploring import answers
-from lmtune.exploring.background import OutdatedError, Surfaces, Turns, plan, told
+from lmtune.exploring.background import OutdatedError, Surfaces, Turns, told
+from lmtune.exploring.plans import plan
 from lmtune.exploring.view import View
 
 if TYPE_CHECKING:
@@ -27,15 +28,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-MODULES = ("main", "source", "sliders", "surface", "topics", "document", "share")
+MODULES = ("main", "source", "sliders", "surface", "profiles", "topics", "document", "share")
 """The page's scripts; they import each other as ``explore/NAME``."""
 
 FILES = {f"{name}.js": "text/javascript" for name in MODULES} | {"explore.css": "text/css"}
 """What the page loads, with its type."""
 
 _NAMES = json.dumps({"imports": {f"explore/{name}": f"./{name}.js" for name in MODULES}})
-_KEPT = 17
-"""Settings along each parameter that a copy keeps, beside those of marks."""
 
 
 def policy() -> str:
@@ -72,10 +71,11 @@ def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
     """
     check_choice("not among the page's measures", state["measure"], [*map(str, view.measures)])
     setting, pinned = view.vector(state["setting"]), view.vector(state["pinned"])
-    points, shape = plan(view, setting, _KEPT)
+    points, shape = plan(view, setting, view.axes if len(view.axes) == 2 else (), is_coarse=True)
+    places = np.flatnonzero(~np.isnan(points[:, 0]))
     marks = [view.vector(mark.setting) for mark in view.marks]
     kept = []
-    for vector in np.vstack([setting, pinned, *marks, points]):
+    for vector in np.vstack([setting, pinned, *marks, points[places]]):
         named = view.space.named(vector)
         answer = turns.between(lambda named=named: answers.measured(view, named))  # type: ignore[misc]
         versus = turns.between(lambda named=named: answers.compared(view, named, state["pinned"]))  # type: ignore[misc]
@@ -84,6 +84,7 @@ def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
         "description": answers.description(view) | {"hasTexts": False},
         "state": dict(state),
         "shape": list(shape),
+        "places": places.tolist(),
         "answers": kept,
     }
     sources = {name: _site(f"{name}.js").encode() for name in MODULES}
@@ -214,7 +215,7 @@ def _is_serial(value: Any) -> bool:
 
 
 _ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("page", "measure", "topic", "topics", "docno"), (_is_text, "a text")),
+    **dict.fromkeys(("page", "measure", "topic", "topics", "docno", "plane"), (_is_text, "a text")),
     **dict.fromkeys(("setting", "pinned"), (_is_setting, "numbers by parameters' names")),
     "serial": (_is_serial, "an integer"),
     "smooth": (lambda value: isinstance(value, bool), "true, false"),

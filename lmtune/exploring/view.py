@@ -17,7 +17,7 @@ from lmtune.errors import InputError
 from lmtune.indexing.index import Index
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.models.parameter import Setting
+from lmtune.models.parameter import Setting, shares
 from lmtune.models.weighted import Weighted
 from lmtune.tuning.space import ParameterSpace
 
@@ -120,14 +120,32 @@ class View:
             For a name that is no parameter's, and a value outside its range.
         """
         vector = self.space.vector({**self.default, **setting})
+        for axes in shares(self.space.parameters).values():
+            if not vector[axes].sum() > 0.0:
+                raise InputError("shares that add up to nothing", value=setting, accepted="one above 0")
         for parameter, value in zip(self.space.parameters, vector.tolist(), strict=True):
-            if not parameter.is_counted and not parameter.low <= value <= parameter.high:
+            low = (
+                0.0 if parameter.share else parameter.low
+            )  # what others leave of 1 may be less than is searched
+            if not parameter.is_counted and not low <= value <= parameter.high:
                 raise InputError(
                     f"{parameter.name} is outside its range",
                     value=value,
                     accepted=f"{parameter.low:g} to {parameter.high:g}",
                 )
         return self.space.settled(vector)
+
+    @property
+    def axes(self) -> list[int]:
+        """The places of the parameters along which a page draws.
+
+        The last of two that share 1 does what the first leaves; so does that of three, if they are all.
+        """
+        axes = [at for at, own in enumerate(self.space.parameters) if not own.is_fixed]
+        for group in shares(self.space.parameters).values():
+            if len(group) == 2 or len(axes) == len(group) == 3:
+                axes.remove(group[-1])
+        return axes
 
     @property
     def default(self) -> dict[str, float]:

@@ -120,11 +120,18 @@ class ParameterSpace:
         return settings
 
     def replaced(self, vector: NDArray[np.float64], axis: int, value: float) -> NDArray[np.float64]:
-        """Return a setting with another value of one parameter; other shares keep their proportions."""
+        """Return a setting with another value of one parameter; other shares keep their proportions.
+
+        Where they are all 0, they get equal parts of what is left.
+        """
         setting = vector.copy()
         for axes in shares(self.parameters).values():
             if axis in axes:
-                setting[axes] *= (1.0 - value) / (1.0 - setting[axis])
+                others = [other for other in axes if other != axis]
+                total = setting[others].sum()
+                setting[others] = (setting[others] / total if total > 0.0 else 1.0 / len(others)) * (
+                    1.0 - value
+                )
         setting[axis] = value
         return setting
 

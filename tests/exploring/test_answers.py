@@ -136,7 +136,9 @@ def test_a_setting_is_not_tested_against_itself(view: View) -> None:
 def test_what_is_not_significantly_worse_is_by_scipy_and_of_the_chosen_topics(chosen: str) -> None:
     view = view_of("two-stage", documents=60, topics=24)
     surfaces = Surfaces(view, Turns())
-    found = wait_for(surfaces, view, setting=view.default, measure="AP", smooth=False, topics=chosen)
+    found = wait_for(
+        surfaces, view, setting=view.default, measure="AP", smooth=False, topics=chosen, plane="lambda,mu"
+    )
     surfaces.end()
     which = [own == "1" for own in chosen or "1" * 24]
     values = measure_settings(view.pool, np.array(found["settings"]), view.measures)[which, :, 0].T
@@ -162,17 +164,65 @@ def wait_for(surfaces: Surfaces, view: View, **asked: Any) -> dict[str, Any]:
     raise AssertionError("the surface was never done")
 
 
-@pytest.mark.parametrize("model", ["two-stage", "sdm"])
-def test_surfaces_hold_every_settings_value(model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "plane"), [("two-stage", "lambda,mu"), ("sdm", ""), ("sdm", "unordered,mu_ordered")]
+)
+def test_surfaces_hold_every_settings_value(model: str, plane: str) -> None:
     view = view_of(model, documents=60)
     surfaces = Surfaces(view, Turns())
-    found = wait_for(surfaces, view, setting=view.default, measure="P@5", smooth=False, topics="")
+    found = wait_for(
+        surfaces, view, setting=view.default, measure="P@5", smooth=False, topics="", plane=plane
+    )
     settings = np.array(found["settings"])
     expected = measure_settings(view.pool, settings, view.measures)[:, :, 1].mean(axis=0)
     assert found["values"] == pytest.approx(expected.tolist(), rel=1e-15)
     assert settings.shape[0] == found["shape"][0] * found["shape"][1]
-    smooth = wait_for(surfaces, view, setting=view.default, measure="AP", smooth=True, topics="")
+    smooth = wait_for(surfaces, view, setting=view.default, measure="AP", smooth=True, topics="", plane=plane)
     assert np.ptp(smooth["values"]) > 0
+
+
+@pytest.mark.parametrize(("names", "plane"), [("abc", "a,b"), ("abcd", "b,d")])
+def test_a_triangle_holds_every_mixture_of_runs(names: str, plane: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    scores = {name: rng.random((5, 30)) for name in names}
+    for name, own in scores.items():
+        rows = [f"{t} Q0 d{d} 0 {own[t, d].item()!r} x\n" for t in range(5) for d in range(30)]
+        (tmp_path / f"{name}.run").write_text("".join(rows))
+    relevant = rng.random((5, 30)) < 0.3
+    rows = [f"{t} 0 d{d} {relevant[t, d]:d}\n" for t in range(5) for d in range(30)]
+    (tmp_path / "qrels").write_text("".join(rows))
+    files = [tmp_path / name for name in ("qrels", *(f"{name}.run" for name in names))]
+    view = open_runs(files, Shown(measures=("P@5",)))
+    surfaces = Surfaces(view, Turns())
+    setting = dict(zip(names, (0.4, 0.3, 0.2, 0.1), strict=False))
+    found = wait_for(surfaces, view, setting=setting, measure="P@5", smooth=False, topics="", plane=plane)
+    surfaces.end()
+    each = found["shape"][0]
+    known = [at for at, value in enumerate(found["values"]) if value is not None]
+    assert len(known) == each * (each + 1) // 2
+    settings = np.array(found["settings"])[known]
+    assert settings.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    chosen = [names.index(name) for name in plane.split(",")]
+    assert len(np.unique(settings[:, chosen].round(9), axis=0)) == len(known)
+    rest = [place for place in range(len(names)) if place not in chosen]
+    part = setting[names[rest[0]]] / sum(setting[names[place]] for place in rest)
+    assert settings[:, rest[0]] == pytest.approx(part * settings[:, rest].sum(axis=1), abs=1e-9)
+    # Fused by hand: of scores between 0 and 1 in each topic and run.
+    unit = {name: (own - own.min(1, keepdims=True)) / np.ptp(own, 1)[:, None] for name, own in scores.items()}
+    for place in known[:: len(known) // 7]:
+        weights = found["settings"][place]
+        fused = sum(weight * unit[name] for weight, name in zip(weights, names, strict=True))
+        top = np.argsort(-fused, axis=1)[:, :5]
+        expected = np.take_along_axis(relevant, top, 1).mean()
+        assert found["values"][place] == pytest.approx(expected, abs=1e-12)
+
+
+def test_shares_that_are_all_nothing_are_refused(tmp_path: Path) -> None:
+    view = opened_of(tmp_path, model="fields:title,contents")
+    with pytest.raises(InputError, match="add up to nothing"):
+        answers.measured(view, {"w_title": 0.0, "w_contents": 0.0})
+    alone = answers.measured(view, {"w_title": 1e-9, "w_contents": 0.999})
+    assert sum(alone["setting"][name] for name in ("w_title", "w_contents")) == pytest.approx(1.0)
 
 
 def test_points_are_measured_coarse_first() -> None:
@@ -262,8 +312,8 @@ def test_lines_follow_a_drag_of_many_parameters() -> None:
     surfaces = Surfaces(view, Turns())
     dragged = [{**view.default, "mu": float(mu)} for mu in range(100, 2000, 20)]
     for setting in dragged:
-        answers.surface(view, surfaces, setting, "AP", False, "")
-    found = wait_for(surfaces, view, setting=dragged[-1], measure="AP", smooth=False, topics="")
+        answers.surface(view, surfaces, setting, "AP", False, "", "")
+    found = wait_for(surfaces, view, setting=dragged[-1], measure="AP", smooth=False, topics="", plane="")
     assert found["settings"][0] == list(view.vector({**dragged[-1], "ordered": 0.0}))
     assert len(surfaces._known) <= 64
     surfaces.end()
@@ -279,7 +329,13 @@ def test_an_error_of_the_worker_is_told_and_it_goes_on(
     def fail(*_: object) -> None:
         raise error
 
-    asked: dict[str, Any] = {"setting": view.default, "measure": "AP", "smooth": False, "topics": ""}
+    asked: dict[str, Any] = {
+        "setting": view.default,
+        "measure": "AP",
+        "smooth": False,
+        "topics": "",
+        "plane": "",
+    }
     with monkeypatch.context() as broken:
         broken.setattr(background, "_some", fail)
         answers.surface(view, surfaces, **asked)

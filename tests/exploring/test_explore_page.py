@@ -309,7 +309,7 @@ def test_two_pages_at_once(opened: Chrome, address: str) -> None:
     assert "lambda=0.0 " in command_of(opened)
 
 
-def test_lines_of_many_parameters_follow_a_drag(browser: Chrome, home: Path) -> None:
+def test_profiles_of_many_parameters_follow_a_drag_and_choose_axes(browser: Chrome, home: Path) -> None:
     with served(home, "--model", "sdm") as address:
         look(browser)
         browser.get(address)
@@ -320,14 +320,28 @@ def test_lines_of_many_parameters_follow_a_drag(browser: Chrome, home: Path) -> 
             time.sleep(0.3)
         wait(browser, f"{part('progress')}.hidden")
         assert run(browser, f"return {part('problem')}.hidden")
-        lines = "[...document.querySelectorAll('svg.surface path.line')]"
-        assert run(browser, f"return {lines}.filter((own) => own.getAttribute('d').length > 300).length") == 5
-        colours = run(browser, f"return {lines}.map((own) => getComputedStyle(own).stroke)")
-        assert len(set(colours)) == 5
-        texts = run(
-            browser, "return [...document.querySelectorAll('svg.surface text')].map((t) => t.textContent)"
+        profiles = "[...document.querySelectorAll('.profile')].sort((a, b) => a.style.order - b.style.order)"
+        length = "own.querySelector('.line:not(.wide)').getAttribute('d').length"
+        assert run(browser, f"return {profiles}.filter((own) => {length} > 150).length") == 5
+        names, ranges = (
+            run(browser, f"return {profiles}.map((own) => own.querySelector('{kind}').textContent)")
+            for kind in ("strong", "small")
         )
-        assert {"mu_unordered", "100,000", "0.125"} <= set(texts)
+        assert sorted(names) == ["mu", "mu_ordered", "mu_unordered", "ordered", "unordered"]
+        numbers = [float(text.removeprefix("range ")) for text in ranges]
+        assert numbers == sorted(numbers, reverse=True)
+        assert numbers[0] > numbers[-1]
+        plane = "new URLSearchParams(location.hash.slice(1)).get('plane').split(',')"
+        assert len(run(browser, f"return {plane}")) == 2
+        run(browser, f"{profiles}[4].click()")
+        assert names[4] in run(browser, f"return {plane}")
+        wait(browser, f"!{part('progress')}.hidden")
+        wait(browser, f"{part('progress')}.hidden")
+        said = run(browser, "return document.querySelector('svg.surface').getAttribute('aria-label')")
+        assert names[4] in said
+        pressed = f"{profiles}.filter((own) => own.ariaPressed === 'true').length"
+        assert run(browser, f"return {pressed}") == 2
+        assert run(browser, "return document.querySelectorAll('.cell').length") == 17 * 17
         assert lowest_contrast(browser) >= 4.5
         assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
@@ -394,7 +408,9 @@ def test_topics_are_chosen_and_their_surface_is_shown(opened: Chrome) -> None:
     differences = wait(opened, rows, lambda found: len(found) == 8)
     losing = [value for value in differences if value < 0]
     assert 0 < len(losing) < 8
-    fills = "[...document.querySelectorAll('svg.surface rect')].map((own) => own.getAttribute('fill')).join()"
+    fills = (
+        "[...document.querySelectorAll('svg.surface .cell')].map((own) => own.getAttribute('fill')).join()"
+    )
     before = run(opened, f"return {fills}")
     run(opened, f"{part('losing')}.click()")
     assert run(opened, f"return {rows}") == losing
@@ -449,8 +465,8 @@ def test_names_of_marks_do_not_overlap(opened: Chrome) -> None:
       const marks = arguments[0].map(([lambda, mu], i) =>
         ({ name: 'Method' + i, measure: '', path: [], setting: { lambda, mu } }));
       const points = { shape: [2, 2], values: [0.1, 0.2, 0.3, 0.4] };
-      makeSurface(parent, [lambda, mu], () => {}).draw(points,
-        { measure: 'AP', label: 'AP', marks, setting: marks[0].setting, pinned: marks[0].setting });
+      makeSurface(parent, [lambda, mu], () => {}).draw(points, { measure: 'AP', label: 'AP', marks,
+        setting: marks[0].setting, pinned: marks[0].setting, plane: ['lambda', 'mu'], isHere: () => true });
       const boxes = [...parent.querySelectorAll('text.name')].map((own) => own.getBoundingClientRect());
       return [boxes.length, boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => a.left < b.right - 1
         && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)).length];
@@ -460,28 +476,87 @@ def test_names_of_marks_do_not_overlap(opened: Chrome) -> None:
     assert opened.execute_async_script(script, SPREAD) == [5, 0]
 
 
+@contextmanager
+def of_runs(browser: Chrome, home: Path, names: str) -> Iterator[None]:
+    """Open the page of as many runs as there are letters."""
+    rng = np.random.default_rng(1)
+    for name in names:
+        lines = (f"{t} Q0 d{d} 0 {rng.random()} {name}\n" for t in range(1, 9) for d in range(1, 40))
+        (home / f"{name}.run").write_text("".join(lines))
+    with served(home, sources=("c/qrels.txt", *(f"{name}.run" for name in names))) as address:
+        look(browser)
+        browser.get(address)
+        wait(browser, f"{part('progress')}?.hidden")
+        yield
+        assert run(browser, f"return {part('problem')}.hidden")
+        browser.get("about:blank")  # or it asks on once nobody answers
+        assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+FIELDS = "[...document.querySelectorAll('.parameter input[type=number]')].map((own) => Number(own.value))"
+
+
 def test_weights_of_runs_are_shares_of_one(browser: Chrome, home: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    rng = np.random.default_rng(1)
-    for name in "wxyz":
-        lines = (f"{t} Q0 d{d} 0 {rng.random()} {name}\n" for t in range(1, 9) for d in range(1, 40))
-        (home / f"{name}.run").write_text("".join(lines))
-    shares = "[...document.querySelectorAll('.parameter meter')].map((own) => own.value)"
-    written = "[...document.querySelectorAll('.parameter output')].map((own) => own.textContent)"
-    with served(home, sources=("c/qrels.txt", "w.run", "x.run", "y.run", "z.run")) as address:
-        look(browser)
-        browser.get(address)
-        assert wait(browser, shares, lambda found: len(found) == 4) == [0.25] * 4
-        browser.find_element("id", "slider-x").send_keys(Keys.END)
-        # One run has weight 1, the three others a quarter each.
-        found = wait(browser, shares, lambda found: found[0] != 0.25)
-        assert found == pytest.approx([0.25 / 1.75, 1 / 1.75, 0.25 / 1.75, 0.25 / 1.75])
-        assert run(browser, f"return {written}") == [
-            "share 0.143",
-            "share 0.571",
-            "share 0.143",
-            "share 0.143",
-        ]
+    with of_runs(browser, home, "wxyz"):
+        assert run(browser, f"return {FIELDS}") == [0.25] * 4
+        slider = browser.find_element("id", "slider-x")
+        slider.send_keys(*[Keys.PAGE_UP] * 3)
+        moved = wait(browser, FIELDS, lambda found: found[1] > 0.25)
+        assert sum(moved) == pytest.approx(1.0, abs=3e-6)
+        assert moved[0] == pytest.approx(moved[2], abs=2e-6)
+        slider.send_keys(Keys.END)
+        assert wait(browser, FIELDS, lambda found: found[1] == 1.0) == [0.0, 1.0, 0.0, 0.0]
+        slider.send_keys(Keys.HOME)  # what nobody else had goes to all in equal parts
+        found = wait(browser, FIELDS, lambda found: found[1] == 0.0)
+        assert found == pytest.approx([1 / 3, 0.0, 1 / 3, 1 / 3], abs=1e-6)
+        wait(browser, f"{part('progress')}.hidden")
+        assert run(browser, "return document.querySelectorAll('.profile').length") == 4
+        corners = "[...document.querySelectorAll('.corner')].map((own) => own.textContent)"
+        assert run(browser, f"return {corners}")[2] == "the 2 others"
         assert lowest_contrast(browser) >= 4.5
-        assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+def test_three_runs_are_a_triangle(browser: Chrome, home: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    with of_runs(browser, home, "wxy"):
+        corners = run(
+            browser, "return [...document.querySelectorAll('.corner')].map((own) => own.textContent)"
+        )
+        assert corners == ["w", "x", "y"]
+        assert "best drawn for AP" in options(browser)
+        # Dragged past a corner, a run is alone; a third of the way up from the base's middle, it is not.
+        box = "const own = document.querySelector('svg.surface').getScreenCTM()"
+        place = f"{box}; return [own.a, own.e, own.f]"
+        scale, left, top = run(browser, place)
+        corner = (left + scale * 30, top + scale * 330)
+        inside = (left + scale * 227, top + scale * (34 + 286 * 2 / 3))
+        for at, expected in ((corner, [1, 0, 0]), (inside, [1 / 3] * 3)):
+            mouse = ActionChains(browser)
+            mouse.w3c_actions.pointer_action.move_to_location(*map(round, at))
+            mouse.click().perform()
+            found = wait(browser, FIELDS, lambda found, wanted=expected: abs(found[0] - wanted[0]) < 0.01)
+            assert found == pytest.approx(expected, abs=0.01)
+        assert re.fullmatch(
+            r"w \.\d{3}, x \.\d{3}, y \.\d{3}: \.\d{4}, .*the best.*",
+            run(browser, f"return {part('under')}.textContent"),
+        )
+        run(browser, "document.querySelector('.handle').focus()")
+        browser.switch_to.active_element.send_keys(Keys.ARROW_UP)
+        higher = wait(browser, FIELDS, lambda own: own[2] > found[2])
+        assert higher[2] == pytest.approx(found[2] + 0.01, abs=1e-5)
+        cells = "document.querySelectorAll('.cell').length"
+        assert run(browser, f"return {cells}") == 33 * 34 / 2
+        ends = "[...document.querySelectorAll('svg.surface text')].map((own) => own.getBoundingClientRect())"
+        inside = f"{ends}.every((own) => own.left >= 0 && own.right <= document.documentElement.clientWidth)"
+        assert run(browser, f"return {inside}")
+
+
+def test_two_runs_are_a_line(browser: Chrome, home: Path) -> None:
+    with of_runs(browser, home, "wx"):
+        assert run(browser, "return document.querySelectorAll('.profile').length") == 1
+        assert sum(run(browser, f"return {FIELDS}")) == pytest.approx(1.0)
+        assert run(browser, "return document.querySelector('svg.surface').hasAttribute('hidden')")

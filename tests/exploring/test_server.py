@@ -82,18 +82,30 @@ def test_questions_are_answered(client: Any) -> None:
         ("measured", {}, "no such question"),
         ("nothing", {}, "no such question"),
         ("ranked", {"topic": "77", "setting": {}, "pinned": {}}, "topic"),
-        ("surface", {"setting": {}, "measure": "RBP", "smooth": False, "topics": ""}, "measures"),
-        ("surface", {"setting": {}, "measure": ["AP"], "smooth": False, "topics": ""}, "measure"),
-        ("surface", {"setting": {}, "measure": "AP", "smooth": "yes", "topics": ""}, "smooth"),
-        ("surface", {"setting": {}, "measure": "AP", "smooth": False, "topics": "11"}, "a choice"),
         (
             "surface",
-            {"setting": {}, "measure": "AP", "smooth": False, "topics": "000000"},
+            {"setting": {}, "measure": "RBP", "smooth": False, "topics": "", "plane": ""},
+            "measures",
+        ),
+        (
+            "surface",
+            {"setting": {}, "measure": ["AP"], "smooth": False, "topics": "", "plane": ""},
+            "measure",
+        ),
+        ("surface", {"setting": {}, "measure": "AP", "smooth": "yes", "topics": "", "plane": ""}, "smooth"),
+        (
+            "surface",
+            {"setting": {}, "measure": "AP", "smooth": False, "topics": "11", "plane": ""},
+            "a choice",
+        ),
+        (
+            "surface",
+            {"setting": {}, "measure": "AP", "smooth": False, "topics": "000000", "plane": ""},
             "choice of topics",
         ),
         (
             "surface",
-            {"setting": {}, "measure": "AP", "smooth": False, "topics": "1000x0"},
+            {"setting": {}, "measure": "AP", "smooth": False, "topics": "1000x0", "plane": ""},
             "choice of topics",
         ),
         ("measured", {"setting": {"mu": "5"}}, "setting"),
@@ -138,7 +150,7 @@ def test_nothing_is_measured_once_the_page_has_ended() -> None:
 
     session = Session(view_of("two-stage"))
     before = threading.active_count()
-    asked = {"setting": SETTING, "measure": "AP", "smooth": False, "topics": ""}
+    asked = {"setting": SETTING, "measure": "AP", "smooth": False, "topics": "", "plane": ""}
     session.answer("surface", {"page": "p", "serial": 1, **asked})
     session.end()
     assert threading.active_count() == before - 1

@@ -1,8 +1,9 @@
 // The page: its state, and who draws what of it.
 
-import { ask, exportPage, isKept, keptState, latencies } from "explore/source";
+import { ask, changed as moved, exportPage, isKept, keptState, latencies } from "explore/source";
 import { makeSliders } from "explore/sliders";
-import { makeSurface } from "explore/surface";
+import { makeSurface, pairOf } from "explore/surface";
+import { importances, makeProfiles } from "explore/profiles";
 import { drawRankings, drawTopics, makeStrip, short } from "explore/topics";
 import { drawDocument } from "explore/document";
 import { asCsv, asSvg, drawComparison, makeComparison, save } from "explore/share";
@@ -26,7 +27,7 @@ page.innerHTML = `
 <section class="picture"><p class="buttons"><label>measure <select data-part="measure"></select></label>
   <label data-part="smooth-label"><input type="checkbox" data-part="smooth"> its smooth form</label>
   <progress data-part="progress" max="1" aria-label="settings measured"></progress></p>
-  <div data-part="surface"></div><p data-part="under"></p><p data-part="near"></p><p data-part="bound"></p></section>
+  <div data-part="surface"></div><div data-part="profiles"></div><p data-part="along"></p><p data-part="under"></p><p data-part="near"></p><p data-part="bound"></p></section>
 <section class="taking"><p><code data-part="command"></code></p>
   <p class="buttons"><button type="button" data-part="copy">Copy the command</button>
   <button type="button" data-part="csv">Comparison (CSV)</button>
@@ -44,14 +45,15 @@ page.innerHTML = `
 <section class="explained" data-part="explained" hidden></section>`;
 
 const parameters = about.parameters;
-const planar = parameters.filter((own) => !own.fixed).length === 2;
+const axes = parameters.filter((own) => about.axes.includes(own.name));
+const isWhole = axes.length <= 2; // the picture stays where the setting moves
 const names = parameters.map((own) => own.name);
 const start = about.marks[0].setting;
 // The page begins with the default pinned against what is recommended, or else the best that the surface has.
 const recommended = about.marks.find((own) => own.recommended)?.setting;
 const labels = Object.fromEntries(about.measures.map((measure, i) => [measure, about.labels[i]]));
-const state = { setting: { ...start }, pinned: { ...start }, measure: about.measures[0], topic: null, docno: null, smooth: false, topics: null };
-let waitsForBest = !keptState && !location.hash && !recommended && planar;
+const state = { setting: { ...start }, pinned: { ...start }, measure: about.measures[0], topic: null, docno: null, smooth: false, topics: null, plane: axes.length === 2 ? about.axes : null };
+let waitsForBest = !keptState && !location.hash && !recommended && isWhole;
 if (!location.hash && recommended) state.setting = { ...recommended };
 Object.assign(state, keptState ?? (location.hash ? fromAddress() : {}));
 const past = []; // what Undo goes back to
@@ -59,7 +61,7 @@ const tried = new Set();
 let changed = -Infinity;
 let answer = null;
 let before = null;
-let points = null;
+let pictures = {}; // what is known of the plane, and of the lines
 let compared = null;
 
 function fromAddress() {
@@ -72,6 +74,7 @@ function fromAddress() {
       }),
     );
   const topic = given.get("topic");
+  const plane = about.axes.filter((name) => given.get("plane")?.split(",").includes(name));
   return {
     setting: setting(""),
     pinned: setting("pinned."),
@@ -79,6 +82,7 @@ function fromAddress() {
     topic: about.topics.some((own) => own.id === topic) ? topic : null,
     docno: given.get("docno"),
     smooth: given.get("smooth") === "1",
+    ...(plane.length === 2 && !isKept ? { plane } : {}),
   };
 }
 
@@ -90,6 +94,7 @@ function toAddress() {
   if (state.topic !== null) kept.set("topic", state.topic);
   if (state.topic !== null && state.docno) kept.set("docno", state.docno);
   if (state.smooth) kept.set("smooth", "1");
+  if (state.plane && !isWhole) kept.set("plane", state.plane);
   history.replaceState(null, "", `#${kept}`);
 }
 
@@ -105,7 +110,9 @@ const guarded = (work) => (...given) => work(...given).then(() => tell(null), te
 const place = () => about.measures.indexOf(state.measure);
 const showSliders = makeSliders(byName("sliders"), parameters, change, isRuns);
 const drawStrip = makeStrip(byName("strip"), isKept ? null : choose);
-const surface = makeSurface(byName("surface"), parameters, change, (text) => (byName("under").textContent = text));
+const tellPoint = (text) => (byName("under").textContent = text);
+const surface = makeSurface(byName("surface"), parameters, change, tellPoint);
+const drawProfiles = makeProfiles(byName("profiles"), axes.length === 2 ? [] : axes, isWhole || isKept ? null : chooseAxis, tellPoint);
 const table = makeComparison(byName("comparison"));
 
 // One step of Undo is a whole drag: what changes without a rest.
@@ -119,13 +126,25 @@ function remember() {
 // Whose means the surface shows: some topics', or all of them.
 function choose(topics) {
   state.topics = topics?.size && topics.size < about.topics.length ? topics : null;
-  points = null;
+  pictures = {};
   drawTable();
   drawPicture();
   look();
 }
 
-function change(some) {
+// A plane has the two that were chosen last.
+function chooseAxis(name) {
+  if (state.plane?.includes(name)) return;
+  state.plane = [state.plane?.[1], name].filter(Boolean);
+  if (state.plane.length < 2) state.plane = null;
+  pictures.plane = null;
+  toAddress();
+  drawPicture();
+  look();
+}
+
+function change(given) {
+  const some = moved(parameters, state.setting, given);
   if (names.some((name) => name in some && some[name] !== state.setting[name])) remember();
   Object.assign(state.setting, some);
   showSliders(state.setting);
@@ -180,33 +199,60 @@ async function explainThem() {
 }
 const explain = guarded(explainThem);
 
+// What all settings of a picture have in common: the others' values, of those that share 1 their proportions.
+function through(setting, plane) {
+  if (isWhole) return "";
+  const rests = plane ? [pairOf(parameters, plane)[1]].filter((rest) => rest.length) : [];
+  const fixed = parameters.filter((own) => !plane?.includes(own.name));
+  return fixed.map((own) => {
+    const rest = rests.find((group) => group.includes(own)) ?? (own.share && plane ? sharing(own, plane) : []);
+    const total = rest.reduce((sum, other) => sum + setting[other.name], 0);
+    return (rest.length ? setting[own.name] / total || 1 / rest.length : setting[own.name]).toPrecision(5);
+  }).join();
+}
+
+const sharing = (own, plane) => parameters.filter((other) => other.share === own.share && !plane.includes(other.name));
+
 let looking = 0;
 const look = guardedLoop(async () => {
   const own = ++looking;
-  // A surface stays when the setting moves; lines go through it.
-  const through = planar ? [] : Object.values(state.setting);
   const topics = state.topics ? about.topics.map((_, i) => (state.topics.has(i) ? "1" : "0")).join("") : "";
-  const wanted = [state.measure, state.smooth, topics, ...through].join();
-  if (points?.wanted === wanted && points.done >= 1) return;
+  // Ask for what is not known; say whether all is.
+  const fetched = async (kind, plane) => {
+    const wanted = [state.measure, state.smooth, topics, plane, through(state.setting, plane)].join();
+    if (pictures[kind]?.wanted === wanted && pictures[kind].done >= 1) return true;
+    const asked = { setting: state.setting, measure: state.measure, smooth: state.smooth, topics, plane: plane?.join() ?? "" };
+    const found = await ask("surface", asked);
+    if (own !== looking || found === null) return false;
+    pictures[kind] = { ...found, wanted };
+    if (found.error) throw new Error(found.error);
+    return found.done >= 1;
+  };
   while (own === looking) {
-    const found = await ask("surface", { setting: state.setting, measure: state.measure, smooth: state.smooth, topics });
+    let done = axes.length === 2 || (await fetched("lines", null));
+    if (own === looking && done && !isWhole && !isKept) state.plane ??= mattering();
+    if (own === looking && state.plane) done = (await fetched("plane", state.plane)) && done;
     if (own !== looking) return;
-    if (found !== null) {
-      points = { ...found, wanted };
-      byName("progress").value = points.done;
-      byName("progress").hidden = points.done >= 1;
-      drawPicture();
-      if (points.error) throw new Error(points.error);
-      if (points.done >= 1) return toBest();
-    }
-    await new Promise((done) => setTimeout(done, 300));
+    const shares = Object.values(pictures).filter(Boolean).map((picture) => picture.done);
+    byName("progress").value = Math.min(...shares, 1);
+    byName("progress").hidden = done;
+    drawPicture();
+    if (done) return toBest();
+    await new Promise((wait) => setTimeout(wait, 300));
   }
 });
 
-// Where nobody has moved anything yet, go to the top of the surface.
+// The two axes along which the measure goes farthest.
+function mattering() {
+  const ranges = importances(pictures.lines);
+  const best = about.axes.map((_, i) => i).sort((a, b) => ranges[b] - ranges[a]).slice(0, 2);
+  return best.sort((a, b) => a - b).map((i) => about.axes[i]);
+}
+
+// Where nobody has moved anything yet, go to the top of the picture.
 function toBest() {
   if (!waitsForBest || state.topics || state.smooth) return;
-  const best = bestOf(points);
+  const best = bestOf(pictures.plane ?? pictures.lines);
   about.marks.push({ name: "best drawn", measure: state.measure, setting: best.setting, path: [], bound: null });
   listMarks();
   change(best.setting);
@@ -217,16 +263,22 @@ function toBest() {
 function bestOf({ settings, values }) {
   const value = Math.max(...values.filter((own) => own !== null));
   const setting = settings[values.indexOf(value)];
-  return { value, setting: Object.fromEntries(names.map((name, i) => [name, Number(setting[i].toPrecision(6))])) };
+  const rounded = (own, i) => (own.share ? setting[i] : Number(setting[i].toPrecision(6)));
+  return { value, setting: Object.fromEntries(parameters.map((own, i) => [own.name, rounded(own, i)])) };
 }
 
 function drawPicture() {
   const mean = state.topics ? null : answer?.means[place()];
   const some = state.topics ? ` of ${state.topics.size} of ${about.topics.length} topics` : "";
-  byName("near").textContent = points?.near
-    ? `Outlined: not significantly worse than the best drawn, ${short(bestOf(points).value)}${some}, by a paired t-test each; exploratory, as these topics chose it.`
+  const { plane, lines } = pictures;
+  byName("near").textContent = plane?.near
+    ? `Outlined: not significantly worse than the best drawn, ${short(bestOf(plane).value)}${some}, by a paired t-test each; exploratory, as these topics chose it.`
     : "";
-  surface.draw(points, { ...state, label: labels[state.measure], marks: about.marks, mean: state.smooth ? null : mean });
+  const here = through(state.setting, state.plane);
+  const isHere = (setting) => through(setting, state.plane) === here;
+  const shown = { ...state, label: labels[state.measure], marks: about.marks, mean: state.smooth ? null : (mean ?? null), isHere };
+  surface.draw(plane, shown);
+  byName("along").textContent = lines ? drawProfiles(lines, shown) : "";
   const bounds = about.marks.filter((own) => own.bound !== null && own.measure === state.measure);
   byName("bound").textContent = bounds.length
     ? `No setting, one a fold, exceeds ${short(Math.ceil(bounds[0].bound * 1e4) / 1e4)} on the test topics: proven.`
@@ -274,12 +326,12 @@ byName("topics").classList.toggle("textless", isRuns);
 for (const name of ["smooth-label", "copy", "html", "pin", "name-label", "choices"]) byName(name).hidden = isKept;
 byName("measure").addEventListener("change", (event) => {
   state.measure = event.target.value;
-  points = null;
+  pictures = {};
   change({});
 });
 byName("smooth").addEventListener("change", (event) => {
   state.smooth = event.target.checked;
-  points = null;
+  pictures = {};
   change({});
 });
 byName("marks").addEventListener("change", (event) => {

@@ -1,8 +1,8 @@
-// A slider and a number field for each parameter; of weights, which add up to 1 as shares, a bar too.
+// A slider and a number field for each parameter; of runs the slider is the bar of its share.
 
 import { placeOf, steps, valueAt } from "explore/source";
 
-export function makeSliders(parent, parameters, onChange, areWeights = false) {
+export function makeSliders(parent, parameters, onChange, areShares = false) {
   const rows = parameters
     .filter((own) => !own.fixed)
     .map((own) => {
@@ -27,18 +27,12 @@ export function makeSliders(parent, parameters, onChange, areWeights = false) {
         if (inside) onChange({ [own.name]: value });
         else field.reportValidity();
       });
-      const bar = document.createElement("meter");
-      bar.setAttribute("aria-label", `share of ${own.name}`);
-      if (areWeights) what.replaceChildren(bar, " ", document.createElement("output"));
-      row.append(label, slider, field, what);
+      row.append(label, slider, field, ...(areShares ? [] : [what]));
       parent.append(row);
-      return { own, slider, field, bar, share: what.querySelector("output") };
+      return { own, slider, field };
     });
   return (setting, isFinal = false) => {
-    const total = rows.reduce((sum, { own }) => sum + setting[own.name], 0) || 1;
-    for (const { own, slider, field, bar, share } of rows) {
-      bar.value = setting[own.name] / total;
-      if (areWeights) share.textContent = `share ${bar.value.toFixed(3)}`;
+    for (const { own, slider, field } of rows) {
       const value = setting[own.name];
       slider.value = Math.round(placeOf(own, value) * steps);
       slider.setAttribute("aria-valuetext", `${own.name} ${value}`);

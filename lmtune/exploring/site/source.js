@@ -57,8 +57,27 @@ export function valueAt(parameter, place) {
   return Number(value.toPrecision(6));
 }
 
+const sum = (names, setting) => names.reduce((total, name) => total + setting[name], 0);
+
+// A setting with some values changed: those that share 1 with them get what is left, in their proportions.
+export function changed(parameters, setting, some) {
+  const next = { ...setting, ...some };
+  for (const share of new Set(parameters.filter((own) => own.share && own.name in some).map((own) => own.share))) {
+    const group = parameters.filter((own) => own.share === share).map((own) => own.name);
+    const others = group.filter((name) => !(name in some));
+    if (!others.length) continue;
+    const [left, total] = [1 - sum(group.filter((name) => name in some), some), sum(others, setting)];
+    for (const name of others)
+      next[name] = Number((left * (total > 0 ? setting[name] / total : 1 / others.length)).toFixed(6));
+    const largest = others.reduce((most, name) => (next[name] > next[most] ? name : most));
+    const rest = sum(group.filter((name) => name !== largest), next); // the largest takes what rounding leaves
+    next[largest] = Math.max(0, Number((1 - rest).toFixed(6)));
+  }
+  return next;
+}
+
 function answerKept(kind, given) {
-  const { description, answers, shape } = content;
+  const { description, answers, shape, places } = content;
   const free = description.parameters.filter((own) => !own.fixed);
   const distance = (setting) =>
     free.reduce(
@@ -72,11 +91,16 @@ function answerKept(kind, given) {
   if (kind === "description") return description;
   if (kind === "measured" || kind === "compared") return nearest()[kind];
   if (kind === "surface" && !given.smooth) {
-    const place = description.measures.indexOf(given.measure);
-    const points = answers.slice(-shape[0] * shape[1]);
+    const measure = description.measures.indexOf(given.measure);
+    const settings = Array(shape[0] * shape[1]).fill(null);
+    const values = [...settings];
+    answers.slice(-places.length).forEach(({ measured }, i) => {
+      settings[places[i]] = description.parameters.map((own) => measured.setting[own.name]);
+      values[places[i]] = measured.means[measure];
+    });
     return {
-      settings: points.map((own) => description.parameters.map((p) => own.measured.setting[p.name])),
-      values: points.map((own) => own.measured.means[place]),
+      settings,
+      values,
       shape,
       near: null,
       done: 1,

@@ -1,4 +1,4 @@
-// The measure over two parameters as a picture, or along each of several as lines.
+// The measure over two parameters as a square, or, where these share 1 with others, as a triangle.
 
 import { isKept, placeOf, steps, valueAt } from "explore/source";
 import { short } from "explore/topics";
@@ -17,27 +17,73 @@ function colour(share) {
   return `rgb(${mixed.join(" ")})`;
 }
 
-function element(name, attributes, parent) {
+export function element(name, attributes, parent) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   parent?.append(made);
   return made;
 }
 
-// The way a name is written where there is room for some letters alone.
-const cut = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
-const shown = (value) => Number(value.toPrecision(3)).toLocaleString("en");
+export const shown = (value) => Number(value.toPrecision(3)).toLocaleString("en");
+
+// Where two places from 0 to 1 lie in the picture, and back; what they stand for. The corners of a point's cell,
+// in steps of the grid, and from each to the next the point beside it there.
+function squareOf(pair) {
+  const box = { x: 62, y: 12, width: 330, height: 330 };
+  return {
+    box,
+    cell: [[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]],
+    beside: [[0, -1], [1, 0], [0, 1], [-1, 0]],
+    point: (u, v) => [box.x + box.width * u, box.y + box.height * (1 - v)],
+    back: (x, y) => [(x - box.x) / box.width, 1 - (y - box.y) / box.height],
+    inside: (places) => places.map((own) => Math.min(Math.max(own, 0), 1)),
+    places: (setting) => pair.map((own) => placeOf(own, setting[own.name])),
+    values: (places) => Object.fromEntries(pair.map((own, i) => [own.name, valueAt(own, places[i])])),
+    said: (places) => pair.map((own, i) => `${own.name} ${shown(valueAt(own, places[i]))}`).join(", "),
+    moves: { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, -1], ArrowUp: [0, 1] },
+  };
+}
+
+// The two are the corners below, the others, in their proportions, the one above.
+function triangleOf(pair, others) {
+  const box = { x: 62, y: 34, width: 330, height: 286 };
+  const middle = box.x + box.width / 2;
+  const corners = [pair[0].name, pair[1].name, others.length > 1 ? `the ${others.length} others` : others[0].name];
+  return {
+    box,
+    corners,
+    cell: [[1, 1], [-1, 2], [-2, 1], [-1, -1], [1, -2], [2, -1]].map((own) => own.map((thirds) => thirds / 3)),
+    beside: [[0, 1], [-1, 1], [-1, 0], [0, -1], [1, -1], [1, 0]],
+    point: (u, v) => [middle + (box.width / 2) * (v - u), box.y + box.height * (u + v)],
+    back(x, y) {
+      const [sum, difference] = [(y - box.y) / box.height, (x - middle) / (box.width / 2)];
+      return [(sum - difference) / 2, (sum + difference) / 2];
+    },
+    inside(places) {
+      const [u, v] = places.map((own) => Math.max(own, 0));
+      return [u / Math.max(1, u + v), v / Math.max(1, u + v)];
+    },
+    places: (setting) => pair.map((own) => setting[own.name]),
+    values: (places) => Object.fromEntries(pair.map((own, i) => [own.name, Math.max(own.low, Number(places[i].toFixed(4)))])),
+    said: ([u, v]) => [u, v, 1 - u - v].map((own, i) => `${corners[i]} ${short(Math.abs(own), 3)}`).join(", "),
+    moves: { ArrowLeft: [1, -1], ArrowRight: [-1, 1], ArrowDown: [0.5, 0.5], ArrowUp: [-0.5, -0.5] },
+  };
+}
+
+// Two parameters by their names, and what shares 1 with both of them.
+export function pairOf(parameters, plane) {
+  const pair = plane.map((name) => parameters.find((own) => own.name === name));
+  const isShared = pair[0].share && pair[0].share === pair[1].share;
+  return [pair, isShared ? parameters.filter((own) => own.share === pair[0].share && !pair.includes(own)) : []];
+}
 
 export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
-  const free = parameters.filter((own) => !own.fixed);
-  const planar = free.length === 2;
-  const box = planar ? { x: 62, y: 12, width: 330, height: 330 } : { x: 124, y: 12, width: 330, height: 300 };
-  const height = planar ? 400 : box.height + 52 + 17 * free.length;
-  const svg = element("svg", { class: "surface", viewBox: `0 0 480 ${height}`, role: "group" }, parent);
+  const svg = element("svg", { class: "surface", viewBox: "0 0 480 400", role: "group" }, parent);
   // What is seen, as one picture; the ring beside it can be reached.
   const picture = element("g", { role: "img" }, svg);
   let last = null;
   let drawn = null;
+  let [plane, pair, form, box] = [null, null, null, null];
   describe("no setting is measured yet");
 
   function describe(words) {
@@ -45,16 +91,22 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     picture.setAttribute("aria-label", words);
   }
 
-  const at = (setting) => [
-    box.x + box.width * placeOf(free[0], setting[free[0].name]),
-    box.y + box.height * (1 - placeOf(free[1], setting[free[1].name])),
-  ];
+  function spread(names) {
+    if (names.join() === plane) return;
+    const [both, others] = pairOf(parameters, names);
+    [plane, pair, form] = [names.join(), both, others.length ? triangleOf(both, others) : squareOf(both)];
+    box = form.box;
+    svg.setAttribute("viewBox", `0 0 480 ${box.y + box.height + 52}`);
+  }
+
+  const at = (setting) => form.point(...form.places(setting));
+  function placesOf(event) {
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    return form.back(point.x, point.y);
+  }
 
   function drag(event) {
-    if (!planar || !(event.buttons & 1)) return;
-    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-    const places = [(point.x - box.x) / box.width, 1 - (point.y - box.y) / box.height];
-    onChange(Object.fromEntries(free.map((own, i) => [own.name, valueAt(own, places[i])])));
+    if (form && event.buttons & 1) onChange(form.values(form.inside(placesOf(event))));
   }
   svg.addEventListener("pointerdown", (event) => {
     svg.setPointerCapture(event.pointerId);
@@ -66,38 +118,29 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
   });
   svg.addEventListener("pointerleave", () => onPoint(""));
 
-  // What is known of the point, or of the places on all lines, that is nearest to the pointer.
+  // What is known of the point that is nearest to the pointer.
   function under(event) {
-    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-    const places = [(point.x - box.x) / box.width, 1 - (point.y - box.y) / box.height];
-    if (!drawn || places.some((place) => place < 0 || place > 1)) return "";
+    if (!drawn) return "";
+    const places = placesOf(event);
+    if (form.inside(places).some((place, i) => Math.abs(place - places[i]) > 1e-9)) return "";
     const { shape, values, near } = drawn;
-    if (!planar) {
-      const step = Math.round(places[0] * (shape[1] - 1));
-      const each = free.map((own, line) => [own, values[line * shape[1] + step]]).filter(([, value]) => value !== null);
-      const value = (own) => shown(valueAt(own, step / (shape[1] - 1)));
-      return each.map(([own, mean]) => `${own.name} ${value(own)}: ${short(mean)}`).join("; ");
-    }
     const [row, column] = shape.map((size, i) => Math.round(places[i] * (size - 1)));
     const value = values[row * shape[1] + column];
     if (value === null) return "";
-    const setting = free.map((own, i) => `${own.name} ${shown(valueAt(own, [row, column][i] / (shape[i] - 1)))}`);
     const best = Math.max(...values.filter((other) => other !== null));
     const doubt = near && value < best ? (near[row * shape[1] + column] ? ", not significantly" : ", significantly") : "";
-    return `${setting.join(", ")}: ${short(value)}${value < best ? `, ${short(best - value)} below the best${doubt}` : ", the best"}`;
+    const said = form.said([row / (shape[0] - 1), column / (shape[1] - 1)]);
+    return `${said}: ${short(value)}${value < best ? `, ${short(best - value)} below the best${doubt}` : ", the best"}`;
   }
 
-  const handle = planar ? element("circle", { class: "handle", r: 9, tabindex: 0, role: "slider" }, svg) : null;
-  handle?.setAttribute("visibility", "hidden");
-  handle?.setAttribute("aria-label", "the setting: arrow keys move it, with Shift ten times as far");
-  handle?.addEventListener("keydown", (event) => {
-    const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowDown: [1, -1], ArrowUp: [1, 1] }[event.key];
+  const handle = element("circle", { class: "handle", r: 9, tabindex: 0, role: "slider", visibility: "hidden" }, svg);
+  handle.setAttribute("aria-label", "the setting: arrow keys move it, with Shift ten times as far");
+  handle.addEventListener("keydown", (event) => {
+    const move = form.moves[event.key];
     if (!move) return;
     event.preventDefault();
-    const [which, sign] = move;
-    const own = free[which];
     const step = isKept ? 1 / steps : event.shiftKey ? 0.1 : 0.01;
-    onChange({ [own.name]: valueAt(own, placeOf(own, last.setting[own.name]) + sign * step) });
+    onChange(form.values(form.inside(form.places(last.setting).map((own, i) => own + move[i] * step))));
   });
 
   const write = (text, place, attributes = {}) => {
@@ -106,7 +149,8 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
   const tick = (x, y, dx, dy) => element("path", { class: "tick", d: `M${x} ${y}l${dx} ${dy}` }, picture);
 
   function axes() {
-    const [across, up] = free;
+    if (form.corners) return edges();
+    const [across, up] = pair;
     const [bottom, middle] = [box.y + box.height, box.y + box.height / 2];
     for (const place of [0, 0.25, 0.5, 0.75, 1]) {
       const [x, y] = [box.x + box.width * place, bottom - box.height * place];
@@ -117,6 +161,27 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     }
     write(across.name, [box.x + box.width / 2, bottom + 38], { "text-anchor": "middle" });
     write(up.name, [12, middle], { "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` });
+  }
+
+  // A triangle's corners are a run alone each; lines of equal shares, numbered where each of them begins.
+  function edges() {
+    const line = (from, to) => element("path", { class: "guide", d: `M${form.point(...from)}L${form.point(...to)}` }, picture);
+    for (const share of [0.25, 0.5, 0.75]) {
+      const rest = 1 - share;
+      line([share, 0], [share, rest]);
+      line([0, share], [rest, share]);
+      line([rest, 0], [0, rest]);
+      const [left, below, right] = [form.point(share, 0), form.point(rest, share), form.point(0, rest)];
+      write(short(share, 2), [left[0] - 8, left[1] + 2], { "text-anchor": "end" });
+      write(short(share, 2), [below[0], below[1] + 16], { "text-anchor": "middle" });
+      write(short(share, 2), [right[0] + 8, right[1] + 2]);
+    }
+    const most = [26, 26, 44]; // letters that there is room for
+    [[1, 0, 20], [0, 1, 20], [0, 0, -10]].forEach(([u, v, down], i) => {
+      const [x, y] = form.point(u, v);
+      const text = form.corners[i].length > most[i] ? `${form.corners[i].slice(0, most[i] - 1)}…` : form.corners[i];
+      write(text, [x, y + down + (i < 2 ? 14 : 0)], { "text-anchor": "middle", class: "corner" });
+    });
   }
 
   // What the colours stand for: from the highest value down to where all that is lower looks the same.
@@ -133,10 +198,8 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     }
   }
 
-  function cells({ shape, values }, low, high) {
+  function cells({ shape, values }, low, high, parent) {
     const [rows, columns] = shape;
-    const width = box.width / (rows - 1);
-    const height = box.height / (columns - 1);
     const parts = [];
     values.forEach((value, place) => {
       if (value === null) return;
@@ -149,31 +212,43 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
         if (values[next] !== null && values[next] !== undefined) break;
         reach *= 2;
       }
-      const x0 = Math.max(box.x, box.x + (row - reach / 2) * width);
-      const x1 = Math.min(box.x + box.width, box.x + (row + reach / 2) * width);
-      const y0 = Math.max(box.y, box.y + box.height - (column + reach / 2) * height);
-      const y1 = Math.min(box.y + box.height, box.y + box.height - (column - reach / 2) * height);
+      const d = `M${form.cell.map(([down, right]) => edge(shape, row + down * reach, column + right * reach)).join("L")}Z`;
       const fill = colour(high > low ? (value - low) / (high - low) : 1);
-      parts.push([reach, { x: x0, y: y0, width: x1 - x0 + 0.3, height: y1 - y0 + 0.3, fill }]);
+      parts.push([reach, { class: "cell", d, fill, stroke: fill }]);
     });
     parts.sort((a, b) => b[0] - a[0]);
-    for (const [, place] of parts) element("rect", place, picture);
+    for (const [, cell] of parts) element("path", cell, parent);
+  }
+
+  // A place between points of a grid in the picture, of a square inside its range.
+  function edge(shape, ...between) {
+    const places = between.map((own, i) => own / (shape[i] - 1));
+    return form.point(...(form.corners ? places : form.inside(places)));
   }
 
   // The edge, along cells, between what is not significantly worse than the best and all else.
-  function outline({ shape, near }) {
+  function outline({ shape, near }, parent) {
     const [rows, columns] = shape;
-    const [width, height] = [box.width / (rows - 1), box.height / (columns - 1)];
     const isNear = (row, column) => row >= 0 && row < rows && column >= 0 && column < columns && near[row * columns + column];
-    const x = (row) => Math.min(Math.max(box.x + (row - 0.5) * width, box.x), box.x + box.width);
-    const y = (column) => Math.min(Math.max(box.y + box.height - (column - 0.5) * height, box.y), box.y + box.height);
     let d = "";
-    for (let row = 0; row <= rows; row++)
-      for (let column = 0; column <= columns; column++) {
-        if (isNear(row, column) !== isNear(row - 1, column)) d += `M${x(row)} ${y(column)}V${y(column + 1)}`;
-        if (isNear(row, column) !== isNear(row, column - 1)) d += `M${x(row)} ${y(column)}H${x(row + 1)}`;
-      }
-    for (const kind of ["near halo", "near"]) element("path", { class: kind, d }, picture);
+    near.forEach((own, place) => {
+      const [row, column] = [Math.floor(place / columns), place % columns];
+      const ends = own ? form.cell.map(([down, right]) => edge(shape, row + down, column + right)) : [];
+      ends.forEach((end, i) => {
+        const [down, right] = form.beside[i];
+        if (!isNear(row + down, column + right)) d += `M${end}L${ends[(i + 1) % ends.length]}`;
+      });
+    });
+    for (const kind of ["near halo", "near"]) element("path", { class: kind, d }, parent);
+  }
+
+  // Nothing is drawn beyond a triangle's edge.
+  function clipped() {
+    if (!form.corners) return picture;
+    const corners = [[0, 0], [1, 0], [0, 1]].map((own) => form.point(...own));
+    const clip = element("clipPath", { id: "triangle" }, picture);
+    element("path", { d: `M${corners.join("L")}Z` }, clip);
+    return element("g", { "clip-path": "url(#triangle)" }, picture);
   }
 
   // Names beside their marks, each where no other name or mark is yet, as far as there is room.
@@ -198,13 +273,14 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     const high = Math.max(...known);
     const lowest = Math.min(...known);
     const low = Math.max(lowest, high - 0.2 * Math.abs(high));
-    cells(points, low, high);
-    if (points.near) outline(points);
+    const inside = clipped();
+    cells(points, low, high, inside);
+    if (points.near) outline(points, inside);
     axes();
     bar(low, high, lowest < low);
     const marks = new Map();
     for (const mark of state.marks) {
-      if (mark.measure && mark.measure !== state.measure) continue;
+      if ((mark.measure && mark.measure !== state.measure) || !state.isHere(mark.setting)) continue;
       if (mark.path.length > 1) {
         const d = mark.path.map((own, i) => `${i ? "L" : "M"}${at(own).join(" ")}`).join("");
         element("path", { class: "path", d }, picture);
@@ -212,61 +288,19 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
       const [x, y] = at(mark.setting);
       element("path", { class: "mark", d: `M${x - 5} ${y}h10M${x} ${y - 5}v10` }, picture);
       const here = `${Math.round(x / 2)} ${Math.round(y / 2)}`; // one name for what is in one place
+      if (form.corners?.includes(mark.name)) continue; // it stands there
       marks.set(here, { name: marks.has(here) ? `${marks.get(here).name}, ${mark.name}` : mark.name, at: [x, y] });
     }
     names([...marks.values()]);
     const [px, py] = at(state.pinned);
-    element("circle", { class: "pinned", cx: px, cy: py, r: 7 }, picture);
+    if (state.isHere(state.pinned)) element("circle", { class: "pinned", cx: px, cy: py, r: 7 }, picture);
     const [x, y] = at(state.setting);
-    const said = free.map((own) => `${own.name} ${state.setting[own.name]}`).join(", ");
+    const said = Object.keys(form.values(form.places(state.setting))).map((name) => `${name} ${state.setting[name]}`).join(", ");
     const place = { cx: x, cy: y, visibility: "visible", "aria-valuetext": said };
-    const values = { min: free[0].low, max: free[0].high, now: state.setting[free[0].name] };
+    const values = { min: pair[0].low, max: pair[0].high, now: state.setting[pair[0].name] };
     for (const [name, value] of Object.entries(values)) place[`aria-value${name}`] = value;
     for (const [name, value] of Object.entries(place)) handle.setAttribute(name, value);
-    describe(`${state.label} over ${free[0].name} and ${free[1].name}, highest ${short(high)}`);
-  }
-
-  // Below, each parameter has a scale of its own, beside a piece of its line.
-  function scales() {
-    const places = [0, 0.25, 0.5, 0.75, 1];
-    for (const place of places) tick(box.x + box.width * place, box.y + box.height, 0, 5);
-    free.forEach((own, line) => {
-      const y = box.y + box.height + 22 + 17 * line;
-      element("path", { class: `line line-${line % 6}`, d: `M2 ${y - 4}h20` }, picture);
-      write(cut(own.name, 13), [26, y]);
-      for (const place of places)
-        write(shown(valueAt(own, place)), [box.x + box.width * place, y], { "text-anchor": "middle" });
-    });
-    const y = box.y + box.height + 32 + 17 * free.length;
-    write("each along its range, the others as they are", [box.x + box.width / 2, y], { "text-anchor": "middle" });
-  }
-
-  function drawLines(points, state) {
-    const known = points.values.filter((value) => value !== null);
-    const [low, high] = [Math.min(...known), Math.max(...known)];
-    const each = points.shape[1];
-    const y = (value) => box.y + box.height * (1 - (high > low ? (value - low) / (high - low) : 0.5));
-    element("path", { class: "tick", d: `M${box.x} ${box.y}v${box.height}h${box.width}` }, picture);
-    for (const place of high > low ? [0, 0.25, 0.5, 0.75, 1] : [0.5]) {
-      const value = low + place * (high - low);
-      tick(box.x, y(value), -5, 0);
-      write(short(value), [box.x - 8, y(value) + 4], { "text-anchor": "end" });
-    }
-    scales();
-    free.forEach((own, line) => {
-      let d = "";
-      for (let i = 0; i < each; i++) {
-        const value = points.values[line * each + i];
-        if (value !== null) d += `${d ? "L" : "M"}${box.x + (box.width * i) / (each - 1)} ${y(value)}`;
-      }
-      element("path", { class: `line line-${line % 6}`, d }, picture);
-    });
-    free.forEach((own, line) => {
-      const x = box.x + box.width * placeOf(own, state.setting[own.name]);
-      const here = Math.min(Math.max(y(state.mean ?? low), box.y), box.y + box.height);
-      element("circle", { class: `dot line-${line % 6}`, cx: x, cy: here, r: 5 }, picture);
-    });
-    describe(`${state.label} along each of ${free.map((own) => own.name).join(", ")}, highest ${short(high)}`);
+    describe(`${state.label} over ${form.corners ? `shares of ${form.corners.join(", ")}` : pair.map((own) => own.name).join(" and ")}, highest ${short(high)}`);
   }
 
   return {
@@ -274,9 +308,11 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     draw(points, state) {
       [last, drawn] = [state, points];
       picture.replaceChildren();
-      handle?.setAttribute("visibility", "hidden");
-      if (!points || points.values.every((value) => value === null)) return;
-      (planar ? drawPlane : drawLines)(points, state);
+      handle.setAttribute("visibility", "hidden");
+      svg.toggleAttribute("hidden", !state.plane);
+      if (!state.plane) return;
+      spread(state.plane);
+      if (points?.values.some((value) => value !== null)) drawPlane(points, state);
     },
   };
 }
