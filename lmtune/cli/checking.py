@@ -15,12 +15,12 @@ from lmtune.cli.parameters import Tuned
 from lmtune.cli.screen import stages
 from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
+from lmtune.engines.cost import TUNED, compare_settings
 from lmtune.engines.deployment import deploy, nearest
 from lmtune.engines.running import IN_PYTHON, run_engine
 from lmtune.errors import InputError, check_choice
 from lmtune.formats.frames import as_run
 from lmtune.indexing.analysis import Analyzer
-from lmtune.measures.significance.run_files import compare_runs
 from lmtune.models.model import find_model
 from lmtune.options import usual
 from lmtune.progress import quantity
@@ -149,15 +149,14 @@ def _compare(
     with stages() as progress:
         found = {
             label: search(collection, model, values, hits=hits, progress=progress)
-            for label, (model, values, collection) in {"tuned": tuned, "lmtune": ranked}.items()
+            for label, (model, values, collection) in {TUNED: tuned, "lmtune": ranked}.items()
             if label == "lmtune" or ranked != tuned
         }
         checked = checking.check_run(run, found["lmtune"], comparing.depth)
         longest = max(map(len, run.values()))
         systems = {label: checking.cut(one.rankings, longest) for label, one in found.items()}
-        measures = dict.fromkeys(str(row.measure) for row in read_results(results).results[0].rows)
-        qrels = ranked.collection.load(("topics", "qrels")).qrels
-        compared = compare_runs(qrels, {**systems, "run": run}, measures)
+        measures = [row.measure for row in read_results(results).results[0].rows]
+        compared = compare_settings(ranked, {**systems, "run": run}, measures)
     show(compared, "table", answer=f"{checked}. {checked.scores}")
     if comparing.output is not None:
         with atomic_write(comparing.output) as file:

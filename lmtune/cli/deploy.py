@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from lmtune.cli.compare import show
 from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Tuned
+from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.engines.catalogue import ENGINES
+from lmtune.engines.cost import deployment_cost
 from lmtune.engines.deployment import deploy as deploy_to
+from lmtune.engines.deployment import expresses
 from lmtune.engines.hybrid import deploy_fusion
 from lmtune.errors import InputError
 from lmtune.fusion.methods import kept_fusion
 from lmtune.indexing.analysis import Analyzer
+from lmtune.measures.measure import parse_measure
 from lmtune.options import usual
 from lmtune.progress import quantity
 from lmtune.reporting.provenance import record
 from lmtune.reporting.result_folder import RECORD, ResultFolder
+from lmtune.reporting.tuning_results import FinalSetting, read_results, reopened
+from lmtune.reporting.tuning_tables import parameter_text
 from lmtune.storage.folders import FolderKind, check_directory
 
 KIND = FolderKind(RECORD, (), (RECORD,))
@@ -45,6 +52,8 @@ def deploy(
 ) -> None:
     """Write a tuned setting, or fused runs' weights, as a search engine's files.
 
+    What the engine cannot express is refused, with the nearest it can and what that costs in the measures.
+
     Examples
     --------
     lmtune deploy results --to elasticsearch --output cluster
@@ -63,9 +72,28 @@ def deploy(
             "the results do not say their analysis", file=results, accepted="those of a tuning now"
         )
     analyzer = Analyzer.from_settings(collection.analysis)
+    if not expresses(ENGINES[target.to], model, values):
+        _show_cost(results, target, chosen.get("measure"), FinalSetting(model, values, collection))
     files = deploy_to(ENGINES[target.to], model, values, analyzer)
     kept = record(model={"name": model, **values}, analysis=analyzer.settings, engine=target.to)
     _write(target, files, kept)
+
+
+def _show_cost(results: Path, target: Target, measure: str | None, tuned: FinalSetting) -> None:
+    """Print the nearest that the engine can beside the tuned setting, or why that cannot be computed."""
+    engine = ENGINES[target.to]
+    measures = [str(row.measure) for row in read_results(results).of_collection(target.collection)[0].rows]
+    first = [] if measure is None else [str(parse_measure(measure))]
+    try:
+        opened = replace(reopened(results, target.collection), analysis=tuned.collection.analysis)
+        with stages() as progress:
+            settings = tuned._replace(collection=opened)
+            found, compared = deployment_cost(engine, settings, [*first, *measures], progress=progress)
+    except InputError as error:
+        note(f"what the nearest costs was not computed: {error}")
+        return
+    values = ", ".join(f"{name} = {parameter_text(name, value)}" for name, value in found.values.items())
+    show(compared, "table", answer=f"The nearest that {engine.title} can: {found.model} with {values}.")
 
 
 def _write(target: Target, files: dict[str, str], kept: dict[str, Any]) -> None:

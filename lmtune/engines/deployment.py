@@ -140,19 +140,28 @@ def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: A
 def nearest(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
     """Return the model that an engine computes in place of a tuned one, and its setting.
 
-    The setting is the tuned one, but for what the engine fixes.
-
-    Raises
-    ------
-    InputError
-        Where the engine has no such formula, as `deploy`.
+    The setting is the tuned one, but for what the engine fixes. Where it has no such formula, the model is
+    the one of its own that shares most parameters, with the tuned values of those and the usual ones of
+    others.
     """
     values = {**setting, **engine.fixed}
-    formula, expressed = _expressed(engine, model, values)
-    if formula == BY_FIELD:
+    formula, expressed = _express(model, values)
+    if formula == BY_FIELD and formula in engine.formulas:
         return model, expressed
-    computed = engine.computed[formula]
-    return computed, {name: values[name] for name in find_model(computed).default}
+    computed = engine.computed.get(formula) or _alike(engine, setting)
+    known = find_model(computed)
+    return computed, {**known.default, **{n: values[n] for n in known.default if n in values}, **known.fixed}
+
+
+def expresses(engine: Engine, model: str, setting: Mapping[str, float]) -> bool:
+    """Say whether an engine has a tuned model's formula, with these values."""
+    formula, values = _express(model, setting)
+    return formula in engine.formulas and all(values[n] == value for n, value in engine.fixed.items())
+
+
+def _alike(engine: Engine, setting: Mapping[str, float]) -> str:
+    """Return the engine's model of most parameters that a setting has too, the first of several."""
+    return max(engine.models, key=lambda name: len(find_model(name).default.keys() & setting.keys()))
 
 
 def _expressed(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
@@ -160,12 +169,12 @@ def _expressed(engine: Engine, model: str, setting: Mapping[str, float]) -> tupl
     formula, values = _express(model, setting)
     fixed = " and ".join(f"{name} = {value:g}" for name, value in engine.fixed.items())
     if formula not in engine.formulas:
-        nearest, *others = engine.models
+        alike = _alike(engine, setting)
         raise InputError(
             f"{engine.title} cannot express {model}",
             value=dict(setting),
-            accepted=f"results of lmtune tune --model {nearest}, the nearest"
-            + "".join(f", or {other}" for other in others)
+            accepted=f"results of lmtune tune --model {alike}, the nearest"
+            + "".join(f", or {other}" for other in engine.models if other != alike)
             + (f", with {fixed}" if fixed else ""),
         )
     wrong = {name: values[name] for name, value in engine.fixed.items() if values[name] != value}

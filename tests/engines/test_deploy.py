@@ -14,16 +14,21 @@ import pytest
 from click.testing import CliRunner
 from made_engines import write_collection
 
-from lmtune import Analyzer
+from lmtune import Analyzer, evaluate
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.search import search
 from lmtune.cli.main import app
+from lmtune.datasets.collection import Collection
 from lmtune.engines.catalogue import ENGINES
-from lmtune.engines.deployment import README, deploy
+from lmtune.engines.checking import cut
+from lmtune.engines.cost import fit_nearest
+from lmtune.engines.deployment import README, deploy, expresses, nearest
 from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.cache import index_for
 from lmtune.indexing.index import field_index
 from lmtune.indexing.stopwords import LUCENE_ENGLISH
+from lmtune.reporting.tuning_results import FinalSetting
 
 FIELDS = ["title", "contents"]
 FIXED = {"k1": 1.2, "b": 0.75}
@@ -238,7 +243,6 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
     assert out.startswith("--- README.txt\n")
     assert f"K1 = {final['AP', 'Direct']['params']['k1']!r}" in out
     for line, said in (
-        ("deploy kept --to sqlite --output no", "has k1 = 1.2 and b = 0.75 fixed"),
         ("deploy kept --to nothing", "accepted: elasticsearch, opensearch"),
         ("deploy kept", "--to"),
         ("deploy c --to solr", "lmtune tune --output"),
@@ -247,4 +251,44 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
         code, out, err = run(line)
         assert (code, out) == (2, ""), line
         assert said in err.splitlines()[-1], line
+    # What it cannot express is refused below what the nearest costs, measured on the same topics.
+    code, out, err = run("deploy kept --to sqlite --output no --measure P@5")
+    assert code == 2
+    assert "has k1 = 1.2 and b = 0.75 fixed" in err.splitlines()[-1]
     assert not (home / "no").exists()
+    assert out.startswith("The nearest that SQLite (FTS5) can: bm25:sqlite with k1 = 1.2, b = 0.75.\n")
+    means = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line[:5] in ("tuned", "neare")}
+    for system, how in (
+        ("tuned", "--from kept --measure P@5"),
+        ("nearest", "--stemmer none --model bm25:sqlite --set k1=1.2 --set b=.75"),
+    ):
+        assert run(f"search c {how} --output {system}.run")[0] == 0
+        evaluated = evaluate(home / "c/qrels.txt", home / f"{system}.run", ["P@5", "AP"])
+        expected = evaluated.to_numpy()[0].tolist()
+        assert means[system][:2] == [f"{value:.4f}".lstrip("0") for value in expected]
+    (home / "c").rename(home / "away")
+    code, out, err = run("deploy kept --to sqlite")
+    (home / "away").rename(home / "c")
+    assert (code, out) == (2, "")
+    assert "what the nearest costs was not computed" in err
+    assert "fixed" in err.splitlines()[-1]
+
+
+def test_the_nearest_of_another_formula_is_climbed_to(home: Path) -> None:
+    collection = Collection(str(home / "c"), stemmer="none")
+    tuned = FinalSetting("two-stage", {"lambda": 0.5, "mu": 700.0}, collection)
+    for engine, model, given in (
+        ("lucene", "lucene-dirichlet", {"lambda": 0.0, "mu": 700.0}),
+        ("xapian", "bm25:xapian", {"k1": 0.9, "b": 0.4}),
+        ("tantivy", "bm25:tantivy", FIXED),
+    ):
+        assert nearest(ENGINES[engine], tuned.model, tuned.values) == (model, given)
+        found = fit_nearest(ENGINES[engine], tuned, "AP")
+        assert found.model == model
+        assert expresses(ENGINES[engine], found.model, found.values)
+        means = {}
+        for label, values in (("given", given), ("found", found.values)):
+            own = cut(search(collection, model, values).rankings, 1000)
+            means[label] = evaluate(home / "c/qrels.txt", {label: own}, ["AP"])["AP"].item()
+        assert means["found"] >= means["given"] - 1e-12
+    assert nearest(ENGINES["lucene"], "bm25:plus", BM25) == ("bm25:lucene", BM25)
