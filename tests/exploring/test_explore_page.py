@@ -536,9 +536,11 @@ def test_three_runs_are_a_triangle(browser: Chrome, home: Path) -> None:
         inside = (left + scale * 227, top + scale * (34 + 286 * 2 / 3))
         for at, expected in ((corner, [1, 0, 0]), (inside, [1 / 3] * 3)):
             mouse = ActionChains(browser)
-            mouse.w3c_actions.pointer_action.move_to_location(*map(round, at))
+            mouse.w3c_actions.pointer_action.move_to_location(*map(round, at))  # type: ignore[no-untyped-call]
             mouse.click().perform()
-            found = wait(browser, FIELDS, lambda found, wanted=expected: abs(found[0] - wanted[0]) < 0.01)
+            found = wait(
+                browser, f"[{FIELDS}, {expected[0]}]", lambda pair: abs(pair[0][0] - pair[1]) < 0.01
+            )[0]
             assert found == pytest.approx(expected, abs=0.01)
         assert re.fullmatch(
             r"w \.\d{3}, x \.\d{3}, y \.\d{3}: \.\d{4}, .*the best.*",
@@ -550,9 +552,9 @@ def test_three_runs_are_a_triangle(browser: Chrome, home: Path) -> None:
         assert higher[2] == pytest.approx(found[2] + 0.01, abs=1e-5)
         cells = "document.querySelectorAll('.cell').length"
         assert run(browser, f"return {cells}") == 33 * 34 / 2
-        ends = "[...document.querySelectorAll('svg.surface text')].map((own) => own.getBoundingClientRect())"
-        inside = f"{ends}.every((own) => own.left >= 0 && own.right <= document.documentElement.clientWidth)"
-        assert run(browser, f"return {inside}")
+        texts = "[...document.querySelectorAll('svg.surface text')].map((own) => own.getBoundingClientRect())"
+        within = f"{texts}.every((own) => own.left >= 0 && own.right <= document.documentElement.clientWidth)"
+        assert run(browser, f"return {within}")
 
 
 def test_two_runs_are_a_line(browser: Chrome, home: Path) -> None:
