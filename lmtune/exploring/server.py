@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 MODULES = ("main", "source", "sliders", "surface", "profiles", "topics", "document", "share")
 """The page's scripts; they import each other as ``explore/NAME``."""
 
-FILES = {f"{name}.js": "text/javascript" for name in MODULES} | {"explore.css": "text/css"}
-"""What the page loads, with its type."""
+FILES = {f"{name}.js": "text/javascript" for name in (*MODULES, "judge")} | {"explore.css": "text/css"}
+"""What the pages load, with its type."""
 
 _NAMES = json.dumps({"imports": {f"explore/{name}": f"./{name}.js" for name in MODULES}})
 
@@ -47,9 +47,9 @@ def policy() -> str:
     )
 
 
-def page() -> str:
-    """Return the page that a server shows, which loads `FILES` from beside it."""
-    return _render(names=_NAMES, style="", policy="", kept="")
+def page(script: str = "main", title: str = "lmtune explore") -> str:
+    """Return the page that a server shows, which loads a script of `FILES` from beside it."""
+    return _render(names=_NAMES, style="", policy="", kept="", script=script, title=title)
 
 
 def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
@@ -98,6 +98,8 @@ def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
         policy="default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'",
         kept=json.dumps(content).replace("<", "\\u003c"),
+        script="",
+        title="lmtune explore",
     )
 
 
@@ -117,7 +119,6 @@ def _render(**parts: str) -> str:
     return environment.from_string(_site("explore.html.j2")).render(**safe)
 
 
-LOOPBACK = "127.0.0.1"
 _LONGEST, _LARGEST = 1 << 16, 1e300
 _LEFT = 499  # whoever asked has left: a status that nobody reads
 _ANSWERS: dict[str, Callable[..., Any]] = {
@@ -136,18 +137,22 @@ _HEADERS = {
 }
 
 
-class Session:
-    """The state that all pages share: a view, its surfaces, and whose turn it is."""
+class Answering:
+    """The state that a server's pages share, and whose turn it is to be answered.
 
-    def __init__(self, view: View) -> None:
-        self.view, self.turns = view, Turns()
-        self._surfaces = Surfaces(view, self.turns)
-        self._kinds = {kind: partial(answer, view) for kind, answer in _ANSWERS.items()}
-        self._kinds["surface"] = partial(answers.surface, view, self._surfaces)
+    Parameters
+    ----------
+    kinds : mapping of str to callable
+        What answers each kind of question; its parameters are the question's arguments.
+    """
+
+    script, title = "main", "lmtune explore"
+
+    def __init__(self, kinds: Mapping[str, Callable[..., Any]]) -> None:
+        self.turns, self._kinds = Turns(), dict(kinds)
 
     def end(self) -> None:
-        """Stop measuring in the background."""
-        self._surfaces.end()
+        """Stop what goes on in the background."""
 
     def answer(self, kind: str, asked: Mapping[str, Any]) -> Any:
         """Answer a page's question.
@@ -155,10 +160,9 @@ class Session:
         Parameters
         ----------
         kind : str
-            ``description``, ``measured``, ``compared``, ``ranked``, ``explained`` or ``surface``.
+            One of the kinds.
         asked : mapping
-            The arguments of the function in `lmtune.exploring.answers`; ``page`` and ``serial``, which
-            page asks and how often it has.
+            The arguments of what answers it; ``page`` and ``serial``, which page asks and how often it has.
 
         Raises
         ------
@@ -173,6 +177,23 @@ class Session:
         values = arguments(kind, asked, ["page", "serial", *inspect.signature(work).parameters])
         page, serial = values.pop("page"), values.pop("serial")
         return self.turns.take(page, kind, serial, lambda: work(**values))
+
+    def export(self, asked: Mapping[str, Any]) -> str:
+        """Return a copy of the page in a state."""
+        raise InputError("no copies of this page", value=sorted(asked), accepted="lmtune explore's")
+
+
+class Session(Answering):
+    """A view and its surfaces: answers are those of `lmtune.exploring.answers`."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__({kind: partial(answer, view) for kind, answer in _ANSWERS.items()})
+        self.view, self._surfaces = view, Surfaces(view, self.turns)
+        self._kinds["surface"] = partial(answers.surface, view, self._surfaces)
+
+    def end(self) -> None:
+        """Stop measuring in the background."""
+        self._surfaces.end()
 
     def export(self, asked: Mapping[str, Any]) -> str:
         """Return a copy of the page in a state: ``setting``, ``pinned``, ``measure``."""
@@ -218,6 +239,7 @@ _ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("page", "measure", "topic", "topics", "docno", "plane"), (_is_text, "a text")),
     **dict.fromkeys(("setting", "pinned"), (_is_setting, "numbers by parameters' names")),
     "serial": (_is_serial, "an integer"),
+    "label": (lambda value: value is None or (type(value) is int and 0 <= value <= 3), "0 to 3, or null"),
     "smooth": (lambda value: isinstance(value, bool), "true, false"),
 }
 
@@ -248,12 +270,12 @@ class _Guard:
         await self._app(scope, receive, send)
 
 
-def make_app(session: Session, token: str, hosts: frozenset[str]) -> Starlette:
+def make_app(session: Answering, token: str, hosts: frozenset[str]) -> Starlette:
     """Make the application: ``/TOKEN/`` is the page, ``/TOKEN/ask/KIND`` answers what is posted.
 
     Parameters
     ----------
-    session : Session
+    session : Answering
         Who answers.
     token : str
         Secret; the first part of every path.
@@ -269,7 +291,7 @@ def make_app(session: Session, token: str, hosts: frozenset[str]) -> Starlette:
 
     def show(request: Request) -> Response:
         del request
-        return HTMLResponse(page(), headers=_HEADERS)
+        return HTMLResponse(page(session.script, session.title), headers=_HEADERS)
 
     def file(request: Request) -> Response:
         name = request.path_params["name"]
@@ -332,13 +354,13 @@ async def _posted(request: Request) -> dict[str, Any]:
         raise InputError("not a question", accepted=f"a JSON object of {_LONGEST} bytes at most") from None
 
 
-def serve(view: View, host: str, port: int, opened: Callable[[str], None]) -> None:
-    """Serve a view's page until Ctrl-C.
+def serve(session: Answering, host: str, port: int, opened: Callable[[str], None]) -> None:
+    """Serve a page until Ctrl-C.
 
     Parameters
     ----------
-    view : View
-        What is shown.
+    session : Answering
+        Who answers.
     host : str
         An address of this machine.
     port : int
@@ -365,7 +387,6 @@ def serve(view: View, host: str, port: int, opened: Callable[[str], None]) -> No
         number, token = listening.getsockname()[1], secrets.token_urlsafe(24)
         named = f"[{host}]" if family == socket.AF_INET6 else host
         hosts = frozenset(f"{name}:{number}" for name in (named, "localhost"))
-        session = Session(view)
         app = make_app(session, token, hosts)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
         listening.listen()

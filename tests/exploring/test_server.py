@@ -133,7 +133,7 @@ def test_bodies_that_are_no_json_are_refused(client: Any) -> None:
 def test_the_address_answers_from_when_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     import uvicorn
 
-    from lmtune.exploring.server import serve
+    from lmtune.exploring.server import Session, serve
 
     told: list[socket.socket] = []
 
@@ -141,7 +141,7 @@ def test_the_address_answers_from_when_it_is_told(monkeypatch: pytest.MonkeyPatc
         told.append(socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), timeout=5))
 
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
-    serve(view_of("two-stage"), "127.0.0.1", 0, opened)
+    serve(Session(view_of("two-stage")), "127.0.0.1", 0, opened)
     told[0].close()
 
 
