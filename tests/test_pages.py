@@ -208,7 +208,7 @@ def home(
                 NAMESPACES, package, ("numpy.linalg", "numpy.fft")[: package == "numpy" and 2]
             )
     monkeypatch.setitem(source.NAMED, "robust04", Shape(1000, 20))
-    monkeypatch.setattr("lmtune.cli.explore.serve", lambda *_: None)
+    monkeypatch.setattr("lmtune.cli.explore.serve_page", lambda *_: None)
     # The laboratory has the first 150 topics of a collection alone.
     usable = data._usable
     monkeypatch.setattr(data, "_usable", lambda *given: usable(*given)[:150])

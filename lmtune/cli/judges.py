@@ -97,7 +97,7 @@ def judge(
     Examples
     --------
     lmtune judge qrels.txt bm25.run dense.run --output to-judge.txt
-    lmtune judge qrels.txt bm25.run dense.run --output pairs.txt --page --collection DATASET
+    lmtune judge qrels.txt bm25.run --output pairs.txt --page --collection DIR
     """
     if judging.page:
         check_servers("judge --page")

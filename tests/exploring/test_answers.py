@@ -462,7 +462,7 @@ def test_the_copied_command_gives_the_pages_numbers(
             == 0
         )
     opened: list[View] = []
-    monkeypatch.setattr(cli_explore, "serve", lambda view, *_: opened.append(view))
+    monkeypatch.setattr(cli_explore, "serve_page", lambda session, _: opened.append(session.view))
     ran = CliRunner().invoke(app, ["explore", "c c", "-m", "AP,P@5", *words])
     assert ran.exit_code == 0, ran.output
     [view] = opened
