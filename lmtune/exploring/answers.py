@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import shlex
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.explaining import explain_document
+from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError, check_choice
 from lmtune.exploring.background import Surfaces
 from lmtune.exploring.view import SHOWN, View, stamp_of
@@ -42,7 +44,16 @@ def description(view: View) -> dict[str, Any]:
         "marks": [mark._asdict() for mark in view.marks],
         "hasTexts": view.texts is not None,
         "depth": view.depth,
+        "half": _half(view.pool.topics),
     }
+
+
+def _half(topics: Sequence[str]) -> str:
+    """Return which topics are in the half to choose on, a 1 or a 0 each; "" where these are too few."""
+    if len(topics) < 2 * FEWEST:
+        return ""
+    chosen = set(cross_validation(topics, 2)[0].train)
+    return "".join("1" if topic in chosen else "0" for topic in topics)
 
 
 def _parameter(own: Parameter) -> dict[str, Any]:
@@ -78,12 +89,21 @@ def command(view: View, vector: NDArray[np.float64]) -> str:
     return shlex.join([*words, *(["--hits", str(view.depth)] if depth else [])])
 
 
-def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
-    """Compare a setting with a pinned one by paired t-tests, with intervals; with itself there is no test."""
+def compared(view: View, setting: Setting, pinned: Setting, topics: str) -> dict[str, Any]:
+    """Compare a setting with a pinned one by paired t-tests, with intervals; with itself there is no test.
+
+    `topics` are those that count, as for a surface.
+    """
     now, then = view.vector(setting), view.vector(pinned)
-    names, topics = [str(measure) for measure in view.measures], list(view.pool.topics)
+    counts = counting(view, topics)
+    names = [str(measure) for measure in view.measures]
     same = bool((now == then).all())  # a setting is no other's equal by chance
-    found = compare(view.value(then), {"setting": view.value(now)}, measures=names, topics=topics)
+    found = compare(
+        view.value(then)[counts],
+        {"setting": view.value(now)[counts]},
+        measures=names,
+        topics=[topic for topic, is_in in zip(view.pool.topics, counts, strict=True) if is_in],
+    )
 
     def known(value: float) -> float | None:  # JSON has no NaN
         return value if math.isfinite(value) else None
@@ -232,7 +252,9 @@ def surface(
     names = [str(own) for own in view.measures]
     check_choice("not among the page's measures", measure, names)
     place = names.index(measure)
-    points = surfaces.ask(view.vector(setting), view.measures[place] if smooth else None, _plane(view, plane))
+    points = surfaces.ask(
+        view.vector(setting), view.measures[place] if smooth else None, plane_of(view, plane)
+    )
     values = points.values[:, 0 if smooth else place]
     if not smooth:
         values = values[:, counting(view, topics)]
@@ -266,8 +288,8 @@ def counting(view: View, topics: str) -> NDArray[np.bool_]:
     return np.array([own == "1" for own in topics or "1" * len(view.pool.topics)])
 
 
-def _plane(view: View, plane: str) -> tuple[int, ...]:
-    """Return the places of a plane's parameters."""
+def plane_of(view: View, plane: str) -> tuple[int, ...]:
+    """Return the places of a plane's parameters; of none for ""."""
     names = [view.space.names[axis] for axis in view.axes]
     pairs = {f"{one},{other}": (one, other) for one in names for other in names if one != other}
     if plane and plane not in pairs:

@@ -62,29 +62,32 @@ def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
     turns : Turns
         Settings are measured one by one, so that open pages are answered meanwhile.
     state : mapping
-        The page's: ``setting``, ``pinned`` and ``measure``.
+        The page's: ``setting``, ``pinned``, ``measure`` and ``plane``, two axes with a comma between them.
 
     Raises
     ------
     InputError
-        For a setting outside the ranges, and a measure that is not shown.
+        For a setting outside the ranges, and a measure or axes that are not shown.
     """
     check_choice("not among the page's measures", state["measure"], [*map(str, view.measures)])
     setting, pinned = view.vector(state["setting"]), view.vector(state["pinned"])
-    points, shape = plan(view, setting, view.axes if len(view.axes) == 2 else (), is_coarse=True)
-    places = np.flatnonzero(~np.isnan(points[:, 0]))
-    marks = [view.vector(mark.setting) for mark in view.marks]
+    vectors = [setting, pinned, *(view.vector(mark.setting) for mark in view.marks)]
+    pictures = {}
+    for plane in {state["plane"]} if len(view.axes) == 2 else {"", state["plane"]}:
+        points, shape = plan(view, setting, answers.plane_of(view, plane), is_coarse=True)
+        places = np.flatnonzero(~np.isnan(points[:, 0]))
+        pictures[plane] = {"shape": list(shape), "places": places.tolist(), "first": len(vectors)}
+        vectors += [*points[places]]
     kept = []
-    for vector in np.vstack([setting, pinned, *marks, points[places]]):
+    for vector in vectors:
         named = view.space.named(vector)
         answer = turns.between(lambda named=named: answers.measured(view, named))  # type: ignore[misc]
-        versus = turns.between(lambda named=named: answers.compared(view, named, state["pinned"]))  # type: ignore[misc]
+        versus = turns.between(lambda named=named: answers.compared(view, named, state["pinned"], ""))  # type: ignore[misc]
         kept.append({"measured": answer, "compared": versus})
     content = {
         "description": answers.description(view) | {"hasTexts": False},
         "state": dict(state),
-        "shape": list(shape),
-        "places": places.tolist(),
+        "pictures": pictures,
         "answers": kept,
     }
     sources = {name: _site(f"{name}.js").encode() for name in MODULES}
@@ -196,8 +199,8 @@ class Session(Answering):
         self._surfaces.end()
 
     def export(self, asked: Mapping[str, Any]) -> str:
-        """Return a copy of the page in a state: ``setting``, ``pinned``, ``measure``."""
-        state = arguments("export", asked, ["setting", "pinned", "measure"])
+        """Return a copy of the page in a state: ``setting``, ``pinned``, ``measure``, ``plane``."""
+        state = arguments("export", asked, ["setting", "pinned", "measure", "plane"])
         return exported(self.view, self.turns, state)
 
 

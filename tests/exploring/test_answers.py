@@ -115,20 +115,37 @@ def test_a_document_that_is_no_candidate_is_refused(view: View) -> None:
 
 
 def test_a_comparison_is_that_of_compare(view: View) -> None:
-    found = answers.compared(view, SETTING, PINNED)
+    found = answers.compared(view, SETTING, PINNED, "")
     values = [lmtune.measure(view.pool, own, measures=["AP", "P@5"]) for own in (PINNED, SETTING)]
     expected = lmtune.compare(values[0], {"s": values[1]}).contrasts
     for own, contrast in zip(found["contrasts"], expected, strict=True):
         assert own["difference"] == contrast.difference
         assert own["p"] == contrast.tested["t"].p_value
         assert own["interval"] == list(contrast.interval)
-    itself = answers.compared(view, PINNED, PINNED)
+    itself = answers.compared(view, PINNED, PINNED, "")
     assert all((own["difference"], own["p"]) == (0.0, None) for own in itself["contrasts"])
     assert itself["notes"] == []
 
 
+def test_halves_are_dealt_evenly_and_a_comparison_is_of_the_topics_that_count(view: View) -> None:
+    half = answers.description(view)["half"]
+    topics = view.pool.topics
+    assert len(half) == len(topics)
+    assert half.count("1") == len(topics) // 2
+    others = half.translate(str.maketrans("01", "10"))
+    found = answers.compared(view, SETTING, PINNED, others)
+    [now, then] = (
+        lmtune.measure(view.pool, own, measures=["AP"])["AP"].to_numpy()[[mark == "1" for mark in others]]
+        for own in (SETTING, PINNED)
+    )
+    assert found["contrasts"][0]["p"] == pytest.approx(ttest_rel(now, then).pvalue, rel=1e-12)
+    assert found["contrasts"][0]["difference"] == pytest.approx((now - then).mean(), abs=1e-15)
+    few = view_of("two-stage", documents=30, topics=5)
+    assert answers.description(few)["half"] == ""  # two topics cannot be tested
+
+
 def test_a_setting_is_not_tested_against_itself(view: View) -> None:
-    found = answers.compared(view, SETTING, dict(SETTING))
+    found = answers.compared(view, SETTING, dict(SETTING), "")
     assert [(own["p"], own["interval"]) for own in found["contrasts"]] == [(None, [None, None])] * 2
     assert [(own["better"], own["difference"]) for own in found["contrasts"]] == [(0, 0.0)] * 2
 
@@ -482,11 +499,14 @@ def test_a_page_begins_inside_the_ranges(tmp_path: Path) -> None:
 
 
 def test_a_copy_holds_the_same_values(view: View) -> None:
-    html = exported(view, Turns(), {"setting": SETTING, "pinned": PINNED, "measure": "AP"})
+    html = exported(
+        view, Turns(), {"setting": SETTING, "pinned": PINNED, "measure": "AP", "plane": "lambda,mu"}
+    )
     begin = html.index('id="kept">') + len('id="kept">')
     content = json.loads(html[begin : html.index("</script>", begin)])
     kept = [own["measured"] for own in content["answers"]]
     for place, setting in enumerate((SETTING, PINNED, view.default)):
         assert kept[place] == answers.measured(view, setting)
-    assert len(kept) == 3 + content["shape"][0] * content["shape"][1]
+    picture = content["pictures"]["lambda,mu"]
+    assert len(kept) == picture["first"] + picture["shape"][0] * picture["shape"][1]
     assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")

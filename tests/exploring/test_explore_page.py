@@ -204,10 +204,10 @@ def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
     assert run(opened, "return location.href") == kept
 
 
-def test_what_is_taken_away(opened: Chrome, browser: Chrome, home: Path) -> None:
-    wait(opened, f"{part('progress')}.hidden")
+def taken_away(browser: Chrome, *names: str) -> dict[str, str]:
+    """Press buttons that save files, and return these by their types."""
     run(
-        opened,
+        browser,
         """
         window.saved = {};
         HTMLAnchorElement.prototype.click = () => {};
@@ -217,9 +217,14 @@ def test_what_is_taken_away(opened: Chrome, browser: Chrome, home: Path) -> None
         };
         """,
     )
-    for name in ("csv", "svg", "html"):
-        run(opened, f"{part(name)}.click()")
-    saved = wait(opened, "window.saved", lambda kept: len(kept) == 3)
+    for name in names:
+        run(browser, f"{part(name)}.click()")
+    return dict(wait(browser, "window.saved", lambda kept: len(kept) == len(names)))
+
+
+def test_what_is_taken_away(opened: Chrome, browser: Chrome, home: Path) -> None:
+    wait(opened, f"{part('progress')}.hidden")
+    saved = taken_away(opened, "csv", "svg", "html")
     lines = saved["text/csv"].splitlines()
     assert lines[0] == "measure,mean,pinned,difference,low,high,p,better,equal,worse"
     assert [line.split(",")[0] for line in lines[1:]] == ["AP", "P@5"]
@@ -343,6 +348,13 @@ def test_profiles_of_many_parameters_follow_a_drag_and_choose_axes(browser: Chro
         assert run(browser, f"return {pressed}") == 2
         assert run(browser, "return document.querySelectorAll('.cell').length") == 17 * 17
         assert lowest_contrast(browser) >= 4.5
+        copy = home / "many.html"
+        copy.write_text(taken_away(browser, "html")["text/html"], encoding="utf-8")
+        fills = "[...document.querySelectorAll('.cell')].map((own) => own.getAttribute('fill')).join()"
+        cells = run(browser, f"return {fills}")
+        browser.get(copy.as_uri())
+        wait(browser, fills, lambda found: found == cells)
+        assert run(browser, f"return {profiles}.filter((own) => {length} > 60).length") == 5
         assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
 
@@ -431,6 +443,20 @@ def test_topics_are_chosen_and_their_surface_is_shown(opened: Chrome) -> None:
     drag.move_by_offset(int(0.3 * width), 0).release().perform()
     chosen = run(opened, f"return {rows}")
     assert sorted(chosen) == sorted(differences)[-3:]
+
+
+def test_one_half_chooses_and_the_other_checks(opened: Chrome) -> None:
+    wait(opened, f"{part('progress')}.hidden")
+    run(opened, f"{part('half')}.click()")
+    caption = f"{part('comparison')}.querySelector('caption').textContent"
+    wait(opened, caption, lambda text: "on the 4 topics held back from the picture" in text)
+    assert "Holds for one setting, chosen on the others" in run(opened, f"return {caption}")
+    wait(opened, f"{part('near')}.textContent", lambda text: "of 4 of 8 topics" in text)
+    assert "best of half for AP" in options(opened)  # and there it has gone
+    assert not run(opened, f"return {part('undo')}.disabled")
+    run(opened, f"{part('losing')}.click()")  # topics chosen by what was seen of them: no check any more
+    assert not run(opened, f"return {part('half')}.checked")
+    wait(opened, caption, lambda text: "Exploratory" in text)
 
 
 def test_undo_goes_back_a_drag_and_a_pin_has_a_name(opened: Chrome) -> None:

@@ -70,7 +70,9 @@ def test_other_hosts_and_origins_get_nothing(headers: dict[str, str], client: An
 def test_questions_are_answered(client: Any) -> None:
     assert len(ask(client, "description").json()["topics"]) == 6
     assert len(ask(client, "measured", setting=SETTING).json()["means"]) == 2
-    export = client.post(f"/{TOKEN}/export", json={"setting": SETTING, "pinned": PINNED, "measure": "AP"})
+    export = client.post(
+        f"/{TOKEN}/export", json={"setting": SETTING, "pinned": PINNED, "measure": "AP", "plane": ""}
+    )
     assert export.text.startswith("<!doctype html>")
 
 

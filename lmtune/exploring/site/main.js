@@ -37,6 +37,7 @@ page.innerHTML = `
   <p class="buttons"><span data-part="counts"></span> <span data-part="choices"><button type="button" data-part="losing">Look at those that lose</button>
   <button type="button" data-part="winning">at those that win</button>
   <button type="button" data-part="everyone">at all</button></span></p>
+  <p><label data-part="half-label"><input type="checkbox" data-part="half"> choose on half of the topics, check on the other half</label></p>
   <p><label>find a topic <input type="search" data-part="filter"></label></p>
   <div class="scroll" tabindex="0" role="region" aria-label="topics"><table data-part="topics"><caption></caption>
   <thead><tr><th scope="col">topic</th><th scope="col">text</th><th scope="col" class="number">value</th><th scope="col" class="number">difference</th></tr></thead>
@@ -52,7 +53,7 @@ const start = about.marks[0].setting;
 // The page begins with the default pinned against what is recommended, or else the best that the surface has.
 const recommended = about.marks.find((own) => own.recommended)?.setting;
 const labels = Object.fromEntries(about.measures.map((measure, i) => [measure, about.labels[i]]));
-const state = { setting: { ...start }, pinned: { ...start }, measure: about.measures[0], topic: null, docno: null, smooth: false, topics: null, plane: axes.length === 2 ? about.axes : null };
+const state = { setting: { ...start }, pinned: { ...start }, measure: about.measures[0], topic: null, docno: null, smooth: false, topics: null, half: false, plane: axes.length === 2 ? about.axes : null };
 let waitsForBest = !keptState && !location.hash && !recommended && isWhole;
 if (!location.hash && recommended) state.setting = { ...recommended };
 Object.assign(state, keptState ?? (location.hash ? fromAddress() : {}));
@@ -123,8 +124,22 @@ function remember() {
   waitsForBest = false;
 }
 
+const asText = (isIn) => about.topics.map((_, i) => (isIn(i) ? "1" : "0")).join("");
+const half = new Set(about.topics.map((_, i) => i).filter((i) => about.half[i] === "1"));
+
+// One half of the topics draws the picture, and the setting is compared on the other.
+function halve(isHalved) {
+  waitsForBest = isHalved && isWhole;
+  choose(isHalved ? half : null, isHalved);
+}
+
 // Whose means the surface shows: some topics', or all of them.
-function choose(topics) {
+function choose(topics, isHalved = false) {
+  if (state.half !== isHalved) {
+    state.half = byName("half").checked = isHalved;
+    tried.clear();
+    follow();
+  }
   state.topics = topics?.size && topics.size < about.topics.length ? topics : null;
   pictures = {};
   drawTable();
@@ -170,10 +185,11 @@ const follow = guarded(async () => {
 });
 
 async function compareThem() {
-  const found = await ask("compared", { setting: state.setting, pinned: state.pinned });
+  const { setting, pinned } = state;
+  const found = await ask("compared", { setting, pinned, topics: state.half ? asText((i) => !half.has(i)) : "" });
   if (found === null) return;
   compared = found;
-  drawComparison(table, compared, labels, tried.size);
+  drawComparison(table, compared, labels, tried.size, state.half ? about.topics.length - half.size : 0);
 }
 
 async function rankThem() {
@@ -216,7 +232,7 @@ const sharing = (own, plane) => parameters.filter((other) => other.share === own
 let looking = 0;
 const look = guardedLoop(async () => {
   const own = ++looking;
-  const topics = state.topics ? about.topics.map((_, i) => (state.topics.has(i) ? "1" : "0")).join("") : "";
+  const topics = state.topics ? asText((i) => state.topics.has(i)) : "";
   // Ask for what is not known; say whether all is.
   const fetched = async (kind, plane) => {
     const wanted = [state.measure, state.smooth, topics, plane, through(state.setting, plane)].join();
@@ -251,11 +267,12 @@ function mattering() {
 
 // Where nobody has moved anything yet, go to the top of the picture.
 function toBest() {
-  if (!waitsForBest || state.topics || state.smooth) return;
+  if (!waitsForBest || (state.topics && !state.half) || state.smooth) return;
   const best = bestOf(pictures.plane ?? pictures.lines);
-  about.marks.push({ name: "best drawn", measure: state.measure, setting: best.setting, path: [], bound: null });
+  about.marks.push({ name: state.half ? "best of half" : "best drawn", measure: state.measure, setting: best.setting, path: [], bound: null });
   listMarks();
   change(best.setting);
+  if (state.half) return;
   past.length = 0;
   byName("undo").disabled = true;
 }
@@ -297,7 +314,7 @@ function drawTable() {
   const given = { topics: about.topics, place: place(), now: answer.values, then: before.values };
   const differences = answer.values.map((own, i) => own[place()] - before.values[i][place()]);
   const [wins, losses] = drawStrip(differences, state.topics);
-  const chosen = state.topics ? `; the ${state.topics.size} chosen are looked at` : "";
+  const chosen = state.topics ? `; the ${state.topics.size} ${state.half ? "to choose on" : "chosen"} are looked at` : "";
   byName("counts").textContent = `${wins} topics better than pinned, ${losses} worse${chosen}.`;
   drawTopics(byName("topics"), { ...given, filter, chosen: state.topics, open: state.topic, onOpen: isKept ? null : onOpen });
 }
@@ -322,6 +339,7 @@ function listMarks() {
 }
 listMarks();
 byName("smooth").checked = state.smooth;
+byName("half-label").hidden = isKept || !about.half;
 byName("topics").classList.toggle("textless", isRuns);
 for (const name of ["smooth-label", "copy", "html", "pin", "name-label", "choices"]) byName(name).hidden = isKept;
 byName("measure").addEventListener("change", (event) => {
@@ -365,6 +383,7 @@ const those = (sign) => {
 byName("losing").addEventListener("click", () => those(-1));
 byName("winning").addEventListener("click", () => those(1));
 byName("everyone").addEventListener("click", () => choose(null));
+byName("half").addEventListener("change", (event) => halve(event.target.checked));
 byName("back").addEventListener("click", () => change(state.pinned));
 byName("filter").addEventListener("input", drawTable);
 byName("copy").addEventListener("click", () => navigator.clipboard.writeText(answer.command));

@@ -16,7 +16,8 @@ function fields(own, labels) {
   ];
 }
 
-export function drawComparison(table, answer, labels, tried) {
+// `held` topics, where any, were held back from the picture.
+export function drawComparison(table, answer, labels, tried, held) {
   const body = document.createElement("tbody");
   for (const own of answer.contrasts) {
     const row = document.createElement("tr");
@@ -29,7 +30,11 @@ export function drawComparison(table, answer, labels, tried) {
   const percent = Math.round(answer.confidence * 100);
   const notes = answer.notes.length ? ` ${answer.notes.join(" ")}` : "";
   const many = tried > 1 ? `; ${tried} settings tried here, and the more are tried, the less a small p means` : "";
-  table.caption.textContent = `Against what is pinned: paired t-test, ${percent}% interval. Exploratory: the topics that are looked at also choose${many}.${notes}`;
+  const kind = held
+    ? "Holds for one setting, chosen on the others"
+    : "Exploratory: the topics that are looked at also choose";
+  const on = held ? `, on the ${held} topics held back from the picture` : "";
+  table.caption.textContent = `Against what is pinned${on}: paired t-test, ${percent}% interval. ${kind}${many}.${notes}`;
 }
 
 export function makeComparison(parent) {

@@ -8,8 +8,8 @@ const waiting = {};
 
 export const isKept = content !== null;
 // Of a slider, from one end to the other: in a copy from one kept setting to the next.
-export const steps = content ? content.shape[1] - 1 : 1000;
-export const keptState = content ? content.state : null;
+export const steps = content ? Object.values(content.pictures)[0].shape[1] - 1 : 1000;
+export const keptState = content ? { ...content.state, plane: content.state.plane ? content.state.plane.split(",") : null } : null;
 export const latencies = [];
 
 // Ask a question. An answer that a later question of its kind has overtaken is null.
@@ -36,8 +36,9 @@ export async function ask(kind, given = {}) {
   }
 }
 
-export async function exportPage({ setting, pinned, measure }) {
-  const response = await fetch("export", { method: "POST", body: JSON.stringify({ setting, pinned, measure }) });
+export async function exportPage({ setting, pinned, measure, plane }) {
+  const asked = { setting, pinned, measure, plane: plane?.join() ?? "" };
+  const response = await fetch("export", { method: "POST", body: JSON.stringify(asked) });
   if (!response.ok) throw new Error((await response.json()).error);
   return response.text();
 }
@@ -77,7 +78,7 @@ export function changed(parameters, setting, some) {
 }
 
 function answerKept(kind, given) {
-  const { description, answers, shape, places } = content;
+  const { description, answers, pictures } = content;
   const free = description.parameters.filter((own) => !own.fixed);
   const distance = (setting) =>
     free.reduce(
@@ -92,9 +93,10 @@ function answerKept(kind, given) {
   if (kind === "measured" || kind === "compared") return nearest()[kind];
   if (kind === "surface" && !given.smooth) {
     const measure = description.measures.indexOf(given.measure);
+    const { shape, places, first } = pictures[given.plane];
     const settings = Array(shape[0] * shape[1]).fill(null);
     const values = [...settings];
-    answers.slice(-places.length).forEach(({ measured }, i) => {
+    answers.slice(first, first + places.length).forEach(({ measured }, i) => {
       settings[places[i]] = description.parameters.map((own) => measured.setting[own.name]);
       values[places[i]] = measured.means[measure];
     });
