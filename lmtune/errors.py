@@ -78,10 +78,19 @@ def check_choice(problem: str, value: object, accepted: Collection[str]) -> None
 
 def nearest_first(value: object, names: Collection[str]) -> list[str]:
     """Return names in their order, but for those that a value may be a slip of, which come first."""
+    return list(dict.fromkeys((*nearest(value, names), *names)))
+
+
+def nearest(value: object, names: Collection[str]) -> list[str]:
+    """Return the names that a value may be a slip of, the nearest first."""
     import difflib
 
-    near = difflib.get_close_matches(str(value).lower(), names)
-    return list(dict.fromkeys((*near, *names)))
+    return difflib.get_close_matches(str(value).lower(), names)
+
+
+def perhaps(value: object, names: Collection[str], accepted: str) -> str:
+    """Return a text of what is accepted, after the name that a value may be a slip of."""
+    return "".join(f"{near}, perhaps, of " for near in nearest(value, names)[:1]) + accepted
 
 
 def check_least(problem: str, value: float, least: int) -> None:

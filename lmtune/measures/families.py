@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmtune.errors import InputError
-from lmtune.measures.measure import Measure, parse_measure, split_names
+from lmtune.measures.measure import Measure, parse_measure, perhaps_measure, split_names
 from lmtune.measures.trec_names import (
     NICKNAMES,
     VERSIONS,
@@ -49,7 +49,7 @@ def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, .
         raise InputError("no measures", accepted=ACCEPTED)
     trec: list[tuple[str, str]] = []
     own: list[Measure] = []
-    wrong: list[tuple[str, str]] = []
+    wrong: list[InputError] = []
     for name in names:
         try:
             if not isinstance(name, str):
@@ -62,16 +62,14 @@ def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, .
             else:
                 own.append(parse_measure(name))
         except ParameterError as error:
-            wrong.append((name, str(error)))
-        except InputError:
-            wrong.append((name, ACCEPTED))
+            wrong.append(InputError("unknown measure", value=name, accepted=str(error)))
+        except InputError as error:
+            accepted = perhaps_measure(name, ACCEPTED) if "unknown" in error.message else ACCEPTED
+            wrong.append(InputError(error.message, value=name, accepted=accepted))
+    if len(wrong) == 1:
+        raise wrong[0]
     if wrong:
-        one = len(wrong) == 1
-        raise InputError(
-            "unknown measure" if one else "unknown measures",
-            value=wrong[0][0] if one else [name for name, _ in wrong],
-            accepted=wrong[0][1] if one else ACCEPTED,
-        )
+        raise InputError("unknown measures", value=[error.value for error in wrong], accepted=ACCEPTED)
     try:
         made = families(trec, version)
     except ParameterError as error:

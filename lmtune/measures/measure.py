@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, nearest
 from lmtune.measures.kinds import EXPONENTIAL, HAS_NO, KINDS, LINEAR, MAY_HAVE, NEEDS, TREC_KINDS, MeasureKind
 from lmtune.measures.trec_names import PARAMETER, split_name
 
@@ -27,6 +27,7 @@ _SETTING = re.compile(
 )
 PERSISTENCE = 0.8
 """RBP's, where nobody says it, as in ir_measures."""
+_SPELLED = re.compile(r"([A-Za-z-]+(_[a-z]+)*)?")
 _CUTOFF = re.compile(r"[0-9]{1,9}")
 _HUGE = re.compile(r"\d{10}")
 _SEVERAL = re.compile(rf"(?:\([^()]*\)|[^\s,]|,(?={PARAMETER}))+")
@@ -184,7 +185,7 @@ def parse_list_measure(name: str | Measure) -> Measure:
         return name
     measure = _own(name.strip(), lambda kind: kind.list_cutoff, EXPONENTIAL, ACCEPTED_OF_LISTS)
     if measure is None:
-        raise InputError("unknown measure", value=name, accepted=ACCEPTED_OF_LISTS)
+        raise InputError("unknown measure", value=name, accepted=perhaps_measure(name, ACCEPTED_OF_LISTS))
     return measure
 
 
@@ -285,7 +286,7 @@ def _of_ir_measures(name: str) -> Measure:
         found = found or [ir_measures.parse_measure(name)]
     pipeline: Any = ir_measures.DefaultPipeline
     if _HUGE.search(name) or len(found) != 1:
-        raise InputError("unknown measure", value=name, accepted=ACCEPTED)
+        raise InputError("unknown measure", value=name, accepted=perhaps_measure(name, ACCEPTED))
     try:
         known = pipeline.supports(found[0])
     except Exception as error:  # it asserts that parameters are there
@@ -295,6 +296,15 @@ def _of_ir_measures(name: str) -> Measure:
     if not known:
         raise InputError("ir_measures has no program here for the measure", value=name, accepted=ACCEPTED)
     return Measure(str(found[0]))
+
+
+def perhaps_measure(name: str, accepted: str) -> str:
+    """Return what is accepted, after the measure that a name may be a slip of, with the name's parameters."""
+    kind = _SPELLED.match(name)[0]  # type: ignore[index]
+    names = {family: family for family in TREC_KINDS}
+    names |= {alias.lower(): own.name for own in KINDS.values() for alias in (own.name, *own.aliases)}
+    near = nearest(kind, names)[:1]
+    return "".join(f"{names[own]}{name[len(kind) :]}, perhaps, of " for own in near) + accepted
 
 
 def _cutoff(name: str, text: str | None, rule: str | None, accepted: str) -> int | None:

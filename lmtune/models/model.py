@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, perhaps
 from lmtune.indexing.windows import KINDS
 from lmtune.models.bm25 import K1, VARIANTS, B, bm25
 from lmtune.models.bm25 import PREFIX as BM25_PREFIX
@@ -133,7 +133,8 @@ def find_model(model: str | Model | Formula) -> Model:
         return Model(model.name, model.name, model, tuple(model.parameters))
     found = known_model(model)
     if found is None:
-        raise InputError("unknown model", value=model, accepted=NAMES)
+        names = [*MODELS, *OF_FIELDS, *(f"{BM25_PREFIX}{variant}" for variant in VARIANTS)]
+        raise InputError("unknown model", value=model, accepted=perhaps(model, names, NAMES))
     if isinstance(found.formula, Weighted):
         found.formula.read()
     return found
