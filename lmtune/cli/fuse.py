@@ -29,7 +29,7 @@ from lmtune.fusion.query_features import told_features
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.significance.run_files import run_labels
 from lmtune.options import option, read, usual
-from lmtune.progress import quantity
+from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.trust import fusion_trust
@@ -115,11 +115,12 @@ def fuse(
         if options != FusionOptions(**kept) or output.plot is not None or is_chosen:
             accepted = ", ".join(f"--{name.replace('_', '-')}" for name in _OF_WEIGHTS)
             raise InputError("nothing is chosen with --weights", accepted=f"{accepted}, --output")
-    judged, loaded = read_qrels(qrels), _read(runs, output.features)
-    weights = None if output.weights is None else _by_run(output.weights, loaded, runs)
     if output.plot is not None:
         check_writable(output.plot / "picture.svg")
+    judged = read_qrels(qrels)
     with stages() as progress:
+        loaded = _read(runs, output.features, progress)
+        weights = None if output.weights is None else _by_run(output.weights, loaded, runs)
         fused = fuse_runs(loaded, judged, options, weights=weights, progress=progress)
         if output.output is not None:
             _write(output.output, loaded, fused.best.chosen, options, output.run_tag)
@@ -145,14 +146,19 @@ def fuse(
         note(f"drew {quantity(len(pictures), 'picture')} in {output.plot}")
 
 
-def _read(files: list[Path], features: Path | None) -> RunSet:
+def _read(files: list[Path], features: Path | None, progress: Progress = silent) -> RunSet:
     if len(files) < 2:
         raise InputError("nothing to fuse", value=[str(file) for file in files], accepted="two runs or more")
     if len({file.resolve() for file in files}) < len(files):
         raise InputError(
             "a run is given twice", value=[str(file) for file in files], accepted="each run once"
         )
-    loaded = RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
+    given = {}
+    for done, (label, file) in enumerate(zip(run_labels(files), files, strict=True)):
+        progress("reading runs", done, len(files))
+        given[label] = read_run(file)
+    loaded = RunSet.of(given)
+    progress("reading runs", len(files), len(files))
     return loaded if features is None else replace(loaded, told=told_features(features, loaded.docs))
 
 

@@ -227,12 +227,16 @@ def fuse_runs(
         how += "; topics are weighted in fits, means count each alike"
     work = _Fusion(runs, qrels, topics, options, weights)
     tuned = set(filter(work.is_tuned, methods))
-    total, done = len(measures) * (len(methods) + len(tuned) * len(folds)), itertools.count()
+    each = len(runs.names) + len(methods) + len(tuned) * len(folds)
+    total, done = len(measures) * each, itertools.count()
     reported = {topic for fold in folds for topic in fold.test} or set(topics)
     held = np.array([topic in reported for topic in topics])
     rows: list[FusedRow] = []
     for measure in measures:
-        own = [work.single(name, measure) for name in runs.names]
+        own = []
+        for name in runs.names:
+            progress("fusing", next(done), total, detail=f"{measure}, {name} alone")
+            own.append(work.single(name, measure))
         for method in sorted(methods, key=list(METHODS).index):
             told = partial(progress, "fusing", detail=f"{measure}, {method}")
             row = work.row(method, measure, part_of(told, next(done), total))

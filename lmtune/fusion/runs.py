@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -43,6 +42,7 @@ class RunIndex:
     """What a pool asks of an index: docnos, and runs' columns as postings of made-up terms."""
 
     listed: Sequence[str]
+    numbers: Mapping[str, int]
     found: Mapping[str, Postings] = field(default_factory=dict)
     name: str = "runs"
     total_terms: int = 0
@@ -77,12 +77,7 @@ class RunIndex:
 
     def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
         """Return the document numbers of docnos, -1 for those that no run has retrieved."""
-        places = [bisect_left(self.listed, docno) for docno in docnos]
-        known = [
-            place < len(self.listed) and self.listed[place] == docno
-            for place, docno in zip(places, docnos, strict=True)
-        ]
-        return np.where(known, places, -1).astype(np.int32)
+        return np.fromiter((self.numbers.get(docno, -1) for docno in docnos), np.int32, len(docnos))
 
 
 @dataclass(frozen=True)
@@ -98,6 +93,8 @@ class RunSet:
         The same as they were given, for tables.
     docnos : list of str
         All documents' names, ascending.
+    numbers : dict of str to int
+        Their places there.
     docs : dict of str to numpy.ndarray of int32
         By topic, the documents that a run has retrieved, by descending docno: trec_eval's order of
         equal scores.
@@ -110,6 +107,7 @@ class RunSet:
     names: tuple[str, ...]
     given: tuple[str, ...]
     docnos: list[str]
+    numbers: dict[str, int]
     docs: dict[str, NDArray[np.int32]]
     scores: dict[str, Scores]
     told: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -160,7 +158,7 @@ class RunSet:
         for name, count in constant.items():
             if count:
                 note(f"{name}: all documents of {quantity(int(count), 'topic')} have one score")
-        return cls(names, tuple(given), docnos, docs, scores)
+        return cls(names, tuple(given), docnos, numbers, docs, scores)
 
     def only(self, name: str) -> RunSet:
         """Return one run by itself."""
@@ -170,7 +168,7 @@ class RunSet:
             own = ~np.isnan(table[place])
             if own.any():
                 docs[topic], scores[topic] = self.docs[topic][own], table[place : place + 1, own]
-        return RunSet((name,), (name,), self.docnos, docs, scores)
+        return RunSet((name,), (name,), self.docnos, self.numbers, docs, scores)
 
     def first(self, window: int) -> RunSet:
         """Return these runs with so many of each one's first documents a topic; with 0, all."""
@@ -244,7 +242,7 @@ class RunSet:
                 for name, row in zip(names, tf, strict=True)
                 if own_docs.size
             }
-        index = RunIndex(self.docnos, found)
+        index = RunIndex(self.docnos, self.numbers, found)
         told = {
             name: np.concatenate([of(topic, own) for topic, own in zip(topics, known, strict=True)])
             for name, of in (features or {}).items()
