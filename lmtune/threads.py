@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -13,10 +14,17 @@ from lmtune.progress import Count
 _SHARES = 4
 # Items in a slice whose progress is shown, so that the bar moves and Ctrl-C is answered.
 _SHOWN_STEP = 32
+# Seconds of work below which handing it to threads takes longer than it saves.
+_SHORT = 1.5e-3
 
 
 def over_slices(
-    work: Callable[[slice], None], total: int, *, threads: int | None = None, progress: Count | None = None
+    work: Callable[[slice], None],
+    total: int,
+    *,
+    threads: int | None = None,
+    seconds: float = math.inf,
+    progress: Count | None = None,
 ) -> None:
     """Run `work` over consecutive slices of ``range(total)``.
 
@@ -30,9 +38,16 @@ def over_slices(
         Items in all.
     threads : int, optional
         The number of cores by default.
+    seconds : float
+        About how long the work would take one thread, where that is known: what is short is done at once.
     progress : callable, optional
         Called with (items done, items in all).
     """
+    if seconds < _SHORT:
+        work(slice(0, total))
+        if progress is not None:
+            progress(total, total)
+        return
     threads = threads or cores()
     step = max(1, -(-total // (_SHARES * threads)))
     if progress is not None:

@@ -8,16 +8,17 @@ import pytest
 from lmtune.threads import over_slices
 
 
+@pytest.mark.parametrize("seconds", [0.0, 10.0])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("total", [0, 1, 7, 1000])
-def test_every_item_is_worked_on_once(threads: int, total: int) -> None:
+def test_every_item_is_worked_on_once(threads: int, total: int, seconds: float) -> None:
     counts = np.zeros(total, int)
     seen: list[tuple[int, int]] = []
 
     def work(part: slice) -> None:
         counts[part] += 1
 
-    over_slices(work, total, threads=threads, progress=lambda *at: seen.append(at))
+    over_slices(work, total, threads=threads, seconds=seconds, progress=lambda *at: seen.append(at))
     assert (counts == 1).all()
     assert total == 0 or seen[-1] == (total, total)
 

@@ -369,6 +369,11 @@ class CandidatePool(Shown):
         return np.array([own or 1.0 for own in self.extent.field_means], np.float64)
 
     @cached_property
+    def targets(self) -> dict[object, Any]:
+        """What measures take of the judgements, once it was worked out."""
+        return {}
+
+    @cached_property
     def _drawn(self) -> dict[bytes, CandidatePool]:
         return {}
 

@@ -22,8 +22,9 @@ Doubles = NDArray[np.float64]
 
 # Pairs of documents looked at together: their crossings fit in memory.
 _PAIRS = 1 << 23
-# Cutoffs up to this are worth a look for the documents that never come so high.
-_SHALLOW = 200
+_SECONDS = 2e-8  # a pair, or a document's column
+# Up to this cutoff, with more documents than that, those that never come so high are worth a look.
+_SHALLOW, _FEW = 200, 100
 # Means that differ by less are equal but for rounding.
 EQUAL = 1e-12
 _LARGEST_WEIGHT = 1 << 26
@@ -100,7 +101,7 @@ class Line:
         pool.require(np.zeros((1, len(pool.formula.parameters))), depth)
         self.topics = topics.size
         self.shares = pool.weights(topics) / pool.weights(topics).sum()
-        targets = targets_of(pool, [measure], depth)
+        targets = targets_of(pool, (measure,), depth)
         kind = int(targets.kind[0])
         cutoff = min(int(targets.cutoff[0]), depth)
         self._cutoff = cutoff
@@ -149,7 +150,7 @@ class Line:
                 lines[i] = _scores(self.parts[i], ends, self._cutoff)
                 kernels.stand(lines[i][0][0], lines[i][1])
 
-        over_slices(prepare, len(lines))
+        over_slices(prepare, len(lines), seconds=_SECONDS * sum(part.tf.size for part in self.parts))
         for share, (_, standing), part in zip(own, lines, self.parts, strict=True):
             value = value + share * kernels.value(standing, part.goal)
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
@@ -182,7 +183,8 @@ class Line:
                 size = kernels.follow(keys, order, crossings, standing, self.parts[i].goal, changes)
                 found[i] = keys[:size].copy(), changes[:size].copy()
 
-        over_slices(work, len(lines))
+        pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
+        over_slices(work, len(lines), seconds=_SECONDS * pairs)
         keys = np.concatenate([np.empty(0, np.int64), *(own for own, _ in found)])
         order = np.argsort(keys)
         changes = [np.multiply.outer(own, share) for (_, own), share in zip(found, shares, strict=True)]
@@ -194,7 +196,7 @@ def _scores(part: TopicLine, ends: Doubles, cutoff: int) -> tuple[Doubles, kerne
     scores = np.empty((2, part.tf.shape[1]))
     kernels.weighted_sums(ends * part.units, part.tf, scores)
     standing = part.standing
-    if cutoff >= min(scores.shape[1], _SHALLOW):
+    if cutoff >= _SHALLOW or scores.shape[1] <= max(cutoff, _FEW):
         return scores, standing._replace(above=standing.above.copy(), special=standing.special.copy())
     keep = in_band(scores, cutoff)
     # Bpref counts judged nonrelevant documents wherever they stand above a relevant one.

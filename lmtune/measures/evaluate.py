@@ -37,6 +37,7 @@ _LARGEST_EXPONENT = 500
 _NO_CUTOFF = np.iinfo(np.int64).max
 # With many settings to measure, so many take turns on a topic before the next one's documents are fetched.
 _SETTINGS = 64
+_SECONDS = 7e-9  # a document and setting: the quickest formula's
 # Formulas that the compiled loop knows, with its word for them; others are asked for their scores.
 _FLOORED = {TwoStage: False, LuceneDirichlet: True, BM25: None}
 
@@ -101,7 +102,7 @@ def measure_settings(
         out[:, :, slow] = _from_rankings(pool, settings, [measures[m] for m in slow], topics, depth, progress)
     if not fast:
         return out
-    targets = targets_of(pool, [measures[m] for m in fast], depth)
+    targets = targets_of(pool, tuple(measures[m] for m in fast), depth)
     order, cells = _by_cell(pool, settings, regions, depth)
     ordered = settings[order]
     whole = pool.documents(pool.candidates)
@@ -121,7 +122,8 @@ def measure_settings(
             _measure(pool.formula, *known, ordered, scores, values)
         out[chunk, order[:, None], fast] = values
 
-    over_slices(work, topics.size, threads=threads, progress=None if slow else progress)
+    seconds = _SECONDS * len(settings) * int(np.diff(pool.candidates.start)[topics].sum())
+    over_slices(work, topics.size, threads=threads, seconds=seconds, progress=None if slow else progress)
     return out
 
 
@@ -279,8 +281,15 @@ def lacks_nonrelevant(pool: CandidatePool, measure: Measure) -> bool:
     return measure.declared.needs_nonrelevant and not pool.judged_counts(measure.rel)[1].any()
 
 
-def targets_of(pool: CandidatePool, measures: Sequence[Measure], depth: int) -> kernels.Targets:
-    """Return what measures take of a pool's judgements."""
+def targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:
+    """Return what measures take of a pool's judgements: worked out once."""
+    if (measures, depth) not in pool.targets:
+        pool.targets[measures, depth] = _targets_of(pool, measures, depth)
+    known: kernels.Targets = pool.targets[measures, depth]
+    return known
+
+
+def _targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:
     counts = [pool.judged_counts(m.rel) for m in measures]
     return kernels.Targets(
         kind=np.array([_kind_code(m) for m in measures], np.int64),

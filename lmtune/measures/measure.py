@@ -27,7 +27,7 @@ _SETTING = re.compile(
 )
 PERSISTENCE = 0.8
 """RBP's, where nobody says it, as in ir_measures."""
-_SPELLED = re.compile(r"([A-Za-z-]+(_[a-z]+)*)?")
+_SPELLED = re.compile(r"(?P<kind>[A-Za-z-]+(_[a-z]+)*)(?P<cutoff>[@._][0-9]{1,9})?", re.ASCII)
 _CUTOFF = re.compile(r"[0-9]{1,9}")
 _HUGE = re.compile(r"\d{10}")
 _SEVERAL = re.compile(rf"(?:\([^()]*\)|[^\s,]|,(?={PARAMETER}))+")
@@ -185,7 +185,7 @@ def parse_list_measure(name: str | Measure) -> Measure:
         return name
     measure = _own(name.strip(), lambda kind: kind.list_cutoff, EXPONENTIAL, ACCEPTED_OF_LISTS)
     if measure is None:
-        raise InputError("unknown measure", value=name, accepted=perhaps_measure(name, ACCEPTED_OF_LISTS))
+        raise InputError("unknown measure", value=name, accepted=ACCEPTED_OF_LISTS)
     return measure
 
 
@@ -299,12 +299,14 @@ def _of_ir_measures(name: str) -> Measure:
 
 
 def perhaps_measure(name: str, accepted: str) -> str:
-    """Return what is accepted, after the measure that a name may be a slip of, with the name's parameters."""
-    kind = _SPELLED.match(name)[0]  # type: ignore[index]
+    """Return what is accepted, after the measure that a name may be a slip of, with the name's cutoff."""
+    match = _SPELLED.fullmatch(name)
     names = {family: family for family in TREC_KINDS}
     names |= {alias.lower(): own.name for own in KINDS.values() for alias in (own.name, *own.aliases)}
-    near = nearest(kind, names)[:1]
-    return "".join(f"{names[own]}{name[len(kind) :]}, perhaps, of " for own in near) + accepted
+    if match is None or match["kind"].lower() in names:  # known, and refused for another reason
+        return accepted
+    near = nearest(match["kind"], names)[:1]
+    return "".join(f"{names[own]}{match['cutoff'] or ''}, perhaps, of " for own in near) + accepted
 
 
 def _cutoff(name: str, text: str | None, rule: str | None, accepted: str) -> int | None:

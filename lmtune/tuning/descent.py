@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 Box = tuple[tuple[float, float], ...]
@@ -115,7 +119,6 @@ def l_bfgs(
 ) -> Descent:
     """Minimise all coordinates jointly by L-BFGS-B; parameters and result as above."""
     from scipy.optimize import minimize
-    from threadpoolctl import threadpool_limits
 
     points = [Point(x, *objective(x))]
 
@@ -124,7 +127,7 @@ def l_bfgs(
         points.append(Point(found, *objective(found)))
 
     # On a few numbers, BLAS's threads wait for each other far longer than they work.
-    with threadpool_limits(1, "blas"):
+    with _pools().limit(limits=1, user_api="blas"):
         minimize(
             objective,
             x,
@@ -135,6 +138,14 @@ def l_bfgs(
             options={"ftol": 1e-15, "gtol": flat / 10},
         )
     return Descent(points, converged=is_minimum(points[-1], box, flat))
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    """Look for BLAS's threads once, which takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def is_minimum(point: Point, box: Box, flat: float = FLAT) -> bool:
