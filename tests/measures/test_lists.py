@@ -241,7 +241,7 @@ def test_other_names_are_refused(name: str) -> None:
         assert ACCEPTED_OF_LISTS in str(error)
         assert "\n" not in str(error)
     else:
-        assert name.strip().lower().startswith(("ndcg", "rr", "mrr", "ap", "wta", "pairwise-error"))
+        assert name.strip().lower().startswith(("ndcg", "rr", "mrr", "ap", "map", "wta", "pairwise-error"))
         assert isinstance(found, Measure)
 
 
