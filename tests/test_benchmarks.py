@@ -36,6 +36,7 @@ ELSEWHERE = {
     "estimation": "needs what `lmtune lab estimation` wrote",
     "explore": "needs Chromium",
     "fusion": "needs a folder of runs",
+    "fusion_estimation": "needs a folder of runs",
     "fusion_topics": "needs a folder of runs",
     "lucene": "needs Java",
     "text_long_lists": "needs a network's weights",

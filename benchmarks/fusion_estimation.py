@@ -1,0 +1,145 @@
+"""Few topics or the search, of weights of runs: docs/protocols/estimation.md, "Weights of runs".
+
+    python benchmarks/fusion_estimation.py QRELS RUNS... --runs 3 6 --topics 5 10 20 40 80 > fits.tsv
+    python benchmarks/fusion_estimation.py --tell fits.tsv ...
+
+Each draw takes some of the runs and some of the topics, both at random, fits every method on these, certifies
+their best weights, and cuts what is lost on all other topics in two. A row is a draw and method, and begins
+with the folder of the runs. ``--tell`` puts the means of several tables together, with Student's t over them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.formats.qrels import read_qrels
+from lmtune.formats.runs import read_run
+from lmtune.fusion.certificate import certify
+from lmtune.fusion.fusing import judged_topics
+from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
+from lmtune.fusion.runs import RunSet
+from lmtune.laboratory.estimation import OPTIMUM, decompose
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import Measure, parse_measure
+from lmtune.measures.significance.run_files import run_labels
+
+FITTED = ("linear", "shrunk", "forward")
+TIMES, TOLERANCE, FEWEST = 10.0, 1e-3, 20
+KEYS = ["collection", "runs", "topics"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", type=Path, nargs="+", help="judgements and runs; with --tell tables")
+    parser.add_argument("--measure", type=parse_measure, default="nDCG@10")
+    parser.add_argument("--runs", type=int, nargs="+", default=[3, 6])
+    parser.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20, 40, 80])
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--boxes", type=int, default=4000, help="of the certificate")
+    parser.add_argument("--tell", action="store_true")
+    options = parser.parse_args()
+    if options.tell:
+        tables = pd.concat(pd.read_csv(file, sep="\t") for file in options.files)
+        told(tables).to_csv(sys.stdout, sep="\t", index=False, float_format="%.4f")
+        return
+    qrels, files = read_qrels(options.files[0]), options.files[1:]
+    read = dict(zip(run_labels(files), map(read_run, files), strict=True))
+    head = True
+    usable = len(judged_topics(RunSet.of(read), qrels)) - FEWEST
+    for count in options.runs:
+        for size in filter(usable.__ge__, options.topics):
+            for draw in range(options.draws):
+                rng = np.random.default_rng([count, size, draw])
+                some = rng.choice(len(read), count, replace=False)
+                runs = RunSet.of({name: read[name] for name in np.array([*read])[np.sort(some)].tolist()})
+                keys = dict(zip(KEYS, (files[0].parent.parent.name, count, size), strict=True)) | {
+                    "draw": draw
+                }
+                rows = pd.DataFrame(fits(runs, qrels, options.measure, size, options.boxes, rng)).assign(
+                    **keys
+                )
+                rows.to_csv(sys.stdout, sep="\t", index=False, header=head, float_format="%.6f")
+                sys.stdout.flush()
+                head = False
+
+
+def fits(
+    runs: RunSet,
+    qrels: dict[str, dict[str, int]],
+    measure: Measure,
+    size: int,
+    boxes: int,
+    rng: np.random.Generator,
+) -> Iterator[dict[str, object]]:
+    """Yield a row a method: its means, the two gaps, what it loses to the optimum on the other topics."""
+    topics = judged_topics(runs, qrels)
+    order = rng.permutation(len(topics))
+    train, test = np.sort(order[:size]), np.sort(order[size:])
+    equal = dict.fromkeys(runs.names, 1.0)
+    pool = fused_pool(runs, Chosen("linear", equal), FusionOptions(), qrels, topics)
+    ranks = fused_pool(runs, Chosen("rrf", equal), FusionOptions(), qrels, topics)
+
+    def by_topic(weights: dict[str, float], of: CandidatePool = pool) -> np.ndarray:
+        return measure_settings(of, weights, [measure])[:, 0, 0]
+
+    def fit(method: str, places: np.ndarray) -> dict[str, float]:
+        search = METHODS[method].fit
+        assert search is not None
+        return dict(search(pool, measure, [topics[place] for place in places])[0].best_params_)
+
+    values = {name: by_topic(fit(name, train)) for name in FITTED}
+    best = max(FITTED, key=lambda name: float(values[name][train].mean()))
+    proof = certify(
+        pool,
+        measure,
+        fit(best, train),
+        topics=[topics[place] for place in train],
+        tolerance=TOLERANCE,
+        boxes=boxes,
+    )
+    values |= {OPTIMUM: by_topic(proof.weights), "equal": by_topic(equal), "rrf": by_topic(equal, ranks)}
+    halves = np.array_split(rng.permutation(test), 2)
+    crossed = [by_topic(fit("linear", other))[own] for own, other in zip(halves, halves[::-1], strict=True)]
+    hindsight = max(
+        by_topic(fit("linear", test))[test].mean(), *(own[test].mean() for own in values.values())
+    )
+    held_out = values[OPTIMUM][test].mean()
+    common = {
+        "unproven": proof.bound - values[OPTIMUM][train].mean(),
+        "below": np.concatenate(crossed).mean() - held_out,
+        "above": hindsight - held_out,
+    }
+    for name, row in decompose(values, train, test).items():
+        yield {"method": name, **row, **common}
+
+
+def told(fits: pd.DataFrame) -> pd.DataFrame:
+    """Return means by runs, topics and method, over collections' means, with p-values of Student's t.
+
+    ``p ten times`` is that of the hypothesis that the loss to few topics, from below, is ten times what the
+    search misses; ``p better`` that the method is above the optimum on other topics: one-sided.
+    """
+    means = fits.groupby([*KEYS, "method"]).mean(numeric_only=True).drop(columns="draw").reset_index()
+
+    def row(own: pd.DataFrame) -> pd.Series[float]:
+        ten = own["below"] - TIMES * own["optimisation"]
+        tests = {
+            name: stats.ttest_1samp(values, 0.0, alternative="greater").pvalue if len(own) > 1 else np.nan
+            for name, values in (("p ten times", ten), ("p better", -own["part"]))
+        }
+        numbers = own.drop(columns=[*KEYS, "method"]).mean()
+        return pd.Series({**numbers, **tests, "collections": float(len(own))})
+
+    return means.groupby([*KEYS[1:], "method"])[means.columns.tolist()].apply(row).reset_index()
+
+
+if __name__ == "__main__":
+    main()
