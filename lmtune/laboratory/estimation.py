@@ -82,13 +82,18 @@ class Grid(NamedTuple):
         ten = rng.choice(means.size, min(_FEW, means.size), replace=False)
         width = np.ptp(self.space.unbounded_box, axis=1)
         distance = (((points - points[-1]) / np.where(width > 0.0, width, 1.0)) ** 2).sum(axis=1)
+        drawn = {
+            "near": near(values[:, :-1]),
+            "bagged": bagged(values[:, :-1], rng),
+            "bayes": bayesian(values[:, :-1], rng.spawn(1)[0]),
+        }
+        averages = {name: points[:-1][own].mean(axis=0) for name, own in drawn.items()}
         return {
             DEFAULT: self.settings[-1],
             "grid": self.settings[means.argmax()],
             "ten": self.settings[ten[means[ten].argmax()]],
             "shrunk": self.settings[shrunk(values, distance)],
-            "near": self.space.from_unbounded(points[:-1][near(values[:, :-1])].mean(axis=0)),
-            "bagged": self.space.from_unbounded(points[bagged(values[:, :-1], rng)].mean(axis=0)),
+            **{name: self.space.from_unbounded(own) for name, own in averages.items()},
         }
 
 
@@ -128,8 +133,20 @@ def near(values: Vector) -> NDArray[np.bool_]:
 def bagged(values: Vector, rng: np.random.Generator) -> Places:
     """Return the best settings of bootstrap samples of topics, given values of (topics, settings)."""
     counts = rng.multinomial(len(values), np.full(len(values), 1.0 / len(values)), size=_BAGS)
+    return _best_by(counts.astype(np.float64), values)
+
+
+def bayesian(values: Vector, rng: np.random.Generator) -> Places:
+    """Return the best settings of draws from the posterior of topics: the Bayesian bootstrap's weights.
+
+    Rubin, The Bayesian bootstrap, Annals of Statistics 9, 1981: shares of topics evenly from the simplex.
+    """
+    return _best_by(rng.dirichlet(np.ones(len(values)), size=_BAGS), values)
+
+
+def _best_by(weights: Vector, values: Vector) -> Places:
     # Not by BLAS, whose bits depend on threads.
-    best: Places = np.einsum("bt,ts->bs", counts.astype(np.float64), values).argmax(axis=1)
+    best: Places = np.einsum("bt,ts->bs", weights, values).argmax(axis=1)
     return best
 
 

@@ -18,6 +18,7 @@ from lmtune.laboratory.estimation import (
     Estimation,
     Grid,
     bagged,
+    bayesian,
     crossed_halves,
     decompose,
     near,
@@ -93,6 +94,16 @@ def test_bags_choose_by_samples_of_topics() -> None:
     counts = np.random.default_rng(2).multinomial(6, [1 / 6] * 6, size=100)
     samples = [np.repeat(np.arange(6), own) for own in counts]
     assert chosen.tolist() == [int(values[sample].sum(axis=0).argmax()) for sample in samples]
+    assert np.unique(chosen).size > 1
+
+
+def test_the_posterior_of_topics_has_their_mean_and_a_bootstraps_spread() -> None:
+    values = _values(6, 9, 1)
+    chosen = bayesian(values, np.random.default_rng(2))
+    weights = np.random.default_rng(2).dirichlet([1.0] * 6, size=100)
+    assert weights.mean(axis=0) == pytest.approx(np.full(6, 1 / 6), abs=0.05)
+    expected = [int(np.argmax([own @ setting for setting in values.T])) for own in weights]
+    assert chosen.tolist() == expected
     assert np.unique(chosen).size > 1
 
 
