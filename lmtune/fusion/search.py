@@ -20,7 +20,6 @@ from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, counted, part_of, unseen
 from lmtune.tuning.experiment.smooth import smooth_form
-from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateTuner
@@ -36,7 +35,7 @@ _LISTED = 50
 # How much longer the best climb goes on.
 _LAST = 8
 # Random weights, and how many of them are climbed from: few runs' means are flat where gradients end.
-_DRAWN, _CLIMBED = 1000, 4
+_DRAWN, _CLIMBED = 1000, 8
 
 
 @dataclass(eq=False, repr=False)
@@ -345,23 +344,20 @@ def climb_starts(
 ) -> tuple[list[Setting], int]:
     """Return where climbs begin, and how many evaluations it took to find that.
 
-    Equal weights; of three runs or more also where the gradients of the measure's smooth form and of
-    RankNet's cost end, each run by itself, and the best of random weights.
+    Equal weights; of three runs or more also where the gradient of the measure's smooth form ends, each run
+    by itself, and the best of random weights.
     """
     names = [parameter.name for parameter in pool.formula.parameters]
     starts: list[Setting] = [dict.fromkeys(names, 1.0)]
     evaluations = 0
     if len(names) < 3:
         return starts, evaluations
-    for tuner in (
-        SurrogateTuner(str(smooth_form(measure)), depth=depth, seed=seed),
-        RankNetTuner(rel=measure.rel, seed=seed),
-    ):
-        # Without a relevant or a nonrelevant document there is no gradient to follow.
-        with suppress(InputError):
-            tuner.fit(pool, topics=topics)
-            starts.append(tuner.best_params_)
-            evaluations += tuner.n_evaluations_
+    tuner = SurrogateTuner(str(smooth_form(measure)), depth=depth, seed=seed)
+    # Without a relevant or a nonrelevant document there is no gradient to follow.
+    with suppress(InputError):
+        tuner.fit(pool, topics=topics)
+        starts.append(tuner.best_params_)
+        evaluations += tuner.n_evaluations_
     starts += [{name: float(name == own) for name in names} for own in names]
     drawn = np.random.default_rng(seed).dirichlet(np.ones(len(names)), _DRAWN)
     places = pool.positions(topics)
