@@ -1,5 +1,6 @@
 """The pictures, and where they are."""
 
+from .choices import choice_pictures as choice_pictures
 from .comparisons import comparison_pictures as comparison_pictures
 from .comparisons import contrast_differences as contrast_differences
 from .comparisons import difference_intervals as difference_intervals
