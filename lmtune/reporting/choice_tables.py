@@ -273,9 +273,9 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
 
     It holds the table in all formats; ``tables.json``, what `lmtune report` shows of it;
     ``choices.json``, what each method chose on each fold; ``topics.csv``, each case's and the
-    procedure's values of every test topic; ``made.json``; and in
-    ``chosen`` the tuning results of the case that is recommended, which `lmtune search --from` and others
-    take.
+    procedure's values of every test topic; of a full search ``interactions.svg`` and ``.png``;
+    ``made.json``; and in ``chosen`` the tuning results of the case that is recommended, which
+    `lmtune search --from` and others take.
 
     Parameters
     ----------
@@ -314,7 +314,15 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         "here flatter it, those of the folder above do not"
     )
     flattered = replace(result.results[final], notes=(*result.results[final].notes, caution))
-    ResultFolder(tables, record).write(
+    tuned = result.tuned
+    figures = {}
+    if tuned is not None and len(result.known_rows((tuned.row.measure, tuned.row.method))) == len(
+        result.cases
+    ):
+        from lmtune.reporting.figures import choice_interactions
+
+        figures["interactions"] = choice_interactions(result)
+    ResultFolder(tables, record, figures).write(
         path,
         CHOICES_KIND,
         lambda folder: keep_results(folder / CHOSEN, [ready], [flattered], chosen.plan, progress=progress),
@@ -341,15 +349,18 @@ class StoredChoices:
         What to use, in a few sentences.
     tables : tuple of Table
         As they were printed.
+    method : str
+        That they are of.
     results : StoredResults
-        The rows `FIRST` and `PICKED` of each measure, by the method of the tables; folds, notes and
+        The rows `FIRST` and `PICKED` of each measure, by this method; folds, notes and
         texts; how it was made.
     values : dict of (str, str) to numpy.ndarray
-        By measure and case, the same method's values of test topics; a race leaves cases out.
+        By measure and case, this method's values of test topics; a race leaves cases out.
     """
 
     answer: str
     tables: tuple[Table, ...]
+    method: str
     results: StoredResults
     values: Mapping[tuple[str, str], NDArray[np.float64]]
 
@@ -385,7 +396,8 @@ def read_choices(path: PathLike) -> StoredChoices:
     )
     results = tuple(replace(result, rows=rows, traces={}, near={}) for result in chosen.results)
     tables = tuple(_table(kept) for kept in shown["tables"])
-    return StoredChoices(shown["answer"], tables, replace(chosen, results=results, record=record), values)
+    stored = replace(chosen, results=results, record=record)
+    return StoredChoices(shown["answer"], tables, shown["method"], stored, values)
 
 
 def _table(kept: Mapping[str, Any]) -> Table:

@@ -45,8 +45,9 @@ def test_the_page_opens_with_the_answer_and_has_the_tables(kept: Path) -> None:
     for line in filter(None, lines):
         assert " ".join(line.split()) in " ".join(shown.split())
     titles = re.findall(r"<h2[^>]*>([^<]*)", page)
-    expected = ["Comparison", "Combinations", "Effects", "Topic by topic", "Notes", "How it was made"]
-    assert [title for title in titles if title != "Pictures"] == expected
+    sections = ["Comparison", "Combinations", "Effects", "Pictures", "Topic by topic", "Notes"]
+    assert titles == [*sections, "How it was made"]
+    assert "By stemmer and model: none, bm25 ." in page
     assert "<dt>stemmer</dt><dd>none, porter</dd>" in page
     assert "<dt>model</dt><dd>bm25, two-stage</dd>" in page
 
@@ -71,6 +72,18 @@ def test_topic_by_topic_are_the_first_case_and_what_was_chosen(kept: Path) -> No
     assert "the bord" in content["texts"][0]
 
 
+def test_the_interactions_are_drawn_of_a_full_search(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(kept.parent)
+    run("plot kept")
+    pictures = {f"c-{name}-{what}.svg" for name in ("AP", "P@5") for what in ("gains", "interactions")}
+    assert {file.name for file in (kept / "pictures").glob("*.svg")} == pictures
+    drawn = [(kept / name).read_text() for name in ("interactions.svg", "pictures/c-AP-interactions.svg")]
+    said = [re.search(r"Means of [^<]*", text) for text in drawn]
+    assert said[0] is not None
+    assert said[1] is not None
+    assert said[0][0] == said[1][0]
+
+
 def test_the_page_is_ours_to_replace_and_another_file_is_not(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +96,12 @@ def test_the_page_is_ours_to_replace_and_another_file_is_not(
     for _ in range(2):
         run(race)
         run("report raced")
+        run("plot raced")
+    assert {file.name for file in Path("raced/pictures").glob("*.svg")} == {
+        "c-AP-gains.svg",
+        "c-P@5-gains.svg",
+    }
+    assert not Path("raced/interactions.svg").exists()
     page = Path("raced/report.html").read_text()
     assert "successive halving dropped it" in page
     assert 'href="#effects"' not in page
