@@ -335,6 +335,7 @@ def _shown(result: ChoiceResult) -> dict[str, object]:
     return {
         "answer": choice_answer(result),
         "method": DEFAULT if one is None else one.row.method,
+        "final": result.recommended.final if result.recommended else 0,
         "tables": [asdict(table) for table in choice_tables(result)],
     }
 
@@ -351,6 +352,8 @@ class StoredChoices:
         As they were printed.
     method : str
         That they are of.
+    final : int
+        The case to use, whose results are in the folder `CHOSEN`.
     results : StoredResults
         The rows `FIRST` and `PICKED` of each measure, by this method; folds, notes and
         texts; how it was made.
@@ -361,6 +364,7 @@ class StoredChoices:
     answer: str
     tables: tuple[Table, ...]
     method: str
+    final: int
     results: StoredResults
     values: Mapping[tuple[str, str], NDArray[np.float64]]
 
@@ -397,7 +401,7 @@ def read_choices(path: PathLike) -> StoredChoices:
     results = tuple(replace(result, rows=rows, traces={}, near={}) for result in chosen.results)
     tables = tuple(_table(kept) for kept in shown["tables"])
     stored = replace(chosen, results=results, record=record)
-    return StoredChoices(shown["answer"], tables, shown["method"], stored, values)
+    return StoredChoices(shown["answer"], tables, shown["method"], shown["final"], stored, values)
 
 
 def _table(kept: Mapping[str, Any]) -> Table:
