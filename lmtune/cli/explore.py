@@ -10,8 +10,9 @@ from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.errors import InputError
-from lmtune.exploring.opening import Shown, open_collection, open_runs
+from lmtune.exploring.opening import Shown, open_choices, open_collection, open_runs
 from lmtune.exploring.server import Session
+from lmtune.reporting.choice_tables import is_choices
 
 
 def explore(
@@ -35,8 +36,11 @@ def explore(
         if sources is not None and len(sources) > 1:
             if len(sources) < 3:
                 raise InputError("nothing to fuse", value=sources, accepted="judgements and two runs or more")
-            view = open_runs([Path(name) for name in sources], shown, progress=progress)
+            session = Session(open_runs([Path(name) for name in sources], shown, progress=progress))
         else:
             [named] = named_collections(sources or [], collection)
-            view = open_collection(named, shown, ranges.of, progress=progress)
-    serve_page(Session(view), serving)
+            if shown.results is not None and is_choices(shown.results):
+                session = open_choices(named, shown, ranges.of, progress=progress)
+            else:
+                session = Session(open_collection(named, shown, ranges.of, progress=progress))
+    serve_page(session, serving)

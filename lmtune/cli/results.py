@@ -26,22 +26,26 @@ class Pictures:
 def plot(
     results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], pictures: Pictures
 ) -> None:
-    """Draw surfaces, costs, differences between topics, recall, convergence and parameters.
+    """Draw surfaces, costs, differences between topics, recall, convergence, parameters, choices.
 
     Examples
     --------
     lmtune plot results
     lmtune plot results --format pdf --output pictures
     """
-    from lmtune.reporting.figures import draw, save
+    from lmtune.reporting.choice_tables import is_choices, read_choices
+    from lmtune.reporting.figures import choice_pictures, draw, save
     from lmtune.reporting.tuning_results import PICTURES, read_results, record_pictures
 
-    stored = read_results(results)
+    if is_choices(results):
+        pictured = choice_pictures(read_choices(results))
+    else:
+        pictured = draw(results, read_results(results).results)
     target = pictures.output or results / PICTURES
     check_writable(target / f"picture.{pictures.style}")
     files: list[Path] = []
     with stages() as progress:
-        for picture in draw(results, stored.results):
+        for picture in pictured:
             files.append(target / f"{picture.name}.{pictures.style}")
             save(picture.figure, files[-1])
             progress(f"drawing {picture.name}", len(files), 0)

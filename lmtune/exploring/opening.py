@@ -14,6 +14,7 @@ from lmtune.candidates.regions import Regions, regions_for
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.texts import Texts, open_texts
 from lmtune.errors import InputError
+from lmtune.exploring.server import Choosing
 from lmtune.exploring.view import Mark, View, stamp_of
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
@@ -26,8 +27,11 @@ from lmtune.measures.significance.run_files import run_labels
 from lmtune.models.model import NAMES, find_model, named_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed
+from lmtune.reporting.choice_tables import CHOSEN, read_choices
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import read_results
+from lmtune.tuning.choice import EXPAND, MODEL, Choice
+from lmtune.tuning.choices.cases import make_cases
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
@@ -49,7 +53,7 @@ class Shown:
     model: str | None = usual(None, f"{NAMES} or fields with --fields; default: two-stage.")
     results: Path | None = usual(
         None,
-        "Show the settings that lmtune tune --output found, and the ways there.",
+        "Show the settings that lmtune tune --output found, and the ways there; of tune --choose with menus.",
         flag="--from",
         metavar="RESULTS",
     )
@@ -118,6 +122,41 @@ def open_collection(
         regions=_regions(ready.pool, plan.space, shown.depth),
         stamp=stamp_of(ready.index),
     )
+
+
+def open_choices(
+    collection: Collection,
+    shown: Shown,
+    ranges: Callable[[str], Mapping[str, tuple[float, float]]],
+    *,
+    progress: Progress = silent,
+) -> Choosing:
+    """Open what was chosen on a collection; the other cases are opened when they are asked for.
+
+    Parameters
+    ----------
+    collection, shown, ranges, progress
+        As for `open_collection`; the results are a folder of choices.
+
+    Raises
+    ------
+    InputError
+        As `open_collection`, and for what is chosen and given as well.
+    """
+    results = shown.results or Path()
+    stored = read_choices(results)
+    choices, plan = stored.results.record["choices"], stored.results.record["plan"]
+    model = shown.model or plan["model"].partition("+" if EXPAND in choices else "\0")[0]
+    given = {} if MODEL in choices and shown.model is None else {MODEL: model}
+    cases = make_cases([Choice(name, tuple(values)) for name, values in choices.items()], collection, given)
+    measures = shown.measures or tuple(str(row.measure) for row in stored.results.results[0].rows[::2])
+
+    def view(number: int) -> View:
+        own = results / CHOSEN if number == stored.final else None
+        case = replace(shown, measures=measures, model=cases[number].plan.model, results=own)
+        return open_collection(cases[number].collection, case, ranges, progress=progress)
+
+    return Choosing(choices, [case.values for case in cases], stored.final, view)
 
 
 def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silent) -> View:

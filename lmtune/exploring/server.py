@@ -11,7 +11,8 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
@@ -150,6 +152,8 @@ class Answering:
     """
 
     script, title = "main", "lmtune explore"
+    others: Mapping[str, Answering] = MappingProxyType({})
+    """Who answers at further paths below the page's own."""
 
     def __init__(self, kinds: Mapping[str, Callable[..., Any]]) -> None:
         self.turns, self._kinds = Turns(), dict(kinds)
@@ -187,10 +191,20 @@ class Answering:
 
 
 class Session(Answering):
-    """A view and its surfaces: answers are those of `lmtune.exploring.answers`."""
+    """A view and its surfaces: answers are those of `lmtune.exploring.answers`.
 
-    def __init__(self, view: View) -> None:
+    Parameters
+    ----------
+    view : View
+        What is shown.
+    menus : mapping, optional
+        Of a choice among views: ``choices``, their values by name; ``cases``, the values of each view, by
+        the path of `Answering.others`; ``now``, the path of this one.
+    """
+
+    def __init__(self, view: View, menus: Mapping[str, Any] | None = None) -> None:
         super().__init__({kind: partial(answer, view) for kind, answer in _ANSWERS.items()})
+        self._kinds["description"] = lambda: answers.description(view) | {"menus": menus}
         self.view, self._surfaces = view, Surfaces(view, self.turns)
         self._kinds["surface"] = partial(answers.surface, view, self._surfaces)
 
@@ -202,6 +216,75 @@ class Session(Answering):
         """Return a copy of the page in a state: ``setting``, ``pinned``, ``measure``, ``plane``."""
         state = arguments("export", asked, ["setting", "pinned", "measure", "plane"])
         return exported(self.view, self.turns, state)
+
+
+class Later(Answering):
+    """A session that the first question opens."""
+
+    def __init__(self, open_session: Callable[[], Session]) -> None:
+        super().__init__({})
+        self._open, self._session = open_session, cast("Session | None", None)
+
+    def answer(self, kind: str, asked: Mapping[str, Any]) -> Any:
+        """Answer as the session does, once it is open."""
+        return self._opened().answer(kind, asked)
+
+    def export(self, asked: Mapping[str, Any]) -> str:
+        """Return a copy of the page in a state."""
+        return self._opened().export(asked)
+
+    def end(self) -> None:
+        """End the session, if it was opened."""
+        if self._session is not None:
+            self._session.end()
+
+    def _opened(self) -> Session:
+        def opened() -> Session:
+            self._session = self._session or self._open()
+            return self._session
+
+        return self.turns.between(opened)
+
+
+class Choosing(Session):
+    """The session of a view, and those of the views that may be chosen instead, opened when they are.
+
+    Parameters
+    ----------
+    choices : mapping of str to sequence of str
+        Values by name.
+    cases : sequence of mapping of str to str
+        The value of each choice.
+    now : int
+        The case to begin with.
+    open_view : callable
+        Opens a case's view.
+    """
+
+    def __init__(
+        self,
+        choices: Mapping[str, Sequence[str]],
+        cases: Sequence[Mapping[str, str]],
+        now: int,
+        open_view: Callable[[int], View],
+    ) -> None:
+        paths = {f"case-{number}": dict(values) for number, values in enumerate(cases)}
+
+        def menus(number: int) -> dict[str, Any]:
+            return {"choices": dict(choices), "cases": paths, "now": f"case-{number}"}
+
+        def session(number: int) -> Session:
+            return Session(open_view(number), menus(number))
+
+        super().__init__(open_view(now), menus(now))
+        self.others = {path: Later(partial(session, number)) for number, path in enumerate(paths)}
+        self.others[f"case-{now}"] = Session(self.view, menus(now))
+
+    def end(self) -> None:
+        """Stop measuring in the background, everywhere."""
+        for own in self.others.values():
+            own.end()
+        super().end()
 
 
 def arguments(kind: str, asked: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -276,6 +359,8 @@ class _Guard:
 def make_app(session: Answering, token: str, hosts: frozenset[str]) -> Starlette:
     """Make the application: ``/TOKEN/`` is the page, ``/TOKEN/ask/KIND`` answers what is posted.
 
+    So are ``/TOKEN/PATH/`` and what is below it of each of `Answering.others`.
+
     Parameters
     ----------
     session : Answering
@@ -287,6 +372,14 @@ def make_app(session: Answering, token: str, hosts: frozenset[str]) -> Starlette
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
+
+    sessions = {f"/{token}": session, **{f"/{token}/{path}": own for path, own in session.others.items()}}
+    routes = [route for home, own in sessions.items() for route in _routes(home, own)]
+    return Starlette(routes=routes, middleware=[Middleware(_Guard, token=token, hosts=hosts)])
+
+
+def _routes(home: str, session: Answering) -> list[Route]:
+    """Make what is below a path of a session's page."""
     from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
@@ -325,14 +418,12 @@ def make_app(session: Answering, token: str, hosts: frozenset[str]) -> Starlette
     async def export(request: Request) -> Response:
         return await answered(request, lambda asked: HTMLResponse(session.export(asked), headers=_HEADERS))
 
-    home = f"/{token}"
-    routes = [
+    return [
         Route(f"{home}/", show),
         Route(f"{home}/ask/{{kind}}", ask, methods=["POST"]),
         Route(f"{home}/export", export, methods=["POST"]),
         Route(f"{home}/{{name}}", file),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(_Guard, token=token, hosts=hosts)])
 
 
 async def _posted(request: Request) -> dict[str, Any]:

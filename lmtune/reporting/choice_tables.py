@@ -5,26 +5,34 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lmtune.formats.csv_files import csv_text
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import PathLike
+from lmtune.measures.measure import parse_measure
 from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.comparison_tables import DASH, interval_text, p_text, signed
 from lmtune.reporting.provenance import command, describe, versions
 from lmtune.reporting.recommendation import gain_text, setting_text
-from lmtune.reporting.result_folder import RECORD, ResultFolder
+from lmtune.reporting.result_folder import RECORD, CsvFile, ResultFolder, read_record
 from lmtune.reporting.table import Cell, Column, Table, finite, in_all_formats, name_columns, render, short
-from lmtune.reporting.tuning_results import keep_results
+from lmtune.reporting.tuning_results import PAGE, PICTURES, StoredResults, keep_results, read_results
+from lmtune.storage.digests import read_json
 from lmtune.storage.folders import FolderKind
+from lmtune.tuning.choices.cases import case_name
 from lmtune.tuning.choices.effects import effects
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
 from lmtune.tuning.experiment.preparation import Prepared
-from lmtune.tuning.experiment.result import DEFAULT, at_most
+from lmtune.tuning.experiment.result import DEFAULT, Row, at_most
 
 _TUNED = "Tuned"
+FIRST, PICKED = "First", "Chosen"
+"""The first case and the procedure, tuned in the same way, where a page compares them."""
 
 
 def choice_table(result: ChoiceResult, style: str = "table") -> str:
@@ -109,7 +117,7 @@ def _methods(result: ChoiceResult) -> Table:
         f"{'in inner folds' if result.inner else 'on training topics'}. p: Chosen against First, paired "
         f"t-test. {DEFAULT}: every case at its model's usual setting"
     )
-    columns = [*name_columns("Metric", "Method"), *map(Column, ("First", "Chosen", "In sample", "p"))]
+    columns = [*name_columns("Metric", "Method"), *map(Column, (FIRST, PICKED, "In sample", "p"))]
     return Table(columns, list(groups.values()), "The choice, held out", legend)
 
 
@@ -219,7 +227,7 @@ def topic_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
     for one in result.rows:
         row, key = one.row, (one.row.measure, one.row.method)
         named = [(str(result.cases[case]), own.values) for case, own in result.known_rows(key).items()]
-        for case, values in (*named, ("chosen", row.values)):
+        for case, values in (*named, (_PROCEDURE, row.values)):
             for topic, value in zip(row.topics, values.tolist(), strict=True):
                 what = {"measure": str(row.measure), "method": row.method, "case": case}
                 yield what | {"topic": topic, "value": value}
@@ -250,19 +258,24 @@ def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
 
 CHOSEN = "chosen"
 """The folder there of the chosen case, as `lmtune tune --output` writes it."""
-CHOICES_KIND = FolderKind(RECORD, (), (RECORD,))
-
-TOPICS = "topics.csv"
-_COLUMNS = ("measure", "method", "case", "topic", "value")
+_PICTURES = f"{PICTURES}/{RECORD}"
+CHOICES_KIND = FolderKind(RECORD, (PAGE, f"{CHOSEN}/{PAGE}"), (RECORD, _PICTURES, f"{CHOSEN}/{_PICTURES}"))
+CHOICES, SHOWN = "choices.json", "tables.json"
+TOPICS = CsvFile("topics.csv", {"measure": str, "method": str, "case": str, "topic": str, "value": float})
+_PROCEDURE = "chosen"
+_ACCEPTED = "a folder that lmtune tune --choose --output wrote"
+_KINDS: dict[str, Any] = {"command": str, "versions": dict, "choices": dict, "plan": dict}
+_KINDS |= {"inner_folds": int, "race": bool, "collections": list[dict]}  # type: ignore[type-arg]
 
 
 def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress: Progress = silent) -> None:
     """Write what was chosen, whole or not at all.
 
-    It holds the table in all formats; ``choices.json``, what each method chose on each fold;
-    ``topics.csv``, each case's and the procedure's values of every test topic; ``made.json``; and in
-    ``chosen`` the tuning results of the case that is recommended, which `lmtune search --from` and others
-    take.
+    It holds the table in all formats; ``tables.json``, what `lmtune report` shows of it;
+    ``choices.json``, what each method chose on each fold; ``topics.csv``, each case's and the
+    procedure's values of every test topic; of a full search ``interactions.svg`` and ``.png``;
+    ``made.json``; and in ``chosen`` the tuning results of the case that is recommended, which
+    `lmtune search --from` and others take.
 
     Parameters
     ----------
@@ -283,8 +296,9 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
     final = result.recommended.final if result.recommended else 0
     chosen = result.cases[final]
     tables = in_all_formats(partial(choice_table, result)) | {
-        "choices.json": json.dumps(finite(chosen_by_fold(result)), indent=1) + "\n",
-        TOPICS: csv_text(_COLUMNS, ([record[name] for name in _COLUMNS] for record in topic_records(result))),
+        CHOICES: json.dumps(finite(chosen_by_fold(result)), indent=1) + "\n",
+        SHOWN: json.dumps(_shown(result), indent=1) + "\n",
+        TOPICS.name: TOPICS.text((), ([*record.values()] for record in topic_records(result))),
     }
     record = {
         "command": command(),
@@ -300,8 +314,98 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         "here flatter it, those of the folder above do not"
     )
     flattered = replace(result.results[final], notes=(*result.results[final].notes, caution))
-    ResultFolder(tables, record).write(
+    tuned = result.tuned
+    figures = {}
+    if tuned is not None and len(result.known_rows((tuned.row.measure, tuned.row.method))) == len(
+        result.cases
+    ):
+        from lmtune.reporting.figures import choice_interactions
+
+        figures["interactions"] = choice_interactions(result)
+    ResultFolder(tables, record, figures).write(
         path,
         CHOICES_KIND,
         lambda folder: keep_results(folder / CHOSEN, [ready], [flattered], chosen.plan, progress=progress),
     )
+
+
+def _shown(result: ChoiceResult) -> dict[str, object]:
+    """Return the answer, the tables, and the method that they are of."""
+    one = result.tuned or result.recommended
+    return {
+        "answer": choice_answer(result),
+        "method": DEFAULT if one is None else one.row.method,
+        "final": result.recommended.final if result.recommended else 0,
+        "tables": [asdict(table) for table in choice_tables(result)],
+    }
+
+
+@dataclass(frozen=True)
+class StoredChoices:
+    """The content of a folder of choices.
+
+    Attributes
+    ----------
+    answer : str
+        What to use, in a few sentences.
+    tables : tuple of Table
+        As they were printed.
+    method : str
+        That they are of.
+    final : int
+        The case to use, whose results are in the folder `CHOSEN`.
+    results : StoredResults
+        The rows `FIRST` and `PICKED` of each measure, by this method; folds, notes and
+        texts; how it was made.
+    values : dict of (str, str) to numpy.ndarray
+        By measure and case, this method's values of test topics; a race leaves cases out.
+    """
+
+    answer: str
+    tables: tuple[Table, ...]
+    method: str
+    final: int
+    results: StoredResults
+    values: Mapping[tuple[str, str], NDArray[np.float64]]
+
+
+def is_choices(path: PathLike) -> bool:
+    """Tell whether a folder is of choices."""
+    return (Path(path) / CHOICES).is_file()
+
+
+def read_choices(path: PathLike) -> StoredChoices:
+    """Read a folder of choices, as it was written.
+
+    Raises
+    ------
+    InputError
+        Where a file is missing or was changed.
+    """
+    folder = Path(path)
+    record, check = read_record(path, _KINDS, (SHOWN, TOPICS.name), _ACCEPTED)
+    record.pop("files")
+    shown, chosen = read_json(folder / SHOWN), read_results(folder / CHOSEN)
+    by_case: dict[tuple[str, str], dict[str, float]] = {}
+    for line, _ in TOPICS.rows(folder):
+        if line["method"] == shown["method"]:
+            by_case.setdefault((line["measure"], line["case"]), {})[line["topic"]] = line["value"]
+    check()
+    values = {key: np.array([*own.values()]) for key, own in by_case.items()}
+    first = case_name({name: levels[0] for name, levels in record["choices"].items()})
+    rows = tuple(
+        Row(parse_measure(measure), name, tuple(by_case[measure, case]), values[measure, case], (), {})
+        for measure in dict.fromkeys(measure for measure, _ in values)
+        for name, case in ((FIRST, first), (PICKED, _PROCEDURE))
+    )
+    results = tuple(replace(result, rows=rows, traces={}, near={}) for result in chosen.results)
+    tables = tuple(_table(kept) for kept in shown["tables"])
+    stored = replace(chosen, results=results, record=record)
+    return StoredChoices(shown["answer"], tables, shown["method"], shown["final"], stored, values)
+
+
+def _table(kept: Mapping[str, Any]) -> Table:
+    """Make a table of what `dataclasses.asdict` made of it."""
+    columns = [Column(*column) for column in kept["columns"]]
+    groups = [[[Cell(*cell) for cell in row] for row in group] for group in kept["groups"]]
+    return Table(columns, groups, kept["caption"], kept["legend"])

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from lmtune.errors import visible
 from lmtune.measures.significance.effects import confidence_interval
 from lmtune.progress import Progress, silent
+from lmtune.reporting.choice_tables import CHOICES_KIND, StoredChoices, is_choices, read_choices
 from lmtune.reporting.comparison_tables import p_text, signed
-from lmtune.reporting.figures import Picture, draw, render
+from lmtune.reporting.figures import Picture, choice_pictures, draw, render
 from lmtune.reporting.figures.style import COLUMN
 from lmtune.reporting.recommendation import answer
 from lmtune.reporting.result_folder import RECORD
-from lmtune.reporting.table import listed, short
+from lmtune.reporting.table import Table, listed, short
 from lmtune.reporting.tuning_results import KIND, StoredResults, read_results
 from lmtune.reporting.tuning_tables import (
     ABOVE_DIRECT,
@@ -74,7 +75,8 @@ def write_report(results: Path, target: Path, *, progress: Progress = silent) ->
     Parameters
     ----------
     results : path
-        A folder that `lmtune.reporting.tuning_results.write_results` wrote.
+        A folder that `lmtune.reporting.tuning_results.write_results` or
+        `lmtune.reporting.choice_tables.keep_choices` wrote.
     target : path
         The page.
     progress : Progress
@@ -85,17 +87,22 @@ def write_report(results: Path, target: Path, *, progress: Progress = silent) ->
     InputError
         For a folder that is none of results, or a table in it that cannot be read.
     """
-    check_file(target, reads=[results / name for name in (RECORD, *recorded(results, KIND))])
-    stored = read_results(results)
-
-    def pictures() -> Iterator[Picture]:
-        for number, picture in enumerate(draw(results, stored.results)):
-            progress("drawing pictures", number, 0)
-            yield picture
-
-    text = page(stored, pictures())
+    kind = CHOICES_KIND if is_choices(results) else KIND
+    check_file(target, reads=[results / name for name in (RECORD, *recorded(results, kind))])
+    if kind is CHOICES_KIND:
+        chosen = read_choices(results)
+        text = choice_page(chosen, _told(choice_pictures(chosen), progress))
+    else:
+        stored = read_results(results)
+        text = page(stored, _told(draw(results, stored.results), progress))
     with atomic_write(target) as file:
         file.write(text)
+
+
+def _told(pictures: Iterable[Picture], progress: Progress) -> Iterator[Picture]:
+    for number, picture in enumerate(pictures):
+        progress("drawing pictures", number, 0)
+        yield picture
 
 
 def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: int = MOST_ROWS) -> str:
@@ -117,6 +124,58 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         HTML that names no other file or host and holds no time. Its content security policy
         allows its own style and script, by their digests, and pictures inside the page.
     """
+    results = stored.results
+    names = parameters(results)
+    fits = [fit for result in results for row in result.rows for fit in row.fits]
+    return _page(
+        stored,
+        {result.name: said for result in results if (said := answer(result))},
+        pictures,
+        plan=stored.record["plan"],
+        most_rows=most_rows,
+        listed_parameters=listed(names),
+        choosers=listed([method for method in _methods(results) if method not in (OPTIMAL, DEFAULT)]),
+        comparison=mean_table(results),
+        remarks=remarks_on(results),
+        more_tables=[
+            *(("weights", "Weights of terms", table) for table in weight_tables(results)),
+            *(("final", "Final settings", table) for table in final_tables(results)),
+        ],
+        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
+        significance=f"{SIGNIFICANCE:g}",
+        differences=[differences(result) for result in results],
+        parameters=names,
+        choices=[(result.name, _choices(result)) for result in results],
+        edges=any(fit.at_edge for fit in fits),
+        bounds=any(fit.bound is not None for fit in fits),
+    )
+
+
+def choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str:
+    """Make the page of choices; see `page`."""
+    results, record = stored.results, stored.results.record
+    how = {name: record[name] for name in ("inner_folds", "race")}
+    sections = ("choice", "Comparison"), ("cases", "Combinations"), ("effects", "Effects")
+    return _page(
+        results,
+        {result.name: stored.answer for result in results.results},
+        pictures,
+        plan=record["plan"] | record["choices"] | how,
+        more_tables=[(*names, table) for names, table in zip(sections, stored.tables, strict=False)],
+    )
+
+
+def _page(
+    stored: StoredResults,
+    answers: Mapping[str, str],
+    pictures: Iterable[Picture],
+    *,
+    plan: Mapping[str, Any],
+    comparison: Table | None = None,
+    most_rows: int = MOST_ROWS,
+    **sections: Any,
+) -> str:
+    """Make a page of what all results have, and of sections of their own."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -133,7 +192,6 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    results = stored.results
     leads: dict[str, list[dict[str, Any]]] = {}
     others = []
     for picture in pictures:
@@ -141,42 +199,31 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
             leads.setdefault(picture.group, []).append(_drawn(picture))
         else:
             others.append(picture)
-    methods = list(dict.fromkeys(row.method for row in results[0].rows))
-    names = parameters(results)
-    fits = [fit for result in results for row in result.rows for fit in row.fits]
     return environment.from_string(template).render(
         style=Markup(style),
         script=Markup(script),
         style_digest=_digest(style),
         script_digest=_digest(script),
         data=Markup(_topic_data(stored)),
-        results=results,
+        results=stored.results,
         record=stored.record,
-        title=listed([result.name for result in results]),
+        title=listed([result.name for result in stored.results]),
         facts=_facts(stored),
-        methods=methods,
-        listed_parameters=listed(names),
-        choosers=listed([method for method in methods if method not in (OPTIMAL, DEFAULT)]),
-        answers=[(said, leads.get(result.name, [])) for result in results if (said := answer(result))],
-        comparison=mean_table(results),
-        remarks=remarks_on(results),
-        more_tables=[
-            *(("weights", "Weights of terms", table) for table in weight_tables(results)),
-            *(("final", "Final settings", table) for table in final_tables(results)),
-        ],
-        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
-        significance=f"{SIGNIFICANCE:g}",
-        differences=[differences(result) for result in results],
-        parameters=names,
-        choices=[(result.name, _choices(result)) for result in results],
-        edges=any(fit.at_edge for fit in fits),
-        bounds=any(fit.bound is not None for fit in fits),
+        methods=_methods(stored.results),
+        measures=list(dict.fromkeys(row.measure.title for row in stored.results[0].rows)),
+        answers=[(said, leads.get(name, [])) for name, said in answers.items()],
+        comparison=comparison,
         picture_groups=_grouped(others),
         inputs=[(str(one.get("name", "")), _counted(one)) for one in stored.record["collections"]],
-        plan=_plain(stored.record["plan"]),
+        plan=_plain(plan),
         versions=_plain(stored.record["versions"]),
         most_rows=most_rows,
+        **sections,
     )
+
+
+def _methods(results: Sequence[CollectionResult]) -> list[str]:
+    return list(dict.fromkeys(row.method for row in results[0].rows))
 
 
 def _grouped(pictures: Iterable[Picture]) -> list[tuple[str, list[tuple[str, list[dict[str, Any]]]]]]:

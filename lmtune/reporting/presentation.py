@@ -77,10 +77,11 @@ def plot(shown: Any, **options: Any) -> Figure:
 
     Parameters
     ----------
-    shown : Tuner, CollectionResult or Comparison
+    shown : Tuner, CollectionResult, ChoiceResult or Comparison
         A fitted tuner: over two parameters its grid's surface, else how the best value grew. An
-        experiment's result: the parameters of every fold. A comparison: mean differences with
-        their intervals; of one contrast, the differences on each topic.
+        experiment's result: the parameters of every fold. Choices: how they act together. A
+        comparison: mean differences with their intervals; of one contrast, the differences on each
+        topic.
     **options
         ``title``; ``system``, ``against`` and ``measure`` of a contrast.
 
@@ -215,6 +216,13 @@ def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
 @tables.register(ChoiceResult)
 def _(shown: ChoiceResult) -> Sequence[Table]:
     return choice_tables.choice_tables(shown)
+
+
+@plot.register(ChoiceResult)
+def _(shown: ChoiceResult, *, title: str = "") -> Figure:
+    from lmtune.reporting.figures.choices import choice_interactions
+
+    return choice_interactions(shown, title=title)
 
 
 @tables.register(FusionResult)

@@ -588,3 +588,31 @@ def test_two_runs_are_a_line(browser: Chrome, home: Path) -> None:
         assert run(browser, "return document.querySelectorAll('.profile').length") == 1
         assert sum(run(browser, f"return {FIELDS}")) == pytest.approx(1.0)
         assert run(browser, "return document.querySelector('svg.surface').hasAttribute('hidden')")
+
+
+def test_choices_are_menus_and_another_combination_is_opened(browser: Chrome, home: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(lmtune.__file__).parents[1])}
+    line = "tune c -m AP --folds 2 --grid 4x4 --restarts 0 --no-approx --ranknet-starts 1 --output chosen"
+    chosen = ["--choose", "stemmer=porter,none", "--choose", "model=two-stage,bm25"]
+    command = [sys.executable, "-m", "lmtune", *line.split(), *chosen]
+    subprocess.run(command, cwd=home, env=environment, check=True, capture_output=True)
+    final = json.loads((home / "chosen/tables.json").read_text())["final"]
+    cases = [
+        {"stemmer": one, "model": other} for one in ("porter", "none") for other in ("two-stage", "bm25")
+    ]
+    with served(home, "--from", "chosen") as address:
+        look(browser)
+        browser.get(address)
+        menus = f"[...{part('menus')}?.querySelectorAll('select') ?? []]"
+        values = f"Object.fromEntries({menus}.map((own) => [own.name, own.value]))"
+        assert wait(browser, values) == cases[final]
+        wait(browser, f"{part('comparison')}?.querySelectorAll('tbody tr').length")
+        assert "Direct" in run(browser, f"return {part('marks')}.textContent")
+        wanted = {**cases[final], "model": "bm25" if cases[final]["model"] == "two-stage" else "two-stage"}
+        change = f"const menu = {menus}.find((own) => own.name === 'model'); menu.value = arguments[0];"
+        run(browser, f"{change} menu.dispatchEvent(new Event('change'))", wanted["model"])
+        wait(browser, "location.pathname", lambda path: path.endswith(f"/case-{cases.index(wanted)}/"))
+        wait(browser, f"{part('comparison')}?.querySelectorAll('tbody tr').length")
+        assert run(browser, f"return {values}") == wanted
+        assert f"--model {wanted['model']}" in command_of(browser)
+        assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]

@@ -9,13 +9,18 @@ import { drawDocument } from "explore/document";
 import { asCsv, asSvg, drawComparison, makeComparison, save } from "explore/share";
 
 const page = document.getElementById("page");
-const about = await ask("description");
+page.textContent = "opening …";
+const about = await ask("description").catch((error) => {
+  page.textContent = error.message;
+  throw error;
+});
 const isRuns = about.model === "";
 const byName = (name) => page.querySelector(`[data-part=${name}]`);
 
 page.innerHTML = `
 <header><h1 data-part="title"></h1><p data-part="hint"></p><p data-part="problem" role="alert" hidden></p></header>
 <section class="controls" aria-label="parameters">
+  <p class="buttons" data-part="menus" hidden></p>
   <div data-part="sliders"></div>
   <p class="buttons"><label>go to <select data-part="marks"></select></label>
   <button type="button" data-part="undo" disabled>Undo</button></p>
@@ -44,6 +49,26 @@ page.innerHTML = `
   <tbody></tbody></table></div></section>
 <section class="rankings" data-part="rankings" hidden></section>
 <section class="explained" data-part="explained" hidden></section>`;
+
+// Of choices: a menu each. Another combination is another page, below the same token.
+if (about.menus && !isKept) {
+  const { choices, cases, now } = about.menus;
+  const token = location.pathname.split("/")[1];
+  byName("menus").hidden = false;
+  for (const [name, values] of Object.entries(choices)) {
+    const menu = document.createElement("select");
+    menu.name = name;
+    for (const value of values) menu.add(new Option(value, value, false, value === cases[now][name]));
+    menu.addEventListener("change", () => {
+      const wanted = { ...cases[now], [name]: menu.value };
+      const path = Object.keys(cases).find((own) => Object.keys(choices).every((key) => cases[own][key] === wanted[key]));
+      location.href = `/${token}/${path}/`;
+    });
+    const label = document.createElement("label");
+    label.append(`${name} `, menu);
+    byName("menus").append(label, " ");
+  }
+}
 
 const parameters = about.parameters;
 const axes = parameters.filter((own) => about.axes.includes(own.name));

@@ -1,5 +1,8 @@
 """The pictures, and where they are."""
 
+from .choices import choice_interactions as choice_interactions
+from .choices import choice_pictures as choice_pictures
+from .choices import interactions as interactions
 from .comparisons import comparison_pictures as comparison_pictures
 from .comparisons import contrast_differences as contrast_differences
 from .comparisons import difference_intervals as difference_intervals

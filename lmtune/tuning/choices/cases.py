@@ -37,7 +37,12 @@ class Case:
     plan: Plan
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return case_name(self.values)
+
+
+def case_name(values: Mapping[str, str]) -> str:
+    """Name a case by its value of every choice."""
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
 def make_cases(

@@ -21,7 +21,7 @@ from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import find_model
 from lmtune.progress import Progress, silent, timed
-from lmtune.showing import Shown
+from lmtune.showing import Plotted
 from lmtune.tuning.certificate.optimum import CertifiedOptimum, check_uncertified
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
@@ -79,7 +79,7 @@ class ChosenRow:
 
 
 @dataclass(frozen=True, repr=False)
-class ChoiceResult(Shown):
+class ChoiceResult(Plotted):
     """What choosing among cases gave on a collection.
 
     Attributes

@@ -17,6 +17,7 @@ from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
+from lmtune.reporting.figures import alt_text
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.choice import Choice
 from lmtune.tuning.choices import experiment
@@ -262,6 +263,7 @@ def test_results_are_tables_and_frames(found: tuple[ChoiceResult, Prepared]) -> 
     topics = result.to_frame(per_topic=True)
     own = topics[topics["case"] == "chosen"].groupby("method")["value"].mean()
     assert own.to_dict() == pytest.approx(chosen.to_dict())
+    assert "By stemmer and model: " in alt_text(result.plot(title="mine"))
 
 
 def same_choices(one: ChoiceResult, two: ChoiceResult) -> bool:
@@ -297,6 +299,8 @@ def test_what_a_bound_excludes_is_never_chosen(found: tuple[ChoiceResult, Prepar
     assert raced.bound(measure) == full.bound(measure)
     assert full.recommended is not None
     assert effects(raced, (measure, "Direct")) == []
+    with pytest.raises(InputError, match="left untuned"):
+        raced.plot()
 
 
 def test_documents_are_read_once_for_all_analyses(
