@@ -15,7 +15,7 @@ from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.cost import deployment_cost
 from lmtune.engines.deployment import deploy as deploy_to
 from lmtune.engines.deployment import expresses
-from lmtune.engines.hybrid import deploy_fusion
+from lmtune.engines.hybrid import HYBRIDS, deploy_fusion, fusion_cost
 from lmtune.errors import InputError
 from lmtune.fusion.methods import kept_fusion
 from lmtune.indexing.analysis import Analyzer
@@ -29,13 +29,16 @@ from lmtune.reporting.tuning_tables import parameter_text
 from lmtune.storage.folders import FolderKind, check_directory
 
 KIND = FolderKind(RECORD, (), (RECORD,))
+TITLES = {name: own.title for name, own in ENGINES.items()} | {
+    name: own.title for name, own in HYBRIDS.items()
+}
 
 
 @dataclass(frozen=True)
 class Target:
     """The engine."""
 
-    to: str = usual(..., f"{', '.join(ENGINES)}.", choices=tuple(ENGINES), metavar="ENGINE")
+    to: str = usual(..., f"{', '.join(TITLES)}.", choices=tuple(TITLES), metavar="ENGINE")
     output: Path | None = usual(None, "Write the files into this folder; default: the screen.", metavar="DIR")
     collection: str | None = usual(None, "Of results of several collections: which.", metavar="NAME")
 
@@ -63,9 +66,17 @@ def deploy(
         check_directory(target.output, KIND, reads=[results])
     if results.is_file():
         choice, options = kept_fusion(results)
-        files = deploy_fusion(target.to, choice, options)
+        try:
+            files = deploy_fusion(target.to, choice, options)
+        except InputError:
+            if target.to in HYBRIDS and (table := fusion_cost(results, target.to, options)):
+                say(table.text())
+            raise
         _write(target, files, record(weights=choice.weights, engine=target.to))
         return
+    if target.to not in ENGINES:
+        accepted = "what lmtune fuse --format json printed"
+        raise InputError(f"{TITLES[target.to]} takes fused runs", file=results, accepted=accepted)
     model, values, collection = Tuned(results, **chosen).take(Collection(target.collection))
     if collection.analysis is None:
         raise InputError(
@@ -101,4 +112,4 @@ def _write(target: Target, files: dict[str, str], kept: dict[str, Any]) -> None:
         say("\n".join(f"--- {name}\n{text}" for name, text in files.items()))
         return
     ResultFolder(files, kept).write(target.output, KIND)
-    note(f"wrote {quantity(len(files), 'file')} for {ENGINES[target.to].title} in {target.output}")
+    note(f"wrote {quantity(len(files), 'file')} for {TITLES[target.to]} in {target.output}")

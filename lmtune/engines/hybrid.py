@@ -6,9 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from lmtune.engines.deployment import INDEX, README
-from lmtune.errors import InputError, check_choice
-from lmtune.fusion.methods import Chosen, FusionOptions
+from lmtune.engines.deployment import INDEX, PYTHON, README
+from lmtune.errors import InputError, PathLike, check_choice
+from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions
+from lmtune.fusion.runs import ZERO
+from lmtune.reporting.table import Cell, Table, name_columns
+from lmtune.storage.digests import read_json
 
 _SUMS = ("linear", "shrunk", "forward", "equal", "combsum")
 _BY_RANK = ("rrf", "rrf-k")
@@ -28,12 +31,15 @@ class Hybrid(NamedTuple):
         how many documents of each query count.
     remarks : tuple of str
         What is not exact.
+    most : int
+        How many queries it fuses; 0 for any number.
     """
 
     title: str
     normalisations: Mapping[str, str]
     write: Callable[[Mapping[str, float], str | None, int, int], dict[str, str]]
     remarks: tuple[str, ...]
+    most: int = 0
 
 
 def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[str, str]:
@@ -54,7 +60,7 @@ def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[s
     Raises
     ------
     InputError
-        For another engine, and a method or a normalisation that the engine has not.
+        For another engine, and a method, a normalisation or a number of runs that the engine has not.
     """
     check_choice("no hybrid queries are known of this engine", engine, HYBRIDS)
     target, normalise = HYBRIDS[engine], chosen.normalise or options.normalise
@@ -65,6 +71,17 @@ def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[s
     if not by_rank and normalise not in target.normalisations:
         accepted = f"results of --normalise {', '.join(target.normalisations)}"
         raise InputError(f"{target.title} has no such normalisation", value=normalise, accepted=accepted)
+    if normalise == "none" and chosen.method != "combsum" and options.missing != ZERO and not by_rank:
+        raise InputError(
+            f"{target.title} adds nothing for a document that a query lacks",
+            value=f"--missing {options.missing}",
+            accepted=f"results of --missing {ZERO}, or of --method combsum",
+        )
+    if target.most and len(chosen.shares) > target.most:
+        accepted = f"{target.most} runs"
+        raise InputError(
+            f"{target.title} fuses a text and a vector query", value=[*chosen.shares], accepted=accepted
+        )
     k = chosen.constant or options.rrf_k
     if by_rank and (k < 1.0 or k != int(k)):
         raise InputError(f"{target.title} takes whole numbers for RRF's k", value=k, accepted="1, 2 ...")
@@ -119,6 +136,114 @@ def _opensearch(shares: Mapping[str, float], scale: str | None, k: int, first: i
     return {name: json.dumps(own, indent=2) + "\n" for name, own in files.items()} | {"commands.sh": commands}
 
 
+def fusion_cost(path: PathLike, engine: str, options: FusionOptions) -> Table | None:
+    """Compare the fusion in a file with the best one there that an engine can express, by what `fuse` kept.
+
+    Parameters
+    ----------
+    path : path-like
+        What ``lmtune fuse --format json`` printed.
+    engine : str
+        One of `HYBRIDS`.
+    options : FusionOptions
+        Those of the fusion.
+
+    Returns
+    -------
+    Table or None
+        A line each, of the first measure, None where the engine can express none of its rows.
+    """
+    content = read_json(path, {"output": dict, "rows": list})
+    rows = [row for row in content["rows"] if row["measure"] == content["rows"][0]["measure"]]
+    tuned = next((row for row in rows if row["method"] == content["output"]["method"]), None)
+    able = [row for row in rows if _is_expressed(row, engine, options)]
+    if tuned is None or not able:
+        return None
+    value = "in_sample" if tuned["held_out"] is None else "held_out"
+    best = max(able, key=lambda row: float(row[value]))
+    shown = [
+        [name, row["method"], f"{row[value]:.4f}", f"{row[value] - tuned[value]:+.4f}"]
+        for name, row in (("tuned", tuned), (f"nearest of {HYBRIDS[engine].title}", best))
+    ]
+    columns = name_columns("", "method", f"{tuned['measure']}, {value.replace('_', ' ')}", "difference")
+    return Table(columns, [[[*map(Cell, cells)] for cells in shown]], "What the nearest fusion costs.")
+
+
+def _is_expressed(row: Mapping[str, Any], engine: str, options: FusionOptions) -> bool:
+    if row["method"] not in METHODS:
+        return False
+    scale = row["normalise"] if row["normalise"] in SCALES else ""
+    try:
+        deploy_fusion(
+            engine,
+            Chosen(row["method"], row["weights"], row["k"] or 0.0, scale, row["powers"], row["window"]),
+            options,
+        )
+    except InputError:
+        return False
+    return True
+
+
+_QDRANT = """\
+\"\"\"{how}, as lmtune tuned it.\"\"\"
+
+from qdrant_client import models
+
+# The runs, and which of the collection's vectors makes each: put its name here.
+USING = {using!r}
+FIRST = {first}
+FUSED = {fused}
+
+
+def search(client, collection, queries, hits=100):
+    \"\"\"Return ids and scores; queries are vectors by the runs' names.\"\"\"
+    parts = [models.Prefetch(query=queries[run], using=USING[run], limit=FIRST) for run in USING]
+    found = client.query_points(collection, prefetch=parts, query=FUSED, limit=hits)
+    return [(point.id, point.score) for point in found.points]
+"""
+_LANCEDB = """\
+\"\"\"{how}, as lmtune tuned it.\"\"\"
+
+from lancedb.rerankers import {name}
+
+TEXT, VECTOR = {text!r}, {vector!r}  # which run is whose: exchange the two where it is the other way round
+WEIGHTS = {weights!r}
+FIRST = {first}
+
+
+def search(table, words, vector, hits=100):
+    \"\"\"Return rows with _relevance_score; the table has an index of its text and a vector's column.\"\"\"
+    query = table.search(query_type="hybrid").text(words).vector(vector)
+    return query.rerank({name}({given})).limit(FIRST).to_list()[:hits]
+"""
+
+
+def _qdrant(shares: Mapping[str, float], scale: str | None, k: int, first: int) -> dict[str, str]:
+    """Write a call of qdrant-client, whose ranks begin at 0."""
+    how, fused = f"Reciprocal ranks, k = {k}", f"models.RrfQuery(rrf=models.Rrf(k={k + 1}))  # ranks from 0"
+    if scale is not None:
+        how, parts = "Weighted scores", list(enumerate(shares.values()))
+        terms = ", ".join(f'models.MultExpression(mult=[{share!r}, "$score[{n}]"])' for n, share in parts)
+        defaults = {f"$score[{n}]": 0.0 for n, _ in parts}
+        summed = f"models.SumExpression(sum=[{terms}])"
+        fused = f"models.FormulaQuery(\n    formula={summed},\n    defaults={defaults},\n)"
+    return {PYTHON: _QDRANT.format(how=how, using={run: run for run in shares}, first=first, fused=fused)}
+
+
+def _lancedb(shares: Mapping[str, float], scale: str | None, k: int, first: int) -> dict[str, str]:
+    """Write a hybrid query of LanceDB."""
+    how, name, given = f"Reciprocal ranks, k = {k}", "RRFReranker", f"K={k}"
+    if scale is not None:
+        how, name = "Weighted min-max scores", "LinearCombinationReranker"
+        given = "weight=WEIGHTS[VECTOR], fill=1.0"
+    text, vector = shares
+    return {
+        PYTHON: _LANCEDB.format(
+            how=how, name=name, given=given, text=text, vector=vector, weights=dict(shares), first=first
+        )
+    }
+
+
 _ALIKE = (
     "Each query's scores are normalised over what it returns: as many documents as the fused runs had.",
     "Scores are in single precision, and documents of equal score come in the engine's own order.",
@@ -139,6 +264,30 @@ HYBRIDS = {
             "The least score of a query is a little above 0 in some versions; with z_score (3.0 and later) "
             "what a query does not return is no minimum of its own, as it is here.",
         ),
+    ),
+    "qdrant": Hybrid(
+        "Qdrant",
+        {"none": "none"},
+        _qdrant,
+        (
+            *_ALIKE,
+            "Its k is ours + 1, since its ranks begin at 0. RRF's k needs 1.16 or later, a formula 1.14.",
+            "Not used: its weights of reciprocal ranks are no factors (they divide the rank), its "
+            "distribution-based fusion has no weights and gives 0 to what a query lacks.",
+        ),
+    ),
+    "lancedb": Hybrid(
+        "LanceDB",
+        {"min-max": "score"},
+        _lancedb,
+        (
+            *_ALIKE,
+            "Of the vector query it takes distances: a run of similarities ranks alike where these fall "
+            "linearly with them (cosine, dot). Where all texts have one score they count 0, here 1.",
+            "Some earlier versions of the linear reranker turn the order round (0.40 does not): look at the "
+            "first answers. No more documents come than of each query count.",
+        ),
+        2,
     ),
 }
 """By the name that ``--to`` takes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from lmtune.cli.main import app
-from lmtune.engines.hybrid import HYBRIDS, deploy_fusion
+from lmtune.engines.hybrid import deploy_fusion
 from lmtune.errors import InputError
 from lmtune.formats.runs import read_run
 from lmtune.fusion.methods import Chosen, FusionOptions
@@ -74,7 +75,7 @@ def fused_by(files: dict[str, Any], engine: str, runs: dict[str, Run]) -> Run:
     return found
 
 
-@pytest.mark.parametrize("engine", HYBRIDS)
+@pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
 @pytest.mark.parametrize("how", [("linear",), ("shrunk", "--window", "10"), ("rrf",), ("rrf-k",)])
 def test_an_engine_that_follows_the_files_ranks_alike(
     engine: str, how: tuple[str, ...], home: Path, tmp_path: Path
@@ -95,6 +96,102 @@ def test_an_engine_that_follows_the_files_ranks_alike(
         assert (np.diff(values) <= 1e-9).all()
 
 
+def fused_files(
+    engine: str, how: tuple[object, ...], runs: list[Path], folder: Path
+) -> tuple[dict[str, Any], Run]:
+    """Fuse runs, deploy what came out, and return the file's functions and the fused run."""
+    given = (runs[0].parent / "qrels", *runs, "--method", *how, "--output", folder / "run")
+    code, text, err = run("fuse", *given, "--format", "json")
+    assert code == 0, err
+    (folder / "fused.json").write_text(text)
+    code, _, err = run("deploy", folder / "fused.json", "--to", engine, "--output", folder / "files")
+    assert code == 0, err
+    return runpy.run_path(str(folder / "files/search.py")), read_run(folder / "run")
+
+
+def same_order(ours: dict[str, float], theirs: dict[str, float]) -> bool:
+    """Whether an engine's scores fall along our ranking, to single precision."""
+    by_us = sorted(ours, key=lambda docno: -ours[docno])
+    return ours.keys() == theirs.keys() and bool((np.diff([theirs[d] for d in by_us]) <= 1e-6).all())
+
+
+SUM = ("linear", "--normalise", "none", "--missing", "zero")
+
+
+@pytest.mark.parametrize(
+    "how", [("rrf",), ("rrf-k", "--window", "10"), SUM, ("combsum", "--normalise", "none")]
+)
+def test_qdrant_ranks_as_the_fused_run(how: tuple[str, ...], home: Path, tmp_path: Path) -> None:
+    """Each run is a vector of one number, the score, of points that hold it alone."""
+    qdrant = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    models = qdrant.models
+    functions, ours = fused_files("qdrant", how, [home / "a", home / "b"], tmp_path)
+    runs = {name: read_run(home / name) for name in "ab"}
+    client = qdrant.QdrantClient(":memory:")
+    for topic, scores in ours.items():
+        vector = models.VectorParams(size=1, distance=models.Distance.DOT)
+        client.create_collection(topic, vectors_config=dict.fromkeys("ab", vector))
+        docnos = sorted({docno for own in runs.values() for docno in own[topic]})
+        points = [
+            models.PointStruct(
+                id=n, vector={r: [own[topic][d]] for r, own in runs.items() if d in own[topic]}
+            )
+            for n, d in enumerate(docnos)
+        ]
+        client.upsert(topic, points)
+        found = functions["search"](client, topic, {name: [1.0] for name in "ab"}, 1000)
+        assert same_order(scores, {docnos[n]: score for n, score in found})
+        assert len(found) > 10
+
+
+@pytest.mark.parametrize("how", [("rrf",), ("rrf-k", "--window", "10"), ("linear",), ("shrunk",)])
+def test_lancedb_ranks_as_the_fused_run(how: tuple[str, ...], tmp_path: Path) -> None:
+    """What its two queries find apart is fused here, and by its hybrid query."""
+    lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
+    rng = np.random.default_rng(1)
+    words = ["ash", "birch", "cedar", "elm", "fir", "oak"]
+    texts = [" ".join([*(w for w in words if rng.random() < 0.6), *["filler"] * 7 * n]) for n in range(60)]
+    vectors = rng.normal(size=(60, 4)).tolist()
+    rows = [{"docno": f"d{n:02d}", "text": texts[n], "vector": vectors[n]} for n in range(60)]
+    table = lancedb.connect(tmp_path / "lance").create_table("t", rows)
+    table.create_fts_index("text", use_tantivy=False)
+    topics = dict(zip(words, rng.normal(size=(6, 4)).tolist(), strict=True))
+    lines: dict[str, list[str]] = {"text": [], "vector": [], "qrels": []}
+    for word, vector in topics.items():
+        text = table.search(word, query_type="fts").limit(60).to_list()
+        near = table.search(vector).limit(60).to_list()
+        lines["text"] += [f"{word} Q0 {r['docno']} 0 {r['_score']!r} text\n" for r in text]
+        lines["vector"] += [f"{word} Q0 {r['docno']} 0 {-r['_distance']!r} vector\n" for r in near]
+        lines["qrels"] += [f"{word} 0 {r['docno']} {n % 3 % 2}\n" for n, r in enumerate(text)]
+    for name, own in lines.items():
+        (tmp_path / name).write_text("".join(own))
+    functions, ours = fused_files("lancedb", how, [tmp_path / "text", tmp_path / "vector"], tmp_path)
+    assert (functions["TEXT"], functions["VECTOR"]) == ("text", "vector")
+    for word, vector in topics.items():
+        found = functions["search"](table, word, vector, 1000)
+        scores = {row["docno"]: row["_relevance_score"] for row in found}
+        assert len(scores) == min(len(ours[word]), functions["FIRST"])  # it ends where its queries do
+        assert same_order({docno: ours[word][docno] for docno in scores}, scores)
+        rest = [score for docno, score in ours[word].items() if docno not in scores]
+        assert max(rest, default=0.0) <= min(ours[word][docno] for docno in scores)
+
+
+def test_what_the_nearest_fusion_costs_is_shown(home: Path, tmp_path: Path) -> None:
+    code, text, err = run("fuse", home / "qrels", home / "a", home / "b", "--format", "json")
+    assert code == 0, err
+    kept = json.loads(text)
+    of = {row["method"]: row for row in kept["rows"]}
+    kept["output"] |= {"method": "borda", "weights": of["borda"]["weights"]}
+    (tmp_path / "fused.json").write_text(json.dumps(kept))
+    code, out, err = run("deploy", tmp_path / "fused.json", "--to", "qdrant")
+    assert code == 2
+    assert "Qdrant cannot express the method: 'borda'" in err
+    gain = of["rrf"]["held_out"] - of["borda"]["held_out"]
+    assert [f"{of['rrf']['held_out']:.4f}", f"{gain:+.4f}"] == out.splitlines()[-1].split()[-2:]
+    code, _, err = run("deploy", tmp_path, "--to", "qdrant")
+    assert code == 2
+
+
 def test_what_engines_cannot_do_is_refused() -> None:
     weights = {"a": 0.5, "b": 0.5}
     cases: list[tuple[str, Chosen, dict[str, Any], str]] = [
@@ -109,6 +206,15 @@ def test_what_engines_cannot_do_is_refused() -> None:
         ),
         ("elasticsearch", Chosen("rrf-k", weights, 0.5), {}, "whole numbers for RRF's k: 0.5"),
         ("opensearch", Chosen("per-query", weights, powers={"spread": 1.0}), {}, "cannot express the method"),
+        (
+            "elasticsearch",
+            Chosen("linear", weights, normalise="none"),
+            {},
+            "a query lacks: '--missing minimum'",
+        ),
+        ("qdrant", Chosen("linear", weights), {}, "'min-max'; accepted: results of --normalise none"),
+        ("qdrant", Chosen("rrf-tuned", weights, 5.0), {}, "Qdrant cannot express the method: 'rrf-tuned'"),
+        ("lancedb", Chosen("rrf", weights | {"c": 0.1}), {}, "a text and a vector query: .*accepted: 2 runs"),
     ]
     for engine, chosen, given, message in cases:
         with pytest.raises(InputError, match=message):
