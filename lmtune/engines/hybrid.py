@@ -271,7 +271,8 @@ HYBRIDS = {
         _qdrant,
         (
             *_ALIKE,
-            "Its k is ours + 1, since its ranks begin at 0. RRF's k needs 1.16 or later, a formula 1.14.",
+            "Its k is ours + 1, since its ranks begin at 0. Tried with qdrant-client 1.20: older ones "
+            "may lack these queries.",
             "Not used: its weights of reciprocal ranks are no factors (they divide the rank), its "
             "distribution-based fusion has no weights and gives 0 to what a query lacks.",
         ),
@@ -284,8 +285,8 @@ HYBRIDS = {
             *_ALIKE,
             "Of the vector query it takes distances: a run of similarities ranks alike where these fall "
             "linearly with them (cosine, dot). Where all texts have one score they count 0, here 1.",
-            "Some earlier versions of the linear reranker turn the order round (0.40 does not): look at the "
-            "first answers. No more documents come than of each query count.",
+            "Tried with LanceDB 0.40; look at the first answers of another version. "
+            "No more documents come than of each query count.",
         ),
         2,
     ),

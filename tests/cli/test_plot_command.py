@@ -19,9 +19,9 @@ from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.run import run_experiment
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    plan = Plan(tuple(parse_measures(["AP"])), grid=(3, 4))
+@pytest.fixture(params=[(3, 4)])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    plan = Plan(tuple(parse_measures(["AP"])), grid=request.param)
     pool = CandidatePool.build(*random_collection(3, documents=80, topics=12))
     result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
     record = {
@@ -39,6 +39,14 @@ def folder(tmp_path: Path) -> Path:
 def plot(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr("sys.argv", ["lmtune", "plot", *arguments])
     return run()
+
+
+@pytest.mark.parametrize("folder", [(7,)], indirect=True)
+def test_settings_that_are_spread_have_no_surface(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plot(monkeypatch, str(folder)) == 0
+    drawn = {path.stem for path in (folder / "pictures").glob("*.*g")}
+    assert "tiny-AP-fold1-convergence" in drawn
+    assert not {name for name in drawn if name.endswith(("-surface", "-answer"))}
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,7 +158,7 @@ class _Collection:
         default = next((row for row in rows if row.method == DEFAULT), best)
         name = self.result.name
         grid = SURFACE.frame(self.folder, name, f"{best.measure}-fold1", parameters=self.parameters)
-        if grid is not None and len(self.free) == 2:
+        if self.is_plane(grid):
             fold = self.result.folds[0]
             sizes = [len(fold.train), len(fold.test)]
             values = np.average(grid[["train", "test"]].to_numpy(), axis=1, weights=sizes)
@@ -177,6 +177,12 @@ class _Collection:
             yield replace(picture, lead=True)
         if default is not best:
             yield replace(self.differences(best, default, "gains"), lead=True)
+
+    def is_plane(self, settings: pd.DataFrame | None) -> TypeGuard[pd.DataFrame]:
+        """Tell whether settings can be a surface: of two parameters, and not spread without a value twice."""
+        if settings is None or len(self.free) != 2:
+            return False
+        return len(settings) < 2 or settings[self.free[0].name].nunique() < len(settings)
 
     def surface(self, panels: Sequence[SurfacePanel], measure: Measure, name: str, title: str) -> Figure:
         try:
@@ -228,7 +234,7 @@ class _Collection:
 
     def smooth(self, measure: Measure) -> Iterator[Picture]:
         table = SMOOTH.frame(self.folder, self.result.name, str(measure), parameters=self.parameters)
-        if table is None or len(self.free) != 2:
+        if not self.is_plane(table):
             return
         x, y = (table[axis.name].to_numpy(np.float64) for axis in self.free)
         names = {measure.title: "measure", f"smooth {smooth_form(measure).measure.title}": "smooth"}
@@ -251,7 +257,7 @@ class _Collection:
             part += f", fold {number}"
         title = f"{self.result.name}, {part}"
         grid = SURFACE.frame(self.folder, self.result.name, name, parameters=self.parameters)
-        if grid is not None and len(self.free) == 2:
+        if self.is_plane(grid):
             panels = self.panels(grid, rows, number, self.free)
             figure = self.surface(panels, measure, name, title)
             yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)

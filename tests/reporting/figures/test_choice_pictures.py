@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -26,7 +28,7 @@ def test_every_panel_has_the_means_over_the_other_choices(values: np.ndarray) ->
     figure = interactions(values, LEVELS, measure="MAP", title="toy")
     panels = figure.axes
     assert [ax.get_xlabel() for ax in panels] == ["stopwords", "stemmer", "stopwords"]
-    legends = [ax.get_legend() for ax in panels]
+    legends: list[Any] = [ax.get_legend() for ax in panels]
     assert [legend.get_title().get_text() for legend in legends] == ["stemmer", "model", "model"]
     expected = {
         0: lambda along, line: values[line, along].mean(),
@@ -34,7 +36,8 @@ def test_every_panel_has_the_means_over_the_other_choices(values: np.ndarray) ->
         2: lambda along, line: values[:, along, line].mean(),
     }
     for number, ax in enumerate(panels):
-        lines = [container.lines[0] for container in ax.containers]
+        containers: Any = ax.containers
+        lines = [container.lines[0] for container in containers]
         assert len(lines) == 2
         for line, drawn in enumerate(lines):
             heights = [expected[number](along, line) for along in range(len(drawn.get_ydata()))]
@@ -47,7 +50,8 @@ def test_every_panel_has_the_means_over_the_other_choices(values: np.ndarray) ->
 def test_one_choice_is_a_single_line(values: np.ndarray) -> None:
     figure = interactions(values[0, :, 0], {"stopwords": LEVELS["stopwords"]}, measure="AP")
     [ax] = figure.axes
-    [line] = [container.lines[0] for container in ax.containers]
+    containers: Any = ax.containers
+    [line] = [container.lines[0] for container in containers]
     np.testing.assert_allclose(line.get_ydata(), values[0, :, 0].mean(axis=-1))
     assert ax.get_legend() is None
 
