@@ -28,6 +28,7 @@ SMALLEST = {
     "spsa": ["--features", "3", "--queries", "2", "--documents", "5", "--repeats", "1"],
     "surrogates": ["--collection", SYNTHETIC, "--repeats", "1"],
     "term_weights": [SYNTHETIC.replace("x3", "x12"), "--parts", "+rm3", "--folds", "2"],
+    "variants": [SYNTHETIC, "--grid", "3", "3", "--tolerance", ".1"],
     "tuning": ["--collection", SYNTHETIC, "--tolerance", ".1"],
 }
 ELSEWHERE = {
