@@ -13,7 +13,7 @@ from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.datasets.loading import BEIR_MEASURES, is_beir
-from lmtune.engines.configuration import read_elastic
+from lmtune.engines.configuration import read_engine
 from lmtune.errors import InputError, visible
 from lmtune.models.model import named_model
 from lmtune.models.two_stage import TWO_STAGE
@@ -72,8 +72,8 @@ class Engine:
 
     from_engine: Path | None = option(
         None,
-        "Start from an index of Elasticsearch or OpenSearch, as its settings and mappings have it: its "
-        "analysis, its model, and its setting as the row Default.",
+        "Start from an index of Elasticsearch or OpenSearch, as its settings and mappings have it, or Solr "
+        "(schema.xml): its analysis, its model, and its setting as the row Default.",
         metavar="FILE",
     )
 
@@ -83,7 +83,7 @@ class Engine:
         """Return what is tuned, with the engine's analysis, model and setting where nothing else is given."""
         if self.from_engine is None:
             return collection, plan, baseline
-        found = read_elastic(self.from_engine, collection.stopwords)
+        found = read_engine(self.from_engine, collection.stopwords)
         setting = tuple(found.values.items())
         for flag, given, own in (
             ("--model", plan.get("model"), found.model),

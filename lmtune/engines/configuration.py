@@ -1,16 +1,18 @@
-"""What an index of Elasticsearch or OpenSearch means here: analysis, model and setting."""
+"""What an index of Elasticsearch, OpenSearch or Solr means here: analysis, model and setting."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 from lmtune.engines.catalogue import ENGINES
 from lmtune.errors import InputError, check_choice
 from lmtune.indexing.stopwords import LISTS, LUCENE_ENGLISH, load_stopwords
 from lmtune.options import read
 from lmtune.storage.digests import read_json
+from lmtune.storage.files import read_bytes
 
 # Each similarity's formula, and its values with Lucene's defaults by lmtune's names.
 _SIMILARITIES = {
@@ -22,6 +24,17 @@ _SIMILARITIES = {
 _STEMMERS = {"porter_stem": "porter", "kstem": "krovetz", "english": "porter", "porter": "porter"}
 _STEMMERS |= {"porter2": "english", "light_english": "krovetz"}
 _POSSESSIVE = "possessive_english"
+_SOLR = "solr."
+_SOLR_FILTERS = {
+    f"{_SOLR}{name}FilterFactory": made
+    for name, made in {
+        "LowerCase": {"type": "lowercase"},
+        "EnglishPossessive": {"type": "stemmer", "language": _POSSESSIVE},
+        "Stop": {"type": "stop"},
+        "PorterStem": {"type": "porter_stem"},
+        "KStem": {"type": "kstem"},
+    }.items()
+}
 _ACCEPTED = "settings and mappings of an index, as Elasticsearch gives them or lmtune deploy writes them"
 
 
@@ -54,6 +67,50 @@ def read_elastic(path: Path, stopwords: str | None = None) -> EngineSetting:
         return _read(path, read_json(path), stopwords)
     except (AttributeError, KeyError, TypeError):  # of another build
         raise InputError("no index's configuration", file=path, accepted=_ACCEPTED) from None
+
+
+def read_engine(path: Path, stopwords: str | None = None) -> EngineSetting:
+    """Read an index's configuration: Solr's schema where the name ends in .xml, else as `read_elastic`."""
+    if path.suffix != ".xml":
+        return read_elastic(path, stopwords)
+    try:
+        schema = ElementTree.fromstring(read_bytes(path))
+    except ElementTree.ParseError:
+        schema = ElementTree.Element("none")
+    kinds = [own for own in schema.iter("fieldType") if own.get("class") == f"{_SOLR}TextField"]
+    if len(kinds) != 1 or len(kinds[0].findall("analyzer")) != 1:
+        accepted = "a schema of Solr with one fieldType of text and one analyzer, as lmtune deploy writes it"
+        raise InputError("no index's configuration", file=path, accepted=accepted)
+    return _read(path, _as_elastic(path, schema, kinds[0]), stopwords)
+
+
+def _as_elastic(path: Path, schema: ElementTree.Element, kind: ElementTree.Element) -> dict[str, Any]:
+    """Return a schema's field of text as Elasticsearch's settings and mappings."""
+    tokenizer = " ".join(own.get("class", "") for own in kind.iter("tokenizer"))
+    check_choice(
+        f"{path}: a tokenizer that lmtune does not have", tokenizer, [f"{_SOLR}StandardTokenizerFactory"]
+    )
+    filters: dict[str, Any] = {}
+    for number, own in enumerate(kind.iter("filter")):
+        check_choice(f"{path}: a filter that lmtune does not have", own.get("class"), _SOLR_FILTERS)
+        made = filters[str(number)] = dict(_SOLR_FILTERS[own.get("class", "")])
+        if made["type"] == "stop" and (words := own.get("words")) is not None:
+            made["stopwords"] = sorted(load_stopwords(str(path.parent / words)))
+    scored = next(
+        (own for own in (kind.find("similarity"), schema.find("similarity")) if own is not None), None
+    )
+    similarity: dict[str, Any] = {"type": "BM25"}
+    if scored is not None and scored.get("class") != f"{_SOLR}SchemaSimilarityFactory":
+        name = scored.get("class", "").removeprefix(_SOLR).removesuffix("SimilarityFactory")
+        similarity = {"type": name} | {own.get("name", ""): own.text for own in scored}
+    chain = {"type": "custom", "tokenizer": "standard", "filter": [*filters]}
+    return {
+        "settings": {
+            "analysis": {"filter": filters, "analyzer": {"default": chain}},
+            "similarity": {"default": similarity},
+        },
+        "mappings": {"properties": {"text": {"type": "text"}}},
+    }
 
 
 def _read(path: Path, index: Any, stopwords: str | None) -> EngineSetting:

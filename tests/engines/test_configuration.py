@@ -14,7 +14,7 @@ from made_engines import write_collection
 from lmtune import Analyzer
 from lmtune.cli.main import app
 from lmtune.engines.catalogue import ENGINES
-from lmtune.engines.configuration import read_elastic
+from lmtune.engines.configuration import read_elastic, read_engine
 from lmtune.engines.deployment import deploy
 from lmtune.errors import InputError
 
@@ -48,6 +48,37 @@ def test_what_was_deployed_is_read_back(
     found = read_elastic(file, given if stopwords == "own" else None)
     free = {name: value for name, value in setting.items() if value}
     assert found == (model, free, stemmer, given, ())
+
+
+@pytest.mark.parametrize(("model", "setting"), SETTINGS)
+@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none"])
+@pytest.mark.parametrize("stopwords", ["lucene", "none"])
+def test_a_schema_of_solr_is_read_back(
+    tmp_path: Path, model: str, setting: dict[str, float], stemmer: str, stopwords: str
+) -> None:
+    analyzer = Analyzer(stopwords=stopwords)
+    object.__setattr__(analyzer, "stemmer", stemmer)  # its library need not be here
+    for name, text in deploy(ENGINES["solr"], model, setting, analyzer).items():
+        (tmp_path / name).write_text(text)
+    free = {name: value for name, value in setting.items() if value}
+    assert read_engine(tmp_path / "schema.xml") == (model, free, stemmer, stopwords, ())
+
+
+def test_a_schema_that_is_not_understood_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "schema.xml"
+    whole = deploy(ENGINES["solr"], "bm25:lucene", BM25, Analyzer(stemmer="none"))["schema.xml"]
+    for old, new, said in (
+        ("<schema", "<<", "no index's configuration; accepted: a schema of Solr"),
+        ("solr.TextField", "solr.StrField", "no index's configuration"),
+        ("solr.LowerCase", "solr.ASCIIFolding", "a filter that lmtune does not have: 'solr.ASCIIFolding"),
+        ("solr.StandardTok", "solr.WhitespaceTok", "a tokenizer that lmtune does not have: 'solr.White"),
+        ("solr.BM25", "solr.DFR", "a similarity that lmtune does not have: 'DFR'"),
+    ):
+        assert old in whole
+        file.write_text(whole.replace(old, new))
+        (tmp_path / "stopwords.txt").write_text("a\n")
+        with pytest.raises(InputError, match=said):
+            read_engine(file)
 
 
 def test_what_elasticsearch_answers_is_read(tmp_path: Path) -> None:
