@@ -255,11 +255,11 @@ def surface(
     points = surfaces.ask(
         view.vector(setting), view.measures[place] if smooth else None, plane_of(view, plane)
     )
+    done = points.done / len(points.order)  # before the values, which are filled in before it is told
     values = points.values[:, 0 if smooth else place]
     if not smooth:
         values = values[:, counting(view, topics)]
     means, near = values.mean(axis=1), None
-    done = points.done / len(points.order)
     if done == 1.0 and values.shape[1] >= FEWEST:
         near = (~np.isnan(means)).tolist()
         worse = significantly_worse(values[near], values[np.nanargmax(means)])
