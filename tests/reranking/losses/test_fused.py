@@ -50,7 +50,7 @@ def test_interpreted_kernels_equal_those_of_the_cpu() -> None:
     file = Path(__file__).with_name("test_loss_kernels.py")
     done = _interpreted(file, pairs)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{40 if EVERY else 20} passed" in done.stdout
+    assert f"{52 if EVERY else 26} passed" in done.stdout
 
 
 @pytest.mark.slow
@@ -108,13 +108,14 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
         s = torch.ones(4, 9, device="cuda:1")
         lists = s, s, s > 0
         fused.pair_costs(*lists, sigma=1.0)
-        fused.pair_costs(*lists, sigma=1.0, weighted=True, mu=10.0)
-        fused.approx_ndcg(*lists, alpha=1.0, k=None, alpha_k=1.0, linear=False)
-        fused_sort.neural_ndcg(*lists, tau=1.0, sinkhorn=3, k=5, linear=True)
+        fused.pair_costs(*lists, sigma=1.0, measure="ndcg", mu=10.0)
+        fused.pair_costs(*lists, sigma=1.0, measure="arp", gains="linear")
+        fused.approx_ndcg(*lists, alpha=1.0, k=None, alpha_k=1.0, gains="exponential")
+        fused_sort.neural_ndcg(*lists, tau=1.0, sinkhorn=3, k=5, gains="linear")
         numbers, unknown = torch.ones(4, 5, device="cuda:1"), torch.ones(4, 1, device="cuda:1") > 0
         fused_thresholds.roots(s, s, numbers, unknown, {})
     assert [one.kernel.removesuffix("_kernel") for one in started] == [
-        *["pair_costs", "sides", "pair_costs", "sides", "approx"],
+        *["pair_costs", "sides", "pair_costs", "pair_costs", "sides", "approx"],
         *["sides", "sinkhorn", "sinkhorn_slopes", "neural_sort_slopes", "neural_ndcg"],
         "threshold",
     ]
@@ -172,15 +173,17 @@ def test_kernels_compile_without_a_gpu(
     lists = {"scores": kind, "labels": "*i64", "mask": "*i1", "out": kind, "items": "i32"}
     planes = dict.fromkeys(("sides", "spreads", "steps", "slopes", "losses"), kind) | {"iterations": "i32"}
     weighed = {"weights": kind, "numbers": kind, "unknown": "*i1"}
-    places = {"k": 10, "linear": False}
-    matrix = {"tau": 0.5, "linear": False, "block": 64, "rows": 32}
+    places = {"k": 10, "gains": "exponential"}
+    matrix = {"tau": 0.5, "gains": "linear", "block": 64, "rows": 32}
     cases: list[tuple[Any, dict[str, Any]]] = [
         *(
             (fused.sides_kernel, {"alpha": 2.0, "wanted": one, **places})
             for one in ("rank", "smooth", "pairs")
         ),
-        (fused.pair_costs_kernel, {"sigma": 0.7, "mu": 10.0, "weighted": True, "shared": True, **places}),
-        (fused.pair_costs_kernel, {"sigma": 0.7, "mu": 0.0, "weighted": False, "shared": False, **places}),
+        *(
+            (fused.pair_costs_kernel, {"sigma": 0.7, "measure": one, "mu": mu, "shared": mu > 0, **places})
+            for one, mu in (("ndcg", 10.0), ("", 0.0), ("mrr", 0.0), ("precision", 0.0), ("arp", 0.0))
+        ),
         (fused.approx_kernel, {"alpha": 2.0, "alpha_k": 0.1, **places}),
         (
             fused_thresholds.threshold_kernel,
