@@ -407,6 +407,10 @@ def _with_noise(
     return noisy, labels.repeat(draws, 1), None if mask is None else mask.repeat(draws, 1)
 
 
+# Items of a list whose rows Triton compiles; those of longer ones take minutes, or fail.
+_LONGEST_FUSED = 8192
+
+
 @checked
 def neural_ndcg(
     scores: Scores,
@@ -500,8 +504,10 @@ def neural_ndcg(
         return losses.to(lists.scores.dtype), gradient
 
     options = {"tau": tau, "sinkhorn": sinkhorn, "k": k, "gains": gains}
+    scores, labels, mask = as_padded(scores, labels, mask)
     batch = LossCall(scores, labels, mask, reduce, backend)
-    return evaluate(batch, in_torch, in_kernels, ("fused_sort.neural_ndcg", options))
+    fused = ("fused_sort.neural_ndcg", options) if scores.shape[1] <= _LONGEST_FUSED else None
+    return evaluate(batch, in_torch, in_kernels, fused)
 
 
 @checked

@@ -227,7 +227,7 @@ def test_a_gpu_agrees_with_the_cpu(
         labels = torch.rand(labels.shape)  # a GPU draws another order of equal labels
     if "neuralndcg" in request.node.callspec.id:
         # Its exponents are sums of as many products as items, each rounded.
-        tolerance += 2 * np.finfo(dtype).eps * items * float(scores.abs().max()) * (dtype == "float64")
+        tolerance += 2 * float(np.finfo(dtype).eps) * items * float(scores.abs().max()) * (dtype == "float64")
     value, gradient = run(loss, scores, labels, mask, backend="kernels")
     given = scores.cuda().requires_grad_()
     found = loss(given, labels.cuda(), mask=mask.cuda(), reduce="none")
@@ -261,3 +261,20 @@ def test_a_step_is_captured_as_a_graph(loss: Any) -> None:
     found = loss(wanted, labels, mask=mask)
     torch.testing.assert_close(value, found)
     torch.testing.assert_close(slope, torch.autograd.grad(found, wanted)[0])
+
+
+def test_lists_too_long_to_compile_are_computed_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lmtune.reranking.losses import evaluation, listwise, neural_ndcg
+
+    fused: list[int] = []
+
+    def by_triton(scores: Any, *_: Any) -> Any:
+        fused.append(scores.shape[1])
+        return scores.sum()
+
+    monkeypatch.setattr(listwise, "_LONGEST_FUSED", 8)
+    monkeypatch.setattr(evaluation, "is_fused", lambda _: True)
+    monkeypatch.setattr(evaluation, "_by_triton", by_triton)
+    for items in (8, 9):
+        neural_ndcg(torch.zeros(1, items), torch.ones(1, items), backend="torch")
+    assert fused == [8]
