@@ -73,7 +73,7 @@ class _Started(NamedTuple):
 def _started(monkeypatch: pytest.MonkeyPatch) -> list[_Started]:
     """Have kernels and devices only noted."""
     from lmtune.reranking.losses import fused, fused_sort
-    from lmtune.reranking.song import fused_thresholds
+    from lmtune.reranking.song import fused_hinges, fused_thresholds
 
     started: list[_Started] = []
     current: list[Any] = [None]
@@ -92,7 +92,7 @@ def _started(monkeypatch: pytest.MonkeyPatch) -> list[_Started]:
         current.pop()
 
     monkeypatch.setattr(torch.cuda, "device", device)
-    for module in (fused, fused_sort, fused_thresholds):
+    for module in (fused, fused_sort, fused_hinges, fused_thresholds):
         for name in [name for name in vars(module) if name.endswith("_kernel")]:
             monkeypatch.setattr(module, name, Kernel(name))
     return started
@@ -103,7 +103,7 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from lmtune.reranking.losses import fused, fused_sort
-    from lmtune.reranking.song import fused_thresholds
+    from lmtune.reranking.song import fused_hinges, fused_thresholds
 
     device = torch.device("cuda", torch.cuda.device_count() - 1 if torch.cuda.is_available() else 1)
     started = _started(monkeypatch)
@@ -117,10 +117,11 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
         fused_sort.neural_ndcg(*lists, tau=1.0, sinkhorn=3, k=5, gains="linear")
         numbers, unknown = torch.ones(4, 5, device=device), torch.ones(4, 1, device=device) > 0
         fused_thresholds.roots(s, s, numbers, unknown, {})
+        fused_hinges.HingeSums(s, s > 0, s, 5.0).inner()
     assert [one.kernel.removesuffix("_kernel") for one in started] == [
         *["pair_costs", "sides", "pair_costs", "pair_costs", "sides", "approx"],
         *["sides", "sinkhorn", "sinkhorn_slopes", "neural_sort_slopes", "neural_ndcg"],
-        "threshold",
+        *["threshold", "hinge"],
     ]
     assert {one.current for one in started} == {device}
 
@@ -169,12 +170,12 @@ def test_kernels_compile_without_a_gpu(
     from triton.compiler import ASTSource
 
     from lmtune.reranking.losses import fused, fused_sort
-    from lmtune.reranking.song import fused_thresholds
+    from lmtune.reranking.song import fused_hinges, fused_thresholds
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     lists = {"scores": kind, "labels": "*i64", "mask": "*i1", "out": kind, "items": "i32"}
     planes = dict.fromkeys(("sides", "spreads", "steps", "slopes", "losses"), kind) | {"iterations": "i32"}
-    weighed = {"weights": kind, "numbers": kind, "unknown": "*i1"}
+    weighed = {"weights": kind, "numbers": kind, "unknown": "*i1", "others": kind}
     places = {"k": 10, "gains": "exponential"}
     matrix = {"tau": 0.5, "gains": "linear", "block": 64, "rows": 32}
     cases: list[tuple[Any, dict[str, Any]]] = [
@@ -187,6 +188,7 @@ def test_kernels_compile_without_a_gpu(
             for one, mu in (("ndcg", 10.0), ("", 0.0), ("mrr", 0.0), ("precision", 0.0), ("arp", 0.0))
         ),
         (fused.approx_kernel, {"alpha": 2.0, "alpha_k": 0.1, **places}),
+        (fused_hinges.hinge_kernel, {"margin": 5.0, "wanted": "gradient"}),
         (
             fused_thresholds.threshold_kernel,
             {"block": 128, "most_steps": 80, "rounding": 1e-15, "near": 1e-14},
@@ -205,6 +207,14 @@ def test_kernels_compile_without_a_gpu(
         ordered = {name: signature[name] for name in kernel.arg_names}
         made = triton.compile(ASTSource(kernel, ordered, flags), target=GPUTarget("cuda", capability, 32))
         assert f"sm_{capability}" in made.asm["ptx"]
+
+
+@pytest.mark.slow
+def test_interpreted_sums_of_song_give_its_formulas() -> None:
+    folder = Path(__file__).parents[1] / "song"
+    quick = "not (long_lists or tracked or drift or converges)"
+    done = _interpreted(folder / "test_songs.py", quick)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow
