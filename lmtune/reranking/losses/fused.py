@@ -73,7 +73,7 @@ def gain_of(label, gains: tl.constexpr):
 
 
 @triton.jit
-def discount_of(rank, k: tl.constexpr, measure: tl.constexpr = "ndcg"):
+def discount_of(rank, k: tl.constexpr, measure: tl.constexpr):
     """Return 1 / log2(1 + rank), 1 / rank (MRR) or 1 / k (precision), 0 beyond k; k of 0 is none."""
     if measure == "precision":
         discount = rank * 0 + 1.0 / k
@@ -162,7 +162,7 @@ def sides_kernel(
             rank += tl.where(real & other, beats, 0)
     part = tl.sum(count, 1)
     if wanted != "pairs":
-        part = gain_of(label, gains) * discount_of(1 + part, k)
+        part = gain_of(label, gains) * discount_of(1 + part, k, "ndcg")
     tl.store(out + i, tl.where(here, part, 0), mask=i < items)
     tl.store(out + plane + i, tl.sum(rank, 1) + (0 if wanted == "spread" else 1), mask=i < items)
 
@@ -221,7 +221,7 @@ def pair_costs_kernel(
                 weight = tl.abs(discount_i - discount_j)
                 if mu > 0:
                     apart = tl.maximum(tl.abs(rank_i - rank_j), 1)
-                    near = mu * (discount_of(apart, 0) - discount_of(apart + 1, 0))
+                    near = mu * (discount_of(apart, 0, "ndcg") - discount_of(apart + 1, 0, "ndcg"))
                     weight += tl.where((discount_i > 0) | (discount_j > 0), near, 0)
                 weight *= tl.abs(gain_of(label_i, gains) - gain_of(label_j, gains))
                 term *= weight

@@ -188,7 +188,7 @@ def test_kernels_compile_without_a_gpu(
             for one, mu in (("ndcg", 10.0), ("", 0.0), ("mrr", 0.0), ("precision", 0.0), ("arp", 0.0))
         ),
         (fused.approx_kernel, {"alpha": 2.0, "alpha_k": 0.1, **places}),
-        (fused_hinges.hinge_kernel, {"margin": 5.0, "wanted": "gradient"}),
+        *((fused_hinges.hinge_kernel, {"margin": 5.0, "wanted": one}) for one in ("inner", "gradient", "")),
         (
             fused_thresholds.threshold_kernel,
             {"block": 128, "most_steps": 80, "rounding": 1e-15, "near": 1e-14},
