@@ -20,6 +20,16 @@ SMALLEST = {
     "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
     "long_lists": ["--lengths", "30", "--steps", "2"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
+    "model_estimation": [
+        SYNTHETIC.replace("x3", "x26"),
+        "--model",
+        "bm25+rm3",
+        "--topics",
+        "6",
+        "--draws",
+        "1",
+    ]
+    + ["--settings", "5", "9"],
     "near_optimal": [SYNTHETIC.replace("x3", "x8"), "--grid", "4", "4", "--samples", "3", "--topics", "5"],
     "passages": ["--collection", "msmarco-1000x9", "--workers", "1", "--shards", "2"],
     "prediction_powered": ["--draws", "20"],
