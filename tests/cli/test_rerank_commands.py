@@ -200,7 +200,12 @@ def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_pat
     result = CliRunner().invoke(
         app, ["compare", str(home / "c/qrels.txt"), str(home / "base.run"), str(tmp_path / "cv.run")]
     )
-    assert out.splitlines()[5:] == result.stdout.splitlines()
+    *said, trusted = out.splitlines()
+    assert said[5:] == result.stdout.splitlines()
+    judged = next(line for line in said if line.strip().startswith("cv ")).split()[-1]  # its judged@10
+    assert trusted.startswith(f"Judged of the first 10: {judged} by cv, ")
+    assert "could leave" not in trusted  # all is judged
+    assert trusted.endswith(f"; judgements: {home / 'c/qrels.txt'}")
     assert out.splitlines()[3].startswith(("Rerank. AP ", "Keep base. AP "))
     # Judgements of the test topics have no influence on their ranking, nor has going on from a checkpoint.
     changed = tmp_path / "changed.txt"
@@ -600,6 +605,10 @@ def test_a_teachers_loss_goes_beside_one_on_labels(home: Path, tmp_path: Path) -
     labels, almost, half = (row["mean"] for row in rows)
     assert almost == pytest.approx(labels, abs=1e-3)
     assert half != pytest.approx(labels, abs=1e-3)
+    code, out, err = run("compare", *where, "--losses", "listnet", "--trials", "1", *FAST)
+    assert code == 0, err
+    assert out.splitlines()[-1].startswith("Judged of the first 10: ")
+    assert f"by {home / 'base.run'}, which the losses rerank" in out
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from lmtune.progress import Progress
 from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
 from lmtune.reporting.recommendation import reranking_answer
 from lmtune.reporting.table import STYLES
+from lmtune.reporting.trust import trust
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, TrainingData, folds_of_run, from_letor
@@ -130,7 +131,10 @@ def _write(
         measures = dict.fromkeys(ComparisonOutput.measure)
         if settings.measure != Settings.measure:
             measures = {str(settings.chosen_by): None} | measures
-        qrels = first.source.dataset.qrels
-        compared = compare_runs(qrels, [run, crossing.output], [*measures])
+        dataset = first.source.dataset
+        compared = compare_runs(dataset.qrels, [run, crossing.output], [*measures])
         show(compared, crossing.style, answer=reranking_answer(compared))
+        if crossing.style == "table":
+            runs = dict(zip(compared.systems[::-1], [crossing.output, run], strict=True))
+            say(trust(dataset.qrels, runs, compared.measures[0], dataset.qrels_file))
     write_record(crossing.output, NEURAL, **facts_of(first))
