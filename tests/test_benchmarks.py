@@ -41,6 +41,7 @@ ELSEWHERE = {
     "fusion_estimation": "needs a folder of runs",
     "fusion_topics": "needs a folder of runs",
     "lucene": "needs Java",
+    "relatives": "needs LLMJudge's labels",
     "text_long_lists": "needs a network's weights",
     "text_losses": "needs a network's weights",
     "text_memory": "needs a network's weights",
