@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Checkpoints, Machine, Teacher, list_source
+from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, name_of
@@ -74,7 +74,7 @@ def compare(
         str | None, "LETOR files, or folds of them; with --run a collection: pydocs ...", "LETOR_DIR"
     ],
     trials: FoldTrials,
-    teacher: Teacher,
+    lessons: Lessons,
     collection: Collection,
     features: FeatureSettings,
     text: TextOptions,
@@ -100,7 +100,7 @@ def compare(
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
     learner_of(settings).check(lists=trials.run is not None)
     losses = [loss for some in read_losses(trials.losses, settings) for loss in some]
-    source = teacher.of(list_source(settings, features, text), losses, trials.run)
+    source = lessons.of(list_source(settings, features, text), losses, trials.run)
     made: list[TrainingData] = []
 
     def read() -> tuple[Folds, tuple[Empty, ...]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.compare import ComparisonOutput, show
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Machine, Teacher, list_source
+from lmtune.cli.rerank import Lessons, Machine, list_source
 from lmtune.cli.rerank.train import Learning, facts_of, learn_all
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
@@ -57,7 +57,7 @@ def crossval(
     ],
     crossing: Crossing,
     learning: Learning,
-    teacher: Teacher,
+    lessons: Lessons,
     collection: Collection,
     features: FeatureSettings,
     text: TextOptions,
@@ -80,7 +80,7 @@ def crossval(
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
-        source = teacher.of(list_source(settings, features, text), [settings.loss], learning.run)
+        source = lessons.of(list_source(settings, features, text), [settings.loss], learning.run)
         known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
         scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
