@@ -47,6 +47,7 @@ ELSEWHERE = {
     "text_memory": "needs a network's weights",
     "thinning": "needs a folder of runs",
     "training_epoch": "has one size, of minutes",
+    "which_pairs": "needs a folder of runs",
 }
 # What makes files for tests, and the other halves of benchmarks.
 PARTS = {

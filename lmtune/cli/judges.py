@@ -92,8 +92,8 @@ def judge(
     Notes
     -----
     A pair weighs as much as a gain of 1 would move the runs' differences from the first (of one run: its
-    measure). Replace each ? of the file by a gain, or do it on a page (--page), where each label is saved at
-    once; then put the file's lines to the judgements.
+    measure); topics without any judgement are left out. Replace each ? of the file by a gain, or do it on a
+    page (--page), where each label is saved at once; then put the file's lines to the judgements.
 
     Examples
     --------
