@@ -125,7 +125,7 @@ def main() -> None:
     options = parser.parse_args()
     check_device(options.device)
     bench, wrong = Bench(options.device, options.quick), 0
-    if bench.cuda:
+    if torch.device(options.device).index is not None:
         torch.cuda.set_device(options.device)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.open("w", encoding="utf-8") as file:
@@ -240,14 +240,20 @@ def steps_of(bench: Bench, queries: int, items: int) -> Iterator[Sequence[object
 
 
 def attempt(bench: Bench, make: Callable[[], Any], given: tuple[Any, Any]) -> tuple[float, float]:
-    """Measure a library's step; NaN where it is not installed, lacks the loss or the memory."""
+    """Measure a library's step; NaN where it is not installed, lacks the loss or the memory, or fails."""
     if not bench.cuda and given[0].shape[1] > LONGEST_ELSEWHERE:
         return NONE, NONE
     try:
         made = make()
         return (NONE, NONE) if made is None else bench.measure(made(*given))
-    except (ImportError, torch.cuda.OutOfMemoryError):
+    except ImportError:
         return NONE, NONE
+    except RuntimeError as error:  # too little memory among them
+        print(f"{make}: {error}".splitlines()[0][:200], file=sys.stderr)
+        return NONE, NONE
+    finally:
+        if bench.cuda:
+            torch.cuda.empty_cache()
 
 
 def training(bench: Bench) -> Iterator[str]:

@@ -21,6 +21,7 @@ SMALLEST = {
     "long_lists": ["--lengths", "30", "--steps", "2"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
     "near_optimal": [SYNTHETIC.replace("x3", "x8"), "--grid", "4", "4", "--samples", "3", "--topics", "5"],
+    "passages": ["--collection", "msmarco-1000x9", "--workers", "1", "--shards", "2"],
     "prediction_powered": ["--draws", "20"],
     "prior": [SYNTHETIC.replace("x3", "x8"), SYNTHETIC.replace("x3", "x9"), "--grid", "3", "3"],
     "ranking_data": ["--rows", "500", "--collection", SYNTHETIC],

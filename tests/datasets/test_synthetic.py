@@ -17,11 +17,12 @@ from support import at
 import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.synthetic import drawing
+from lmtune.datasets.synthetic import drawing, kernels
+from lmtune.datasets.synthetic import passages as drawn_passages
 from lmtune.datasets.synthetic.drawing import Drawn, draw
 from lmtune.datasets.synthetic.judging import judge
 from lmtune.datasets.synthetic.model import Shape
-from lmtune.datasets.synthetic.source import SyntheticDocuments, load_synthetic, parse_shape
+from lmtune.datasets.synthetic.source import PassageDocuments, SyntheticDocuments, load_synthetic, parse_shape
 from lmtune.datasets.synthetic.words import _DIGITS, _DOCNO_STRIDE, docnos, word
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.formats.documents import Document, ListDocuments
@@ -264,7 +265,14 @@ def test_progress_comes_to_an_end() -> None:
 
 @pytest.mark.parametrize(
     ("name", "documents", "topics"),
-    [("robust04", 528_155, 250), ("small", 4000, 50), ("1000", 1000, 250), ("2000x7", 2000, 7)],
+    [
+        ("robust04", 528_155, 250),
+        ("small", 4000, 50),
+        ("1000", 1000, 250),
+        ("2000x7", 2000, 7),
+        ("msmarco", 8_841_823, 6980),
+        ("msmarco-1000x1000", 1000, 1000),
+    ],
 )
 def test_names(name: str, documents: int, topics: int) -> None:
     dataset = load_synthetic(name, need=("documents", "topics"))
@@ -276,7 +284,21 @@ def test_names(name: str, documents: int, topics: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "nope", "999", "1000000000", "4000x", "4000x0", "4000x401", "-4000", "4000x5x5", "٤٠٠٠"]
+    "name",
+    [
+        "",
+        "nope",
+        "999",
+        "1000000000",
+        "4000x",
+        "4000x0",
+        "4000x401",
+        "-4000",
+        "4000x5x5",
+        "٤٠٠٠",
+        "msmarco-",
+        "msmarco-1000x1001",
+    ],
 )
 def test_bad_names(name: str) -> None:
     with pytest.raises(InputError, match=r"no such synthetic collection: .*DOCUMENTSxTOPICS"):
@@ -352,3 +374,61 @@ def test_a_docno_is_located() -> None:
     assert source.locate("absent") == []
     documents = [Document(*d) for batch in source.batches() for d in batch.read()]
     assert documents[7].docno == docnos(range(7, 8), 1000)[0]
+
+
+PASSAGES = PassageDocuments("any", parse_shape("msmarco-2000x60"))
+
+
+@pytest.fixture(scope="module")
+def passages(tmp_path_factory: pytest.TempPathFactory) -> ColumnarIndex:
+    return build_index(PASSAGES, tmp_path_factory.mktemp("passages") / "index", PLAIN)
+
+
+def test_passages_hold_the_words_that_are_drawn_one_by_one(passages: ColumnarIndex) -> None:
+    streams = drawn_passages._streams(PASSAGES.shape)
+    lengths, postings = drawn_passages.draw_passages(PASSAGES.shape, range(2000))
+    assert lengths.mean() == pytest.approx(drawn_passages.MEAN_LENGTH, rel=0.03)
+    held: list[Counter[int]] = [Counter() for _ in lengths]
+    for number, (docs, tfs) in enumerate(postings):
+        for document, tf in zip(docs.tolist(), tfs.tolist(), strict=True):
+            held[document][number] = tf
+    for document, length in enumerate(lengths.tolist()):
+        tokens = np.empty(length, np.int32)
+        kernels.draw_passage(streams, document, tokens)
+        assert held[document] == Counter(tokens.tolist())
+    assert passages.lengths.tolist() == lengths.tolist()
+    found = sum(len(passages.postings(term).docs) for term in passages.terms())  # type: ignore[union-attr]
+    assert found == sum(docs.size for docs, _ in postings)
+
+
+def test_each_query_has_one_or_two_relevant_passages(passages: ColumnarIndex) -> None:
+    dataset = lmtune.load("synthetic:msmarco-2000x60")
+    assert list(dataset.qrels) == list(dataset.topics) == [str(t) for t in range(1, 61)]
+    assert {len(judged) for judged in dataset.qrels.values()} == {1, 2}
+    assert {docno for judged in dataset.qrels.values() for docno in judged} <= set(
+        passages.docnos(range(2000))
+    )
+    assert {len(set(text.split())) for text in dataset.topics.values()} <= {*range(1, 7)}
+    pool = CandidatePool.build(passages, dataset.topics, dataset.qrels, model="bm25")
+    values = measure_settings(pool, {"k1": 0.9, "b": 0.4}, parse_measures(["RR@10"]))
+    assert 0.2 < values.mean() < 0.95
+
+
+@pytest.mark.parametrize("count", [3, 16])
+def test_passages_are_drawn_apart_as_in_the_whole(
+    passages: ColumnarIndex, tmp_path: Path, count: int
+) -> None:
+    shards = build_sharded_index(PASSAGES, tmp_path / "shards", PLAIN, count)
+    assert shards.lengths.tolist() == passages.lengths.tolist()
+    for term in passages.terms()[::50]:
+        mine, theirs = shards.postings(term), passages.postings(term)
+        assert mine is not None
+        assert theirs is not None
+        assert [own.tolist() for own in mine] == [own.tolist() for own in theirs]
+
+
+def test_passages_are_those_of_this_version() -> None:
+    assert (PASSAGES.digest(), _digest(PASSAGES, None)) == (
+        "02d70d080d48bea0611ac07197ad9764",
+        "7b57e756809ff6b6435d784eed7c99fa",
+    )

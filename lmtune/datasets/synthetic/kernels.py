@@ -8,6 +8,7 @@ drawn depends neither on the order of the work nor on a library's version.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from lmtune.compiled import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Shorts = NDArray[np.uint16]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -209,3 +212,87 @@ def assess(key: np.uint64, docs: Integers, affinity: Floats, spread: float, out:
     """Fill what an assessor makes of documents: affinity with a logistic error."""
     for i in range(docs.size):
         out[i] = affinity[i] + spread * logit(uniform(key, docs[i]))
+
+
+class PassageStreams(NamedTuple):
+    """Keys of streams, and how passages are made of words."""
+
+    tokens: np.uint64
+    areas: np.uint64
+    words: np.uint64
+    vocabulary: int
+    flattened: float
+    area_count: int
+    area_words: int
+    together: int
+    longest: int
+    topical: float
+    repeated: float
+
+
+@compiled()
+def _log_uniform(u: float, low: float, high: float) -> int:
+    return int(low * math.exp(u * math.log(high / low)))
+
+
+@compiled()
+def area_word(streams: PassageStreams, document: int, u: float) -> int:
+    """Return a word of a document's area, the area's first words the likeliest (Zipf)."""
+    area = int(uniform(streams.areas, document // streams.together) * streams.area_count)
+    rank = _log_uniform(u, 1.0, streams.area_words + 1.0)
+    v = uniform(streams.words, area * streams.area_words + rank)
+    return min(_log_uniform(v, 100.0, float(streams.vocabulary)), streams.vocabulary - 1)
+
+
+@compiled()
+def draw_passage(streams: PassageStreams, document: int, tokens: Integers) -> None:
+    """Fill a document's words: repeated ones, those of its area, and those of the whole collection."""
+    q = streams.flattened
+    for i in range(tokens.size):
+        place = 2 * (document * streams.longest + i)
+        u, v = uniform(streams.tokens, place), uniform(streams.tokens, place + 1)
+        if u < streams.repeated and i > 0:
+            tokens[i] = tokens[int(v * i)]
+        elif u < streams.repeated + streams.topical:
+            tokens[i] = area_word(streams, document, v)
+        else:
+            word = int(q * math.exp(v * math.log(1.0 + streams.vocabulary / q)) - q)
+            tokens[i] = min(word, streams.vocabulary - 1)
+
+
+@compiled()
+def count_passages(streams: PassageStreams, first: int, lengths: Integers, df: Longs) -> None:
+    """Add up in how many of the documents, from ``first`` on, each word is."""
+    tokens = np.empty(streams.longest, np.int32)
+    for d in range(lengths.size):
+        own = tokens[: lengths[d]]
+        draw_passage(streams, first + d, own)
+        own.sort()
+        for i in range(own.size):
+            df[own[i]] += i == 0 or own[i] != own[i - 1]
+
+
+@compiled()
+def fill_passages(
+    streams: PassageStreams,
+    first: int,
+    number: int,
+    lengths: Integers,
+    end: Longs,
+    docs: Integers,
+    tfs: Shorts,
+) -> None:
+    """Fill postings of documents numbered from ``number``, moving each word's end on."""
+    tokens = np.empty(streams.longest, np.int32)
+    for d in range(lengths.size):
+        own = tokens[: lengths[d]]
+        draw_passage(streams, first + d, own)
+        own.sort()
+        begin = 0
+        for i in range(1, own.size + 1):
+            if i == own.size or own[i] != own[begin]:
+                at = end[own[begin]]
+                docs[at] = number + d
+                tfs[at] = i - begin
+                end[own[begin]] = at + 1
+                begin = i

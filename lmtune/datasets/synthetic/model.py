@@ -18,6 +18,9 @@ VERSION = 1
 REFERENCE = 528_155
 """Documents of TREC's Robust04 collection, at whose scale the constants below are stated."""
 
+PASSAGES, QUERIES = 8_841_823, 6_980
+"""Of MS MARCO's passage collection and its small development set."""
+
 MEAN_LENGTH, LENGTH_SIGMA, SHORTEST, LONGEST = 300.0, 0.75, 10, 30_000
 COMMON_WORDS = 32
 # The powers of a document's length by which it is more often about a topic (as relevant documents

@@ -12,19 +12,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.synthetic.model import COMMON_WORDS, REFERENCE, VERSION, Shape, topic_model
+from lmtune.datasets.synthetic.model import (
+    COMMON_WORDS,
+    PASSAGES,
+    QUERIES,
+    REFERENCE,
+    VERSION,
+    Shape,
+    topic_model,
+)
 from lmtune.datasets.synthetic.words import docnos, word
 from lmtune.errors import InputError
 from lmtune.formats.documents import Document, InvertedCollection
 from lmtune.progress import Count
 
 PREFIX = "synthetic:"
-NAMED = {"robust04": Shape(REFERENCE, 250), "small": Shape(4000, 50, seed=6)}
+MSMARCO = "msmarco"
+NAMED = {
+    "robust04": Shape(REFERENCE, 250),
+    "small": Shape(4000, 50, seed=6),
+    MSMARCO: Shape(PASSAGES, QUERIES),
+}
 """Collections that have a name of their own."""
 
 _SMALLEST, _MOST_TOPICS = 1000, 400
 _DEFAULT_TOPICS = 250
-_TERM_SYLLABLES, _COMMON_SYLLABLES = 3, 2
+_TERM_SYLLABLES, _COMMON_SYLLABLES, _PASSAGE_SYLLABLES = 3, 2, 4
 _BATCH_DOCUMENTS = 2048
 _MOST_TERMS = 5
 
@@ -35,7 +48,8 @@ def parse_shape(name: str) -> Shape:
     Parameters
     ----------
     name : str
-        ``robust04``, ``small``, ``DOCUMENTS`` (with 250 topics) or ``DOCUMENTSxTOPICS``.
+        ``robust04``, ``small``, ``DOCUMENTS`` (with 250 topics) or ``DOCUMENTSxTOPICS``; ``msmarco`` or
+        ``msmarco-DOCUMENTSxTOPICS``.
 
     Raises
     ------
@@ -44,17 +58,19 @@ def parse_shape(name: str) -> Shape:
     """
     if name in NAMED:
         return NAMED[name]
-    match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", name)
+    match = re.fullmatch(rf"({MSMARCO}-)?([0-9]{{1,9}})(?:x([0-9]{{1,9}}))?", name)
     if match is not None:
-        shape = Shape(int(match[1]), int(match[2] or _DEFAULT_TOPICS))
-        if shape.documents >= _SMALLEST and 1 <= shape.topics <= _MOST_TOPICS:
+        shape = Shape(int(match[2]), int(match[3] or _DEFAULT_TOPICS))
+        # Passages share their words with each other's queries, and so many have room.
+        most = shape.documents if match[1] else _MOST_TOPICS
+        if shape.documents >= _SMALLEST and 1 <= shape.topics <= most:
             return shape
     raise InputError(
         "no such synthetic collection",
         value=PREFIX + name,
         accepted=f"{', '.join(PREFIX + known for known in NAMED)}, {PREFIX}DOCUMENTS or"
         f" {PREFIX}DOCUMENTSxTOPICS with {_SMALLEST:,} to {10**9 - 1:,} documents"
-        f" and 1 to {_MOST_TOPICS} topics",
+        f" and 1 to {_MOST_TOPICS} topics; {PREFIX}{MSMARCO}-DOCUMENTSxTOPICS with any number of topics",
     )
 
 
@@ -89,7 +105,8 @@ def load_synthetic(
     InputError
         For a name that stands for nothing.
     """
-    documents = SyntheticDocuments(PREFIX + name, parse_shape(name))
+    kind = PassageDocuments if name.startswith(MSMARCO) else SyntheticDocuments
+    documents = kind(PREFIX + name, parse_shape(name))
     return Dataset(
         name=documents.name,
         documents=documents if "documents" in need else None,
@@ -217,6 +234,49 @@ class SyntheticDocuments:
     def _terms(self, topic: int) -> list[str]:
         count = len(topic_model(self.shape, topic).terms)
         return [word(topic * _MOST_TERMS + number, _TERM_SYLLABLES) for number in range(count)]
+
+
+@dataclass(frozen=True)
+class PassageDocuments(SyntheticDocuments):
+    """Passages of a synthetic collection in MS MARCO's shape: `lmtune.datasets.synthetic.passages`."""
+
+    def digest(self) -> str:
+        """Return a digest (BLAKE2b, 128 bits) of the shape and the generator's version."""
+        return hashlib.blake2b(f"{MSMARCO} {super().digest()}".encode(), digest_size=16).hexdigest()
+
+    def topics(self) -> dict[str, str]:
+        """Return the queries by identifier, from 1."""
+        from lmtune.datasets.synthetic.passages import draw_queries
+
+        queries = enumerate(draw_queries(self.shape), 1)
+        return {
+            str(topic): " ".join(word(one, _PASSAGE_SYLLABLES) for one in query.words)
+            for topic, query in queries
+        }
+
+    def qrels(
+        self, *, threads: int | None = None, progress: Count | None = None
+    ) -> dict[str, dict[str, int]]:
+        """Return the judgements: of each topic its one or two relevant passages."""
+        from lmtune.datasets.synthetic.passages import draw_queries
+
+        del threads, progress
+        relevant = [np.array(query.relevant) for query in draw_queries(self.shape)]
+        total = self.shape.documents
+        return {
+            str(topic): dict.fromkeys(sorted(docnos(own, total)), 1) for topic, own in enumerate(relevant, 1)
+        }
+
+    def invert(self, progress: Count | None = None, *, threads: int | None = None) -> InvertedCollection:
+        """Return the postings of all words."""
+        from lmtune.datasets.synthetic.passages import draw_passages
+
+        del threads
+        lengths, postings = draw_passages(self.shape, self._documents, progress)
+        held = [number for number, (docs, _) in enumerate(postings) if docs.size]
+        terms = [word(number, _PASSAGE_SYLLABLES) for number in held]
+        names = docnos(self._documents, self.shape.documents)
+        return InvertedCollection(names, lengths, terms, [postings[number] for number in held])
 
 
 @dataclass(frozen=True)

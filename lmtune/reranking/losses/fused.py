@@ -268,7 +268,9 @@ def approx_kernel(
         _, fall = _gained(gain_of(label_j, linear), rank, k, alpha_k)
         _, small = _sigmoids(alpha * (score[None, :] - score_i))
         steep = small / ((1 + small) * (1 + small)) * (fall[None, :] - fall_i[:, None])
-        slope += tl.where(here[:, None] & real[None, :], steep, 0)
+        # Not its own: the two roundings of its fall can differ.
+        other = here[:, None] & real[None, :] & (i[:, None] != j[None, :])
+        slope += tl.where(other, steep, 0)
     steep = alpha * tl.sum(slope, 1) / norm
     store_outcome(out, plane, i, here, items, -value / norm, steep, counted, wrong, spoilt)
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
-pytest.importorskip("triton", reason="Triton is not installed")
+triton = pytest.importorskip("triton", reason="Triton is not installed")
 
 from test_loss_kernels import every_loss, made, run  # noqa: E402
 
@@ -33,6 +33,8 @@ sys.exit(pytest.main(sys.argv[1:]))
 
 def _interpreted(file: Path, chosen: str) -> subprocess.CompletedProcess[str]:
     """Run some of a file's tests in Triton's interpreter."""
+    if triton.__version__ < "3.7" and np.lib.NumpyVersion(np.__version__) >= "2.4.0":
+        pytest.skip("the interpreter of Triton before 3.7 fails with NumPy 2.4 and newer")
     return subprocess.run(
         [sys.executable, "-c", _INTERPRETED, file, "-k", chosen, "-n", "0", "-q", "-p", "no:cacheprovider"],
         env={**os.environ, "TRITON_INTERPRET": "1"},
@@ -97,28 +99,29 @@ def _started(monkeypatch: pytest.MonkeyPatch) -> list[_Started]:
 
 
 def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tensors are taken for those of a second GPU, which need not be here."""
+    """Tensors are taken for those of a second GPU, which need not be here; where there is one, for its."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from lmtune.reranking.losses import fused, fused_sort
     from lmtune.reranking.song import fused_thresholds
 
+    device = torch.device("cuda", torch.cuda.device_count() - 1 if torch.cuda.is_available() else 1)
     started = _started(monkeypatch)
     with FakeTensorMode():
-        s = torch.ones(4, 9, device="cuda:1")
+        s = torch.ones(4, 9, device=device)
         lists = s, s, s > 0
         fused.pair_costs(*lists, sigma=1.0)
         fused.pair_costs(*lists, sigma=1.0, weighted=True, mu=10.0)
         fused.approx_ndcg(*lists, alpha=1.0, k=None, alpha_k=1.0, linear=False)
         fused_sort.neural_ndcg(*lists, tau=1.0, sinkhorn=3, k=5, linear=True)
-        numbers, unknown = torch.ones(4, 5, device="cuda:1"), torch.ones(4, 1, device="cuda:1") > 0
+        numbers, unknown = torch.ones(4, 5, device=device), torch.ones(4, 1, device=device) > 0
         fused_thresholds.roots(s, s, numbers, unknown, {})
     assert [one.kernel.removesuffix("_kernel") for one in started] == [
         *["pair_costs", "sides", "pair_costs", "sides", "approx"],
         *["sides", "sinkhorn", "sinkhorn_slopes", "neural_sort_slopes", "neural_ndcg"],
         "threshold",
     ]
-    assert {one.current for one in started} == {torch.device("cuda:1")}
+    assert {one.current for one in started} == {device}
 
 
 class _NoCompiler:
@@ -161,7 +164,6 @@ def test_without_a_use_for_triton_losses_are_computed_in_torch(
 def test_kernels_compile_without_a_gpu(
     capability: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
@@ -213,9 +215,16 @@ def test_interpreted_thresholds_equal_those_of_the_cpu() -> None:
 @every_loss
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-6), ("float64", 1e-12)])
 @pytest.mark.parametrize("items", [1, 37, 600, 3000])
-def test_a_gpu_agrees_with_the_cpu(loss: Any, dtype: str, tolerance: float, items: int) -> None:
+def test_a_gpu_agrees_with_the_cpu(
+    loss: Any, dtype: str, tolerance: float, items: int, request: pytest.FixtureRequest
+) -> None:
     scores, labels, mask = made(6, items, tied=True)
     scores = scores.to(getattr(torch, dtype))
+    if getattr(loss, "keywords", {}).get("seed") is not None:
+        labels = torch.rand(labels.shape)  # a GPU draws another order of equal labels
+    if "neuralndcg" in request.node.callspec.id:
+        # Its exponents are sums of as many products as items, each rounded.
+        tolerance += 2 * np.finfo(dtype).eps * items * float(scores.abs().max()) * (dtype == "float64")
     value, gradient = run(loss, scores, labels, mask, backend="kernels")
     given = scores.cuda().requires_grad_()
     found = loss(given, labels.cuda(), mask=mask.cuda(), reduce="none")
