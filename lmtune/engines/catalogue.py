@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmtune.engines import lucene_files, python_files
-from lmtune.engines.deployment import BY_FIELD, Engine
+from lmtune.engines.deployment import BY_FIELD, COMBINED, Engine
 
 # What Lucene's similarities do otherwise than the models of `lmtune.models`.
 _LUCENE = {
@@ -65,6 +65,11 @@ ENGINES = {
                 "word of the query."
             ),
             "jelinek-mercer": "",
+            COMBINED: (
+                "Terrier's idf is log((N - df + .5) / (df + .5)), df the documents that hold the word in any "
+                "field; a word that the query has twice counts 1.8 times. Its k1 is fixed: the weights are "
+                "multiplied by 1.2 / k1, which ranks alike."
+            ),
         },
         python_files.pyterrier,
         (_OWN, "The names of the language models' controls depend on Terrier's version; both are set."),

@@ -82,7 +82,7 @@ def _matched(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], di
             {"tuned": similarity},
             {"match": {FIELD: {"query": _WORDS, "operator": "or"}}},
         )
-    fields = [name.removeprefix("w_") for name in values if name.startswith("w_")]
+    fields = deployment.fields
     own = {f"tuned_{name}": {"type": "BM25", "k1": values["k1"], "b": values[f"b_{name}"]} for name in fields}
     weighted = [f"{name}^{values[f'w_{name}']!r}" for name in fields]
     asked = {"multi_match": {"query": _WORDS, "type": "most_fields", "operator": "or", "fields": weighted}}

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import logging
 import runpy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import Run
 from lmtune.engines.deployment import PYTHON, Engine
 from lmtune.errors import InputError
+from lmtune.formats.documents import DocumentSource, field_of
 from lmtune.indexing.lucene import java
 from lmtune.progress import Progress, silent
 
@@ -28,6 +29,7 @@ def run_engine(
     files: Mapping[str, str],
     dataset: Dataset,
     *,
+    fields: Sequence[str] = (),
     hits: int = 1000,
     progress: Progress = silent,
 ) -> dict[str, dict[str, float]]:
@@ -41,6 +43,8 @@ def run_engine(
         What `lmtune.engines.deployment.deploy` wrote for it.
     dataset : Dataset
         Documents and topics.
+    fields : sequence of str
+        Those that the files' ``build`` takes; none: documents are texts.
     hits : int
         Documents a topic.
     progress : Progress
@@ -63,7 +67,7 @@ def run_engine(
         )
     if dataset.documents is None:
         raise InputError("no documents to index", value=dataset.name, accepted="a collection with documents")
-    documents = {own.docno: own.text for batch in dataset.documents.batches() for own in batch.read()}
+    documents = _read(dataset.documents, fields)
     if engine == ENGINES["lucene"]:
         java.start()
     run: dict[str, dict[str, float]] = {}
@@ -74,6 +78,14 @@ def run_engine(
             run[topic] = dict(functions["search"](index, query, hits))
             progress(f"asking {engine.title}", done, len(dataset.topics))
     return run
+
+
+def _read(source: DocumentSource, fields: Sequence[str]) -> dict[str, Any]:
+    """Return documents' texts by docno, or by docno and field where there are fields."""
+    if fields:
+        each = {name: _read(field_of(source, name), ()) for name in fields}
+        return {docno: {name: each[name][docno] for name in fields} for docno in each[fields[0]]}
+    return {own.docno: own.text for batch in source.batches() for own in batch.read()}
 
 
 def run_qdrant(files: Mapping[str, str], runs: Mapping[str, Run], *, progress: Progress = silent) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import re
@@ -26,7 +27,7 @@ from lmtune.engines.deployment import README, deploy, expresses, nearest
 from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.cache import index_for
-from lmtune.indexing.index import field_index
+from lmtune.indexing.index import Index, field_index
 from lmtune.indexing.stopwords import LUCENE_ENGLISH
 from lmtune.reporting.tuning_results import FinalSetting
 
@@ -42,6 +43,7 @@ SETTINGS = {
         {"w_title": 1.0 / 3.0, "w_contents": 2.0 / 3.0, "b_title": 0.125, "b_contents": 0.7, "k1": 1.0 / 7.0},
     ),
 }
+SETTINGS["bm25f"] = "bm25f:title,contents", SETTINGS["bm25-fields"][1]
 PAIRS = [(engine, formula) for engine, own in ENGINES.items() for formula in own.formulas]
 
 
@@ -98,16 +100,21 @@ def test_elasticsearch_has_the_tuned_similarity_and_chain(tmp_path: Path) -> Non
         assert chain == ["possessive", "lowercase", "porter_stem"]
 
 
-def test_elasticsearchs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
-    """Its files are read as its manual says: each field by its own similarity, boosted, added up."""
+def made_of_fields(folder: Path) -> tuple[Index, list[dict[str, str]]]:
+    """Return an index of sixty documents of two fields, and them."""
     rng, words = np.random.default_rng(0), [f"w{n}" for n in range(12)]
     lines = [
         {"id": f"d{n}", "title": " ".join(rng.choice(words, 3)), "contents": " ".join(rng.choice(words, 20))}
         for n in range(60)
     ]
-    (tmp_path / "made.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    documents = FileDocuments("made", [tmp_path / "made.jsonl"])
-    index = index_for(documents, Analyzer(), home=tmp_path, fields=FIELDS)
+    (folder / "made.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    documents = FileDocuments("made", [folder / "made.jsonl"])
+    return index_for(documents, Analyzer(), home=folder, fields=FIELDS), lines
+
+
+def test_elasticsearchs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
+    """Its files are read as its manual says: each field by its own similarity, boosted, added up."""
+    index, _ = made_of_fields(tmp_path)
     topics = {"1": "w1 w2 w2", "2": "w3 w4 w5"}
     files, setting = files_of("elasticsearch", "bm25-fields")
     made, query = json.loads(files["index.json"]), json.loads(files["query.json"])["query"]["multi_match"]
@@ -131,6 +138,49 @@ def test_elasticsearchs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
         documents_of_topic = tuned.topic_documents(t, np.arange(docs.size))
         wanted, _ = tuned.formula.differentiate(documents_of_topic, np.array([*setting.values()]))
         np.testing.assert_allclose([scores[topic][doc] for doc in docs.tolist()], wanted, rtol=1e-12)
+
+
+def test_terriers_bm25f_is_the_tuned_one_but_for_idf(tmp_path: Path) -> None:
+    """Its files are read as Terrier has it: k1 = 1.2, fields normalised by b = c, then weighted by w."""
+    index, lines = made_of_fields(tmp_path)
+    files, setting = files_of("pyterrier", "bm25f")
+    tree = {
+        node.targets[0].id: ast.unparse(node.value)
+        for node in ast.parse(files["search.py"]).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    controls = eval(tree["CONTROLS"], {"K1": float(tree["K1"])})
+    fields = ast.literal_eval(tree["FIELDS"])
+    terms = [{name: line[name].split() for name in fields} for line in lines]
+    means = [np.mean([len(own[name]) for own in terms]) for name in fields]
+    for word in ("w1", "w5", "w11"):
+        pool = CandidatePool.build(index, {"1": word}, model=SETTINGS["bm25f"][0])
+        docs = pool.candidates.doc[pool.candidates.rows(0)]
+        ours, _ = pool.formula.differentiate(
+            pool.topic_documents(0, np.arange(docs.size)), np.array([*setting.values()])
+        )
+        theirs = []
+        for doc in docs.tolist():
+            tf = 0.0
+            for n, name in enumerate(fields):
+                own, c = terms[doc][name], controls[f"c.{n}"]
+                tf += controls[f"w.{n}"] * own.count(word) / (1.0 - c + c * len(own) / means[n])
+            theirs.append(2.2 * tf / (1.2 + tf))
+        df = max(sum(word in own[name] for own in terms) for name in fields)
+        idf = np.log1p((60 - df + 0.5) / (df + 0.5))
+        np.testing.assert_allclose(ours / idf, np.array(theirs) / 2.2, rtol=1e-12)
+    assert "df the documents that hold the word in any field" in files[README]
+
+
+def test_bm25f_is_refused_elsewhere_with_the_nearest() -> None:
+    model, setting = SETTINGS["bm25f"]
+    for engine, alike in (("opensearch", "bm25-fields:title,contents"), ("solr", "bm25:lucene")):
+        with pytest.raises(
+            InputError, match=f"cannot express bm25f:title,contents.*--model {alike}, the nea"
+        ):
+            deploy(ENGINES[engine], model, setting, Analyzer())
+    assert nearest(ENGINES["elasticsearch"], model, setting) == ("bm25-fields:title,contents", setting)
+    assert nearest(ENGINES["pyterrier"], model, setting) == (model, setting)
 
 
 def test_solr_has_the_tuned_similarity_and_chain() -> None:
