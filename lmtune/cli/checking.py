@@ -24,7 +24,6 @@ from lmtune.formats.frames import as_run
 from lmtune.indexing.analysis import Analyzer
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.run_files import compare_runs
-from lmtune.models.fields import FieldFormula
 from lmtune.models.model import find_model
 from lmtune.options import usual
 from lmtune.progress import quantity
@@ -162,7 +161,7 @@ def check_engine(
     files = deploy(ENGINES[engine], model, values, Analyzer.from_settings(collection.analysis or {}))
     with stages() as progress:
         dataset = collection.load(("documents", "topics"), progress=progress)
-        fields = formula.fields if isinstance(formula := find_model(model), FieldFormula) else ()
+        fields: tuple[str, ...] = getattr(find_model(model), "fields", ())
         run = run_engine(ENGINES[engine], files, dataset, fields=fields, progress=progress)
     _compare(run, results, tuned, ranked, comparing)
 

@@ -17,7 +17,11 @@ _LUCENE = {
 _ELASTICS = _LUCENE | {BY_FIELD: ""}
 _SINGLE = "Values and scores are in single precision: scores as near as that may change places."
 _ANALYSIS = "The analysis chain is the tuned one, by Lucene's names."
-_KSTEM = {"krovetz": "Lucene's KStem has another dictionary than lmtune's krovetz (a few words differ)."}
+_STEMMERS = {
+    "porter": "",
+    "krovetz": "Lucene's KStem has another dictionary than lmtune's krovetz (a few words differ).",
+    "none": "",
+}
 _SHARDS = (
     "idf and mean length are those of a shard: one here; with several ask with "
     "search_type=dfs_query_then_fetch. An index's similarity is changed while it is closed."
@@ -28,9 +32,9 @@ _ELASTIC = (_ANALYSIS, _SINGLE, _SHARDS, _FACTOR)
 _FIXED = {"k1": 1.2, "b": 0.75}
 
 ENGINES = {
-    "elasticsearch": Engine("Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
-    "opensearch": Engine("OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
-    "solr": Engine("Solr", _LUCENE, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_KSTEM),
+    "elasticsearch": Engine("Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_STEMMERS),
+    "opensearch": Engine("OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_STEMMERS),
+    "solr": Engine("Solr", _LUCENE, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_STEMMERS),
     "lucene": Engine(
         "Lucene (Anserini, pyserini)",
         _LUCENE,
@@ -40,7 +44,7 @@ ENGINES = {
             _SINGLE,
             "pyserini has no call for Jelinek-Mercer, nor for stopwords of your own: Anserini has flags.",
         ),
-        stemmers=_KSTEM,
+        stemmers=_STEMMERS,
         install="pip install pyserini",
     ),
     "vespa": Engine(
@@ -54,7 +58,7 @@ ENGINES = {
             _FACTOR,
         ),
         variant="vespa",
-        stemmers=_KSTEM,
+        stemmers=_STEMMERS,
     ),
     "pyterrier": Engine(
         "PyTerrier (Terrier)",

@@ -84,7 +84,7 @@ class Engine(NamedTuple):
     variant : str
         The BM25 that it computes, one of `lmtune.models.bm25.VARIANTS`.
     stemmers : mapping of str to str
-        What else differs where it stems so.
+        Those of its own analysis, each with what else differs there; empty where it takes lmtune's terms.
     install : str
         What brings it to Python; empty where nothing does.
     """
@@ -141,6 +141,12 @@ def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: A
         For what the engine cannot express, naming the nearest model that it can.
     """
     formula, values = _expressed(engine, model, setting)
+    if not stems(engine, analyzer.stemmer):
+        raise InputError(
+            f"{engine.title}: no filter is known to stem so",
+            value=analyzer.stemmer,
+            accepted=f"results of lmtune tune --stemmer {', '.join(engine.stemmers)}",
+        )
     deployment = Deployment(model, formula, values, analyzer)
     return {README: _readme(engine, deployment), **engine.write(deployment)}
 
@@ -165,6 +171,11 @@ def expresses(engine: Engine, model: str, setting: Mapping[str, float]) -> bool:
     """Say whether an engine has a tuned model's formula, with these values."""
     formula, values = _express(model, setting)
     return formula in engine.formulas and all(values[n] == value for n, value in engine.fixed.items())
+
+
+def stems(engine: Engine, stemmer: str) -> bool:
+    """Say whether an engine can have terms that are stemmed so."""
+    return not engine.stemmers or stemmer in engine.stemmers
 
 
 def _alike(engine: Engine, model: str, setting: Mapping[str, float]) -> str:

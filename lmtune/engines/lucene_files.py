@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from lmtune.engines.deployment import BY_FIELD, FIELD, INDEX, PYTHON, Deployment
-from lmtune.errors import InputError
 
 _STOPWORDS = "stopwords.txt"
 
-# The names of Lucene's stem filters, by lmtune's stemmers.
+# The names of Lucene's stem filters, by those of lmtune's stemmers that the catalogue names.
 _ELASTIC = {"porter": "porter_stem", "krovetz": "kstem", "none": None}
 _SOLR = {"porter": "solr.PorterStemFilterFactory", "krovetz": "solr.KStemFilterFactory", "none": None}
 _SERVICE = {"porter": "porterStem", "krovetz": "kStem", "none": None}
@@ -19,13 +17,6 @@ _SERVICE = {"porter": "porterStem", "krovetz": "kStem", "none": None}
 _WORDS = "YOUR WORDS"
 _SIMILARITIES = {"bm25": "BM25", "dirichlet": "LMDirichlet", "jelinek-mercer": "LMJelinekMercer"}
 _ANSERINI = {"bm25": "bm25", "dirichlet": "qld", "jelinek-mercer": "qljm"}
-
-
-def _stem_filter(names: Mapping[str, str | None], deployment: Deployment) -> str | None:
-    stemmer = deployment.analyzer.stemmer
-    if stemmer not in names:
-        raise InputError("no filter is known to stem so", value=stemmer, accepted=", ".join(names))
-    return names[stemmer]
 
 
 def _word_list(deployment: Deployment, path: str = _STOPWORDS) -> dict[str, str]:
@@ -40,7 +31,7 @@ def _json(content: Any) -> str:
 
 def elastic(deployment: Deployment) -> dict[str, str]:
     """Write settings and mappings, a query, and the commands, of Elasticsearch and OpenSearch."""
-    stemming = _stem_filter(_ELASTIC, deployment)
+    stemming = _ELASTIC[deployment.analyzer.stemmer]
     filters: dict[str, Any] = {"possessive": {"type": "stemmer", "language": "possessive_english"}}
     if words := deployment.stopwords:
         listed = "_english_" if deployment.analyzer.stopwords == "lucene" else words
@@ -115,7 +106,7 @@ _SCHEMA = """\
 
 def solr(deployment: Deployment) -> dict[str, str]:
     """Write a schema, its stopwords, and a query, of Solr."""
-    stemming = _stem_filter(_SOLR, deployment)
+    stemming = _SOLR[deployment.analyzer.stemmer]
     stop = f'solr.StopFilterFactory" words="{_STOPWORDS}'
     chain = ["solr.EnglishPossessiveFilterFactory", "solr.LowerCaseFilterFactory"]
     chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
@@ -137,7 +128,6 @@ def solr(deployment: Deployment) -> dict[str, str]:
 
 def anserini(deployment: Deployment) -> dict[str, str]:
     """Write the commands of Anserini and the calls of pyserini."""
-    _stem_filter(_ELASTIC, deployment)
     own, name = deployment.analyzer, _ANSERINI[deployment.formula]
     stop = {"lucene": "", "none": " -keepStopwords"}.get(own.stopwords, f" -stopwords {_STOPWORDS}")
     analysis = f"-stemmer {own.stemmer}{stop}"
@@ -261,7 +251,7 @@ _SERVICES = """\
 
 def vespa(deployment: Deployment) -> dict[str, str]:
     """Write a schema with its rank profile, services with the analysis, and a query, of Vespa."""
-    stemming, stopwords = _stem_filter(_SERVICE, deployment), f"en/{_STOPWORDS}"
+    stemming, stopwords = _SERVICE[deployment.analyzer.stemmer], f"en/{_STOPWORDS}"
     stop = f'<name>stop</name><conf><item key="words">{stopwords}</item></conf>'
     chain = ["<name>englishPossessive</name>", "<name>lowercase</name>"]
     chain += [*([stop] if deployment.stopwords else []), *([f"<name>{stemming}</name>"] if stemming else [])]

@@ -29,7 +29,8 @@ from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.cache import index_for
 from lmtune.indexing.index import Index, field_index
 from lmtune.indexing.stopwords import LUCENE_ENGLISH
-from lmtune.reporting.tuning_results import FinalSetting
+from lmtune.measures.from_files import topic_values
+from lmtune.reporting.tuning_results import FinalSetting, read_results
 
 FIELDS = ["title", "contents"]
 FIXED = {"k1": 1.2, "b": 0.75}
@@ -322,6 +323,40 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
     assert (code, out) == (2, "")
     assert "what the nearest costs was not computed" in err
     assert "fixed" in err.splitlines()[-1]
+
+
+def test_what_the_nearest_stemmer_costs_is_measured_held_out(home: Path) -> None:
+    def run(line: str) -> tuple[int, str, str]:
+        with contextlib.chdir(home):
+            done = CliRunner().invoke(app, line.split())
+        return done.exit_code, done.stdout, done.stderr
+
+    tune = "tune c --model bm25:lucene --stemmer english --grid 3x3 --restarts 0 --no-approx -m AP --folds 2"
+    assert run(f"{tune} --output english")[0] == 0
+    code, out, err = run("deploy english --to solr --output no")
+    assert code == 2
+    assert "no filter is known to stem so: 'english'; accepted: results of lmtune tune --ste" in err
+    assert not (home / "no").exists()
+    means = {line.split()[0]: line.split()[1] for line in out.splitlines() if line[:5] in ("tuned", "neare")}
+    result = read_results(home / "english").results[0]
+    row = next(row for row in result.rows if row.method == "Direct")
+    assert means["tuned"] == f"{row.mean:.4f}".lstrip("0")
+    chosen: list[str] = []
+    values: dict[str, float] = {}
+    qrels = home / "c/qrels.txt"
+    for fold, fit in zip(result.folds, row.fits, strict=True):
+        found = {}
+        for stemmer in ("porter", "none"):
+            own = Collection(str(home / "c"), indexes=home / "indexes", stemmer=stemmer)
+            found[stemmer] = topic_values(
+                qrels, cut(search(own, "bm25:lucene", fit.params).rankings, 1000), "AP"
+            )
+        best = max(found, key=lambda name: found[name]["AP"].loc[[*fold.train]].mean())
+        chosen.append(best)
+        values |= found[best]["AP"].loc[[*fold.test]].to_dict()
+    assert means["nearest"] == f"{np.mean([*values.values()]):.4f}".lstrip("0")
+    for name in {*chosen}:
+        assert f"{name} in {chosen.count(name)} fold" in out.splitlines()[0]
 
 
 def test_the_nearest_of_another_formula_is_climbed_to(home: Path) -> None:
