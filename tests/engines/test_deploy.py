@@ -353,7 +353,7 @@ def test_what_the_nearest_stemmer_costs_is_measured_held_out(home: Path) -> None
             )
         best = max(found, key=lambda name: found[name]["AP"].loc[[*fold.train]].mean())
         chosen.append(best)
-        values |= found[best]["AP"].loc[[*fold.test]].to_dict()
+        values |= {topic: found[best]["AP"].loc[topic] for topic in fold.test}
     assert means["nearest"] == f"{np.mean([*values.values()]):.4f}".lstrip("0")
     for name in {*chosen}:
         assert f"{name} in {chosen.count(name)} fold" in out.splitlines()[0]
