@@ -7,7 +7,7 @@ the best of a grid on its training topics: ``bm25`` tuned for itself; what is lo
 computes its own formula with the same values, and those that it fixes; the engine's usual k1 and b, what is
 tuned for the engine's own formula, and the difference; each difference with p of a paired t-test, corrected
 by Holm over all rows. ``alike`` counts the topics that the real engine ranks as lmtune does, by the file that
-``lmtune deploy`` writes; engines that are not asked have none. Topics need a relevant document to be measured.
+``lmtune deploy`` writes; engines not asked have none. Topics without a relevant document have no part.
 """
 
 from __future__ import annotations
