@@ -42,6 +42,7 @@ ELSEWHERE = {
     "fusion_estimation": "needs a folder of runs",
     "fusion_topics": "needs a folder of runs",
     "lucene": "needs Java",
+    "stemmers": "needs Java and wordfreq",
     "text_long_lists": "needs a network's weights",
     "text_losses": "needs a network's weights",
     "text_memory": "needs a network's weights",

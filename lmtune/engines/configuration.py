@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from lmtune.engines.catalogue import ENGINES
+from lmtune.engines.lucene_files import SNOWBALL
 from lmtune.errors import InputError, check_choice
 from lmtune.indexing.stopwords import LISTS, LUCENE_ENGLISH, load_stopwords
 from lmtune.options import read
@@ -24,6 +25,7 @@ _SIMILARITIES = {
 # Filters of Lucene's, and languages of their filter "stemmer", by lmtune's stemmers.
 _STEMMERS = {"porter_stem": "porter", "kstem": "krovetz", "english": "porter", "porter": "porter"}
 _STEMMERS |= {"porter2": "english", "light_english": "krovetz"}
+_STEMMERS |= {f"snowball {language}": name for name, language in SNOWBALL.items()}
 _POSSESSIVE = "possessive_english"
 # Elasticsearch's filters by Lucene's names, in lower case, which Vespa and, of classes, Solr have.
 _FILTERS = {
@@ -32,6 +34,7 @@ _FILTERS = {
     "stop": {"type": "stop"},
     "porterstem": {"type": "porter_stem"},
     "kstem": {"type": "kstem"},
+    "snowballporter": {"type": "snowball"},
 }
 _SOLR, _LINGUISTICS = "solr.", "com.yahoo.language.lucene.LuceneLinguistics"
 _PROFILE = re.compile(r"\brank-profile\s+\S+\s.*?(?=\brank-profile\s|\Z)", re.DOTALL)
@@ -105,7 +108,7 @@ def _solr(path: Path) -> dict[str, Any]:
         name = scored.get("class", "").removeprefix(_SOLR).removesuffix("SimilarityFactory")
         similarity = {"type": name} | {value.get("name", ""): value.text for value in scored}
     tokenizers = [_lucene_name(one, "Tokenizer") for one in kind.iter("tokenizer")]
-    filters = [(_lucene_name(one, "Filter"), one.get("words")) for one in kind.iter("filter")]
+    filters = [(_lucene_name(one, "Filter"), one.attrib) for one in kind.iter("filter")]
     return _as_elastic(path, tokenizers, filters, path.parent, similarity)
 
 
@@ -142,7 +145,7 @@ def _vespa(path: Path) -> dict[str, Any]:
         )
     [chain] = chains
     filters = [
-        (own.findtext("name", ""), own.findtext("conf/item[@key='words']"))
+        (own.findtext("name", ""), {one.get("key", ""): one.text or "" for one in own.iterfind("conf/item")})
         for own in chain.iterfind("tokenFilters/item")
     ]
     tokenizers = [own.findtext("name", "") for own in chain.iterfind("tokenizer")]
@@ -153,19 +156,21 @@ def _vespa(path: Path) -> dict[str, Any]:
 def _as_elastic(
     path: Path,
     tokenizers: Sequence[str],
-    filters: Sequence[tuple[str, str | None]],
+    filters: Sequence[tuple[str, Mapping[str, str]]],
     folder: Path,
     similarity: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return an analysis by Lucene's names, files of stopwords in a folder, as an index of Elasticsearch."""
     check_choice(f"{path}: a tokenizer that lmtune does not have", " ".join(tokenizers).lower(), ["standard"])
     made: dict[str, Any] = {}
-    for number, (name, words) in enumerate(filters):
+    for number, (name, given) in enumerate(filters):
         known = name.lower() if name.lower() in _FILTERS else name
         check_choice(f"{path}: a filter that lmtune does not have", known, _FILTERS)
         made[str(number)] = dict(_FILTERS[known])
-        if known == "stop" and words is not None:
-            made[str(number)]["stopwords"] = sorted(load_stopwords(str(folder / words)))
+        if known == "stop" and "words" in given:
+            made[str(number)]["stopwords"] = sorted(load_stopwords(str(folder / given["words"])))
+        if known == "snowballporter":
+            made[str(number)]["language"] = given.get("language", "English")
     chain = {"type": "custom", "tokenizer": "standard", "filter": [*made]}
     return {
         "settings": {
@@ -211,7 +216,10 @@ def _analysis(
     kinds, order = [], {"lowercase": 0, _POSSESSIVE: 0, "stop": 1, **dict.fromkeys(_STEMMERS, 2)}
     for filter_name in ["lowercase"] if built_in else own.get("filter", []):
         made = chains.get("filter", {}).get(filter_name, {"type": filter_name})
-        kind = made.get("language", "english") if made.get("type") == "stemmer" else made.get("type")
+        kind = made.get("type")
+        if kind in ("stemmer", "snowball"):
+            language = made.get("language", "English")
+            kind = language.lower() if kind == "stemmer" else f"snowball {language}"
         check_choice(f"{path}: a filter that lmtune does not have", kind, order)
         words |= _listed(made.get("stopwords", "_english_")) if kind == "stop" else frozenset()
         stemmer = _STEMMERS.get(kind, stemmer)

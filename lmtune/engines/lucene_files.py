@@ -14,6 +14,13 @@ _ELASTIC = {"porter": "porter_stem", "krovetz": "kstem", "none": None}
 _SOLR = {"porter": "solr.PorterStemFilterFactory", "krovetz": "solr.KStemFilterFactory", "none": None}
 _SERVICE = {"porter": "porterStem", "krovetz": "kStem", "none": None}
 
+_LANGUAGES = (
+    "arabic catalan danish english finnish french german hungarian italian lithuanian norwegian portuguese "
+    "romanian russian spanish swedish turkish"
+)
+SNOWBALL = {name: name.capitalize() for name in _LANGUAGES.split()} | {"dutch_porter": "Dutch"}
+"""Lucene's names of Snowball's languages, by lmtune's stemmers."""
+
 _WORDS = "YOUR WORDS"
 _SIMILARITIES = {"bm25": "BM25", "dirichlet": "LMDirichlet", "jelinek-mercer": "LMJelinekMercer"}
 _ANSERINI = {"bm25": "bm25", "dirichlet": "qld", "jelinek-mercer": "qljm"}
@@ -31,8 +38,10 @@ def _json(content: Any) -> str:
 
 def elastic(deployment: Deployment) -> dict[str, str]:
     """Write settings and mappings, a query, and the commands, of Elasticsearch and OpenSearch."""
-    stemming = _ELASTIC[deployment.analyzer.stemmer]
     filters: dict[str, Any] = {"possessive": {"type": "stemmer", "language": "possessive_english"}}
+    if language := SNOWBALL.get(deployment.analyzer.stemmer):
+        filters["stems"] = {"type": "snowball", "language": language}
+    stemming = "stems" if language else _ELASTIC[deployment.analyzer.stemmer]
     if words := deployment.stopwords:
         listed = "_english_" if deployment.analyzer.stopwords == "lucene" else words
         filters["stopwords"] = {"type": "stop", "stopwords": listed}
@@ -106,7 +115,9 @@ _SCHEMA = """\
 
 def solr(deployment: Deployment) -> dict[str, str]:
     """Write a schema, its stopwords, and a query, of Solr."""
-    stemming = _SOLR[deployment.analyzer.stemmer]
+    language = SNOWBALL.get(stemmer := deployment.analyzer.stemmer)
+    snowball = f'solr.SnowballPorterFilterFactory" language="{language}'
+    stemming = snowball if language else _SOLR[stemmer]
     stop = f'solr.StopFilterFactory" words="{_STOPWORDS}'
     chain = ["solr.EnglishPossessiveFilterFactory", "solr.LowerCaseFilterFactory"]
     chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
@@ -248,13 +259,18 @@ _SERVICES = """\
 </services>
 """
 
+_CONFIGURED = '<name>{}</name><conf><item key="{}">{}</item></conf>'
+
 
 def vespa(deployment: Deployment) -> dict[str, str]:
     """Write a schema with its rank profile, services with the analysis, and a query, of Vespa."""
-    stemming, stopwords = _SERVICE[deployment.analyzer.stemmer], f"en/{_STOPWORDS}"
-    stop = f'<name>stop</name><conf><item key="words">{stopwords}</item></conf>'
+    stopwords, language = f"en/{_STOPWORDS}", SNOWBALL.get(stemmer := deployment.analyzer.stemmer)
+    stemming = f"<name>{_SERVICE.get(stemmer)}</name>" if _SERVICE.get(stemmer) else ""
+    if language:
+        stemming = _CONFIGURED.format("snowballPorter", "language", language)
+    stop = _CONFIGURED.format("stop", "words", stopwords)
     chain = ["<name>englishPossessive</name>", "<name>lowercase</name>"]
-    chain += [*([stop] if deployment.stopwords else []), *([f"<name>{stemming}</name>"] if stemming else [])]
+    chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
     values = "\n".join(
         f"            bm25({FIELD}).{key}: {value!r}" for key, value in deployment.values.items()
     )

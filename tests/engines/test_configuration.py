@@ -34,7 +34,7 @@ def written(path: Path, index: Any) -> Path:
 
 @pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
 @pytest.mark.parametrize(("model", "setting"), SETTINGS)
-@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none"])
+@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none", "german", "dutch_porter"])
 @pytest.mark.parametrize("stopwords", ["lucene", "none", "own"])
 def test_what_was_deployed_is_read_back(
     tmp_path: Path, engine: str, model: str, setting: dict[str, float], stemmer: str, stopwords: str
@@ -61,7 +61,7 @@ def written_files(folder: Path, files: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("engine", "file", "model", "setting"), FOLDERS)
-@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none"])
+@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none", "german", "dutch_porter"])
 @pytest.mark.parametrize("stopwords", ["lucene", "none", "own"])
 def test_files_of_solr_and_vespa_are_read_back(
     tmp_path: Path,

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_engines import write_collection
+from made_lucene import require_java
 
 from lmtune import Analyzer, evaluate
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.search import search
 from lmtune.cli.main import app
 from lmtune.datasets.collection import Collection
+from lmtune.engines import lucene_files
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import cut
 from lmtune.engines.cost import fit_nearest
@@ -28,6 +30,8 @@ from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.cache import index_for
 from lmtune.indexing.index import Index, field_index
+from lmtune.indexing.lucene import java
+from lmtune.indexing.stemming import load_stemmer
 from lmtune.indexing.stopwords import LUCENE_ENGLISH
 from lmtune.measures.from_files import topic_values
 from lmtune.reporting.tuning_results import FinalSetting, read_results
@@ -222,10 +226,56 @@ def test_fixed_parameters_are_refused_with_what_they_are(engine: str) -> None:
 
 
 def test_a_stemmer_that_a_chain_lacks_is_refused() -> None:
-    with pytest.raises(InputError, match=r"german.*porter, krovetz, none"):
-        files_of("vespa", "bm25", stemmer="german")
+    with pytest.raises(InputError, match=r"yiddish.*porter, krovetz, none"):
+        files_of("vespa", "bm25", stemmer="yiddish")
+    with pytest.raises(InputError, match=r"german.*porter, krovetz, none$"):
+        files_of("lucene", "bm25", stemmer="german")
     files, _ = files_of("bm25s", "bm25", stemmer="german")
     assert "'stemmer': 'german'" in files["search.py"]
+
+
+# Words that are inflected, of which Snowball's version now and Lucene's have the same stems.
+WORDS = {
+    "arabic": "المدارس والكتاب يكتبون",
+    "catalan": "informacions ciutats treballaven",
+    "danish": "husene bilerne arbejdede",
+    "dutch_porter": "voor huizen fietsen gelopen",
+    "english": "running nationality happily relational stemmed",
+    "finnish": "taloissa kirjoja kaupungeista",
+    "french": "nationales continuellement mangerions chevaux",
+    "german": "häuser laufenden schönheiten aufeinander",
+    "hungarian": "házakban könyveket városokból",
+    "italian": "nazionali parlavano velocemente",
+    "lithuanian": "namuose knygomis miestams",
+    "norwegian": "husene bilene arbeidet",
+    "portuguese": "informações casas trabalhavam",
+    "romanian": "casele frumoase lucrează",
+    "russian": "домами книгами работали",
+    "spanish": "naciones hablaban rápidamente",
+    "swedish": "husen bilarna arbetade",
+    "turkish": "evlerde kitapları şehirlerden",
+}
+
+
+def test_lucenes_snowball_stems_as_lmtunes_does() -> None:
+    require_java()
+    jnius = java.start()
+    assert WORDS.keys() == lucene_files.SNOWBALL.keys()
+    for name, words in WORDS.items():
+        own = jnius.autoclass(f"org.tartarus.snowball.ext.{lucene_files.SNOWBALL[name]}Stemmer")()
+        for word in words.split():
+            own.setCurrent([*word], len(word))
+            own.stem()
+            assert own.getCurrent() == load_stemmer(name)(word), (name, word)
+
+
+@pytest.mark.parametrize("engine", ["elasticsearch", "solr", "vespa"])
+def test_other_languages_stemmers_are_lucenes(engine: str) -> None:
+    files, _ = files_of(engine, "bm25", stemmer="swedish")
+    assert "Swedish" in "".join(files.values())
+    assert "1.5% of the 30,000 most frequent words have another stem" in files[README]
+    check_readable(files)
+    assert "Snowball" not in files_of(engine, "bm25", stemmer="turkish")[0][README]
 
 
 def test_the_readme_says_where_the_formula_differs_from_what_was_tuned() -> None:
@@ -333,7 +383,7 @@ def test_what_the_nearest_stemmer_costs_is_measured_held_out(home: Path) -> None
 
     tune = "tune c --model bm25:lucene --stemmer english --grid 3x3 --restarts 0 --no-approx -m AP --folds 2"
     assert run(f"{tune} --output english")[0] == 0
-    code, out, err = run("deploy english --to solr --output no")
+    code, out, err = run("deploy english --to lucene --output no")
     assert code == 2
     assert "no filter is known to stem so: 'english'; accepted: results of lmtune tune --ste" in err
     assert not (home / "no").exists()

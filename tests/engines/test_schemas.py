@@ -96,7 +96,7 @@ def test_deployed_requests_have_the_published_types(engine: str, tmp_path: Path)
     (tmp_path / "words.txt").write_text("zebra\n")
     requests = []
     for model, setting in SETTINGS:
-        for stemmer in ("porter", "none"):
+        for stemmer in ("porter", "none", "german", "dutch_porter"):
             for stopwords in ("lucene", "none", str(tmp_path / "words.txt")):
                 analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
                 requests += typed(engine, deploy(ENGINES[engine], model, setting, analyzer))
