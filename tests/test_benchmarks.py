@@ -19,6 +19,7 @@ SMALLEST = {
     "choices": [SYNTHETIC.replace("x3", "x8"), "--seeds", "1", "--gp", "3", "--tolerance", ".1"],
     "engines": [SYNTHETIC.replace("x3", "x6"), "--grid", "3", "3", "--folds", "2", "--ask", "sqlite"],
     "evaluate": ["--repeats", "1", "--runs", "2"],
+    "growth": ["--documents", "1000", "2000", "--topics", "3", "5"],
     "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
     "long_lists": ["--lengths", "30", "--steps", "2"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],

@@ -47,6 +47,9 @@ KEPT = {
         ("python benchmarks/estimation.py docs/pictures/estimation.csv --draw DIR/estimation.png",),
         "estimation.png",
     ),
+    "growth": Kept(
+        ("python benchmarks/growth.py docs/pictures/growth.csv --draw DIR/growth.png",), "growth.png"
+    ),
     "power": Kept(("lmtune lab power --output DIR",), "power.png"),
     "answer": Kept(
         (TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-answer.png", "pictures/pydocs-AP-gains.png"

@@ -1,0 +1,168 @@
+"""How cost grows: with documents, topics, terms, parameters, runs and shards, one at a time.
+
+    python benchmarks/growth.py > docs/pictures/growth.csv
+    python benchmarks/growth.py --draw picture.png docs/pictures/growth.csv
+
+A row is what grows, how many, what is done, and the processor seconds of this process, the least of some
+repeats on one thread. Collections are made (`synthetic:DOCUMENTSxTOPICS`); queries of more terms are
+several queries in one; runs are random scores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import lmtune
+from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.dataset import Dataset
+from lmtune.fusion.methods import Chosen, FusionOptions, fused_pool
+from lmtune.fusion.runs import RunSet
+from lmtune.indexing.analysis import Analyzer
+from lmtune.indexing.builder import build_index
+from lmtune.indexing.sharding import build_sharded_index
+from lmtune.laboratory.pictures import Chart
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import parse_measure
+from lmtune.reporting.figures.style import save
+from lmtune.tuning.lists import Lists
+from lmtune.tuning.objectives import SurrogateCost, parse_objective
+from lmtune.tuning.space import ParameterSpace
+
+COLUMNS = GROWS, SIZE, WORK, SECONDS = ["what grows", "how many", "work", "processor seconds"]
+EXTRACT = "extract candidates"
+MODELS = {2: "bm25", 4: "bm25+rm3", 10: "bm25+weights"}
+AP, PLAIN = parse_measure("AP"), Analyzer(stemmer="none", stopwords="none")
+DEPTH, LONG, TOGETHER = 100, 1.0, 16
+Rows = Iterator[tuple[str, float]]
+
+
+def least(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what some work gives, and its least processor seconds of five, or fewer where they are long."""
+    spent = np.inf
+    for _ in range(5):
+        begin = time.process_time()
+        found = work()
+        spent = min(spent, time.process_time() - begin)
+        if spent > LONG:
+            break
+    return found, spent
+
+
+def extracted(index: Any, topics: Mapping[str, str], qrels: Any, model: str = "bm25") -> Rows:
+    pool, seconds = least(lambda: CandidatePool.build(index, topics, qrels, model=model))
+    yield EXTRACT, seconds
+    yield from measured(pool)
+
+
+def measured(pool: CandidatePool, *, gradient: bool = False) -> Rows:
+    space = ParameterSpace.of(pool.formula)
+    start = space.start
+    some = np.tile(start, (TOGETHER, 1))
+    yield "measure a setting", least(lambda: measure_settings(pool, some, [AP], threads=1))[1] / TOGETHER
+    if gradient:
+        cost = SurrogateCost(Lists.build(pool, space), parse_objective("approx-ap"), pool.positions())
+        yield "smooth AP and its gradient", least(lambda: cost(start, 32.0, threads=1))[1]
+
+
+def of_documents(dataset: Dataset, home: Path) -> Rows:
+    assert dataset.documents is not None
+    source = dataset.documents
+    index, seconds = least(lambda: build_index(source, home / dataset.name, PLAIN, workers=1))
+    yield "index", seconds
+    yield from extracted(index, dataset.topics, dataset.qrels)
+
+
+def of_shards(dataset: Dataset, home: Path, count: int) -> Rows:
+    assert dataset.documents is not None
+    source = dataset.documents
+    index, seconds = least(
+        lambda: build_sharded_index(source, home / f"{count} shards", PLAIN, count, workers=1)
+    )
+    yield "index", seconds
+    yield from extracted(index, dataset.topics, dataset.qrels)
+
+
+def of_terms(dataset: Dataset, index: Any, joined: int) -> Rows:
+    texts = list(dataset.topics.values())
+    topics = {
+        topic: " ".join(texts[(at + other) % len(texts)] for other in range(joined))
+        for at, topic in enumerate(dataset.topics)
+    }
+    yield from extracted(index, topics, dataset.qrels)
+
+
+def of_runs(count: int, topics: int) -> Rows:
+    rng = np.random.default_rng(count)
+    names = [f"d{number}" for number in range(DEPTH)]
+    runs = RunSet.of(
+        {
+            f"run{run}": {
+                str(t): dict(zip(names, rng.random(DEPTH).tolist(), strict=True)) for t in range(topics)
+            }
+            for run in range(count)
+        }
+    )
+    qrels = {str(t): dict.fromkeys(names[:10], 1) for t in range(topics)}
+    equal = Chosen("linear", dict.fromkeys(runs.names, 1.0))
+    yield from measured(fused_pool(runs, equal, FusionOptions(), qrels, [*qrels]))
+
+
+def cases(documents: list[int], topics: list[int], home: Path) -> Iterator[tuple[str, int, Rows]]:
+    """Yield what grows, how many, and its rows, begun by nothing but themselves."""
+    few, half = documents[1], topics[len(topics) // 2]
+    for count in documents:
+        yield "documents", count, of_documents(lmtune.load(f"synthetic:{count}x{half}"), home)
+    base = lmtune.load(f"synthetic:{few}x{half}")
+    assert base.documents is not None
+    index = build_index(base.documents, home / "base", PLAIN, workers=1)
+    for count in topics:
+        other = lmtune.load(f"synthetic:{few}x{count}")
+        assert other.documents is not None
+        own = build_index(other.documents, home / f"{count} topics", PLAIN, workers=1)
+        yield "topics", count, extracted(own, other.topics, other.qrels)
+    for joined in (1, 2, 4, 8):
+        yield "queries in one", joined, of_terms(base, index, joined)
+    for count, model in MODELS.items():
+        pool = CandidatePool.build(index, base.topics, base.qrels, model=model)
+        yield "parameters", count, measured(pool, gradient=True)
+    for count in (2, 4, 8, 16):
+        yield "runs", count, of_runs(count, half)
+    for count in (1, 4, 16):
+        yield "shards", count, of_shards(base, home, count)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--documents", type=int, nargs="+", default=[16_000, 64_000, 256_000, 1_024_000])
+    parser.add_argument("--topics", type=int, nargs="+", default=[25, 50, 100, 200])
+    parser.add_argument("--draw", type=Path)
+    options = parser.parse_args()
+    if options.draw:
+        chart = Chart(SIZE, SECONDS, WORK, GROWS)
+        title = "Processor seconds, by what grows"
+        save(chart.draw(pd.read_csv(options.file), "growth", title).figure, options.draw)
+        return
+    with tempfile.TemporaryDirectory() as home:
+        for count in MODELS.values():  # kernels compile
+            warm = lmtune.load("synthetic:1000x3")
+            assert warm.documents is not None
+            index = build_index(warm.documents, Path(home) / f"warm {count}", PLAIN, workers=1)
+            list(measured(CandidatePool.build(index, warm.topics, warm.qrels, model=count), gradient=True))
+        list(of_runs(2, 2))
+        print(",".join(COLUMNS))
+        for grows, size, rows in cases(options.documents, options.topics, Path(home)):
+            for work, seconds in rows:
+                print(f"{grows},{size},{work},{seconds:.6f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
