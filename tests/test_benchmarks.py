@@ -44,12 +44,14 @@ ELSEWHERE = {
     "fusion_estimation": "needs a folder of runs",
     "fusion_topics": "needs a folder of runs",
     "lucene": "needs Java",
+    "relatives": "needs LLMJudge's labels",
     "stemmers": "needs Java and wordfreq",
     "text_long_lists": "needs a network's weights",
     "text_losses": "needs a network's weights",
     "text_memory": "needs a network's weights",
     "thinning": "needs a folder of runs",
     "training_epoch": "has one size, of minutes",
+    "which_pairs": "needs a folder of runs",
 }
 # What makes files for tests, and the other halves of benchmarks.
 PARTS = {
