@@ -43,7 +43,7 @@ _FIXED = {"k1": 1.2, "b": 0.75}
 ENGINES = {
     "elasticsearch": Engine("Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS),
     "opensearch": Engine("OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS),
-    "solr": Engine("Solr", _LUCENE, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_FILTERS),
+    "solr": Engine("Solr", _ELASTICS, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_FILTERS),
     "lucene": Engine(
         "Lucene (Anserini, pyserini)",
         _LUCENE,

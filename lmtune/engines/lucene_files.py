@@ -11,7 +11,7 @@ _STOPWORDS = "stopwords.txt"
 
 # The names of Lucene's stem filters, by those of lmtune's stemmers that the catalogue names.
 _ELASTIC = {"porter": "porter_stem", "krovetz": "kstem", "none": None}
-_SOLR = {"porter": "solr.PorterStemFilterFactory", "krovetz": "solr.KStemFilterFactory", "none": None}
+_SOLR = {"porter": "PorterStemFilterFactory", "krovetz": "KStemFilterFactory", "none": None}
 _SERVICE = {"porter": "porterStem", "krovetz": "kStem", "none": None}
 
 _LANGUAGES = (
@@ -84,9 +84,20 @@ def _matched(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], di
         )
     fields = deployment.fields
     own = {f"tuned_{name}": {"type": "BM25", "k1": values["k1"], "b": values[f"b_{name}"]} for name in fields}
-    weighted = [f"{name}^{values[f'w_{name}']!r}" for name in fields]
-    asked = {"multi_match": {"query": _WORDS, "type": "most_fields", "operator": "or", "fields": weighted}}
+    asked = {
+        "multi_match": {
+            "query": _WORDS,
+            "type": "most_fields",
+            "operator": "or",
+            "fields": _boosted(deployment),
+        }
+    }
     return {name: f"tuned_{name}" for name in fields}, own, asked
+
+
+def _boosted(deployment: Deployment) -> list[str]:
+    """Return the fields as queries name them, with their weights where they have some."""
+    return [f"{name}^{deployment.values[f'w_{name}']!r}" for name in deployment.fields] or [FIELD]
 
 
 _SCHEMA = """\
@@ -97,7 +108,14 @@ _SCHEMA = """\
   <similarity class="solr.SchemaSimilarityFactory"/>
   <fieldType name="string" class="solr.StrField"/>
   <fieldType name="plong" class="solr.LongPointField" docValues="true"/>
-  <fieldType name="tuned" class="solr.TextField" positionIncrementGap="100">
+{types}
+  <field name="id" type="string" indexed="true" stored="true" required="true"/>
+  <field name="_version_" type="plong" indexed="false" stored="false"/>
+{fields}
+</schema>
+"""
+_TYPE = """\
+  <fieldType name="{name}" class="solr.TextField" positionIncrementGap="100">
     <analyzer>
       <tokenizer class="solr.StandardTokenizerFactory"/>
 {filters}
@@ -105,36 +123,38 @@ _SCHEMA = """\
     <similarity class="solr.{similarity}SimilarityFactory">
 {values}
     </similarity>
-  </fieldType>
-  <field name="id" type="string" indexed="true" stored="true" required="true"/>
-  <field name="_version_" type="plong" indexed="false" stored="false"/>
-  <field name="{field}" type="tuned" indexed="true" stored="true"/>
-</schema>
-"""
+  </fieldType>"""
 
 
 def solr(deployment: Deployment) -> dict[str, str]:
     """Write a schema, its stopwords, and a query, of Solr."""
-    language = SNOWBALL.get(stemmer := deployment.analyzer.stemmer)
-    snowball = f'solr.SnowballPorterFilterFactory" language="{language}'
-    stemming = snowball if language else _SOLR[stemmer]
-    stop = f'solr.StopFilterFactory" words="{_STOPWORDS}'
-    chain = ["solr.EnglishPossessiveFilterFactory", "solr.LowerCaseFilterFactory"]
-    chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
-    values = deployment.values.items()
-    schema = _SCHEMA.format(
-        index=INDEX,
-        field=FIELD,
-        similarity=_SIMILARITIES[deployment.formula],
-        filters="\n".join(f'      <filter class="{name}"/>' for name in chain),
-        values="\n".join(f'      <float name="{name}">{value!r}</float>' for name, value in values),
-    )
+    fields, similarities, _ = _matched(deployment)
+    filters = "\n".join(f'      <filter class="solr.{one}"/>' for one in _solr_filters(deployment))
+    types = []
+    for name, own in similarities.items():
+        kind = own.pop("type")
+        values = "\n".join(f'      <float name="{key}">{value!r}</float>' for key, value in own.items())
+        types.append(_TYPE.format(name=name, similarity=kind, filters=filters, values=values))
+    shown = 'indexed="true" stored="true"'
+    texts = [f'  <field name="{own}" type="{name}" {shown}/>' for own, name in fields.items()]
+    schema = _SCHEMA.format(index=INDEX, types="\n".join(types), fields="\n".join(texts))
     query = (
         "# URL is Solr's, such as http://localhost:8983/solr; the simple parser without operators takes all\n"
-        f'# words as they are\ncurl "$URL/{INDEX}/select" --data-urlencode "q=YOUR WORDS" -d defType=simple '
-        f"-d qf={FIELD} \\\n  -d q.operators= -d q.op=OR -d fl=id,score -d rows=1000\n"
+        f'# words as they are\ncurl "$URL/{INDEX}/select" --data-urlencode "q={_WORDS}" \\\n'
+        f'  --data-urlencode "qf={" ".join(_boosted(deployment))}" -d defType=simple \\\n'
+        "  -d q.operators= -d q.op=OR -d fl=id,score -d rows=1000\n"
     )
     return {"schema.xml": schema, **_word_list(deployment), "query.sh": query}
+
+
+def _solr_filters(deployment: Deployment) -> list[str]:
+    """Return the filters' classes, each with its attributes but for the last quotation mark."""
+    stemmer = deployment.analyzer.stemmer
+    stop = f'StopFilterFactory" words="{_STOPWORDS}' if deployment.stopwords else None
+    language = SNOWBALL.get(stemmer)
+    snowball = f'SnowballPorterFilterFactory" language="{language}' if language else None
+    chain = ("EnglishPossessiveFilterFactory", "LowerCaseFilterFactory", stop, snowball or _SOLR.get(stemmer))
+    return [*filter(None, chain)]
 
 
 def anserini(deployment: Deployment) -> dict[str, str]:

@@ -145,6 +145,70 @@ def test_elasticsearchs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
         np.testing.assert_allclose([scores[topic][doc] for doc in docs.tolist()], wanted, rtol=1e-12)
 
 
+def test_solrs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
+    """Lucene's parser, which Solr's is, makes the query of the boosts in the file, and scores each field."""
+    require_java()
+    index, lines = made_of_fields(tmp_path)
+    files, setting = files_of("solr", "bm25-fields")
+    (asked,) = re.findall(r'"qf=([^"]+)"', files["query.sh"])
+    boosts = {name: float(boost) for name, _, boost in (own.partition("^") for own in asked.split())}
+    schema = ElementTree.fromstring(files["schema.xml"].encode())
+    tuned = CandidatePool.build(index, {"1": "w3 w4 w5 w5"}, model=SETTINGS["bm25-fields"][0])
+    docs = tuned.candidates.doc
+    given = tuned.topic_documents(0, np.arange(docs.size))
+    wanted, _ = tuned.formula.differentiate(given, np.array([*setting.values()]))
+    searched = LuceneFields(lines, boosts)
+    each = [searched.query("w3 w4 w5 w5", {name: boosts[name]}).toString() for name in sorted(boosts)]
+    assert searched.query("w3 w4 w5 w5", boosts).toString() == " ".join(each)
+    assert each[0].startswith("(contents:w3 contents:w4 contents:w5 contents:w5)^0.6")
+    found = np.zeros(60)
+    for name in boosts:
+        kind = schema.find(f"field[@name='{name}']")
+        assert kind is not None
+        own = schema.find(f"fieldType[@name='{kind.get('type')}']/similarity")
+        assert own is not None
+        assert own.get("class") == "solr.BM25SimilarityFactory"
+        values = {one.get("name"): float(one.text or "") for one in own}
+        found += searched.scores(name, "w3 w4 w5 w5", values["k1"], values["b"])
+    np.testing.assert_allclose(found[docs], wanted, rtol=1e-5)
+
+
+class LuceneFields:
+    """A Lucene index in memory, of documents of several fields."""
+
+    def __init__(self, lines: list[dict[str, str]], boosts: dict[str, float]) -> None:
+        self.jnius, self.boosts = java.start(), boosts
+        self.analyzer = self.made("analysis.core.WhitespaceAnalyzer")
+        place = self.made("store.ByteBuffersDirectory")
+        writer = self.made("index.IndexWriter", place, self.made("index.IndexWriterConfig", self.analyzer))
+        kept = self.jnius.autoclass("org.apache.lucene.document.Field$Store").NO
+        for line in lines:
+            document = self.made("document.Document")
+            for name in boosts:
+                document.add(self.made("document.TextField", name, line[name], kept))
+            writer.addDocument(document)
+        writer.close()
+        reader = self.jnius.autoclass("org.apache.lucene.index.DirectoryReader").open(place)
+        self.reader = self.jnius.cast("org.apache.lucene.index.IndexReader", reader)
+
+    def made(self, name: str, *given: Any) -> Any:
+        return self.jnius.autoclass(f"org.apache.lucene.{name}")(*given)
+
+    def query(self, words: str, boosts: dict[str, float]) -> Any:
+        weights, real = self.jnius.autoclass("java.util.HashMap")(), self.jnius.autoclass("java.lang.Float")
+        for name, boost in boosts.items():
+            weights.put(name, real(boost))
+        return self.made("queryparser.simple.SimpleQueryParser", self.analyzer, weights, 0).parse(words)
+
+    def scores(self, field: str, words: str, k1: float, b: float) -> Any:
+        searcher = self.made("search.IndexSearcher", self.reader)
+        searcher.setSimilarity(self.made("search.similarities.BM25Similarity", k1, b))
+        scores = np.zeros(self.reader.numDocs())
+        for hit in searcher.search(self.query(words, {field: self.boosts[field]}), scores.size).scoreDocs:
+            scores[hit.doc] = hit.score
+        return scores
+
+
 def test_terriers_bm25f_is_the_tuned_one_but_for_idf(tmp_path: Path) -> None:
     """Its files are read as Terrier has it: k1 = 1.2, fields normalised by b = c, then weighted by w."""
     index, lines = made_of_fields(tmp_path)
@@ -179,7 +243,7 @@ def test_terriers_bm25f_is_the_tuned_one_but_for_idf(tmp_path: Path) -> None:
 
 def test_bm25f_is_refused_elsewhere_with_the_nearest() -> None:
     model, setting = SETTINGS["bm25f"]
-    for engine, alike in (("opensearch", "bm25-fields:title,contents"), ("solr", "bm25:lucene")):
+    for engine, alike in (("solr", "bm25-fields:title,contents"), ("vespa", "bm25:vespa")):
         with pytest.raises(
             InputError, match=f"cannot express bm25f:title,contents.*--model {alike}, the nea"
         ):
