@@ -12,6 +12,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 HERE = str(BENCHMARKS.parent)
 SYNTHETIC = "synthetic:1000x3"
+SMALL = ["--draws", "1", "--settings", "5", "9"]
 SMALLEST = {
     "analyses": ["--documents", "200", "--repeats", "1"],
     "against": [HERE, "--quick", "--only", "extraction"],
@@ -20,6 +21,7 @@ SMALLEST = {
     "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
     "long_lists": ["--lengths", "30", "--steps", "2"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
+    "model_estimation": [*[SYNTHETIC.replace("x3", "x26"), "--model", "bm25+rm3", "--topics", "6"], *SMALL],
     "near_optimal": [SYNTHETIC.replace("x3", "x8"), "--grid", "4", "4", "--samples", "3", "--topics", "5"],
     "passages": ["--collection", "msmarco-1000x9", "--workers", "1", "--shards", "2"],
     "prediction_powered": ["--draws", "20"],

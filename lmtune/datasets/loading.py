@@ -42,9 +42,12 @@ def available() -> list[tuple[str, str]]:
         (f"{irds.PREFIX}ID", "a collection of ir_datasets, by its identifier (it downloads)"),
         (
             " ".join(synthetic.PREFIX + known for known in synthetic.NAMED),
-            "drawn from a model: 528,155 documents and 250 topics, 4,000 and 50",
+            "drawn from a model: 528,155 documents, 250 topics; 4,000 and 50; 8,841,823 passages, 6,980",
         ),
-        (f"{synthetic.PREFIX}DOCUMENTSxTOPICS", "the same of any other size"),
+        (
+            f"{synthetic.PREFIX}DOCUMENTSxTOPICS {synthetic.PREFIX}{synthetic.MSMARCO}-DOCUMENTSxTOPICS",
+            "the same of any other size, documents or passages",
+        ),
         *(
             (name, f"{known.documents}: over your index indexes/{name}, split as in the paper")
             for name, known in PAPER_COLLECTIONS.items()
@@ -69,8 +72,9 @@ def load(
     ----------
     name : path-like, optional
         ``pydocs`` (the embedded one), ``irds:ID`` (through ir_datasets), ``synthetic:robust04``,
-        ``synthetic:small`` or ``synthetic:DOCUMENTSxTOPICS`` (drawn from a model), a folder, or one
-        of `lmtune.datasets.paper.PAPER_COLLECTIONS`, whose documents are in an index of yours.
+        ``synthetic:small``, ``synthetic:msmarco`` or ``synthetic:DOCUMENTSxTOPICS`` (drawn from a
+        model), a folder, or one of `lmtune.datasets.paper.PAPER_COLLECTIONS`, whose documents are in
+        an index of yours.
         Without it `documents`, `topics` and `qrels` say where everything is.
     documents : path-like, optional
         A document file or a folder of them, in place of the collection's own.

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
+Measure = Literal["ndcg", "mrr", "precision", "arp"]
+"""What swaps change: NDCG, MRR, precision, the average relevance position."""
 
-def discount_table(items: int, k: int | None) -> NDArray[np.float64]:
-    """Return 1 / log2(1 + r) at index 2 r for ranks r up to `items`, halves included; 0 beyond k.
 
-    Of shape (2 items + 1,). Index 0 means nothing.
+def discount_table(items: int, k: int | None, measure: Measure = "ndcg") -> NDArray[np.float64]:
+    """Return each rank's discount at index 2 r for ranks r up to `items`, halves included; 0 beyond k.
+
+    It is 1 / log2(1 + r), of MRR 1 / r, of precision 1 / k. Of shape (2 items + 1,). Index 0 means nothing.
     """
     ranks = np.arange(2 * items + 1) / 2
     ranks[0] = 1
-    table = 1 / np.log2(1 + ranks)
+    if measure == "precision":
+        table = np.full(ranks.size, 1 / (k or items))
+    else:
+        table = 1 / (ranks if measure == "mrr" else np.log2(1 + ranks))
     if k is not None:
         table[ranks > k] = 0
     return table

@@ -241,7 +241,8 @@ def area_word(streams: PassageStreams, document: int, u: float) -> int:
     area = int(uniform(streams.areas, document // streams.together) * streams.area_count)
     rank = _log_uniform(u, 1.0, streams.area_words + 1.0)
     v = uniform(streams.words, area * streams.area_words + rank)
-    return min(_log_uniform(v, 100.0, float(streams.vocabulary)), streams.vocabulary - 1)
+    word: int = min(_log_uniform(v, 100.0, float(streams.vocabulary)), streams.vocabulary - 1)
+    return word
 
 
 @compiled()

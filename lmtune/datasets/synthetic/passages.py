@@ -124,9 +124,11 @@ def _lengths(shape: Shape, part: range) -> NDArray[np.int32]:
 
 
 def _streams(shape: Shape) -> kernels.PassageStreams:
-    keys = (shape.stream("passages", name) for name in ("tokens", "areas", "words"))
+    tokens, areas, words = (shape.stream("passages", name) for name in ("tokens", "areas", "words"))
     return kernels.PassageStreams(
-        *keys,
+        tokens,
+        areas,
+        words,
         VOCABULARY,
         _FLATTENED,
         max(1, round(shape.documents / _AREA_PASSAGES)),

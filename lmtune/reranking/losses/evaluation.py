@@ -129,6 +129,7 @@ class Bounds(NamedTuple):
 Positive = Annotated[float, Bounds(above=0)]
 Cutoff = Annotated[int | None, Bounds(low=1)]
 Share = Annotated[float, Bounds(above=0, high=1)]
+Smoothing = Annotated[float, Bounds(low=0, below=1)]
 
 _NOT_BY_NAME = ("reduce", "seed")  # arguments of one call, not options of a training
 
@@ -349,13 +350,13 @@ class PaddedLists:
             return torch.from_numpy((self.labels.numpy() > 0).any(axis=1))
         return (self.labels > 0).any(dim=1)
 
-    def gains(self, gains: Gains) -> Tensor:
-        """Return 2^y - 1 (exponential) or y (linear) of each label; 0 on padding.
+    def gains(self, gains: Gains | Literal["binary"]) -> Tensor:
+        """Return 2^y - 1 (exponential), y (linear) or whether y > 0 (binary) of each label; 0 on padding.
 
         Labels too large for it raise InputError on the CPU, and give NaN elsewhere.
         """
-        if gains == "linear":
-            return self.labels
+        if gains != "exponential":
+            return self.labels if gains == "linear" else (self.labels > 0).to(self.labels.dtype)
         if self.on_cpu:
             largest = float(self.labels.numpy().max(initial=0))
             if largest > _LARGEST_LABEL:
@@ -520,7 +521,7 @@ class LossCall(NamedTuple):
 def evaluate(
     batch: LossCall,
     in_torch: QueryLosses,
-    in_kernels: Callable[[PaddedLists], LossAndGradient],
+    in_kernels: Callable[[PaddedLists], LossAndGradient] | None = None,
     in_triton: tuple[str, Mapping[str, Any]] | None = None,
 ) -> Tensor:
     """Compute a loss by its kernels where they can run, and are wanted, else in plain PyTorch.
@@ -529,7 +530,7 @@ def evaluate(
     ----------
     batch : LossCall
     in_torch, in_kernels : callable
-        The same formula; the kernels give the gradient in any case.
+        The same formula; the kernels, if there are any, give the gradient in any case.
     in_triton : tuple of str and mapping, optional
         The same, as a function of a module beside this one by name, and its options.
 
@@ -550,11 +551,12 @@ def evaluate(
     if in_triton is not None and elsewhere and scores.numel() and is_fused(scores):
         return _by_triton(scores, labels, mask, batch.reduce, *in_triton)
     lists = PaddedLists.of(scores, labels, mask)
-    if batch.backend == "kernels" and not lists.on_cpu:
-        raise InputError("the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch")
+    if batch.backend == "kernels" and not (lists.on_cpu and in_kernels):
+        wrong = "no kernels compute this" if lists.on_cpu else "the kernels run on the CPU alone"
+        raise InputError(wrong, value=str(lists.scores.device), accepted="torch")
 
     def compute(gradient_wanted: bool) -> LossAndGradient:
-        if lists.on_cpu and batch.backend != "torch":
+        if in_kernels and lists.on_cpu and batch.backend != "torch":
             return in_kernels(lists)
         return in_torch(lists, gradient_wanted)
 

@@ -63,16 +63,22 @@ def load_items(scores, labels, mask, at, items, kind: tl.constexpr):
 
 
 @triton.jit
-def gain_of(label, linear: tl.constexpr):
-    """Return 2^y - 1 (no number for a label above 100) or y; 0 on padding."""
-    gain = label if linear else tl.where(label > 100, float("nan"), tl.exp2(label) - 1)
+def gain_of(label, gains: tl.constexpr):
+    """Return 2^y - 1 (no number for a label above 100), y or whether y > 0; 0 on padding."""
+    if gains == "exponential":
+        gain = tl.where(label > 100, float("nan"), tl.exp2(label) - 1)
+    else:
+        gain = tl.where(label > 0, 1.0, 0.0).to(label.dtype) if gains == "binary" else label
     return tl.where(label < 0, 0, gain)
 
 
 @triton.jit
-def discount_of(rank, k: tl.constexpr):
-    """Return 1 / log2(1 + rank), 0 beyond k; k of 0 is none."""
-    discount = 1 / tl.log2(1 + rank)
+def discount_of(rank, k: tl.constexpr, measure: tl.constexpr):
+    """Return 1 / log2(1 + rank), 1 / rank (MRR) or 1 / k (precision), 0 beyond k; k of 0 is none."""
+    if measure == "precision":
+        discount = rank * 0 + 1.0 / k
+    else:
+        discount = 1 / rank if measure == "mrr" else 1 / tl.log2(1 + rank)
     return tl.where(rank <= k, discount, 0) if k > 0 else discount
 
 
@@ -120,7 +126,7 @@ def sides_kernel(
     items,
     alpha: tl.constexpr,
     k: tl.constexpr,
-    linear: tl.constexpr,
+    gains: tl.constexpr,
     wanted: tl.constexpr,
 ):
     """Fill each item's part of the ideal DCG, by which losses are divided, and a plane on what is wanted.
@@ -156,7 +162,7 @@ def sides_kernel(
             rank += tl.where(real & other, beats, 0)
     part = tl.sum(count, 1)
     if wanted != "pairs":
-        part = gain_of(label, linear) * discount_of(1 + part, k)
+        part = gain_of(label, gains) * discount_of(1 + part, k, "ndcg")
     tl.store(out + i, tl.where(here, part, 0), mask=i < items)
     tl.store(out + plane + i, tl.sum(rank, 1) + (0 if wanted == "spread" else 1), mask=i < items)
 
@@ -172,13 +178,13 @@ def pair_costs_kernel(
     sigma: tl.constexpr,
     mu: tl.constexpr,
     k: tl.constexpr,
-    linear: tl.constexpr,
-    weighted: tl.constexpr,
+    gains: tl.constexpr,
+    measure: tl.constexpr,
     shared: tl.constexpr,
 ):
     """Fill each item's costs ln(1 + e^(-sigma (s_i - s_j))) against those of lower labels, and its slope.
 
-    Weighted, they are multiplied by what a swap does to NDCG: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
+    With a measure, they are weighted by |G_i - G_j| (|D_i - D_j| + tightness) / IDCG, as of `SwapWeights`.
     """
     kind: tl.constexpr = out.dtype.element_ty
     plane = tl.num_programs(0).to(tl.int64) * items
@@ -189,7 +195,8 @@ def pair_costs_kernel(
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     here, score, label = load_items(scores, labels, mask, i, items, kind)
     score_i, label_i = score[:, None], label[:, None]
-    rank_i = tl.load(sides + plane + i, mask=here, other=1)[:, None] if weighted else score_i
+    swapped: tl.constexpr = measure != "" and measure != "arp"
+    rank_i = tl.load(sides + plane + i, mask=here, other=1)[:, None] if swapped else score_i
     cost = tl.zeros([ROWS, COLUMNS], kind)
     slope = tl.zeros([ROWS, COLUMNS], kind)
     for at in range(0, items, COLUMNS):
@@ -205,15 +212,18 @@ def pair_costs_kernel(
             # log1p: the quotient takes back what rounding 1 + small lost.
             kept = tl.where(larger == 1, 1, larger - 1)
             term = tl.maximum(-x, 0) + tl.where(larger == 1, small, tl.log(larger) * (small / kept))
-            if weighted:
+            if measure == "arp":
+                term *= tl.abs(label_i - label_j)
+                push *= tl.abs(label_i - label_j)
+            elif swapped:
                 rank_j = tl.load(sides + plane + j, mask=real, other=1)[None, :]
-                discount_i, discount_j = discount_of(rank_i, k), discount_of(rank_j, k)
+                discount_i, discount_j = discount_of(rank_i, k, measure), discount_of(rank_j, k, measure)
                 weight = tl.abs(discount_i - discount_j)
                 if mu > 0:
                     apart = tl.maximum(tl.abs(rank_i - rank_j), 1)
-                    near = mu * (discount_of(apart, 0) - discount_of(apart + 1, 0))
+                    near = mu * (discount_of(apart, 0, "ndcg") - discount_of(apart + 1, 0, "ndcg"))
                     weight += tl.where((discount_i > 0) | (discount_j > 0), near, 0)
-                weight *= tl.abs(gain_of(label_i, linear) - gain_of(label_j, linear))
+                weight *= tl.abs(gain_of(label_i, gains) - gain_of(label_j, gains))
                 term *= weight
                 push *= weight
             cost += tl.where(pair & above, term, 0)
@@ -246,7 +256,7 @@ def approx_kernel(
     alpha: tl.constexpr,
     k: tl.constexpr,
     alpha_k: tl.constexpr,
-    linear: tl.constexpr,
+    gains: tl.constexpr,
 ):
     """Fill minus each item's part of the NDCG of smooth ranks, and its slope."""
     kind: tl.constexpr = out.dtype.element_ty
@@ -258,14 +268,14 @@ def approx_kernel(
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     here, score, label = load_items(scores, labels, mask, i, items, kind)
     rank = tl.load(sides + plane + i, mask=here, other=1)
-    value, fall_i = _gained(gain_of(label, linear), rank, k, alpha_k)
+    value, fall_i = _gained(gain_of(label, gains), rank, k, alpha_k)
     score_i = score[:, None]
     slope = tl.zeros([ROWS, COLUMNS], kind)
     for at in range(0, items, COLUMNS):
         j = at + tl.arange(0, COLUMNS)
         real, score, label_j = load_items(scores, labels, mask, j, items, kind)
         rank = tl.load(sides + plane + j, mask=real, other=1)
-        _, fall = _gained(gain_of(label_j, linear), rank, k, alpha_k)
+        _, fall = _gained(gain_of(label_j, gains), rank, k, alpha_k)
         _, small = _sigmoids(alpha * (score[None, :] - score_i))
         steep = small / ((1 + small) * (1 + small)) * (fall[None, :] - fall_i[:, None])
         # Not its own: the two roundings of its fall can differ.
@@ -282,26 +292,26 @@ def pair_costs(
     *,
     sigma: float,
     mean: bool = False,
-    weighted: bool = False,
+    measure: str = "",
     k: int | None = None,
     mu: float = 0.0,
-    linear: bool = False,
+    gains: str = "exponential",
 ) -> Evaluated:
-    """Evaluate RankNet's cost, over the number of pairs if its mean is wanted, or weighted by swaps."""
-    chosen = {"k": k or 0, "linear": linear}
-    options = {"sigma": sigma, "mu": mu, "weighted": weighted, "shared": weighted or mean}
+    """Evaluate RankNet's cost, over the number of pairs for its mean, or with a measure's weights."""
+    chosen = {"k": k or 0, "gains": gains}
+    options = {"sigma": sigma, "mu": mu, "measure": measure, "shared": measure == "ndcg" or mean}
     sides = scores
-    if weighted or mean:
-        wanted = "rank" if weighted else "pairs"
+    if mean or measure not in ("", "arp"):
+        wanted = "pairs" if mean else "rank"
         sides = filled(sides_kernel, scores, labels, mask, alpha=0.0, wanted=wanted, **chosen)
     return evaluated(filled(pair_costs_kernel, scores, labels, mask, sides, **chosen, **options))
 
 
 def approx_ndcg(
-    scores: Tensor, labels: Tensor, mask: Tensor, *, alpha: float, k: int | None, alpha_k: float, linear: bool
+    scores: Tensor, labels: Tensor, mask: Tensor, *, alpha: float, k: int | None, alpha_k: float, gains: str
 ) -> Evaluated:
     """Evaluate minus the NDCG of smooth ranks."""
-    chosen = {"alpha": alpha, "k": k or 0, "linear": linear}
+    chosen = {"alpha": alpha, "k": k or 0, "gains": gains}
     sides = filled(sides_kernel, scores, labels, mask, wanted="smooth", **chosen)
     return evaluated(filled(approx_kernel, scores, labels, mask, sides, alpha_k=alpha_k, **chosen))
 

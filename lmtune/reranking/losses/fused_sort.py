@@ -30,7 +30,7 @@ _TILE = 2048  # numbers of the matrix that a program has at a time, but a row at
 
 @triton.jit
 def _columns(
-    scores, labels, mask, spreads, items, tau: tl.constexpr, linear: tl.constexpr, block: tl.constexpr
+    scores, labels, mask, spreads, items, tau: tl.constexpr, gains: tl.constexpr, block: tl.constexpr
 ):
     """Return the columns' places, which are real, how many, scores and spreads over tau, and gains."""
     j = tl.arange(0, block)
@@ -38,7 +38,7 @@ def _columns(
     count = tl.sum(real.to(tl.int32), 0)
     centred = tl.where(real, score - tl.sum(score, 0) / tl.maximum(count, 1), 0) / tau
     spread = tl.load(spreads + j, mask=real, other=0) / tau
-    return j, real, count, centred, spread, gain_of(label, linear)
+    return j, real, count, centred, spread, gain_of(label, gains)
 
 
 @triton.jit
@@ -67,7 +67,7 @@ def sinkhorn_kernel(
     items,
     iterations,
     tau: tl.constexpr,
-    linear: tl.constexpr,
+    gains: tl.constexpr,
     block: tl.constexpr,
     rows: tl.constexpr,
 ):
@@ -79,7 +79,7 @@ def sinkhorn_kernel(
     start = tl.program_id(0).to(tl.int64) * items
     scores, labels, mask = scores + start, labels + start, mask + start
     spreads, out = spreads + start, out + start
-    j, real, count, score, spread, _ = _columns(scores, labels, mask, spreads, items, tau, linear, block)
+    j, real, count, score, spread, _ = _columns(scores, labels, mask, spreads, items, tau, gains, block)
     sums = tl.zeros([block], tl.float64)
     for first in range(0, items, rows):
         places = first + tl.arange(0, rows)
@@ -119,7 +119,7 @@ def sinkhorn_slopes_kernel(
     iterations,
     tau: tl.constexpr,
     k: tl.constexpr,
-    linear: tl.constexpr,
+    gains: tl.constexpr,
     block: tl.constexpr,
     rows: tl.constexpr,
 ):
@@ -133,7 +133,7 @@ def sinkhorn_slopes_kernel(
     start = tl.program_id(0).to(tl.int64) * items
     scores, labels, mask = scores + start, labels + start, mask + start
     spreads, steps, out = spreads + start, steps + start, out + start
-    j, real, count, score, spread, gain = _columns(scores, labels, mask, spreads, items, tau, linear, block)
+    j, real, count, score, spread, gain = _columns(scores, labels, mask, spreads, items, tau, gains, block)
     gained = gain * tl.load(steps + (2 + 2 * iterations) * plane + j, mask=j < items, other=0)
     loss = tl.zeros([rows], tl.float64)
     pulled = tl.zeros([block], tl.float64)
@@ -142,7 +142,7 @@ def sinkhorn_slopes_kernel(
         places = first + tl.arange(0, rows)
         there, share = _shares(steps, places, count, real, score, spread)
         factor = tl.load(steps + (1 + 2 * iterations) * plane + places, mask=there, other=0)
-        pull = -factor * tl.where(there, discount_of((places + 1).to(tl.float64), k), 0)
+        pull = -factor * tl.where(there, discount_of((places + 1).to(tl.float64), k, "ndcg"), 0)
         part = pull * tl.sum(share * gained[None, :], 1)
         loss += part
         row = -part * factor
@@ -180,7 +180,7 @@ def neural_sort_slopes_kernel(
     items,
     iterations,
     tau: tl.constexpr,
-    linear: tl.constexpr,
+    gains: tl.constexpr,
     block: tl.constexpr,
     rows: tl.constexpr,
 ):
@@ -189,7 +189,7 @@ def neural_sort_slopes_kernel(
     start = tl.program_id(0).to(tl.int64) * items
     scores, labels, mask = scores + start, labels + start, mask + start
     spreads, steps, slopes, out = spreads + start, steps + start, slopes + start, out + start
-    j, real, count, score, spread, gain = _columns(scores, labels, mask, spreads, items, tau, linear, block)
+    j, real, count, score, spread, gain = _columns(scores, labels, mask, spreads, items, tau, gains, block)
     gained = gain * tl.load(steps + (2 + 2 * iterations) * plane + j, mask=j < items, other=0)
     direct = tl.zeros([block], tl.float64)
     spreading = tl.zeros([block], tl.float64)
@@ -236,19 +236,19 @@ def neural_ndcg_kernel(scores, labels, mask, sides, losses, slopes, out, items, 
 
 
 def neural_ndcg(
-    scores: Tensor, labels: Tensor, mask: Tensor, *, tau: float, sinkhorn: int, k: int | None, linear: bool
+    scores: Tensor, labels: Tensor, mask: Tensor, *, tau: float, sinkhorn: int, k: int | None, gains: str
 ) -> Evaluated:
     """Evaluate minus the NDCG of a smooth permutation."""
     given, items = (scores.double(), labels, mask), scores.shape[1]
     block = triton.next_power_of_2(items)
-    shape = {"linear": linear, "block": block, "rows": max(1, _TILE // block), "tau": tau, "items": items}
+    shape = {"gains": gains, "block": block, "rows": max(1, _TILE // block), "tau": tau, "items": items}
     shape["num_warps"] = min(16, max(4, block // 256))
 
     def each(kernel: object, *others: Tensor, planes: int, **options: int) -> Tensor:
         out = given[0].new_empty(planes, *scores.shape)
         return fill(out, kernel, (len(scores),), *given, *others, iterations=sinkhorn, **shape, **options)
 
-    sides = filled(sides_kernel, *given, alpha=0.0, k=k or 0, linear=linear, wanted="spread")
+    sides = filled(sides_kernel, *given, alpha=0.0, k=k or 0, gains=gains, wanted="spread")
     spreads = sides.select(0, 1)
     steps = each(sinkhorn_kernel, spreads, planes=2 * sinkhorn + 3)
     slopes = each(sinkhorn_slopes_kernel, spreads, steps, planes=2 * sinkhorn + 2, k=k or 0)

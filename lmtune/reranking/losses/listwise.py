@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from lmtune.reranking.losses.evaluation import (
     Positive,
     Reduce,
     Scores,
+    Smoothing,
     as_padded,
     checked,
     evaluate,
@@ -55,6 +56,7 @@ def listnet(
     reduce: Reduce = "mean",
     target: Target = "softmax",
     temperature: Positive = 1.0,
+    smoothing: Smoothing = 0.0,
     backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute the top-one ListNet loss.
@@ -74,6 +76,9 @@ def listnet(
         weight grows with a query's labels. Of lists with one relevant item it is InfoNCE.
     temperature : float
         T; above 0.
+    smoothing : float
+        :math:`\epsilon` of label smoothing, at least 0, below 1: targets are
+        :math:`(1 - \epsilon) t_i + \epsilon \sum_j t_j / n`, for a list of n items.
 
     Returns
     -------
@@ -102,17 +107,25 @@ def listnet(
     1.098612
     """
 
+    def targets(wanted: Tensor, lists: PaddedLists) -> Tensor:
+        if target == "softmax":
+            wanted = wanted.masked_fill(~lists.mask, torch.finfo(wanted.dtype).min).softmax(dim=1)
+        if smoothing:
+            even = wanted.sum(dim=1, keepdim=True) / lists.mask.sum(dim=1, keepdim=True).clamp(min=1)
+            wanted = torch.where(lists.mask, torch.lerp(wanted, even, smoothing), 0)
+        return wanted
+
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         a = Arrays.of(lists)
-        return run(a, listnet_queries, a.scores, a.labels, a.mask, target == "softmax")
+        wanted = a.labels
+        if smoothing:
+            wanted = targets(lists.labels.double(), lists).to(lists.labels.dtype).numpy()
+        return run(a, listnet_queries, a.scores, wanted, a.mask, target == "softmax" and not smoothing)
 
     def cross_entropy(lists: PaddedLists) -> Tensor:
         lowest = torch.finfo(lists.scores.dtype).min
         logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
-        weight = lists.labels
-        if target == "softmax":
-            weight = weight.masked_fill(~lists.mask, lowest).softmax(dim=1)
-        return -(weight * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
+        return -(targets(lists.labels, lists) * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
 
     if temperature != 1.0:
         scores, labels, mask = as_padded(scores, labels, mask)
@@ -126,6 +139,7 @@ def listnet(
 
 
 Ties = Literal["random", "shared"]
+Positions = Literal["equal", "log2", "exponential"]
 
 
 @checked
@@ -136,13 +150,14 @@ def listmle(
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
     ties: Ties = "random",
+    positions: Positions = "equal",
     seed: int | None = None,
     generator: torch.Generator | None = None,
     backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute the ListMLE loss.
 
-    .. math:: L_q = -\sum_{k=1}^{n} \left[ s_{\pi(k)} - \ln \sum_{l \ge k} e^{s_{\pi(l)}} \right]
+    .. math:: L_q = -\sum_{k=1}^{n} \alpha_k \left[ s_{\pi(k)} - \ln \sum_{l \ge k} e^{s_{\pi(l)}} \right]
 
     in nats, where pi sorts the items by falling label. Most items of real lists are tied, so what
     becomes of ties matters.
@@ -155,6 +170,9 @@ def listmle(
         "random" draws an order of the items with equal labels, anew at each call. With "shared",
         each of them is compared with all items of its label and below, itself included (Breslow's
         likelihood for ties), which needs no draw.
+    positions : {"equal", "log2", "exponential"}
+        :math:`\alpha_k`: 1; position-aware, 1 / log2(1 + k) or :math:`(2^{n-k} - 1) / (2^{n-1} - 1)`, in
+        plain PyTorch. Ties that share a denominator have no positions.
     seed : int, optional
         Makes one call's draw repeatable. Without it and `generator`, torch's own generator draws.
     generator : torch.Generator, optional
@@ -168,15 +186,17 @@ def listmle(
     Raises
     ------
     InputError
-        If shapes, types or options do not fit, or both a seed and a generator are given.
+        If shapes, types or options do not fit, both a seed and a generator are given, or positions with
+        shared ties.
 
     Notes
     -----
     Xia et al., Listwise Approach to Learning to Rank: Theory and Algorithm, ICML 2008; Breslow,
-    Covariance Analysis of Censored Survival Data, Biometrics 1974. allRank's ``listMLE`` draws one
-    order of columns for the whole batch; Rax and TF-Ranking draw for each query, as here. All
-    three also count queries without a relevant item, on whose items nothing but the draw bears;
-    TF-Ranking's value (not its gradient) counts the padding's order as well.
+    Covariance Analysis of Censored Survival Data, Biometrics 1974; Lan et al., Position-Aware ListMLE: A
+    Sequential Learning Process for Ranking, UAI 2014 (2^(n-k) - 1, which grows with n). allRank's
+    ``listMLE`` draws one order of columns for the whole batch; Rax and TF-Ranking draw for each query,
+    as here. All three also count queries without a relevant item, on whose items nothing but the draw
+    bears; TF-Ranking's value (not its gradient) counts the padding's order as well.
 
     Examples
     --------
@@ -189,6 +209,8 @@ def listmle(
     if seed is not None and generator is not None:
         raise InputError("both a seed and a generator are given", accepted="one of them")
     shared = ties == "shared"
+    if shared and positions != "equal":
+        raise InputError("positions with shared ties", value=positions, accepted="equal, or ties=random")
 
     def order(lists: PaddedLists) -> Tensor:
         chosen = generator
@@ -202,12 +224,16 @@ def listmle(
         return run(a, listmle_queries, ordered, shared)
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
-        return at_once(partial(plackett_luce, order=order(lists), shared=shared), lists, gradient_wanted)
+        loss = partial(plackett_luce, order=order(lists), shared=shared, positions=positions)
+        return at_once(loss, lists, gradient_wanted)
 
-    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    batch = LossCall(scores, labels, mask, reduce, backend)
+    return evaluate(batch, in_torch, in_kernels if positions == "equal" else None)
 
 
-def plackett_luce(lists: PaddedLists, order: Tensor, *, shared: bool) -> Tensor:
+def plackett_luce(
+    lists: PaddedLists, order: Tensor, *, shared: bool, positions: Positions = "equal"
+) -> Tensor:
     """Return minus the log-likelihood of each query's items in a given order.
 
     Parameters
@@ -217,6 +243,8 @@ def plackett_luce(lists: PaddedLists, order: Tensor, *, shared: bool) -> Tensor:
         Places of the items, by falling label, padding last.
     shared : bool
         Whether items of equal labels have one denominator.
+    positions : {"equal", "log2", "exponential"}
+        What the choices of the first, second, ... items weigh.
 
     Returns
     -------
@@ -233,7 +261,14 @@ def plackett_luce(lists: PaddedLists, order: Tensor, *, shared: bool) -> Tensor:
     if shared:
         labels = -torch.where(real, lists.labels.gather(1, order), -1)
         denominators = denominators.gather(1, torch.searchsorted(labels, labels))
-    return torch.where(real, denominators - sorted_scores, 0).sum(dim=1).to(lists.scores.dtype)
+    terms = torch.where(real, denominators - sorted_scores, 0)
+    place = torch.arange(1, terms.shape[1] + 1, dtype=terms.dtype, device=terms.device)
+    if positions == "log2":
+        terms = terms * discounts(place, None)
+    elif positions == "exponential":
+        last = torch.exp2(1.0 - real.sum(dim=1, keepdim=True))
+        terms = terms * (torch.exp2(1.0 - place) - last).clamp(min=0) / (1.0 - last).clamp(min=0.5)
+    return terms.sum(dim=1).to(lists.scores.dtype)
 
 
 def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
@@ -353,7 +388,7 @@ def approx_ndcg(
 
     if gumbel:
         scores, labels, mask = _with_noise(*as_padded(scores, labels, mask), gumbel, generator)
-    options = {"alpha": alpha, "k": k, "alpha_k": alpha_k, "linear": gains == "linear"}
+    options = {"alpha": alpha, "k": k, "alpha_k": alpha_k, "gains": gains}
     batch = LossCall(scores, labels, mask, reduce, backend)
     losses = evaluate(batch, in_torch, in_kernels, ("fused.approx_ndcg", options))
     if gumbel and reduce == "sum":
@@ -370,6 +405,10 @@ def _with_noise(
     noise = -torch.log(-torch.log(uniform.clamp(min=torch.finfo(kind).tiny)))
     noisy = (scores + noise).flatten(0, 1)
     return noisy, labels.repeat(draws, 1), None if mask is None else mask.repeat(draws, 1)
+
+
+# Items of a list whose rows Triton compiles; those of longer ones take minutes, or fail.
+_LONGEST_FUSED = 8192
 
 
 @checked
@@ -426,8 +465,7 @@ def neural_ndcg(
     whatever the scores' type, on devices that have it: P's exponents are differences of sums as
     large as n times the scores.
     allRank's ``neuralNDCG`` is the same, but stops iterating when all queries of the batch are
-    within 1e-6 of the limit, where their gradients need not be. SoftRank and PiRank are relatives;
-    PiRank sorts the top k by merging NeuralSorts of short lists.
+    within 1e-6 of the limit, where their gradients need not be. SoftRank and `pirank` are relatives.
 
     Examples
     --------
@@ -465,9 +503,56 @@ def neural_ndcg(
         gradient = torch.empty_like(slopes).scatter_(1, order, slopes).to(lists.scores.dtype)
         return losses.to(lists.scores.dtype), gradient
 
-    options = {"tau": tau, "sinkhorn": sinkhorn, "k": k, "linear": gains == "linear"}
+    options = {"tau": tau, "sinkhorn": sinkhorn, "k": k, "gains": gains}
+    scores, labels, mask = as_padded(scores, labels, mask)
     batch = LossCall(scores, labels, mask, reduce, backend)
-    return evaluate(batch, in_torch, in_kernels, ("fused_sort.neural_ndcg", options))
+    fused = ("fused_sort.neural_ndcg", options) if scores.shape[1] <= _LONGEST_FUSED else None
+    return evaluate(batch, in_torch, in_kernels, fused)
+
+
+@checked
+def pirank(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    tau: Positive = 1.0,
+    k: Cutoff = None,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    """Compute PiRank's loss of depth 1, less 1: minus the NDCG of NeuralSort's rows, unscaled.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, tau, k, gains, backend
+        As of `neural_ndcg`, which it is with ``sinkhorn=0``.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Swezey et al., PiRank: Scalable Learning To Rank via Differentiable Sorting, NeurIPS 2021. Depths
+    above 1, which sort the top k by merging NeuralSorts of short lists, and its straight-through estimate
+    are not here.
+
+    Examples
+    --------
+    >>> import torch
+    >>> round(float(pirank(torch.zeros(1, 2), torch.tensor([[0, 1]]))), 6)
+    -0.815465
+    """
+    options: Any = {"tau": tau, "k": k, "gains": gains, "backend": backend}
+    return neural_ndcg(scores, labels, mask=mask, reduce=reduce, sinkhorn=0, **options)
 
 
 @checked

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from lmtune.errors import InputError
 from lmtune.reranking.losses.evaluation import (
     Arrays,
     Backend,
@@ -26,10 +28,11 @@ from lmtune.reranking.losses.evaluation import (
 )
 from lmtune.reranking.losses.pair_sums import pair_costs
 from lmtune.reranking.losses.plain_torch import SwapWeights, discounts, ideal_dcg, ranks
-from lmtune.surrogates.discounts import discount_table, tightness_table
+from lmtune.surrogates.discounts import Measure, discount_table, tightness_table
 from lmtune.surrogates.pair_kernels import Swaps, ranknet_queries, weighted_queries
 
 Pairs = Literal["mean", "sum"]
+OfMeasure = Gains | Literal["binary"]
 
 
 @checked
@@ -129,6 +132,7 @@ def lambdarank(
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
+    measure: Measure = "ndcg",
     k: Cutoff = None,
     sigma: Positive = 1.0,
     gains: Gains = "exponential",
@@ -154,12 +158,16 @@ def lambdarank(
     ----------
     scores, labels, mask, reduce, backend
         As of `lmtune.reranking.losses.ranknet`.
+    measure : {"ndcg", "mrr", "precision", "arp"}
+        What the weights are of, IDCG being 1 for all but the first. "mrr": G = [y > 0], D(r) = 1/r, the
+        reciprocal ranks of relevant items; "precision", of the first k: G = [y > 0], D(r) = 1/k; "arp", the
+        average relevance position: w_ij = y_i - y_j, wherever the items stand (ARP-Loss2).
     k : int, optional
         Truncation; none by default.
     sigma : float
         Steepness; above 0.
     gains : {"exponential", "linear"}
-        G = 2^y - 1 or G = y.
+        G = 2^y - 1 or G = y, for NDCG.
 
     Returns
     -------
@@ -178,7 +186,9 @@ def lambdarank(
     ``lambdaRank_scheme`` measures softplus in bits (divide ours by ln 2), sums over queries, and
     with k keeps only pairs whose items are both among the first k. Rax's ``dcg_lambdaweight`` and
     TF-Ranking's ``NDCGLambdaWeight`` with ``smooth_fraction=1`` multiply these weights by the
-    list's length with padding, and take the means that `ranknet` names.
+    list's length with padding, and take the means that `ranknet` names; TF-Ranking's
+    ``MRRLambdaWeight``, ``PrecisionLambdaWeight`` (here divided by k) and ``LabelDiffLambdaWeight`` are the
+    other measures.
 
     Examples
     --------
@@ -190,7 +200,10 @@ def lambdarank(
     >>> round(float(loss), 6)
     0.484686
     """
-    return _weighted(LossCall(scores, labels, mask, reduce, backend), k, sigma, 0.0, gains)
+    if measure == "precision" and k is None:
+        raise InputError("weights of precision without k", accepted="k, how many first places count")
+    of_measure: OfMeasure = gains if measure == "ndcg" else "linear" if measure == "arp" else "binary"
+    return _weighted(LossCall(scores, labels, mask, reduce, backend), measure, k, sigma, 0.0, of_measure)
 
 
 @checked
@@ -249,29 +262,40 @@ def ndcg_loss2pp(
     >>> round(float(loss), 5)
     5.33154
     """
-    return _weighted(LossCall(scores, labels, mask, reduce, backend), k, sigma, mu, gains)
+    return _weighted(LossCall(scores, labels, mask, reduce, backend), "ndcg", k, sigma, mu, gains)
 
 
-def _weighted(batch: LossCall, k: int | None, sigma: float, mu: float, gains: Gains) -> Tensor:
+def _weighted(
+    batch: LossCall, measure: Measure, k: int | None, sigma: float, mu: float, gains: OfMeasure
+) -> Tensor:
+    def ideal_of(gain: Tensor) -> Tensor:
+        return ideal_dcg(gain, k) if measure == "ndcg" else gain.new_ones(len(gain))
+
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         a = Arrays.of(lists)
         items = a.scores.shape[1]
-        table = discount_table(items, k)
-        tightness = (tightness_table(items, mu) if mu else table[:0]).astype(a.scores.dtype)
+        table, deepest = discount_table(items, k, measure), 2 * (items if k is None else k)
+        tightness = tightness_table(items, mu) if mu else table[:0]
+        if measure == "arp":  # whatever two items' discounts are, they differ by 1
+            table, tightness, deepest = np.zeros_like(table), np.ones_like(table), 2 * items
+        tightness = tightness.astype(a.scores.dtype)
         gain = lists.gains(gains).numpy()
-        ideal = ideal_dcg(torch.from_numpy(gain).double(), k).numpy()
-        deepest = 2 * (items if k is None else k)
+        ideal = ideal_of(torch.from_numpy(gain).double()).numpy()
         swaps = Swaps(gain, ideal, a.scores, a.by_score(), False, table, tightness, deepest)
         return run(a, weighted_queries, a.by_label(), swaps, a.number(sigma))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         del gradient_wanted  # it comes with the losses
-        gain, rank = lists.gains(gains), ranks(lists)
+        gain = lists.gains(gains)
+        if measure == "arp":
+            return pair_costs(lists, sigma, SwapWeights(gain, None, gain))
+        rank = ranks(lists)
         tightness = _tightness(gain, mu) if mu else None
-        weights = SwapWeights(gain / ideal_dcg(gain, k)[:, None], discounts(rank, k), rank, tightness)
+        discount = discounts(rank, k, measure)
+        weights = SwapWeights(gain / ideal_of(gain)[:, None], discount, rank, tightness)
         return pair_costs(lists, sigma, weights)
 
-    options = {"sigma": sigma, "weighted": True, "k": k, "mu": mu, "linear": gains == "linear"}
+    options = {"sigma": sigma, "measure": measure, "k": k, "mu": mu, "gains": gains}
     return evaluate(batch, in_torch, in_kernels, ("fused.pair_costs", options))
 
 

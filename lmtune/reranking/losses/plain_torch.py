@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.evaluation import LossAndGradient, PaddedLists
+from lmtune.surrogates.discounts import Measure
 
 
 def at_once(
@@ -56,9 +57,12 @@ def ranks(lists: PaddedLists) -> Tensor:
     return torch.empty_like(scores).scatter_(1, order, (first + last) / 2)
 
 
-def discounts(ranks: Tensor, k: int | Tensor | None) -> Tensor:
-    """Return 1 / log2(1 + rank); 0 for ranks beyond k, one for all or for each of the ranks."""
-    discount = 1 / torch.log2(1 + ranks)
+def discounts(ranks: Tensor, k: int | Tensor | None, measure: Measure = "ndcg") -> Tensor:
+    """Return `discount_table`'s discounts; 0 for ranks beyond k, one for all or for each of the ranks."""
+    if measure == "precision":
+        discount = torch.ones_like(ranks) / (ranks.shape[-1] if k is None else k)
+    else:
+        discount = 1 / (ranks if measure == "mrr" else torch.log2(1 + ranks))
     return discount if k is None else torch.where(ranks <= k, discount, 0)
 
 
@@ -70,26 +74,27 @@ def ideal_dcg(gains: Tensor, k: int | Tensor | None) -> Tensor:
 
 
 class SwapWeights(NamedTuple):
-    """The change of NDCG where two items swap: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
+    """The change of a measure where two items swap: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
 
     Attributes
     ----------
     share, discount, rank : Tensor of shape (queries, items)
-        G / IDCG; D, 0 beyond the cutoff; ranks, halves among equals, 1 the best.
+        G / IDCG; D, 0 beyond the cutoff; ranks, halves among equals, 1 the best. Without D, |D_i - D_j| is 1.
     tightness : Tensor of shape (2 items + 1,), optional
         What a distance d of ranks adds, at index 2 d, where one of the items is above the cutoff.
     """
 
     share: Tensor
-    discount: Tensor
+    discount: Tensor | None
     rank: Tensor
-    tightness: Tensor | None
+    tightness: Tensor | None = None
 
     def of(self, rows: slice) -> Tensor:
         """Return the weights of a slice of items (i) against all (j), where G_i is above G_j."""
-        (share_i, share_j), (discount_i, discount_j), (rank_i, rank_j) = (
-            against(values, rows) for values in (self.share, self.discount, self.rank)
-        )
+        share_i, share_j = against(self.share, rows)
+        if self.discount is None:
+            return share_i - share_j
+        (discount_i, discount_j), (rank_i, rank_j) = against(self.discount, rows), against(self.rank, rows)
         weight = (discount_i - discount_j).abs()
         if self.tightness is not None:
             near = self.tightness[(2 * (rank_i - rank_j).abs()).long()]

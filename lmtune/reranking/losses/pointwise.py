@@ -14,6 +14,7 @@ from lmtune.reranking.losses.evaluation import (
     PaddedLists,
     Reduce,
     Scores,
+    Smoothing,
     checked,
     evaluate,
 )
@@ -22,11 +23,17 @@ from lmtune.reranking.losses.plain_torch import at_once
 
 @checked
 def binary_cross_entropy(
-    scores: Scores, labels: Labels, *, mask: Tensor | None = None, reduce: Reduce = "mean"
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    smoothing: Smoothing = 0.0,
 ) -> Tensor:
     r"""Compute the cross-entropy of relevant (a label above 0) or not, of each item by itself.
 
-    .. math:: L_q = \frac{1}{n} \sum_i \ln\left(1 + e^{s_i}\right) - [y_i > 0] s_i
+    .. math:: L_q = \frac{1}{n} \sum_i \ln\left(1 + e^{s_i}\right) - t_i s_i, \qquad
+        t_i = (1 - \epsilon) [y_i > 0] + \epsilon / 2
 
     in nats, for a list of n items.
 
@@ -34,6 +41,9 @@ def binary_cross_entropy(
     ----------
     scores, labels, mask, reduce
         As of `lmtune.reranking.losses.ranknet`.
+    smoothing : float
+        :math:`\epsilon` of label smoothing (Szegedy et al., Rethinking the Inception Architecture for
+        Computer Vision, CVPR 2016); at least 0, below 1.
 
     Returns
     -------
@@ -60,7 +70,8 @@ def binary_cross_entropy(
     """
 
     def cross_entropy(lists: PaddedLists) -> Tensor:
-        costs = functional.softplus(lists.scores) - lists.scores * (lists.labels > 0)
+        target = (1 - smoothing) * (lists.labels > 0).to(lists.scores.dtype) + smoothing / 2
+        costs = functional.softplus(lists.scores) - lists.scores * target
         return (costs * lists.mask).sum(dim=1) / lists.mask.sum(dim=1).clamp(min=1)
 
     compute = partial(at_once, cross_entropy)

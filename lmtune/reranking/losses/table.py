@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from lmtune.reranking.losses.listwise import approx_ndcg, listmle, listnet, neural_ndcg
+from lmtune.reranking.losses.listwise import approx_ndcg, listmle, listnet, neural_ndcg, pirank
 from lmtune.reranking.losses.pairwise import lambdarank, ndcg_loss2pp, ranknet
 from lmtune.reranking.losses.pointwise import binary_cross_entropy, margin_mse
 from lmtune.reranking.song.k_song import KSong
@@ -19,6 +19,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "ndcgloss2++": ndcg_loss2pp,
     "approxndcg": approx_ndcg,
     "neuralndcg": neural_ndcg,
+    "pirank": pirank,
     "listnet": listnet,
     "listmle": listmle,
     "binary-cross-entropy": binary_cross_entropy,

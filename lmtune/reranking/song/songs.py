@@ -8,17 +8,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.evaluation import PaddedLists, Positive, Share, checked, eager, with_gradient
+from lmtune.reranking.losses.evaluation import (
+    PaddedLists,
+    Positive,
+    Share,
+    checked,
+    eager,
+    is_fused,
+    with_gradient,
+)
 from lmtune.reranking.losses.plain_torch import ideal_dcg
 from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs, check_cutoff
 from lmtune.reranking.song.state import PairState, Sample, sample_of, whole_sample
+
+# Items of a list up to which an H200 was quicker through all pairs than by a sort.
+_LONGEST_UNSORTED = 2048
+
+
+class PairSums(Protocol):
+    """Sums over the pairs of lists, as `SortedLists` has them."""
+
+    def inner(self) -> Tensor:
+        """Compute g_i."""
+
+    def gradient(self, outer: Tensor) -> Tensor:
+        """Compute the gradient of sum_i a_i g_i."""
+
+    def derivative(self, changes: Tensor) -> Tensor:
+        """Compute the derivative of each g_i along changes."""
 
 
 class SortedLists(NamedTuple):
@@ -252,7 +276,7 @@ class Song(nn.Module):
         """
         with torch.no_grad():
             batch = sample_of(self.state, scores, labels, mask, queries, items)
-            lists = self._sorted(batch, batch.scores)
+            lists = self._sums(batch, batch.scores)
             current = self._inner(batch, lists)
             change = self._change(batch, lists, current, previous_scores, score_changes)
             estimate = self._estimate(batch, current, change)
@@ -273,7 +297,7 @@ class Song(nn.Module):
         """
         with torch.no_grad():
             batch = whole_sample(lists)
-            items = self._sorted(batch, batch.scores)
+            items = self._sums(batch, batch.scores)
             ideal = ideal_dcg(lists.gains("exponential"), self._cutoffs(batch)).unsqueeze(1)
             total, gradient = self._bound(batch, items, self._inner(batch, items), ideal)
             if not lists.on_cpu:
@@ -281,7 +305,7 @@ class Song(nn.Module):
         return with_gradient(scores, total, gradient)
 
     def _bound(
-        self, batch: Sample, lists: SortedLists, estimate: Tensor, ideal: Tensor
+        self, batch: Sample, lists: PairSums, estimate: Tensor, ideal: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Compute the objective's estimate and its gradient (B, n), given u (B, n) and Z (B, 1)."""
         gain = torch.where(batch.relevant, torch.exp2(batch.labels) - 1.0, 0.0)
@@ -326,10 +350,14 @@ class Song(nn.Module):
             kept = getattr(self, name)
             kept[batch.positions] = values.squeeze(1).to(kept.dtype)
 
-    def _sorted(self, batch: Sample, scores: Tensor) -> SortedLists:
+    def _sums(self, batch: Sample, scores: Tensor) -> PairSums:
+        if is_fused(scores) and scores.shape[1] <= _LONGEST_UNSORTED:
+            from lmtune.reranking.song.fused_hinges import HingeSums
+
+            return HingeSums(scores, batch.mask, batch.others.double(), self.margin)
         return SortedLists.sort(scores, batch.mask, self.margin, batch.others)
 
-    def _inner(self, batch: Sample, lists: SortedLists) -> Tensor:
+    def _inner(self, batch: Sample, lists: PairSums) -> Tensor:
         """Compute g^_i, in which item i counts once whatever its weight among the others."""
         itself = self.margin**2 / batch.lengths
         whole = lists.inner() + itself - self.margin**2 * batch.others
@@ -339,7 +367,7 @@ class Song(nn.Module):
     def _change(
         self,
         batch: Sample,
-        lists: SortedLists,
+        lists: PairSums,
         current: Tensor,
         previous_scores: Tensor | None,
         score_changes: Tensor | None,
@@ -353,7 +381,7 @@ class Song(nn.Module):
         other = torch.where(batch.mask, argument.detach().double(), 0.0)
         if compares == "score_changes":
             return lists.derivative(other)
-        return current - self._inner(batch, self._sorted(batch, other))
+        return current - self._inner(batch, self._sums(batch, other))
 
     def _estimate(self, batch: Sample, current: Tensor, change: Tensor | None) -> Tensor:
         """Move u and return it as (B, n), with g^ where there is no state."""

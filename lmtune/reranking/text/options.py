@@ -25,8 +25,8 @@ class TextOptions:
         A longer document is cut, or scored passage by passage: by its best one, or by their sum.
     overlap : int
         Tokens that a passage has in common with the one before.
-    batch_tokens : int
-        Tokens, padding included, that go through the model at a time.
+    batch_tokens : int, optional
+        Tokens, padding included, that go through the model at a time; see `CrossEncoder.batch_tokens`.
     prompt, answers, lora
         Of ``decoder:MODEL``, as `lmtune.reranking.text.decoder.of_causal` takes them.
     """
@@ -41,8 +41,11 @@ class TextOptions:
         choices=("first", "max", "sum"),
     )
     overlap: int = option(32, "Tokens that a passage has in common with the one before.", low=0)
-    batch_tokens: int = option(
-        2048, "Tokens that go through the model at a time: the memory that training takes.", low=8
+    batch_tokens: int | None = option(
+        None,
+        "Tokens that go through the model at a time: the memory that training takes; default 2048, on a GPU "
+        "32768.",
+        low=8,
     )
     prompt: str = option(
         "Query: {query}\nDocument: {document}\nDoes the document answer the query? Answer yes or no:",

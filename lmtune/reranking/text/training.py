@@ -265,7 +265,7 @@ def check_memory(network: CrossEncoder, settings: Settings, device: str) -> None
     needed, there = weights + graphs, _available_bytes(device)
     note(
         f"training takes up to {_megabytes(needed)} besides libraries: {_megabytes(weights)} for weights, "
-        f"{_megabytes(graphs)} for the graph of {network.options.batch_tokens} tokens"
+        f"{_megabytes(graphs)} for the graph of {network.batch_tokens} tokens"
         + ("" if there is None else f"; {_megabytes(there)} are free")
     )
     if there is not None and needed > there:

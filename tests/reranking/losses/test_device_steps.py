@@ -55,6 +55,7 @@ def test_a_step_waits_for_nothing(
     ("name", "kernels"),
     [
         *[("ranknet", 2), ("ranknet, sum, steep", 1), ("lambdarank", 2), ("ndcgloss2++@10", 2)],
+        *[("lambdarank, mrr", 2), ("lambdarank, precision@10", 2), ("lambdarank, arp@10", 1)],
         *[("approxndcg", 2), ("neuralndcg", 5)],
     ],
 )

@@ -22,6 +22,7 @@ from lmtune.reranking.losses import (  # noqa: E402
     listnet,
     ndcg_loss2pp,
     neural_ndcg,
+    pirank,
     ranknet,
 )
 from lmtune.reranking.losses.listwise import _with_noise  # noqa: E402
@@ -66,6 +67,25 @@ def ranknet_by_hand(s: Numbers, y: Numbers, *, pairs_: str = "mean", sigma: floa
     return sum(costs) / (max(1, len(costs)) if pairs_ == "mean" else 1)
 
 
+def measured_by_hand(
+    s: Numbers, y: Numbers, *, measure: str, k: int | None = None, sigma: float = 1
+) -> float:
+    """Swap each pair and measure anew: the sum of [y > 0] / r, of [y > 0 and r <= k] / k; of ARP y alone."""
+    r = ranks(s, y)
+
+    def value(places: Numbers) -> float:
+        within = [(p, a) for p, a in zip(places, y, strict=True) if a > 0 and (k is None or p <= k)]
+        return sum(1 / p if measure == "mrr" else 1 / (k or 0) for p, _ in within)
+
+    total = 0.0
+    for i, j in pairs(y):
+        swapped = list(r)
+        swapped[i], swapped[j] = r[j], r[i]
+        weight = y[i] - y[j] if measure == "arp" else abs(value(swapped) - value(r))
+        total += weight * softplus(-sigma * (s[i] - s[j]))
+    return total
+
+
 def weighted_by_hand(
     s: Numbers, y: Numbers, *, mu: float, k: int | None = None, sigma: float = 1, gains: str = "exponential"
 ) -> float:
@@ -100,11 +120,22 @@ def approx_by_hand(
     return total / ideal(y, gains, k)
 
 
-def listnet_by_hand(s: Numbers, y: Numbers, *, target: str = "softmax") -> float:
+def listnet_by_hand(s: Numbers, y: Numbers, *, target: str = "softmax", smoothing: float = 0) -> float:
     log_total = math.log(sum(math.exp(x) for x in s))
     top = sum(math.exp(x) for x in y)
     weights = [math.exp(x) / top if target == "softmax" else x for x in y]
+    weights = [(1 - smoothing) * w + smoothing * sum(weights) / len(s) for w in weights]
     return -sum(w * (x - log_total) for w, x in zip(weights, s, strict=True))
+
+
+def entropy_by_hand(s: Numbers, y: Numbers, *, smoothing: float) -> float:
+    of_one = torch.tensor([[smoothing / 2, 1 - smoothing / 2]], dtype=torch.float64)
+    costs = []
+    for x, label in zip(s, y, strict=True):
+        logits = torch.tensor([[0.0, x]], dtype=torch.float64)
+        target = of_one if label > 0 else of_one.flip(1)
+        costs.append(float(torch.nn.functional.cross_entropy(logits, target)))
+    return float(np.mean(costs))
 
 
 def listmle_shared_by_hand(s: Numbers, y: Numbers) -> float:
@@ -136,6 +167,13 @@ def neural_by_hand(
     return -float(np.dot(p @ g, places)) / ideal(y, gains, k)
 
 
+MEASURES: list[tuple[Any, int | None]] = [
+    ("mrr", None),
+    ("mrr", 3),
+    ("precision", 5),
+    ("arp", None),
+    ("arp", 2),
+]
 CASES: list[tuple[str, Callable[..., Any], Callable[..., float]]] = [
     ("ranknet", ranknet, ranknet_by_hand),
     (
@@ -161,7 +199,21 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., float]]] = [
         partial(approx_ndcg, alpha=2, k=3, alpha_k=1.5, gains="linear"),
         partial(approx_by_hand, alpha=2, k=3, alpha_k=1.5, gains="linear"),
     ),
+    *(
+        (
+            f"lambdarank, {measure}@{k}",
+            partial(lambdarank, measure=measure, k=k, sigma=1.5),
+            partial(measured_by_hand, measure=measure, k=k, sigma=1.5),
+        )
+        for measure, k in MEASURES
+    ),
     ("listnet", listnet, listnet_by_hand),
+    ("listnet, smooth", partial(listnet, smoothing=0.2), partial(listnet_by_hand, smoothing=0.2)),
+    (
+        "softmax cross-entropy, smooth",
+        partial(listnet, target="labels", smoothing=0.2),
+        partial(listnet_by_hand, target="labels", smoothing=0.2),
+    ),
     ("softmax cross-entropy", partial(listnet, target="labels"), partial(listnet_by_hand, target="labels")),
     ("listmle, shared", partial(listmle, ties="shared"), listmle_shared_by_hand),
     ("neuralndcg", neural_ndcg, neural_by_hand),
@@ -170,6 +222,7 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., float]]] = [
         partial(neural_ndcg, tau=2.5, sinkhorn=0, k=3, gains="linear"),
         partial(neural_by_hand, tau=2.5, sinkhorn=0, k=3, gains="linear"),
     ),
+    ("pirank@5", partial(pirank, k=5, tau=2), partial(neural_by_hand, tau=2, sinkhorn=0, k=5)),
 ]
 NAMES = [name for name, _, _ in CASES]
 
@@ -261,6 +314,36 @@ def test_listmle_of_distinct_labels_is_the_formula() -> None:
     assert got.item() == pytest.approx(want, rel=1e-14)
 
 
+@pytest.mark.parametrize("positions", ["log2", "exponential"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_position_aware_listmle_is_the_formula(positions: Any, dtype: Any) -> None:
+    rng = np.random.default_rng(4)
+    made = [(rng.normal(size=n), rng.permutation(n).astype(float)) for n in (1, 2, 9, 400)]
+    queries = [(s.tolist(), y.tolist()) for s, y in made]
+    scores, labels, mask = padded(queries)
+    scores, labels[0, 0] = scores.to(dtype).requires_grad_(), 1
+    found = listmle(scores, labels, mask=mask, positions=positions, reduce="none")
+    wanted = []
+    for (_, y), s in zip(queries, scores.detach().double().tolist(), strict=True):
+        n, total = len(y), 0.0
+        order = sorted(range(n), key=lambda i, y=y: -y[i])  # type: ignore[misc]
+        for k, i in enumerate(order, 1):
+            # As a ratio of whole numbers, which neither overflow nor cancel.
+            weight = (2 ** (n - k) - 1) / max(1, 2 ** (n - 1) - 1)
+            if positions == "log2":
+                weight = 1 / math.log2(1 + k)
+            total += weight * (math.log(math.fsum(math.exp(s[j]) for j in order[k - 1 :])) - s[i])
+        wanted.append(total)
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-6
+    np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=tolerance, atol=1e-14)
+    if dtype == torch.float64:
+        some = scores[:3, :9].detach().requires_grad_()
+        lists = labels[:3, :9], mask[:3, :9]
+        assert torch.autograd.gradcheck(
+            lambda s: listmle(s, lists[0], mask=lists[1], positions=positions, reduce="none"), some
+        )
+
+
 def test_listmle_draws_every_order_of_ties_alike() -> None:
     scores = torch.tensor([[1.0, 0.0, -1.0]], dtype=torch.float64)
     labels = torch.tensor([[1, 1, 0]])
@@ -322,6 +405,11 @@ def test_bad_options_are_named() -> None:
         (neural_ndcg, {"sinkhorn": -1}, "sinkhorn"),
         (listnet, {"target": "uniform"}, "target"),
         (listmle, {"ties": "first"}, "ties"),
+        (listmle, {"ties": "shared", "positions": "log2"}, "positions with shared ties"),
+        (listmle, {"positions": "log2", "backend": "kernels"}, "no kernels compute this"),
+        (lambdarank, {"measure": "precision"}, "precision without k"),
+        (lambdarank, {"measure": "ap"}, "measure"),
+        (listnet, {"smoothing": 1.0}, "smoothing"),
     ]
     for loss, options, said in cases:
         with pytest.raises(InputError, match=said):
@@ -363,6 +451,17 @@ def test_approx_ndcg_with_noise_is_the_mean_over_draws() -> None:
 
 def seeded(seed: int) -> Any:
     return torch.Generator().manual_seed(seed)
+
+
+def test_label_smoothing_of_binary_cross_entropy_is_torchs() -> None:
+    loss = partial(LOSSES["binary-cross-entropy"], smoothing=0.3)
+    queries = [query(seed, items, tied=False) for seed, items in enumerate([1, 5, 9])]
+    scores, labels, mask = padded(queries)
+    found = loss(scores, labels, mask=mask, reduce="none")
+    wanted = [entropy_by_hand(s, y, smoothing=0.3) for s, y in queries]
+    assert found.tolist() == pytest.approx(wanted, rel=1e-12)
+    scores.requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: loss(s, labels, mask=mask, reduce="none"), scores)
 
 
 def test_binary_cross_entropy_is_torchs() -> None:

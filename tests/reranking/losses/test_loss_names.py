@@ -47,7 +47,7 @@ def test_a_loss_with_options() -> None:
         ("k-song:eta=-1", "k-song: bad eta: -1.0; accepted: 0 or more"),
         ("k-song:theoretical=3", "k-song: bad theoretical: '3'; accepted: yes, no"),
         ("listmle:ties=none", "listmle: unknown ties: 'none'; accepted: random, shared"),
-        ("listmle:seed=3", "listmle has no such option: 'seed'; accepted: ties, backend"),
+        ("listmle:seed=3", "listmle has no such option: 'seed'; accepted: ties, positions, backend"),
         ("cross-entropy:margin=3", "cross-entropy has no such option: 'margin'; accepted: gamma"),
         ("lambdamart:rounds=0", "lambdamart: "),
         ("wta:threshold=0", "wta: bad threshold: 0.0; accepted: a positive number"),
