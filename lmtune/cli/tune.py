@@ -72,8 +72,8 @@ class Engine:
 
     from_engine: Path | None = option(
         None,
-        "Start from an index of Elasticsearch or OpenSearch, as its settings and mappings have it, or Solr "
-        "(schema.xml): its analysis, its model, and its setting as the row Default.",
+        "Start from an index of Elasticsearch or OpenSearch, as its settings and mappings have it, Solr "
+        "(schema.xml) or Vespa (schemas/NAME.sd): its analysis, its model, and its setting as Default.",
         metavar="FILE",
     )
 

@@ -64,6 +64,21 @@ def test_the_table(found: Any) -> None:
     assert any("points (3, 3) instead of (20, 26)" in text for text in found.conclusions)
 
 
+def test_losses_are_cut_in_two(found: Any) -> None:
+    """Missed, and lost by few topics and beyond, add up to what is seen in the fits."""
+    gaps, fits = found.tables["gaps"], found.tables["fits"]
+    assert len(gaps) == 2 * 3 * 2 * fits["fold"].nunique()
+    keys = ["collection", "measure", "fold"]
+    best = fits[fits["method"] == "Optimal"].set_index(keys)["test"]
+    for row in gaps.to_dict("records"):
+        cell = tuple(row[key] for key in keys)
+        own = fits.set_index([*keys, "method"]).loc[(*cell, row["method"])]
+        assert best[cell] - own["test"] == pytest.approx(row["few_topics"] + row["beyond"], abs=1e-12)
+        assert -1e-12 <= row["missed"] <= 1
+        assert 0 <= row["unproven"] <= 0.001 + 1e-12
+    assert any("Lost by searching" in text for text in found.conclusions)
+
+
 def test_a_finished_collection_is_not_tuned_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     tuned = []
