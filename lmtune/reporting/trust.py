@@ -125,7 +125,7 @@ def fusion_trust(
         pool = fused_pool(runs, chosen, fused.options, qrels, fused.topics)
         written[row.name] = _run(pool, chosen.setting, fused.options.depth)
     judged = {topic: qrels[topic] for topic in fused.topics}
-    remark = _weighted(fused.options.topic_weights)
+    remark = weighted_remark(fused.options.topic_weights)
     return trust(judged, written, fused.rows[0].measure, file, remark=remark)
 
 
@@ -133,7 +133,7 @@ def _of_settings(settings: Mapping[str, tuple[Prepared, Setting]], measure: Meas
     runs = {name: _run(own.pool.drawn_at(at), at, depth) for name, (own, at) in settings.items()}
     prepared, _ = next(iter(settings.values()))
     qrels = {topic: prepared.dataset.qrels[topic] for topic in prepared.pool.topics}
-    remark = _weighted(prepared.pool.topic_weights)
+    remark = weighted_remark(prepared.pool.topic_weights)
     ranks = min(_RANKS, depth)
     return trust(qrels, runs, measure, prepared.dataset.qrels_file, ranks=ranks, remark=remark)
 
@@ -146,5 +146,6 @@ def _run(pool: CandidatePool, setting: Setting, depth: int) -> Run:
     }
 
 
-def _weighted(weights: object) -> str:
+def weighted_remark(weights: object) -> str:
+    """Say that topics were weighted, where they were."""
     return "" if weights is None else "topics are weighted in fits, and count alike in means"

@@ -626,8 +626,9 @@ def test_topics_count_by_their_weights(home: Path, tmp_path: Path) -> None:
         weights = tmp_path / f"{heavy}.tsv"
         weights.write_text("".join(f"{t}\t{1000 if heavy <= t < heavy + 6 else 1}\n" for t in range(1, 13)))
         output = tmp_path / f"{heavy}.out.run"
-        code, _, err = run("crossval", *where, *learning, "--topic-weights", weights, "--output", output)
+        code, out, err = run("crossval", *where, *learning, "--topic-weights", weights, "--output", output)
         assert code == 0, err
+        assert "topics are weighted in fits, and count alike in means" in out
         measured = ir_measures.calc_aggregate(
             [ir_measures.AP], read_qrels(home / "c/qrels.txt"), read_run(output)
         )

@@ -17,7 +17,7 @@ from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import note, quantity, timed
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.trust import trust
+from lmtune.reporting.trust import trust, weighted_remark
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, folds_of_run
@@ -124,7 +124,8 @@ def compare(
     if made and made[0].source is not None and output.style == "table":
         dataset = made[0].source.dataset
         runs = {f"{trials.run}, which the losses rerank": trials.run}
-        say(trust(dataset.qrels, runs, settings.chosen_by, dataset.qrels_file))
+        remark = weighted_remark(made[0].train.weights)
+        say(trust(dataset.qrels, runs, settings.chosen_by, dataset.qrels_file, remark=remark))
 
 
 def compare_losses(

@@ -24,7 +24,7 @@ from lmtune.progress import Progress
 from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
 from lmtune.reporting.recommendation import reranking_answer
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.trust import trust
+from lmtune.reporting.trust import trust, weighted_remark
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, TrainingData, folds_of_run, from_letor
@@ -136,5 +136,6 @@ def _write(
         show(compared, crossing.style, answer=reranking_answer(compared))
         if crossing.style == "table":
             runs = dict(zip(compared.systems[::-1], [crossing.output, run], strict=True))
-            say(trust(dataset.qrels, runs, compared.measures[0], dataset.qrels_file))
+            remark = weighted_remark(first.train.weights)
+            say(trust(dataset.qrels, runs, compared.measures[0], dataset.qrels_file, remark=remark))
     write_record(crossing.output, NEURAL, **facts_of(first))
