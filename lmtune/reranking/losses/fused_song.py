@@ -160,7 +160,7 @@ def song_kernel(
         above = score.to(tl.float64) - at
         psi, _ = sigmoids((scale * above).to(kind))
         if theoretical:  # in double precision: for an item alone at the threshold the two cancel
-            part, _ = gained(gain_of(label.to(tl.float64), "exponential"), rank.to(tl.float64), 0, 1.0)
+            part, _double = gained(gain_of(label.to(tl.float64), "exponential"), rank.to(tl.float64), 0, 1.0)
             moved = tl.load(thresholds + 2 * row + 1) * _steep(above / tau1) / tau1
             own = (moved - part * scale * _steep(scale * above)).to(kind)
         value *= psi
@@ -170,7 +170,7 @@ def song_kernel(
     for begin in range(0, items, COLUMNS):
         j = begin + tl.arange(0, COLUMNS)
         real, score, label_j = load_items(scores, labels, mask, j, items, kind)
-        _, fall = gained(
+        _value, fall = gained(
             gain_of(label_j, "exponential"), tl.load(sides + plane + j, mask=real, other=1), 0, 1.0
         )
         if scale > 0:
