@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -121,13 +121,13 @@ def fits(
         yield {"method": name, **row, **common}
 
 
-def told(fits: pd.DataFrame) -> pd.DataFrame:
-    """Return means by runs, topics and method, over collections' means, with p-values of Student's t.
+def told(fits: pd.DataFrame, keys: Sequence[str] = KEYS) -> pd.DataFrame:
+    """Return means by keys, but the first, and method, over collections' means, with p-values of Student's t.
 
     ``p ten times`` is that of the hypothesis that the loss to few topics, from below, is ten times what the
     search misses; ``p better`` that the method is above the optimum on other topics: one-sided.
     """
-    means = fits.groupby([*KEYS, "method"]).mean(numeric_only=True).drop(columns="draw").reset_index()
+    means = fits.groupby([*keys, "method"]).mean(numeric_only=True).drop(columns="draw").reset_index()
 
     def row(own: pd.DataFrame) -> pd.Series[float]:
         ten = own["below"] - TIMES * own["optimisation"]
@@ -135,10 +135,10 @@ def told(fits: pd.DataFrame) -> pd.DataFrame:
             name: stats.ttest_1samp(values, 0.0, alternative="greater").pvalue if len(own) > 1 else np.nan
             for name, values in (("p ten times", ten), ("p better", -own["part"]))
         }
-        numbers = own.drop(columns=[*KEYS, "method"]).mean()
+        numbers = own.drop(columns=[*keys, "method"]).mean()
         return pd.Series({**numbers, **tests, "collections": float(len(own))})
 
-    return means.groupby([*KEYS[1:], "method"])[means.columns.tolist()].apply(row).reset_index()
+    return means.groupby([*keys[1:], "method"])[means.columns.tolist()].apply(row).reset_index()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 Of each part of the judgements, drawn pair by pair: the mean width of runs' bounds, Judged@10, how often the
 truth (all judgements, the rest not relevant) is within the bounds, and of how many pairs of runs the sign of
-the difference is certain.
+the difference is certain. Then, as means over runs: how far AP by the part, and infAP, which takes it for a
+sample of the judgements, are from AP by all.
 """
 
 from __future__ import annotations
@@ -44,12 +45,17 @@ def main() -> None:
         "| judgements | measure | judged@10 | width | truth within | certain signs |\n| ---: | --- |"
         + " ---: |" * 4
     )
+    estimates = []
     for part in PARTS:
         # A topic keeps one document at least: without it would not be judged.
         kept = {
             t: {d: g for d, g in own.items() if order[t][d] <= max(part, min(order[t].values()))}
             for t, own in whole.items()
         }
+        sampled = {t: {d: kept[t].get(d, -1) for d in own} for t, own in whole.items()}
+        found = evaluate(sampled, runs, ["AP", "infAP"], settings=settings)
+        gaps = (found.sub(truth["AP"], axis=0)).abs().mean()
+        estimates.append(f"| {100 * part:g} % | {gaps['AP']:.4f} | {gaps['infAP']:.4f} |")
         frame = residuals(kept, runs, measures, settings=settings)
         bounds = difference_bounds(kept, runs, pairs, measures, settings)
         for m, measure in enumerate(measures):
@@ -62,6 +68,8 @@ def main() -> None:
                 f"| {100 * part:g} % | {measure} | {own['judged@10'].mean():.3f} | {width:.3f} "
                 f"| {100 * within.mean():.0f} % | {100 * certain:.0f} % |"
             )
+    print("\n| judgements | AP: distance | infAP: distance |\n| ---: | ---: | ---: |")
+    print("\n".join(estimates))
 
 
 if __name__ == "__main__":

@@ -17,10 +17,13 @@ from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.cost import TUNED, compare_settings
 from lmtune.engines.deployment import deploy, nearest
-from lmtune.engines.running import IN_PYTHON, run_engine
+from lmtune.engines.hybrid import FusedRuns, deploy_fusion
+from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
 from lmtune.errors import InputError, check_choice
 from lmtune.formats.frames import as_run
 from lmtune.indexing.analysis import Analyzer
+from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.run_files import compare_runs
 from lmtune.models.model import find_model
 from lmtune.options import usual
 from lmtune.progress import quantity
@@ -78,11 +81,22 @@ class Comparing:
     )
 
 
+Results = Annotated[
+    Path,
+    "A folder that lmtune tune --output wrote; of tune --choose, chosen in it; or what fuse --format json "
+    "printed.",
+    "RESULTS",
+]
+Fused = Annotated[
+    list[Path] | None, "Of what fuse printed: the judgements and runs that were fused.", "QRELS RUN"
+]
+QDRANT = "qdrant"
+
+
 def check_run(
     run: Annotated[Path, "What your engine ranked: a TREC run.", "RUN"],
-    results: Annotated[
-        Path, "A folder that lmtune tune --output wrote; of tune --choose, chosen in it.", "RESULTS"
-    ],
+    results: Results,
+    fused: Fused,
     ranking: Ranking,
     comparing: Comparing,
     chosen: Annotated[dict[str, Any], Tuned, "results"],
@@ -96,20 +110,24 @@ def check_run(
     Examples
     --------
     lmtune check-run cluster.run results --engine elasticsearch
-    lmtune check-run cluster.run results --model bm25:lucene --depth 1000
+    lmtune check-run cluster.run fused.json qrels.txt bm25.run dense.run
     """
     if comparing.output is not None:
-        check_file(comparing.output, reads=[run, results])
+        check_file(comparing.output, reads=[run, results, *(fused or ())])
     theirs = as_run(run)
+    if _is_fusion(results, fused, comparing, {**chosen, **vars(ranking)}):
+        _compare_fused(theirs, FusedRuns.read(results, fused or []), comparing)
+        return
     tuned = _tuned(results, comparing, chosen)
     _compare(theirs, results, tuned, ranking.of(tuned), comparing)
 
 
 def check_engine(
-    engine: Annotated[str, f"The engine, in Python: {', '.join(IN_PYTHON)}.", "ENGINE"],
-    results: Annotated[
-        Path, "A folder that lmtune tune --output wrote; of tune --choose, chosen in it.", "RESULTS"
+    engine: Annotated[
+        str, f"The engine, in Python: {', '.join(IN_PYTHON)}; of fused runs {QDRANT}.", "ENGINE"
     ],
+    results: Results,
+    fused: Fused,
     comparing: Comparing,
     chosen: Annotated[dict[str, Any], Tuned, "results"],
 ) -> None:
@@ -121,19 +139,30 @@ def check_engine(
 
     Examples
     --------
-    lmtune check-engine lucene results
     lmtune check-engine duckdb results --measure AP --output differences.csv
+    lmtune check-engine qdrant fused.json qrels.txt bm25.run dense.run
     """
-    check_choice("no engine that a Python package brings", engine, IN_PYTHON)
     if comparing.output is not None:
-        check_file(comparing.output, reads=[results])
+        check_file(comparing.output, reads=[results, *(fused or ())])
+    if _is_fusion(results, fused, comparing, chosen):
+        check_choice(
+            "no engine that fuses runs here; for its run there is lmtune check-run", engine, (QDRANT,)
+        )
+        ours = FusedRuns.read(results, fused or [])
+        files = deploy_fusion(engine, ours.chosen, ours.options)
+        with stages() as progress:
+            run = run_qdrant(files, ours.runs, progress=progress)
+        _compare_fused(run, ours, comparing)
+        return
+    check_choice("no engine that a Python package brings", engine, IN_PYTHON)
     tuned = _tuned(results, comparing, chosen)
     ranked = Ranking(engine=engine).of(tuned)
     model, values, collection = ranked
     files = deploy(ENGINES[engine], model, values, Analyzer.from_settings(collection.analysis or {}))
     with stages() as progress:
         dataset = collection.load(("documents", "topics"), progress=progress)
-        run = run_engine(ENGINES[engine], files, dataset, progress=progress)
+        fields: tuple[str, ...] = getattr(find_model(model), "fields", ())
+        run = run_engine(ENGINES[engine], files, dataset, fields=fields, progress=progress)
     _compare(run, results, tuned, ranked, comparing)
 
 
@@ -157,6 +186,37 @@ def _compare(
         systems = {label: checking.cut(one.rankings, longest) for label, one in found.items()}
         measures = [row.measure for row in read_results(results).results[0].rows]
         compared = compare_settings(ranked, {**systems, "run": run}, measures)
+    _say(checked, compared, comparing)
+
+
+def _is_fusion(results: Path, fused: list[Path] | None, comparing: Comparing, others: dict[str, Any]) -> bool:
+    """Tell whether fused runs are checked, which needs them and takes no options of settings."""
+    if not results.is_file():
+        if fused:
+            raise InputError(
+                "runs beside a folder of results", value=str(fused[0]), accepted="the folder alone"
+            )
+        return False
+    if len(fused or ()) < 3:
+        raise InputError(
+            "fused runs are checked by what was fused", file=results, accepted="then QRELS RUN RUN..."
+        )
+    if named := [name for name, value in {**others, "collection": comparing.collection}.items() if value]:
+        accepted = "--depth, --output"
+        raise InputError("an option of tuned settings beside fused runs", value=named, accepted=accepted)
+    return True
+
+
+def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: Comparing) -> None:
+    """Print the answer, and the measures of the fusion here and of the run."""
+    ours = fused.ours(comparing.depth + checking.DEEPER)
+    checked = checking.check_rankings(run, ours, comparing.depth)
+    systems = {"lmtune": checking.cut(ours.rankings, max(map(len, run.values()))), "run": run}
+    _say(checked, compare_runs(fused.qrels, systems, fused.measures), comparing)
+
+
+def _say(checked: checking.Check, compared: Comparison, comparing: Comparing) -> None:
+    """Print the answer above a table of measures; keep the differences; exit as the answer says."""
     show(compared, "table", answer=f"{checked}. {checked.scores}")
     if comparing.output is not None:
         with atomic_write(comparing.output) as file:

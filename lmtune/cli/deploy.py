@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,21 +13,22 @@ from lmtune.cli.parameters import Tuned
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.engines.catalogue import ENGINES
-from lmtune.engines.cost import deployment_cost
+from lmtune.engines.cost import deployment_cost, stemming_cost
+from lmtune.engines.deployment import Engine, expresses, stems
 from lmtune.engines.deployment import deploy as deploy_to
-from lmtune.engines.deployment import expresses
 from lmtune.engines.hybrid import HYBRIDS, deploy_fusion, fusion_cost
 from lmtune.errors import InputError
 from lmtune.fusion.methods import kept_fusion
 from lmtune.indexing.analysis import Analyzer
-from lmtune.measures.measure import parse_measure
+from lmtune.measures.significance.contrasts import Comparison
 from lmtune.options import usual
-from lmtune.progress import quantity
+from lmtune.progress import Progress, quantity
 from lmtune.reporting.provenance import record
 from lmtune.reporting.result_folder import RECORD, ResultFolder
-from lmtune.reporting.tuning_results import FinalSetting, read_results, reopened
+from lmtune.reporting.tuning_results import FinalSetting, final_row, read_results, reopened
 from lmtune.reporting.tuning_tables import parameter_text
 from lmtune.storage.folders import FolderKind, check_directory
+from lmtune.tuning.experiment.result import CollectionResult, Row
 
 KIND = FolderKind(RECORD, (), (RECORD,))
 TITLES = {name: own.title for name, own in ENGINES.items()} | {
@@ -83,28 +85,44 @@ def deploy(
             "the results do not say their analysis", file=results, accepted="those of a tuning now"
         )
     analyzer = Analyzer.from_settings(collection.analysis)
-    if not expresses(ENGINES[target.to], model, values):
-        _show_cost(results, target, chosen.get("measure"), FinalSetting(model, values, collection))
-    files = deploy_to(ENGINES[target.to], model, values, analyzer)
+    engine, tuned = ENGINES[target.to], FinalSetting(model, values, collection)
+    if not (expresses(engine, model, values) and stems(engine, analyzer.stemmer)):
+        _show_cost(results, target, chosen, tuned)
+    files = deploy_to(engine, model, values, analyzer)
     kept = record(model={"name": model, **values}, analysis=analyzer.settings, engine=target.to)
     _write(target, files, kept)
 
 
-def _show_cost(results: Path, target: Target, measure: str | None, tuned: FinalSetting) -> None:
-    """Print the nearest that the engine can beside the tuned setting, or why that cannot be computed."""
-    engine = ENGINES[target.to]
-    measures = [str(row.measure) for row in read_results(results).of_collection(target.collection)[0].rows]
-    first = [] if measure is None else [str(parse_measure(measure))]
+def _show_cost(results: Path, target: Target, chosen: dict[str, Any], tuned: FinalSetting) -> None:
+    """Print the nearest that the engine can beside what was tuned, or why that cannot be computed."""
+    result, _ = read_results(results).of_collection(target.collection)
+    row = final_row(results, result, **chosen)
     try:
         opened = replace(reopened(results, target.collection), analysis=tuned.collection.analysis)
         with stages() as progress:
             settings = tuned._replace(collection=opened)
-            found, compared = deployment_cost(engine, settings, [*first, *measures], progress=progress)
+            found, compared = _cost(ENGINES[target.to], result, row, settings, progress)
     except InputError as error:
         note(f"what the nearest costs was not computed: {error}")
         return
+    show(compared, "table", answer=f"The nearest that {TITLES[target.to]} can: {found}.")
+
+
+def _cost(
+    engine: Engine, result: CollectionResult, row: Row, tuned: FinalSetting, progress: Progress
+) -> tuple[str, Comparison]:
+    """Say and measure the nearest formula at its best; the nearest stemmer where it has the formula."""
+    if expresses(engine, tuned.model, tuned.values):
+        stemmers, compared = stemming_cost(engine, result, row, tuned.collection, progress=progress)
+        counted = [f"{name} in {quantity(n, 'fold')}" for name, n in Counter(stemmers).items()]
+        return (
+            f"--stemmer {' and '.join(counted)}, by their training topics; held out, not tuned anew",
+            compared,
+        )
+    measures = [row.measure, *(own.measure for own in result.rows)]
+    found, compared = deployment_cost(engine, tuned, measures, progress=progress)
     values = ", ".join(f"{name} = {parameter_text(name, value)}" for name, value in found.values.items())
-    show(compared, "table", answer=f"The nearest that {engine.title} can: {found.model} with {values}.")
+    return f"{found.model} with {values}", compared
 
 
 def _write(target: Target, files: dict[str, str], kept: dict[str, Any]) -> None:

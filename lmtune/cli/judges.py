@@ -33,7 +33,7 @@ class JudgesOutput:
         metavar="RUN",
         separator=None,
     )
-    confusions: bool = usual(False, "Add how often each label met each.")
+    confusions: bool = usual(False, "Add how likely each label is, given the judgements'.")
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
 
 
@@ -49,12 +49,13 @@ def judges(
     -----
     Agreement is of the pairs of topic and document that both labelled. Runs are ordered by their means over
     the topics that both labelled, or, where there are none, over each one's own; "favours most" is the run
-    to whose mean a judge adds most, beside what it adds to all. --format json has all runs and confusions.
+    to whose mean a judge adds most, beside what it adds to all; --family says it of some runs together.
+    --format json has all runs and confusions.
 
     Examples
     --------
     lmtune judges qrels.txt gpt.txt llama.txt
-    lmtune judges qrels.txt gpt.txt --runs runs -m AP
+    lmtune judges qrels.txt gpt.txt --runs runs -m AP --family 'bm25*'
     """
     files = [file for path in output.runs for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     if len({path.resolve() for path in labels}) < len(labels):
@@ -91,8 +92,8 @@ def judge(
     Notes
     -----
     A pair weighs as much as a gain of 1 would move the runs' differences from the first (of one run: its
-    measure). Replace each ? of the file by a gain, or do it on a page (--page), where each label is saved at
-    once; then put the file's lines to the judgements.
+    measure); topics without any judgement are left out. Replace each ? of the file by a gain, or do it on a
+    page (--page), where each label is saved at once; then put the file's lines to the judgements.
 
     Examples
     --------

@@ -24,7 +24,7 @@ from lmtune.reporting import tuning_tables
 from lmtune.reporting.choice_tables import CHOICES_KIND, CHOSEN, choice_table, keep_choices
 from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.trust import tuning_trust
+from lmtune.reporting.trust import choice_trust, tuning_trust
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
 from lmtune.storage.folders import check_directory
 from lmtune.tuning.choice import CHOICES, Choice
@@ -72,8 +72,8 @@ class Engine:
 
     from_engine: Path | None = option(
         None,
-        "Start from an index of Elasticsearch or OpenSearch, as its settings and mappings have it, or Solr "
-        "(schema.xml): its analysis, its model, and its setting as the row Default.",
+        "Start from an index of Elasticsearch or OpenSearch, as its settings and mappings have it, Solr "
+        "(schema.xml) or Vespa (schemas/NAME.sd): its analysis, its model, and its setting as Default.",
         metavar="FILE",
     )
 
@@ -187,7 +187,8 @@ def _choose(
     if output.style == "table" and one is not None:
         own = cases[one.final].collection
         kept = None if output.output is None else output.output / CHOSEN
-        say(f"\n{_use(own, result.results[one.final], one.row, kept)}")
+        first = prepare(cases[0].collection, split, cases[0].plan) if one.final else ready
+        say(f"\n{choice_trust(result, ready, first)}{_use(own, result.results[one.final], one.row, kept)}")
 
 
 def _use(collection: Collection, result: CollectionResult, row: Row | None, kept: Path | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmtune.engines import lucene_files, python_files
-from lmtune.engines.deployment import BY_FIELD, Engine
+from lmtune.engines.deployment import BY_FIELD, COMBINED, Engine
 
 # What Lucene's similarities do otherwise than the models of `lmtune.models`.
 _LUCENE = {
@@ -17,7 +17,20 @@ _LUCENE = {
 _ELASTICS = _LUCENE | {BY_FIELD: ""}
 _SINGLE = "Values and scores are in single precision: scores as near as that may change places."
 _ANALYSIS = "The analysis chain is the tuned one, by Lucene's names."
-_KSTEM = {"krovetz": "Lucene's KStem has another dictionary than lmtune's krovetz (a few words differ)."}
+_STEMMERS = {
+    "porter": "",
+    "krovetz": "Lucene's KStem has another dictionary than lmtune's krovetz (a few words differ).",
+    "none": "",
+}
+# Percent of the most frequent words whose stem is another by PyStemmer 3.1: benchmarks/stemmers.py.
+_PARTED = {"english": 0.18, "french": 0.15, "german": 2.8, "lithuanian": 0.2, "romanian": 3.8, "swedish": 1.5}
+_PARTED |= {"danish": 0.02, "finnish": 0.04, "italian": 0.003, "norwegian": 0.06, "spanish": 0.08}
+_OLDER = (
+    "Lucene's Snowball is older than lmtune's: {:g}% of the 30,000 most frequent words have another stem."
+)
+_FILTERS = _STEMMERS | {
+    name: _OLDER.format(_PARTED[name]) if name in _PARTED else "" for name in lucene_files.SNOWBALL
+}
 _SHARDS = (
     "idf and mean length are those of a shard: one here; with several ask with "
     "search_type=dfs_query_then_fetch. An index's similarity is changed while it is closed."
@@ -28,9 +41,9 @@ _ELASTIC = (_ANALYSIS, _SINGLE, _SHARDS, _FACTOR)
 _FIXED = {"k1": 1.2, "b": 0.75}
 
 ENGINES = {
-    "elasticsearch": Engine("Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
-    "opensearch": Engine("OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_KSTEM),
-    "solr": Engine("Solr", _LUCENE, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_KSTEM),
+    "elasticsearch": Engine("Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS),
+    "opensearch": Engine("OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS),
+    "solr": Engine("Solr", _LUCENE, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_FILTERS),
     "lucene": Engine(
         "Lucene (Anserini, pyserini)",
         _LUCENE,
@@ -40,7 +53,7 @@ ENGINES = {
             _SINGLE,
             "pyserini has no call for Jelinek-Mercer, nor for stopwords of your own: Anserini has flags.",
         ),
-        stemmers=_KSTEM,
+        stemmers=_STEMMERS,
         install="pip install pyserini",
     ),
     "vespa": Engine(
@@ -54,7 +67,7 @@ ENGINES = {
             _FACTOR,
         ),
         variant="vespa",
-        stemmers=_KSTEM,
+        stemmers=_FILTERS,
     ),
     "pyterrier": Engine(
         "PyTerrier (Terrier)",
@@ -65,6 +78,11 @@ ENGINES = {
                 "word of the query."
             ),
             "jelinek-mercer": "",
+            COMBINED: (
+                "Terrier's idf is log((N - df + .5) / (df + .5)), df the documents that hold the word in any "
+                "field; a word that the query has twice counts 1.8 times. Its k1 is fixed: the weights are "
+                "multiplied by 1.2 / k1, which ranks alike."
+            ),
         },
         python_files.pyterrier,
         (_OWN, "The names of the language models' controls depend on Terrier's version; both are set."),

@@ -119,15 +119,41 @@ class Check:
         return csv_text(Difference._fields, self.differences)
 
 
+class Ours(NamedTuple):
+    """Our side of a comparison.
+
+    Attributes
+    ----------
+    rankings : sequence of Ranking
+        One a topic, `DEEPER` ranks deeper than is compared.
+    summed : sequence of int
+        Of how many parts each topic's scores are sums: terms, or runs.
+    docnos : set of str
+        Those of the run that we know.
+    """
+
+    rankings: Sequence[Ranking]
+    summed: Sequence[int]
+    docnos: Container[str]
+
+
 def check_run(run: Run, searched: Searched, depth: int = 100) -> Check:
+    """Hold a run against our rankings of a collection's topics, as `check_rankings` does."""
+    docnos = sorted({docno for ranked in run.values() for docno in ranked})
+    numbers = searched.index.doc_numbers(docnos)
+    known = {docno for docno, number in zip(docnos, numbers.tolist(), strict=True) if number >= 0}
+    return check_rankings(run, Ours(searched.rankings, [*map(len, searched.pool.terms)], known), depth)
+
+
+def check_rankings(run: Run, ours: Ours, depth: int = 100) -> Check:
     """Hold a run against our rankings of the same topics.
 
     Parameters
     ----------
     run : mapping of str to mapping of str to float
         Scores by topic and docno; equal scores rank as they stand there.
-    searched : Searched
-        Ours, `DEEPER` ranks deeper than is compared.
+    ours : Ours
+        What it is held against.
     depth : int
         Ranks that are compared, at most: as many as the run's longest ranking has.
 
@@ -136,24 +162,19 @@ def check_run(run: Run, searched: Searched, depth: int = 100) -> Check:
     InputError
         Where the run has none of our topics.
     """
-    if not any(topic in run for topic in searched.dataset.topics):
-        raise InputError(
-            "the run has none of the collection's topics",
-            value=[*run][:3],
-            accepted=", ".join([*searched.dataset.topics][:3]) + " ...",
-        )
+    topics = [ranking.topic for ranking in ours.rankings]
+    if not any(topic in run for topic in topics):
+        accepted = ", ".join(topics[:3]) + " ..."
+        raise InputError("the run has none of the topics", value=[*run][:3], accepted=accepted)
     depth = min(depth, max(map(len, run.values())))
-    docnos = sorted({docno for ranked in run.values() for docno in ranked})
-    numbers = searched.index.doc_numbers(docnos)
-    known = {docno for docno, number in zip(docnos, numbers.tolist(), strict=True) if number >= 0}
-    both = _Both({*docnos}, known, depth)
+    both = _Both({docno for ranked in run.values() for docno in ranked}, ours.docnos, depth)
     differences, pairs = [], []
-    for ours, terms in zip(searched.rankings, searched.pool.terms, strict=True):
-        theirs = run.get(ours.topic, {})
-        differences += both.part(ours, theirs, rounding_bound(len(terms)))
-        common = [(score, theirs[docno]) for docno, score in _scored(ours) if docno in theirs]
+    for ranking, summed in zip(ours.rankings, ours.summed, strict=True):
+        theirs = run.get(ranking.topic, {})
+        differences += both.part(ranking, theirs, rounding_bound(summed))
+        common = [(score, theirs[docno]) for docno, score in _scored(ranking) if docno in theirs]
         pairs.append(np.array(common, np.float64).reshape(-1, 2)[:depth])
-    return Check(len(searched.pool.topics), depth, tuple(differences), _made_of(pairs))
+    return Check(len(topics), depth, tuple(differences), _made_of(pairs))
 
 
 def rounding_bound(terms: int) -> float:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from lmtune.candidates.ranking import rank
 from lmtune.candidates.search import search
+from lmtune.datasets.collection import Collection
 from lmtune.engines.checking import Run, cut
 from lmtune.engines.deployment import Engine, nearest
+from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.run_files import compare_runs
@@ -17,6 +21,7 @@ from lmtune.reporting.tuning_results import FinalSetting
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Split, prepare
+from lmtune.tuning.experiment.result import CollectionResult, Row
 from lmtune.tuning.space import ParameterSpace
 
 TUNED, NEAREST = "tuned", "nearest"
@@ -54,6 +59,55 @@ def fit_nearest(
     space = ParameterSpace.of(model).fixing(engine.fixed)
     climb = CoordinateAscent(measure, space=space, starts=[values]).fit(ready.pool)
     return FinalSetting(model, {**climb.best_params_, **find_model(model).fixed}, tuned.collection)
+
+
+def stemming_cost(
+    engine: Engine, result: CollectionResult, row: Row, collection: Collection, *, progress: Progress = silent
+) -> tuple[list[str], Comparison]:
+    """Compare the tuned stemmer, held out, with the nearest that an engine has, at the same settings.
+
+    Parameters
+    ----------
+    engine : Engine
+        Its stemmers that need no other package are tried: Porter's, and none.
+    result : CollectionResult
+        What was tuned.
+    row : Row
+        A row of it, whose fold's setting ranks the fold's test topics.
+    collection : Collection
+        Where the documents are, with the analysis that was tuned with.
+    progress : Progress
+        Called while documents are indexed, and while topics are.
+
+    Returns
+    -------
+    stemmers : list of str
+        That of the best mean on the training topics, of each fold.
+    comparison : Comparison
+        On all test topics.
+    """
+    assert collection.analysis is not None
+    tuned = collection.analysis["stemmer"]
+    others = [name for name in ("porter", "none") if name in engine.stemmers]
+    plan = Plan(model=result.model, measures=(row.measure,))
+    pools = {}
+    for name in (tuned, *others):
+        analysis = {**collection.analysis, "stemmer": name}
+        own = replace(collection, stemmer=None, stopwords=None, analysis=analysis)
+        pools[name] = prepare(own, Split(), plan, progress=progress).pool
+    runs: dict[str, dict[str, Any]] = {TUNED: {}, NEAREST: {}}
+    chosen = []
+    for fold, fit in zip(result.folds, row.fits, strict=True):
+        drawn = {name: pool.drawn_at(fit.params) for name, pool in pools.items()}
+        means = {
+            name: measure_settings(pool, fit.params, [row.measure], topics=pool.positions(fold.train)).mean()
+            for name, pool in drawn.items()
+        }
+        chosen.append(max(others, key=means.__getitem__))
+        for label, name in ((TUNED, tuned), (NEAREST, chosen[-1])):
+            runs[label] |= cut(rank(drawn[name], fit.params, hits=1000, topics=fold.test), 1000)
+    qrels = collection.load(("topics", "qrels")).qrels
+    return chosen, compare_runs(qrels, runs, [str(row.measure)])
 
 
 def deployment_cost(

@@ -19,6 +19,9 @@ PYTHON = "search.py"
 BY_FIELD = "bm25-fields"
 """The formula of a query of several fields: the weighted sum of their BM25."""
 
+COMBINED = "bm25f"
+"""BM25 of frequencies that are summed over fields."""
+
 INDEX, FIELD = "documents", "contents"
 """What the index and its field of text are called in the files."""
 
@@ -34,7 +37,7 @@ class Deployment(NamedTuple):
     model : str
         The model that was tuned.
     formula : str
-        ``"bm25"``, ``"bm25-fields"``, ``"dirichlet"`` or ``"jelinek-mercer"``.
+        ``"bm25"``, ``"bm25-fields"``, ``"bm25f"``, ``"dirichlet"`` or ``"jelinek-mercer"``.
     values : dict of str to float
         The formula's parameters: k1 and b; of fields k1, and each one's weight and b; mu; lambda, the weight
         of the collection.
@@ -51,6 +54,11 @@ class Deployment(NamedTuple):
     def setting(self) -> str:
         """Names and values, to the last digit."""
         return ", ".join(f"{name} = {value!r}" for name, value in self.values.items())
+
+    @property
+    def fields(self) -> list[str]:
+        """Those that have a weight of their own."""
+        return [name.removeprefix("w_") for name in self.values if name.startswith("w_")]
 
     @property
     def stopwords(self) -> list[str]:
@@ -76,7 +84,7 @@ class Engine(NamedTuple):
     variant : str
         The BM25 that it computes, one of `lmtune.models.bm25.VARIANTS`.
     stemmers : mapping of str to str
-        What else differs where it stems so.
+        Those of its own analysis, each with what else differs there; empty where it takes lmtune's terms.
     install : str
         What brings it to Python; empty where nothing does.
     """
@@ -133,6 +141,12 @@ def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: A
         For what the engine cannot express, naming the nearest model that it can.
     """
     formula, values = _expressed(engine, model, setting)
+    if not stems(engine, analyzer.stemmer):
+        raise InputError(
+            f"{engine.title}: no filter is known to stem so",
+            value=analyzer.stemmer,
+            accepted=f"results of lmtune tune --stemmer {', '.join(engine.stemmers)}",
+        )
     deployment = Deployment(model, formula, values, analyzer)
     return {README: _readme(engine, deployment), **engine.write(deployment)}
 
@@ -142,13 +156,13 @@ def nearest(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[s
 
     The setting is the tuned one, but for what the engine fixes. Where it has no such formula, the model is
     the one of its own that shares most parameters, with the tuned values of those and the usual ones of
-    others.
+    others: of ``bm25f`` the fields' summed BM25, where it has that.
     """
     values = {**setting, **engine.fixed}
     formula, expressed = _express(model, values)
-    if formula == BY_FIELD and formula in engine.formulas:
+    if formula in (BY_FIELD, COMBINED) and formula in engine.formulas:
         return model, expressed
-    computed = engine.computed.get(formula) or _alike(engine, setting)
+    computed = engine.computed.get(formula) or _alike(engine, model, setting)
     known = find_model(computed)
     return computed, {**known.default, **{n: values[n] for n in known.default if n in values}, **known.fixed}
 
@@ -159,8 +173,15 @@ def expresses(engine: Engine, model: str, setting: Mapping[str, float]) -> bool:
     return formula in engine.formulas and all(values[n] == value for n, value in engine.fixed.items())
 
 
-def _alike(engine: Engine, setting: Mapping[str, float]) -> str:
+def stems(engine: Engine, stemmer: str) -> bool:
+    """Say whether an engine can have terms that are stemmed so."""
+    return not engine.stemmers or stemmer in engine.stemmers
+
+
+def _alike(engine: Engine, model: str, setting: Mapping[str, float]) -> str:
     """Return the engine's model of most parameters that a setting has too, the first of several."""
+    if BY_FIELD in engine.formulas and _express(model, setting)[0] == COMBINED:
+        return model.replace(COMBINED, BY_FIELD, 1)
     return max(engine.models, key=lambda name: len(find_model(name).default.keys() & setting.keys()))
 
 
@@ -169,7 +190,7 @@ def _expressed(engine: Engine, model: str, setting: Mapping[str, float]) -> tupl
     formula, values = _express(model, setting)
     fixed = " and ".join(f"{name} = {value:g}" for name, value in engine.fixed.items())
     if formula not in engine.formulas:
-        alike = _alike(engine, setting)
+        alike = _alike(engine, model, setting)
         raise InputError(
             f"{engine.title} cannot express {model}",
             value=dict(setting),
@@ -192,8 +213,8 @@ def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, f
         if own.shift or own.bonus:
             return "", {}
         return "bm25", {name: float(setting[name]) for name in ("k1", "b")}
-    if model.partition(":")[0] == BY_FIELD and "+" not in model:
-        return BY_FIELD, {name: float(setting[name]) for name in find_model(model).default}
+    if (kind := model.partition(":")[0]) in (BY_FIELD, COMBINED) and "+" not in model:
+        return kind, {name: float(setting[name]) for name in find_model(model).default}
     if model in _LIKELIHOODS and setting["lambda"] == 0.0:
         return "dirichlet", {"mu": float(setting["mu"])}
     if model in _LIKELIHOODS and setting["mu"] == 0.0:

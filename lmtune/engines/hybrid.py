@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from lmtune.candidates.ranking import rank
+from lmtune.engines.checking import Ours, Run
 from lmtune.engines.deployment import INDEX, PYTHON, README
 from lmtune.errors import InputError, PathLike, check_choice
-from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions
-from lmtune.fusion.runs import ZERO
+from lmtune.formats.runs import read_run
+from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
+from lmtune.fusion.runs import ZERO, RunSet
+from lmtune.measures.significance.run_files import run_labels
 from lmtune.reporting.table import Cell, Table, name_columns
 from lmtune.storage.digests import read_json
 
@@ -134,6 +139,43 @@ def _opensearch(shares: Mapping[str, float], scale: str | None, k: int, first: i
     )
     files = {"pipeline.json": {"phase_results_processors": [processor]}, "search.json": search}
     return {name: json.dumps(own, indent=2) + "\n" for name, own in files.items()} | {"commands.sh": commands}
+
+
+class FusedRuns(NamedTuple):
+    """What `lmtune fuse` chose, and the runs that it is applied to.
+
+    Attributes
+    ----------
+    chosen : Chosen
+        By these runs' names.
+    options : FusionOptions
+    measures : list of str
+        Those that were fused for.
+    qrels : pathlib.Path
+    runs : dict of str to run
+        Scores by topic and docno.
+    """
+
+    chosen: Chosen
+    options: FusionOptions
+    measures: list[str]
+    qrels: Path
+    runs: Mapping[str, Run]
+
+    @classmethod
+    def read(cls, path: Path, files: Sequence[Path]) -> FusedRuns:
+        """Read what ``lmtune fuse --format json`` printed, and its files: judgements, then runs."""
+        chosen, options = kept_fusion(path)
+        qrels, *runs = files
+        given: dict[str, Run] = dict(zip(run_labels(runs), map(read_run, runs), strict=True))
+        measures = dict.fromkeys(row["measure"] for row in read_json(path, {"rows": list})["rows"])
+        return cls(for_runs(chosen, RunSet.of(given)), options, [*measures], qrels, given)
+
+    def ours(self, hits: int) -> Ours:
+        """Fuse the runs, as many ranks deep."""
+        runs = RunSet.of(self.runs)
+        rankings = rank(fused_pool(runs, self.chosen, self.options), self.chosen.setting, hits=hits)
+        return Ours(rankings, [len(runs.names)] * len(rankings), {*runs.docnos})
 
 
 def fusion_cost(path: PathLike, engine: str, options: FusionOptions) -> Table | None:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from lmtune.engines.deployment import BY_FIELD, FIELD, INDEX, PYTHON, Deployment
-from lmtune.errors import InputError
 
 _STOPWORDS = "stopwords.txt"
 
-# The names of Lucene's stem filters, by lmtune's stemmers.
+# The names of Lucene's stem filters, by those of lmtune's stemmers that the catalogue names.
 _ELASTIC = {"porter": "porter_stem", "krovetz": "kstem", "none": None}
 _SOLR = {"porter": "solr.PorterStemFilterFactory", "krovetz": "solr.KStemFilterFactory", "none": None}
 _SERVICE = {"porter": "porterStem", "krovetz": "kStem", "none": None}
 
+_LANGUAGES = (
+    "arabic catalan danish english finnish french german hungarian italian lithuanian norwegian portuguese "
+    "romanian russian spanish swedish turkish"
+)
+SNOWBALL = {name: name.capitalize() for name in _LANGUAGES.split()} | {"dutch_porter": "Dutch"}
+"""Lucene's names of Snowball's languages, by lmtune's stemmers."""
+
 _WORDS = "YOUR WORDS"
 _SIMILARITIES = {"bm25": "BM25", "dirichlet": "LMDirichlet", "jelinek-mercer": "LMJelinekMercer"}
 _ANSERINI = {"bm25": "bm25", "dirichlet": "qld", "jelinek-mercer": "qljm"}
-
-
-def _stem_filter(names: Mapping[str, str | None], deployment: Deployment) -> str | None:
-    stemmer = deployment.analyzer.stemmer
-    if stemmer not in names:
-        raise InputError("no filter is known to stem so", value=stemmer, accepted=", ".join(names))
-    return names[stemmer]
 
 
 def _word_list(deployment: Deployment, path: str = _STOPWORDS) -> dict[str, str]:
@@ -40,8 +38,10 @@ def _json(content: Any) -> str:
 
 def elastic(deployment: Deployment) -> dict[str, str]:
     """Write settings and mappings, a query, and the commands, of Elasticsearch and OpenSearch."""
-    stemming = _stem_filter(_ELASTIC, deployment)
     filters: dict[str, Any] = {"possessive": {"type": "stemmer", "language": "possessive_english"}}
+    if language := SNOWBALL.get(deployment.analyzer.stemmer):
+        filters["stems"] = {"type": "snowball", "language": language}
+    stemming = "stems" if language else _ELASTIC[deployment.analyzer.stemmer]
     if words := deployment.stopwords:
         listed = "_english_" if deployment.analyzer.stopwords == "lucene" else words
         filters["stopwords"] = {"type": "stop", "stopwords": listed}
@@ -82,7 +82,7 @@ def _matched(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], di
             {"tuned": similarity},
             {"match": {FIELD: {"query": _WORDS, "operator": "or"}}},
         )
-    fields = [name.removeprefix("w_") for name in values if name.startswith("w_")]
+    fields = deployment.fields
     own = {f"tuned_{name}": {"type": "BM25", "k1": values["k1"], "b": values[f"b_{name}"]} for name in fields}
     weighted = [f"{name}^{values[f'w_{name}']!r}" for name in fields]
     asked = {"multi_match": {"query": _WORDS, "type": "most_fields", "operator": "or", "fields": weighted}}
@@ -115,7 +115,9 @@ _SCHEMA = """\
 
 def solr(deployment: Deployment) -> dict[str, str]:
     """Write a schema, its stopwords, and a query, of Solr."""
-    stemming = _stem_filter(_SOLR, deployment)
+    language = SNOWBALL.get(stemmer := deployment.analyzer.stemmer)
+    snowball = f'solr.SnowballPorterFilterFactory" language="{language}'
+    stemming = snowball if language else _SOLR[stemmer]
     stop = f'solr.StopFilterFactory" words="{_STOPWORDS}'
     chain = ["solr.EnglishPossessiveFilterFactory", "solr.LowerCaseFilterFactory"]
     chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
@@ -137,7 +139,6 @@ def solr(deployment: Deployment) -> dict[str, str]:
 
 def anserini(deployment: Deployment) -> dict[str, str]:
     """Write the commands of Anserini and the calls of pyserini."""
-    _stem_filter(_ELASTIC, deployment)
     own, name = deployment.analyzer, _ANSERINI[deployment.formula]
     stop = {"lucene": "", "none": " -keepStopwords"}.get(own.stopwords, f" -stopwords {_STOPWORDS}")
     analysis = f"-stemmer {own.stemmer}{stop}"
@@ -258,13 +259,18 @@ _SERVICES = """\
 </services>
 """
 
+_CONFIGURED = '<name>{}</name><conf><item key="{}">{}</item></conf>'
+
 
 def vespa(deployment: Deployment) -> dict[str, str]:
     """Write a schema with its rank profile, services with the analysis, and a query, of Vespa."""
-    stemming, stopwords = _stem_filter(_SERVICE, deployment), f"en/{_STOPWORDS}"
-    stop = f'<name>stop</name><conf><item key="words">{stopwords}</item></conf>'
+    stopwords, language = f"en/{_STOPWORDS}", SNOWBALL.get(stemmer := deployment.analyzer.stemmer)
+    stemming = f"<name>{_SERVICE.get(stemmer)}</name>" if _SERVICE.get(stemmer) else ""
+    if language:
+        stemming = _CONFIGURED.format("snowballPorter", "language", language)
+    stop = _CONFIGURED.format("stop", "words", stopwords)
     chain = ["<name>englishPossessive</name>", "<name>lowercase</name>"]
-    chain += [*([stop] if deployment.stopwords else []), *([f"<name>{stemming}</name>"] if stemming else [])]
+    chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
     values = "\n".join(
         f"            bm25({FIELD}).{key}: {value!r}" for key, value in deployment.values.items()
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmtune.engines.deployment import PYTHON, Deployment
+from lmtune.engines.deployment import COMBINED, PYTHON, Deployment
 
 _START = '''\
 """{formula} with {setting}, as lmtune tuned it; documents are texts by docno."""
@@ -133,6 +133,9 @@ def build(documents, path="index"):
     indexer = pt.IterDictIndexer(place, pretokenised=True, overwrite=True, meta=meta)
     rows = ({"docno": docno, "toks": Counter(analyze(text))} for docno, text in documents.items())
     return indexer.index(rows)
+"""
+
+_PYTERRIER_SEARCH = """\
 
 
 def search(index, query, hits=1000):
@@ -140,6 +143,19 @@ def search(index, query, hits=1000):
     terms = {term: float(count) for term, count in Counter(analyze(query)).items()}
     found = retriever(pd.DataFrame([{"qid": "1", "query": query, "query_toks": terms}]))
     return [*zip(found["docno"], found["score"])]
+"""
+
+_PYTERRIER_FIELDS = """\
+def build(documents, path="index"):
+    \"\"\"Index documents, texts by field and docno.\"\"\"
+    place, meta = os.path.abspath(path), {"docno": max(map(len, documents))}
+    # The terms are ready: split at blanks alone.
+    ready = {"stemmer": "none", "stopwords": "none", "tokeniser": "whitespace"}
+    indexer = pt.IterDictIndexer(place, text_attrs=FIELDS, fields=True, overwrite=True, meta=meta, **ready)
+    return indexer.index(
+        {"docno": docno, **{name: " ".join(analyze(own.get(name, ""))) for name in FIELDS}}
+        for docno, own in documents.items()
+    )
 """
 
 # Terrier's models by ours, with their controls: what older versions call c has a name in newer ones.
@@ -191,6 +207,21 @@ def xapian(deployment: Deployment) -> dict[str, str]:
 
 def pyterrier(deployment: Deployment) -> dict[str, str]:
     """Write Python for PyTerrier."""
-    model, controls = _CONTROLS[deployment.formula]
     imports = "import os\nfrom collections import Counter\n\nimport pandas as pd\nimport pyterrier as pt"
-    return _write(deployment, imports, _PYTERRIER, f"MODEL = {model!r}\nCONTROLS = {controls}\n")
+    if deployment.formula == COMBINED:
+        return _pyterrier_fields(deployment, imports)
+    model, controls = _CONTROLS[deployment.formula]
+    constants = f"MODEL = {model!r}\nCONTROLS = {controls}\n"
+    return _write(deployment, imports, _PYTERRIER + _PYTERRIER_SEARCH, constants)
+
+
+def _pyterrier_fields(deployment: Deployment, imports: str) -> dict[str, str]:
+    """Write Python for Terrier's BM25F, whose fields have numbers and whose k1 = 1.2 the weights change."""
+    values, fields = deployment.values, deployment.fields
+    controls = "".join(
+        f'    "w.{n}": {len(fields)} * {values["w_" + own]!r} * 1.2 / K1, "c.{n}": {values["b_" + own]!r},\n'
+        for n, own in enumerate(fields)
+    )
+    constants = f'FIELDS = {fields!r}\nMODEL = "BM25F"\nCONTROLS = {{\n{controls}}}\n'
+    rest = deployment._replace(values={"k1": values["k1"]})
+    return _write(rest, imports, _PYTERRIER_FIELDS + _PYTERRIER_SEARCH, constants)

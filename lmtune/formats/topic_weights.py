@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lmtune.errors import InputError, PathLike
+from lmtune.options import option
 from lmtune.storage.files import read_lines
 
 _ACCEPTED = "topic<TAB>weight, a number above 0, each topic once"
@@ -49,3 +51,13 @@ def weights_of(topics: Sequence[str], weights: Mapping[str, float]) -> list[floa
         if not 0.0 < weights.get(topic, 0.0) < math.inf:
             raise InputError(f"topic {topic} has no weight", accepted="a number above 0 for each topic")
     return [weights[topic] for topic in topics]
+
+
+def topic_weights_option() -> Any:
+    """Make the option of whatever fits to topics: a mapping of topic to weight, or None."""
+    return option(
+        None,
+        "What topics count in fits: lines of topic, weight. Means count each alike.",
+        read=read_topic_weights,
+        metavar="TSV",
+    )

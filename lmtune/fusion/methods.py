@@ -14,7 +14,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.runs import Ranking
-from lmtune.formats.topic_weights import read_topic_weights
+from lmtune.formats.topic_weights import topic_weights_option
 from lmtune.fusion.certificate import BOXES
 from lmtune.fusion.normalisation import (
     LOGISTIC,
@@ -139,12 +139,7 @@ class FusionOptions:
     rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
     restarts: int = option(0, "Further starts of the line searches, drawn at random.", low=0)
     folds: str = usual("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
-    topic_weights: Mapping[str, float] | None = option(
-        None,
-        "What topics count in fits: lines of topic, weight. Means count each alike.",
-        read=read_topic_weights,
-        metavar="TSV",
-    )
+    topic_weights: Mapping[str, float] | None = topic_weights_option()
     train_topics: str | None = option(None, "Choose on these: 51-100, a list 51,52 or a file.")
     test_topics: str | None = option(None, "Report on these; default: all others.")
     in_sample: bool = option(False, "No cross-validation.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,12 +46,49 @@ class JudgeOptions:
         Of the intervals.
     seed : int
         Of the draws.
+    families : tuple of str
+        Patterns of runs' names, as shells have them: a family is the runs that one fits.
     """
 
     measure: str = usual("nDCG@10", "What orders the runs.", flag="--measure -m")
     samples: int = option(1000, "How often topics are drawn again for intervals.", low=10)
     confidence: float = option(0.95, "Of the intervals.", above=0, below=1)
     seed: int = option(0, "Of the draws.", low=0)
+    families: tuple[str, ...] = usual(
+        (),
+        "Runs by name, as 'uogTr*': are they favoured over the others? Repeat it for several.",
+        flag="--family",
+        metavar="PATTERN",
+        separator=None,
+    )
+
+
+class Family(NamedTuple):
+    """How a judge treats some runs beside the others.
+
+    Attributes
+    ----------
+    name : str
+        The pattern of their names.
+    runs : int
+        How many.
+    favour : float
+        What the judge adds to their mean values on average, less what it adds to the others'. A judge who
+        spreads values less than the judgements takes from the best runs, whosever they are.
+    favour_interval : tuple of float
+        Percentile interval over topics.
+    places : float
+        Places in the order of runs that they gain on average by the judge, ties sharing theirs.
+    places_interval : tuple of float
+        Normal interval by the spread over topics drawn again.
+    """
+
+    name: str
+    runs: int
+    favour: float
+    favour_interval: Interval
+    places: float
+    places_interval: Interval
 
 
 class Order(NamedTuple):
@@ -71,6 +109,8 @@ class Order(NamedTuple):
         What the judge adds to each run's mean, less what it adds to the runs' on average.
     favour_interval : numpy.ndarray of float64, shape (runs, 2)
         Percentile intervals over topics.
+    families : tuple of Family
+        As asked for.
     """
 
     topics: int
@@ -82,6 +122,7 @@ class Order(NamedTuple):
     tau_ap_interval: Interval
     favour: Doubles
     favour_interval: Doubles
+    families: tuple[Family, ...]
 
 
 class Judge(NamedTuple):
@@ -105,6 +146,11 @@ class Judge(NamedTuple):
         Mean label less the judgements'.
     confusion : numpy.ndarray of int64, shape (labels, labels)
         Pairs by the judgements' label (rows) and the judge's.
+    errors : numpy.ndarray of float64, shape (labels, labels)
+        The probability of each of the judge's labels given the judgements' (rows): the model of its errors;
+        NaN where no pair has such a judgement.
+    errors_interval : numpy.ndarray of float64, shape (labels, labels, 2)
+        Percentile intervals over topics.
     order : Order or None
         Of the runs, where there are any.
     """
@@ -120,6 +166,8 @@ class Judge(NamedTuple):
     topic_kappas: Doubles
     shift: float
     confusion: NDArray[np.int64]
+    errors: Doubles
+    errors_interval: Doubles
     order: Order | None
 
 
@@ -175,8 +223,8 @@ def compare_judges(
     Raises
     ------
     InputError
-        For files that cannot be read, fewer than two runs, and labels that share no pair with the
-        judgements where there are no runs.
+        For files that cannot be read, fewer than two runs, labels that share no pair with the judgements
+        where there are no runs, and a family of no run or of all.
 
     Notes
     -----
@@ -233,21 +281,29 @@ def _judge(
 ) -> Judge:
     whole, pairs = tables.sum(axis=0), int(tables.sum())
     drawn = _draws(np.random.default_rng(options.seed), len(tables), options)
-    alphas = krippendorff_alpha(np.tensordot(drawn, tables, axes=1))
+    again = np.tensordot(drawn, tables, axes=1)
     return Judge(
         name=name,
         pairs=pairs,
         topics=len(tables),
         alpha=krippendorff_alpha(whole),
-        alpha_interval=_percentiles(alphas, options),
+        alpha_interval=_percentiles(krippendorff_alpha(again), options),
         nominal_alpha=krippendorff_alpha(whole, ordinal=False),
         kappa=cohen_kappa(whole),
         weighted_kappa=cohen_kappa(whole, quadratic=True),
         topic_kappas=np.asarray(cohen_kappa(tables, quadratic=True)),
         shift=float((whole.sum(axis=0) - whole.sum(axis=1)) @ levels) / pairs if pairs else math.nan,
         confusion=whole,
+        errors=_by_row(whole),
+        errors_interval=np.apply_along_axis(_percentiles, 0, _by_row(again), options).transpose(1, 2, 0),
         order=order,
     )
+
+
+def _by_row(counts: NDArray[np.int64]) -> Doubles:
+    """Divide counts of shape (..., labels, labels) by their rows' sums."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
 
 
 def _orders(
@@ -255,6 +311,8 @@ def _orders(
 ) -> tuple[tuple[str, ...], dict[str, Order]]:
     """Order the runs under each set of labels."""
     if isinstance(runs, Sequence | Mapping) and not len(runs):
+        if options.families:
+            raise InputError("a family without runs", value=options.families[0], accepted="runs to order")
         return (), {}
     settings = EvaluationOptions(complete=True)
     measure = str(parse_measure(options.measure))
@@ -275,14 +333,32 @@ def _orders(
         progress("reading runs", len(seen), total, run.tag)
     if len(seen) < 2:
         raise InputError("no order of runs", value=len(seen), accepted="two runs or more")
-    orders = {}
+    orders, systems = {}, tuple(run_names(seen))
+    members = {pattern: _members(pattern, systems) for pattern in options.families}
     for name, (ours, theirs) in values.items():
         paired = sides[name][0].keys() == sides[name][1].keys()
-        orders[name] = _order(np.array(ours), np.array(theirs), options, paired=paired)
-    return tuple(run_names(seen)), orders
+        orders[name] = _order(np.array(ours), np.array(theirs), members, options, paired=paired)
+    return systems, orders
 
 
-def _order(ours: Doubles, theirs: Doubles, options: JudgeOptions, *, paired: bool) -> Order:
+def _members(pattern: str, systems: Sequence[str]) -> NDArray[np.bool_]:
+    """Tell which runs a family has."""
+    members = np.array([fnmatch.fnmatchcase(system, pattern) for system in systems])
+    if members.all() or not members.any():
+        which = "all runs" if members.any() else "no run"
+        accepted = f"a pattern of some of {', '.join(systems[:5])}{', ...' if len(systems) > 5 else ''}"
+        raise InputError(f"a family of {which}", value=pattern, accepted=accepted)
+    return members
+
+
+def _order(
+    ours: Doubles,
+    theirs: Doubles,
+    families: Mapping[str, NDArray[np.bool_]],
+    options: JudgeOptions,
+    *,
+    paired: bool,
+) -> Order:
     """Compare orders by values of shape (runs, topics)."""
     rng = np.random.default_rng(options.seed)
     draws = [_draws(rng, own.shape[1], options) / own.shape[1] for own in (ours, theirs)]
@@ -290,6 +366,7 @@ def _order(ours: Doubles, theirs: Doubles, options: JudgeOptions, *, paired: boo
     estimate = draws[0 if paired else 1] @ theirs.T
     means = ours.mean(axis=1), theirs.mean(axis=1)
     added = means[1] - means[0]
+    named = [_family(pattern, own, means, (truth, estimate), options) for pattern, own in families.items()]
     drawn = estimate - truth
     drawn -= drawn.mean(axis=1, keepdims=True)
     return Order(
@@ -302,6 +379,31 @@ def _order(ours: Doubles, theirs: Doubles, options: JudgeOptions, *, paired: boo
         tau_ap_interval=_around(top, tau_ap(truth, estimate), options),
         favour=added - added.mean(),
         favour_interval=np.array([_percentiles(own, options) for own in drawn.T]),
+        families=tuple(named),
+    )
+
+
+def _family(
+    name: str,
+    members: NDArray[np.bool_],
+    means: tuple[Doubles, Doubles],
+    drawn: tuple[Doubles, Doubles],
+    options: JudgeOptions,
+) -> Family:
+    """Hold some runs against the others, by means of shape (runs,) and drawn ones of (samples, runs)."""
+    from scipy.stats import rankdata
+
+    share = members / members.sum()
+    contrast = share - ~members / (~members).sum()
+    places = [rankdata(own[1], axis=-1) - rankdata(own[0], axis=-1) for own in (means, drawn)]
+    gained, half = float(places[0] @ share), _half(places[1] @ share, options)
+    return Family(
+        name=name,
+        runs=int(members.sum()),
+        favour=float((means[1] - means[0]) @ contrast),
+        favour_interval=_percentiles((drawn[1] - drawn[0]) @ contrast, options),
+        places=gained,
+        places_interval=(gained - half, gained + half),
     )
 
 
@@ -313,10 +415,15 @@ def _draws(rng: np.random.Generator, topics: int, options: JudgeOptions) -> NDAr
 
 
 def _around(value: float, drawn: Doubles, options: JudgeOptions) -> Interval:
+    half = _half(drawn, options)
+    return max(value - half, -1.0), min(value + half, 1.0)
+
+
+def _half(drawn: Doubles, options: JudgeOptions) -> float:
+    """Return half the width of a normal interval by the spread of draws."""
     from scipy.special import ndtri
 
-    half = float(ndtri(0.5 + options.confidence / 2.0)) * float(np.nanstd(drawn))
-    return max(value - half, -1.0), min(value + half, 1.0)
+    return float(ndtri(0.5 + options.confidence / 2.0)) * float(np.nanstd(drawn))
 
 
 def _percentiles(values: Doubles, options: JudgeOptions) -> Interval:

@@ -75,8 +75,9 @@ def pairs_to_judge(qrels: Any, runs: Any, measure: Any = "P@10", *, number: int 
     for RBP, 1 / log2(r + 1) for nDCG, 0 below the cutoff. Between two runs it moves their difference by
     |c - c'| a gain, and what all unjudged documents leave open of it is the sum of these times the largest
     gain: so for P and RBP the heaviest pairs are those whose judgement narrows it most, whatever their gains
-    turn out to be. For nDCG topics' ideal gains, which are left out, change that. Carterette, Allan and
-    Sitaraman (SIGIR 2006) choose likewise for AP, whose weights depend on other documents' gains.
+    turn out to be. For nDCG topics' ideal gains, which are left out, change that. Topics without any
+    judgement are in no mean, and left out. Carterette, Allan and Sitaraman (SIGIR 2006) choose likewise for
+    AP, whose weights depend on other documents' gains.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def pairs_to_judge(qrels: Any, runs: Any, measure: Any = "P@10", *, number: int 
     ranked = [(run.tag, rankings(run, settings)) for _, run in read_runs(runs, judgements, settings)]
     pairs = [
         pair
-        for topic in sorted({topic for _, own in ranked for topic in own})
+        for topic in sorted({topic for _, own in ranked for topic in own} & judgements.keys())
         for pair in _weighed(topic, [own.get(topic, ()) for _, own in ranked], judgements, parsed)
     ]
     if not pairs:

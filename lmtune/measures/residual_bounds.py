@@ -112,10 +112,15 @@ class OpenTopic(NamedTuple):
         return self._replace(one=self.other, other=self.one)
 
 
+def is_bounded(measure: Measure) -> bool:
+    """Say whether a measure's bounds are known."""
+    return measure.own is None and measure.kind in (*_RATIOS, *_FIRSTS, *_ORDERED)
+
+
 def check_bounded(measures: Sequence[Measure]) -> None:
     """Raise InputError for a measure whose bounds are not known."""
     for measure in measures:
-        if measure.own is not None or measure.kind not in (*_RATIOS, *_FIRSTS, *_ORDERED):
+        if not is_bounded(measure):
             raise InputError(
                 "no bounds over unjudged documents are known", value=str(measure), accepted=_ACCEPTED
             )

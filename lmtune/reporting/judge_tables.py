@@ -21,7 +21,7 @@ def judge_table(found: JudgesResult, style: str, *, confusions: bool = False) ->
         lambda: as_records(found),
         answer=lambda: answer(found),
         content=lambda: [
-            record | {"confusion": judge.confusion.tolist(), "labels": found.labels} | _favours(found, judge)
+            record | {"labels": found.labels} | _errors(judge) | _favours(found, judge)
             for record, judge in zip(as_records(found), found.judges, strict=True)
         ],
     )
@@ -62,7 +62,7 @@ def answer(found: JudgesResult) -> str:
 
 
 def judge_tables(found: JudgesResult, *, confusions: bool = False) -> list[Table]:
-    """Make the table of judges, and of each one's confusions if asked for."""
+    """Make the table of judges, of families where there are any, and of each one's errors if asked for."""
     header = ["pairs", "alpha", "interval", "nominal", "kappa", "weighted", "by topic", "shift"]
     header += ["tau", "interval", "tau-AP", "interval", "favours most", "by"] if found.systems else []
     rows = [tuple(map(Cell, (judge.name, *_figures(found, judge)))) for judge in found.judges]
@@ -74,17 +74,67 @@ def judge_tables(found: JudgesResult, *, confusions: bool = False) -> list[Table
     )
     columns = [*name_columns("Judge"), *map(Column, header)]
     tables = [Table(columns, [rows], "Judges and their agreement", legend)]
-    for judge in found.judges if confusions else ():
-        cells = [
-            (Cell(str(label)), *map(Cell, map(str, row)))
-            for label, row in zip(found.labels, judge.confusion.tolist(), strict=True)
+    tables += [_family_table(found, confidence)] if found.options.families and found.systems else []
+    return tables + [_error_table(found, judge, confidence) for judge in found.judges if confusions]
+
+
+def _family_table(found: JudgesResult, confidence: str) -> Table:
+    """Make the table of how judges treat families of runs."""
+    rows = [
+        tuple(
+            map(
+                Cell,
+                (
+                    judge.name,
+                    family.name,
+                    str(family.runs),
+                    signed(family.favour),
+                    interval_text(family.favour_interval, signed),
+                    f"{family.places:+.1f}",
+                    interval_text(family.places_interval, "{:+.1f}".format),
+                ),
+            )
+        )
+        for judge in found.judges
+        for family in (judge.order.families if judge.order else ())
+    ]
+    legend = (
+        f"favour: of {found.options.measure}, what the judge adds to these runs' means, less what it adds to "
+        "the others'; places: what they gain in the order of all, ties sharing theirs; intervals: "
+        f"{confidence}, over topics, each on its own"
+    )
+    columns = [
+        *name_columns("Judge", "runs"),
+        *map(Column, ("n", "favour", "interval", "places", "interval")),
+    ]
+    return Table(columns, [rows], "Families of runs", legend)
+
+
+def _error_table(found: JudgesResult, judge: Judge, confidence: str) -> Table:
+    """Make the table of the probability of a judge's labels given the judgements'."""
+    rows = [
+        [
+            Cell(str(label)),
+            Cell(f"{pairs:,}"),
+            *(
+                Cell(f"{_known(value)} {interval_text((low, high))}")
+                for value, (low, high) in zip(own.tolist(), ends.tolist(), strict=True)
+            ),
         ]
-        columns = [
-            *name_columns(f"{judge.name}: judged"),
-            *(Column(f"label {label}") for label in found.labels),
-        ]
-        tables.append(Table(columns, [cells], f"Labels of {judge.name}"))
-    return tables
+        for label, pairs, own, ends in zip(
+            found.labels,
+            judge.confusion.sum(axis=1).tolist(),
+            judge.errors,
+            judge.errors_interval,
+            strict=True,
+        )
+    ]
+    legend = f"How likely each label is, by the judgements' label; intervals: {confidence}, over topics"
+    columns = [
+        *name_columns(f"{judge.name}: judged"),
+        *map(Column, ("pairs", *(f"label {label}" for label in found.labels))),
+    ]
+    return Table(columns, [rows], f"Labels of {judge.name}", legend)
 
 
 def as_records(found: JudgesResult) -> list[dict[str, object]]:
@@ -105,11 +155,19 @@ def as_records(found: JudgesResult) -> list[dict[str, object]]:
     return records
 
 
+def _errors(judge: Judge) -> dict[str, object]:
+    return {name: getattr(judge, name).tolist() for name in ("confusion", "errors", "errors_interval")}
+
+
 def _favours(found: JudgesResult, judge: Judge) -> dict[str, object]:
     if judge.order is None:
         return {}
     rows = zip(found.systems, judge.order.favour.tolist(), judge.order.favour_interval.tolist(), strict=True)
-    return {"favours": {system: {"by": by, "interval": interval} for system, by, interval in rows}}
+    families = {family.name: family._asdict() for family in judge.order.families}
+    return {
+        "favours": {system: {"by": by, "interval": interval} for system, by, interval in rows},
+        "families": families,
+    }
 
 
 def _figures(found: JudgesResult, judge: Judge) -> list[str]:

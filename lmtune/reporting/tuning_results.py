@@ -542,28 +542,35 @@ def take_final(
         several results lack.
     """
     result, recorded = read_results(path).of_collection(collection.name)
+    row = final_row(path, result, measure, method)
+    assert row.final is not None
+    setting = ", ".join(f"{name} = {parameter_text(name, value)}" for name, value in row.final.params.items())
+    note(
+        f"{result.model} with {setting}, fitted on all {len(topics_of(result)):,} topics of "
+        f"{result.name} for {row.measure.title} by {row.method}"
+    )
+    return FinalSetting(
+        result.model, row.final.params, replace(collection, analysis=recorded.get("analysis"))
+    )
+
+
+def final_row(
+    path: PathLike, result: CollectionResult, measure: str | None = None, method: str | None = None
+) -> Row:
+    """Return the row of a measure and method that `take_final` takes the setting of, or raise as it does."""
     final = [row for row in result.rows if row.final is not None]
     if not final:
         raise InputError(
             "no setting was fitted on all topics", file=path, accepted="results of lmtune tune, with --final"
         )
-    wanted = final[0].measure if measure is None else parse_measure(measure)
+    wanted, named = final[0].measure if measure is None else parse_measure(measure), method or DIRECT
     for row in final:
-        if row.final is not None and row.measure == wanted and row.method.lower() == method.lower():
-            setting = ", ".join(
-                f"{name} = {parameter_text(name, value)}" for name, value in row.final.params.items()
-            )
-            note(
-                f"{result.model} with {setting}, fitted on all {len(topics_of(result)):,} topics of "
-                f"{result.name} for {row.measure.title} by {row.method}"
-            )
-            return FinalSetting(
-                result.model, row.final.params, replace(collection, analysis=recorded.get("analysis"))
-            )
+        if row.measure == wanted and row.method.lower() == named.lower():
+            return row
     raise InputError(
         "no final setting of this measure and method",
         file=path,
-        value=f"{wanted} {method}",
+        value=f"{wanted} {named}",
         accepted=", ".join(f"{row.measure} {row.method}" for row in final),
     )
 

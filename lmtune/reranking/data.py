@@ -35,14 +35,17 @@ class RankingData(Letor):
         One a row, distinct within a query; None where the source names no documents.
     teacher : numpy.ndarray of float32, shape (rows,), optional
         Another ranker's scores, to be learnt from: 0 or more, for only their differences in a list count.
+    weights : numpy.ndarray of float64, shape (queries,), optional
+        What queries count in training, finite and above 0; measures' means count them alike.
 
     Raises
     ------
     InputError
-        Where shapes do not fit, a query has no rows or comes twice, or a label is out of range.
+        Where shapes do not fit, a query has no rows or comes twice, or a label or a weight is out of range.
     """
 
     teacher: NDArray[np.float32] | None = None
+    weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         rows, count = self.labels.size, len(self.queries)
@@ -52,6 +55,7 @@ class RankingData(Letor):
             "starts": self.starts.shape,
             "queries": count,
             "docnos": None if self.docnos is None else len(self.docnos),
+            "weights": None if self.weights is None else self.weights.shape,
         }
         fitting = {
             "features": (rows, *self.features.shape[1:2]),
@@ -59,6 +63,7 @@ class RankingData(Letor):
             "starts": (count + 1,),
             "queries": count,
             "docnos": None if self.docnos is None else rows,
+            "weights": None if self.weights is None else (count,),
         }
         if shapes != fitting or self.features.ndim != 2 or self.starts[[0, -1]].tolist() != [0, rows]:
             raise InputError(
@@ -73,6 +78,8 @@ class RankingData(Letor):
         if wrong.any():
             value = float(self.labels[int(np.argmax(wrong))])
             raise InputError("a label is out of range", value=value, accepted="finite, 0 or more")
+        if self.weights is not None and not ((self.weights > 0) & np.isfinite(self.weights)).all():
+            raise InputError("a query's weight is out of range", accepted="finite, above 0")
         if len(self._numbers) != len(self.queries):
             twice = next(q for n, q in enumerate(self.queries) if self._numbers[q] != n)
             raise InputError("a query comes twice", value=twice, accepted="each query once")
@@ -186,7 +193,8 @@ class RankingData(Letor):
             rows = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[-1] + 1]))
         else:
             rows = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
-        return replace(self, starts=starts, queries=names, **self._of_rows(rows))
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, starts=starts, queries=names, weights=weights, **self._of_rows(rows))
 
     def without(self, rows: NDArray[np.bool_]) -> Self:
         """Return the data without some rows, shape (rows,); each query keeps one at least."""

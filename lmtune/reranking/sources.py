@@ -20,6 +20,7 @@ from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError, check_least
 from lmtune.formats.frames import as_qrels, as_run, as_topics
 from lmtune.formats.runs import Ranking, read_run
+from lmtune.formats.topic_weights import weights_of
 from lmtune.indexing.index import Index
 from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.models.two_stage import check_parameters
@@ -296,6 +297,45 @@ class Taught:
     def facts(self, fields: Sequence[str]) -> dict[str, Any]:
         """Return what a model must remember."""
         return {**self.source.facts(fields), "teacher": self.teacher.name}
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Lists with what topics count in training, of another `ListSource`'s lists.
+
+    Attributes
+    ----------
+    source : ListSource
+    weights : mapping of str to float
+        Of each judged topic, above 0.
+    """
+
+    source: ListSource
+    weights: Mapping[str, float]
+
+    def lists(
+        self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
+    ) -> RunFeatures:
+        """Make the lists.
+
+        Raises
+        ------
+        InputError
+            As the other source, and for a judged topic without a weight.
+        """
+        judged = [topic for topic in run if topic in dataset.qrels]
+        known = dict(zip(judged, weights_of(judged, self.weights), strict=True))
+        made = self.source.lists(run, dataset, collection, progress)
+        weights = np.array([known.get(topic, 1.0) for topic in made.data.queries])
+        return replace(made, data=replace(made.data, weights=weights))
+
+    def names(self, fields: Sequence[str]) -> tuple[str, ...]:
+        """Return the features' names."""
+        return self.source.names(fields)
+
+    def facts(self, fields: Sequence[str]) -> dict[str, Any]:
+        """Return what a model must remember."""
+        return {**self.source.facts(fields), "topic_weights": dict(self.weights)}
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ def test_the_answer_comes_first_and_its_command_searches(run: Run) -> None:
     ):
         assert said in first
     assert "interactions" in out
+    assert "Judged of the first 10: " in out
+    assert " by stemmer = none, model = bm25 at its default; judging what else they rank" in out
     [command] = [line for line in out.splitlines() if line.startswith("To search with it: lmtune ")]
     assert "--from kept/chosen" in command
     status, _, said = run(f"{command.split('lmtune ', 1)[1]} --output own.run")

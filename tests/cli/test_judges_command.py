@@ -36,13 +36,19 @@ def test_the_table_opens_with_the_answer() -> None:
     assert code == 0, err
     assert out.startswith("close agrees best with the judgements: alpha ")
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["close", "far"]
-    assert "close: judged  label 0" in out
+    assert "close: judged  pairs " in out
     code, out, err = judged("qrels.txt", "close.txt", "--runs", "runs", "-m", "P@3", "--format", "json")
     assert code == 0, err
     (record,) = json.loads(out)
     assert set(record["favours"]) == {"up", "down", "mixed"}
     assert record["tau"] == 1.0
     assert sum(map(sum, record["confusion"])) == record["pairs"] == 17
+    for counts, row in zip(record["confusion"], record["errors"], strict=True):
+        assert row == pytest.approx([n / sum(counts) for n in counts])
+    code, out, err = judged("qrels.txt", "close.txt", "--runs", "runs", "-m", "P@3", "--family", "*d*")
+    assert code == 0, err
+    assert out.splitlines()[-2].split()[:3] == ["close", "*d*", "2"]
+    assert out.splitlines()[-1].startswith("favour: of P@3")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +57,7 @@ def test_the_table_opens_with_the_answer() -> None:
         (("qrels.txt", "close.txt", "close.txt"), "given twice"),
         (("qrels.txt", "close.txt", "--runs", "runs/up.run"), "two runs or more"),
         (("qrels.txt", "absent.txt"), "absent.txt"),
+        (("qrels.txt", "close.txt", "--runs", "runs", "--family", "bm25*"), "no run: 'bm25*'; accepted"),
         (("qrels.txt", "close.txt", "--runs", "runs", "-m", "Magic"), "'Magic'"),
     ],
 )

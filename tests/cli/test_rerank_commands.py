@@ -200,7 +200,12 @@ def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_pat
     result = CliRunner().invoke(
         app, ["compare", str(home / "c/qrels.txt"), str(home / "base.run"), str(tmp_path / "cv.run")]
     )
-    assert out.splitlines()[5:] == result.stdout.splitlines()
+    *said, trusted = out.splitlines()
+    assert said[5:] == result.stdout.splitlines()
+    judged = next(line for line in said if line.strip().startswith("cv ")).split()[-1]  # its judged@10
+    assert trusted.startswith(f"Judged of the first 10: {judged} by cv, ")
+    assert "could leave" not in trusted  # all is judged
+    assert trusted.endswith(f"; judgements: {home / 'c/qrels.txt'}")
     assert out.splitlines()[3].startswith(("Rerank. AP ", "Keep base. AP "))
     # Judgements of the test topics have no influence on their ranking, nor has going on from a checkpoint.
     changed = tmp_path / "changed.txt"
@@ -600,11 +605,41 @@ def test_a_teachers_loss_goes_beside_one_on_labels(home: Path, tmp_path: Path) -
     labels, almost, half = (row["mean"] for row in rows)
     assert almost == pytest.approx(labels, abs=1e-3)
     assert half != pytest.approx(labels, abs=1e-3)
+    code, out, err = run("compare", *where, "--losses", "listnet", "--trials", "1", *FAST)
+    assert code == 0, err
+    assert out.splitlines()[-1].startswith("Judged of the first 10: ")
+    assert f"by {home / 'base.run'}, which the losses rerank" in out
+
+
+def test_topics_count_by_their_weights(home: Path, tmp_path: Path) -> None:
+    """Half the topics' teacher likes short documents, half long ones: the heavier half is followed."""
+    half = [
+        write_teacher(tmp_path / f"{short}.run", range(*ends), short_first=short)
+        for short, ends in ((True, (1, 7)), (False, (7, 13)))
+    ]
+    teacher = tmp_path / "both.run"
+    teacher.write_text("".join(path.read_text() for path in half))
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes", "--folds", "3")
+    learning = ("--teacher", teacher, "--loss", "ranknet@teacher", *FAST, "--epochs", "25")
+    means = {}
+    for heavy in (1, 7):
+        weights = tmp_path / f"{heavy}.tsv"
+        weights.write_text("".join(f"{t}\t{1000 if heavy <= t < heavy + 6 else 1}\n" for t in range(1, 13)))
+        output = tmp_path / f"{heavy}.out.run"
+        code, _, err = run("crossval", *where, *learning, "--topic-weights", weights, "--output", output)
+        assert code == 0, err
+        measured = ir_measures.calc_aggregate(
+            [ir_measures.AP], read_qrels(home / "c/qrels.txt"), read_run(output)
+        )
+        means[heavy] = measured[ir_measures.AP]
+    assert means[1] > 0.7 > 0.3 > means[7], means
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--loss", "song", "--topic-weights", "{all}"), "a loss that takes no weights of topics: 'song'"),
+        (("--topic-weights", "{some}"), "topic 12 has no weight"),
         (("--loss", "ranknet@teacher"), "a loss on a teacher's scores, and no teacher: 'ranknet@teacher'"),
         (("--loss", "song@teacher"), "unknown loss: 'song@teacher'"),
         (("--loss", "ranknet@teacher:weight=0"), "weight"),
@@ -613,12 +648,15 @@ def test_a_teachers_loss_goes_beside_one_on_labels(home: Path, tmp_path: Path) -
         (("--negatives", "0-10"), "bad places of a list: '0-10'; accepted: from 1, such as 10-100"),
     ],
 )
-def test_what_a_teacher_cannot_teach(
+def test_what_cannot_be_learnt_from(
     arguments: tuple[str, ...], message: str, home: Path, tmp_path: Path
 ) -> None:
     files = {"teacher": range(1, 13), "few": range(1, 12)}
     named = {n: write_teacher(tmp_path / n, topics, short_first=True) for n, topics in files.items()}
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+    for name, last in (("all", 12), ("some", 11)):
+        named[name] = tmp_path / f"{name}.tsv"
+        named[name].write_text("".join(f"{t}\t{t}\n" for t in range(1, last + 1)))
     given = [argument.format(**named) for argument in arguments]
     code, _, err = run("train", *where, *given, *FAST, "--output", tmp_path / "m")
     assert code == 2

@@ -117,7 +117,7 @@ def test_a_topic_that_the_run_lacks(ours: Searched) -> None:
     found, reasons = checked(run, ours)
     assert (reasons, found.alike) == ({"7": "topic"}, False)
     assert "1 that the run lacks (topic 7, rank 1: " in str(found)
-    with pytest.raises(InputError, match=r"none of the collection's topics: \['a'\]; accepted: 1, 2, 3"):
+    with pytest.raises(InputError, match=r"none of the topics: \['a'\]; accepted: 1, 2, 3"):
         check_run({"a": {"d1": 1.0}}, ours)
 
 

@@ -34,7 +34,7 @@ def written(path: Path, index: Any) -> Path:
 
 @pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
 @pytest.mark.parametrize(("model", "setting"), SETTINGS)
-@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none"])
+@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none", "german", "dutch_porter"])
 @pytest.mark.parametrize("stopwords", ["lucene", "none", "own"])
 def test_what_was_deployed_is_read_back(
     tmp_path: Path, engine: str, model: str, setting: dict[str, float], stemmer: str, stopwords: str
@@ -50,35 +50,112 @@ def test_what_was_deployed_is_read_back(
     assert found == (model, free, stemmer, given, ())
 
 
-@pytest.mark.parametrize(("model", "setting"), SETTINGS)
-@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none"])
-@pytest.mark.parametrize("stopwords", ["lucene", "none"])
-def test_a_schema_of_solr_is_read_back(
-    tmp_path: Path, model: str, setting: dict[str, float], stemmer: str, stopwords: str
+FOLDERS = [("solr", "schema.xml", *own) for own in SETTINGS]
+FOLDERS += [("vespa", "schemas/documents.sd", "bm25:vespa", BM25)]
+
+
+def written_files(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize(("engine", "file", "model", "setting"), FOLDERS)
+@pytest.mark.parametrize("stemmer", ["porter", "krovetz", "none", "german", "dutch_porter"])
+@pytest.mark.parametrize("stopwords", ["lucene", "none", "own"])
+def test_files_of_solr_and_vespa_are_read_back(
+    tmp_path: Path,
+    engine: str,
+    file: str,
+    model: str,
+    setting: dict[str, float],
+    stemmer: str,
+    stopwords: str,
 ) -> None:
-    analyzer = Analyzer(stopwords=stopwords)
+    own = tmp_path / "words.txt"
+    own.write_text("zebra\nof\n")
+    given = str(own) if stopwords == "own" else stopwords
+    analyzer = Analyzer(stopwords=given)
     object.__setattr__(analyzer, "stemmer", stemmer)  # its library need not be here
-    for name, text in deploy(ENGINES["solr"], model, setting, analyzer).items():
-        (tmp_path / name).write_text(text)
+    written_files(tmp_path, deploy(ENGINES[engine], model, setting, analyzer))
     free = {name: value for name, value in setting.items() if value}
-    assert read_engine(tmp_path / "schema.xml") == (model, free, stemmer, stopwords, ())
+    found = read_engine(tmp_path / file, given if stopwords == "own" else None)
+    assert found == (model, free, stemmer, given, ())
 
 
-def test_a_schema_that_is_not_understood_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "schema.xml"
-    whole = deploy(ENGINES["solr"], "bm25:lucene", BM25, Analyzer(stemmer="none"))["schema.xml"]
-    for old, new, said in (
-        ("<schema", "<<", "no index's configuration; accepted: a schema of Solr"),
-        ("solr.TextField", "solr.StrField", "no index's configuration"),
-        ("solr.LowerCase", "solr.ASCIIFolding", "a filter that lmtune does not have: 'solr.ASCIIFolding"),
-        ("solr.StandardTok", "solr.WhitespaceTok", "a tokenizer that lmtune does not have: 'solr.White"),
-        ("solr.BM25", "solr.DFR", "a similarity that lmtune does not have: 'DFR'"),
-    ):
-        assert old in whole
-        file.write_text(whole.replace(old, new))
-        (tmp_path / "stopwords.txt").write_text("a\n")
-        with pytest.raises(InputError, match=said):
-            read_engine(file)
+def test_names_and_usual_values_of_solr_and_vespa_are_known(tmp_path: Path) -> None:
+    """Solr has filters by Lucene's names too, in any case; what is not said is what the engine has."""
+    files = deploy(ENGINES["solr"], "bm25:lucene", BM25, Analyzer(stemmer="porter"))
+    for name, kind in (("PorterStem", "Filter"), ("LowerCase", "Filter"), ("Standard", "Tokenizer")):
+        shape = f'class="solr.{name}{kind}Factory"'
+        assert shape in files["schema.xml"]
+        files["schema.xml"] = files["schema.xml"].replace(shape, f'name="{name.lower()}"')
+    written_files(tmp_path, files)
+    assert read_engine(tmp_path / "schema.xml") == ("bm25:lucene", BM25, "porter", "lucene", ())
+    files = deploy(ENGINES["vespa"], "bm25:vespa", BM25, Analyzer(stemmer="porter"))
+    lines = files["schemas/documents.sd"].splitlines()
+    without = [line for line in lines if "bm25(contents)." not in line]
+    assert len(without) == len(lines) - 2
+    other = [
+        "rank-profile other {",
+        "  first-phase { expression: nativeRank(contents) } # bm25(contents)",
+        "}",
+    ]
+    files["schemas/documents.sd"] = "\n".join([*other, *without, *other])
+    written_files(tmp_path, files)
+    usual = {"k1": 1.2, "b": 0.75}
+    found = read_engine(tmp_path / "schemas/documents.sd")
+    assert found == ("bm25:vespa", usual, "porter", "lucene", ())
+
+
+SCHEMA, SERVICES = "schemas/documents.sd", "services.xml"
+
+
+@pytest.mark.parametrize(
+    ("engine", "file", "old", "new", "said"),
+    [
+        ("solr", "schema.xml", "<schema", "<<", "no index's configuration; accepted: a schema of Solr"),
+        ("solr", "schema.xml", "solr.TextField", "solr.StrField", "no index's configuration"),
+        ("solr", "schema.xml", "solr.LowerCase", "solr.ASCIIFolding", "lmtune does not have: 'ASCIIFolding'"),
+        ("solr", "schema.xml", "solr.StandardTok", "solr.WhitespaceTok", "tokenizer .* 'whitespace'"),
+        ("solr", "schema.xml", "solr.BM25", "solr.DFR", "a similarity that lmtune does not have: 'DFR'"),
+        (
+            "vespa",
+            SCHEMA,
+            ": bm25(contents)",
+            ": nativeRank",
+            r"first phase is bm25\(FIELD\): \['nativeRank'\]",
+        ),
+        ("vespa", SCHEMA, "rank-profile", "profile", r"documents.sd: not one rank-profile .*: \[\]"),
+        ("vespa", SCHEMA, ".b: 0.", ".b: half", "bad b: 'half3333"),
+        ("vespa", SERVICES, "com.yahoo", "mine", r"services.xml: not one language's analysis of com\.yahoo"),
+        ("vespa", SERVICES, "<services", "<<", "services.xml: not one language's analysis"),
+        ("vespa", SERVICES, '<item key="en">', '<item key="de"/><item>', r"analysis of .*: \['de', None\]"),
+        (
+            "vespa",
+            SERVICES,
+            ">lowercase<",
+            ">asciiFolding<",
+            "lmtune does not have: 'asciiFolding'; accepted: lower",
+        ),
+        (
+            "vespa",
+            SERVICES,
+            ">standard<",
+            ">whitespace<",
+            "a tokenizer that lmtune does not have: 'whitespace'",
+        ),
+    ],
+)
+def test_files_that_are_not_understood_are_refused(
+    tmp_path: Path, engine: str, file: str, old: str, new: str, said: str
+) -> None:
+    files = deploy(ENGINES[engine], f"bm25:{'vespa' if engine == 'vespa' else 'lucene'}", BM25, Analyzer())
+    assert old in files[file]
+    files[file] = files[file].replace(old, new)
+    written_files(tmp_path, files)
+    with pytest.raises(InputError, match=said):
+        read_engine(tmp_path / ("schema.xml" if engine == "solr" else SCHEMA))
 
 
 def test_what_elasticsearch_answers_is_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import re
@@ -13,12 +14,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_engines import write_collection
+from made_lucene import require_java
 
 from lmtune import Analyzer, evaluate
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.search import search
 from lmtune.cli.main import app
 from lmtune.datasets.collection import Collection
+from lmtune.engines import lucene_files
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import cut
 from lmtune.engines.cost import fit_nearest
@@ -26,9 +29,12 @@ from lmtune.engines.deployment import README, deploy, expresses, nearest
 from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.cache import index_for
-from lmtune.indexing.index import field_index
+from lmtune.indexing.index import Index, field_index
+from lmtune.indexing.lucene import java
+from lmtune.indexing.stemming import load_stemmer
 from lmtune.indexing.stopwords import LUCENE_ENGLISH
-from lmtune.reporting.tuning_results import FinalSetting
+from lmtune.measures.from_files import topic_values
+from lmtune.reporting.tuning_results import FinalSetting, read_results
 
 FIELDS = ["title", "contents"]
 FIXED = {"k1": 1.2, "b": 0.75}
@@ -42,6 +48,7 @@ SETTINGS = {
         {"w_title": 1.0 / 3.0, "w_contents": 2.0 / 3.0, "b_title": 0.125, "b_contents": 0.7, "k1": 1.0 / 7.0},
     ),
 }
+SETTINGS["bm25f"] = "bm25f:title,contents", SETTINGS["bm25-fields"][1]
 PAIRS = [(engine, formula) for engine, own in ENGINES.items() for formula in own.formulas]
 
 
@@ -98,16 +105,21 @@ def test_elasticsearch_has_the_tuned_similarity_and_chain(tmp_path: Path) -> Non
         assert chain == ["possessive", "lowercase", "porter_stem"]
 
 
-def test_elasticsearchs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
-    """Its files are read as its manual says: each field by its own similarity, boosted, added up."""
+def made_of_fields(folder: Path) -> tuple[Index, list[dict[str, str]]]:
+    """Return an index of sixty documents of two fields, and them."""
     rng, words = np.random.default_rng(0), [f"w{n}" for n in range(12)]
     lines = [
         {"id": f"d{n}", "title": " ".join(rng.choice(words, 3)), "contents": " ".join(rng.choice(words, 20))}
         for n in range(60)
     ]
-    (tmp_path / "made.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    documents = FileDocuments("made", [tmp_path / "made.jsonl"])
-    index = index_for(documents, Analyzer(), home=tmp_path, fields=FIELDS)
+    (folder / "made.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    documents = FileDocuments("made", [folder / "made.jsonl"])
+    return index_for(documents, Analyzer(), home=folder, fields=FIELDS), lines
+
+
+def test_elasticsearchs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
+    """Its files are read as its manual says: each field by its own similarity, boosted, added up."""
+    index, _ = made_of_fields(tmp_path)
     topics = {"1": "w1 w2 w2", "2": "w3 w4 w5"}
     files, setting = files_of("elasticsearch", "bm25-fields")
     made, query = json.loads(files["index.json"]), json.loads(files["query.json"])["query"]["multi_match"]
@@ -131,6 +143,49 @@ def test_elasticsearchs_query_of_fields_ranks_as_tuned(tmp_path: Path) -> None:
         documents_of_topic = tuned.topic_documents(t, np.arange(docs.size))
         wanted, _ = tuned.formula.differentiate(documents_of_topic, np.array([*setting.values()]))
         np.testing.assert_allclose([scores[topic][doc] for doc in docs.tolist()], wanted, rtol=1e-12)
+
+
+def test_terriers_bm25f_is_the_tuned_one_but_for_idf(tmp_path: Path) -> None:
+    """Its files are read as Terrier has it: k1 = 1.2, fields normalised by b = c, then weighted by w."""
+    index, lines = made_of_fields(tmp_path)
+    files, setting = files_of("pyterrier", "bm25f")
+    tree = {
+        node.targets[0].id: ast.unparse(node.value)
+        for node in ast.parse(files["search.py"]).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    controls = eval(tree["CONTROLS"], {"K1": float(tree["K1"])})
+    fields = ast.literal_eval(tree["FIELDS"])
+    terms = [{name: line[name].split() for name in fields} for line in lines]
+    means = [np.mean([len(own[name]) for own in terms]) for name in fields]
+    for word in ("w1", "w5", "w11"):
+        pool = CandidatePool.build(index, {"1": word}, model=SETTINGS["bm25f"][0])
+        docs = pool.candidates.doc[pool.candidates.rows(0)]
+        ours, _ = pool.formula.differentiate(
+            pool.topic_documents(0, np.arange(docs.size)), np.array([*setting.values()])
+        )
+        theirs = []
+        for doc in docs.tolist():
+            tf = 0.0
+            for n, name in enumerate(fields):
+                own, c = terms[doc][name], controls[f"c.{n}"]
+                tf += controls[f"w.{n}"] * own.count(word) / (1.0 - c + c * len(own) / means[n])
+            theirs.append(2.2 * tf / (1.2 + tf))
+        df = max(sum(word in own[name] for own in terms) for name in fields)
+        idf = np.log1p((60 - df + 0.5) / (df + 0.5))
+        np.testing.assert_allclose(ours / idf, np.array(theirs) / 2.2, rtol=1e-12)
+    assert "df the documents that hold the word in any field" in files[README]
+
+
+def test_bm25f_is_refused_elsewhere_with_the_nearest() -> None:
+    model, setting = SETTINGS["bm25f"]
+    for engine, alike in (("opensearch", "bm25-fields:title,contents"), ("solr", "bm25:lucene")):
+        with pytest.raises(
+            InputError, match=f"cannot express bm25f:title,contents.*--model {alike}, the nea"
+        ):
+            deploy(ENGINES[engine], model, setting, Analyzer())
+    assert nearest(ENGINES["elasticsearch"], model, setting) == ("bm25-fields:title,contents", setting)
+    assert nearest(ENGINES["pyterrier"], model, setting) == (model, setting)
 
 
 def test_solr_has_the_tuned_similarity_and_chain() -> None:
@@ -171,10 +226,56 @@ def test_fixed_parameters_are_refused_with_what_they_are(engine: str) -> None:
 
 
 def test_a_stemmer_that_a_chain_lacks_is_refused() -> None:
-    with pytest.raises(InputError, match=r"german.*porter, krovetz, none"):
-        files_of("vespa", "bm25", stemmer="german")
+    with pytest.raises(InputError, match=r"yiddish.*porter, krovetz, none"):
+        files_of("vespa", "bm25", stemmer="yiddish")
+    with pytest.raises(InputError, match=r"german.*porter, krovetz, none$"):
+        files_of("lucene", "bm25", stemmer="german")
     files, _ = files_of("bm25s", "bm25", stemmer="german")
     assert "'stemmer': 'german'" in files["search.py"]
+
+
+# Words that are inflected, of which Snowball's version now and Lucene's have the same stems.
+WORDS = {
+    "arabic": "المدارس والكتاب يكتبون",
+    "catalan": "informacions ciutats treballaven",
+    "danish": "husene bilerne arbejdede",
+    "dutch_porter": "voor huizen fietsen gelopen",
+    "english": "running nationality happily relational stemmed",
+    "finnish": "taloissa kirjoja kaupungeista",
+    "french": "nationales continuellement mangerions chevaux",
+    "german": "häuser laufenden schönheiten aufeinander",
+    "hungarian": "házakban könyveket városokból",
+    "italian": "nazionali parlavano velocemente",
+    "lithuanian": "namuose knygomis miestams",
+    "norwegian": "husene bilene arbeidet",
+    "portuguese": "informações casas trabalhavam",
+    "romanian": "casele frumoase lucrează",
+    "russian": "домами книгами работали",
+    "spanish": "naciones hablaban rápidamente",
+    "swedish": "husen bilarna arbetade",
+    "turkish": "evlerde kitapları şehirlerden",
+}
+
+
+def test_lucenes_snowball_stems_as_lmtunes_does() -> None:
+    require_java()
+    jnius = java.start()
+    assert WORDS.keys() == lucene_files.SNOWBALL.keys()
+    for name, words in WORDS.items():
+        own = jnius.autoclass(f"org.tartarus.snowball.ext.{lucene_files.SNOWBALL[name]}Stemmer")()
+        for word in words.split():
+            own.setCurrent([*word], len(word))
+            own.stem()
+            assert own.getCurrent() == load_stemmer(name)(word), (name, word)
+
+
+@pytest.mark.parametrize("engine", ["elasticsearch", "solr", "vespa"])
+def test_other_languages_stemmers_are_lucenes(engine: str) -> None:
+    files, _ = files_of(engine, "bm25", stemmer="swedish")
+    assert "Swedish" in "".join(files.values())
+    assert "1.5% of the 30,000 most frequent words have another stem" in files[README]
+    check_readable(files)
+    assert "Snowball" not in files_of(engine, "bm25", stemmer="turkish")[0][README]
 
 
 def test_the_readme_says_where_the_formula_differs_from_what_was_tuned() -> None:
@@ -272,6 +373,40 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
     assert (code, out) == (2, "")
     assert "what the nearest costs was not computed" in err
     assert "fixed" in err.splitlines()[-1]
+
+
+def test_what_the_nearest_stemmer_costs_is_measured_held_out(home: Path) -> None:
+    def run(line: str) -> tuple[int, str, str]:
+        with contextlib.chdir(home):
+            done = CliRunner().invoke(app, line.split())
+        return done.exit_code, done.stdout, done.stderr
+
+    tune = "tune c --model bm25:lucene --stemmer english --grid 3x3 --restarts 0 --no-approx -m AP --folds 2"
+    assert run(f"{tune} --output english")[0] == 0
+    code, out, err = run("deploy english --to lucene --output no")
+    assert code == 2
+    assert "no filter is known to stem so: 'english'; accepted: results of lmtune tune --ste" in err
+    assert not (home / "no").exists()
+    means = {line.split()[0]: line.split()[1] for line in out.splitlines() if line[:5] in ("tuned", "neare")}
+    result = read_results(home / "english").results[0]
+    row = next(row for row in result.rows if row.method == "Direct")
+    assert means["tuned"] == f"{row.mean:.4f}".lstrip("0")
+    chosen: list[str] = []
+    values: dict[str, float] = {}
+    qrels = home / "c/qrels.txt"
+    for fold, fit in zip(result.folds, row.fits, strict=True):
+        found = {}
+        for stemmer in ("porter", "none"):
+            own = Collection(str(home / "c"), indexes=home / "indexes", stemmer=stemmer)
+            found[stemmer] = topic_values(
+                qrels, cut(search(own, "bm25:lucene", fit.params).rankings, 1000), "AP"
+            )
+        best = max(found, key=lambda name: found[name]["AP"].loc[[*fold.train]].mean())
+        chosen.append(best)
+        values |= {topic: found[best]["AP"].loc[topic] for topic in fold.test}
+    assert means["nearest"] == f"{np.mean([*values.values()]):.4f}".lstrip("0")
+    for name in {*chosen}:
+        assert f"{name} in {chosen.count(name)} fold" in out.splitlines()[0]
 
 
 def test_the_nearest_of_another_formula_is_climbed_to(home: Path) -> None:

@@ -89,6 +89,23 @@ def test_another_analysis_in_the_engine_is_found(tmp_path: Path) -> None:
     assert "by other scores: another analysis, lengths or formula" in str(found)
 
 
+def test_an_engine_of_fields_is_given_each_field(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "docs.jsonl").write_text(
+        '{"id": "d1", "title": "bird", "contents": "the bird flu"}\n{"id": "d2", "contents": "of a tree"}\n'
+    )
+    (tmp_path / "c" / "topics.tsv").write_text("1\tflu\n")
+    (tmp_path / "c" / "qrels.txt").write_text("1 0 d1 1\n")
+    dataset = Collection(str(tmp_path / "c")).load(("documents", "topics"))
+    own = "def build(given):\n    return given\n\n"
+    own += "def search(given, query, hits):\n    return [(f'{n}:{t}', 1.0) for n, t in given.items()]\n"
+    fields = ["title", "contents"]
+    assert [*run_engine(ENGINES["pyterrier"], {PYTHON: own}, dataset, fields=fields)["1"]] == [
+        "d1:{'title': 'bird', 'contents': 'the bird flu'}",
+        "d2:{'title': '', 'contents': 'of a tree'}",
+    ]
+
+
 def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     collection = Collection(str(write_collection(tmp_path / "c")))
     dataset, xapian = collection.load(("documents", "topics")), ENGINES["xapian"]

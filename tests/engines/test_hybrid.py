@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from lmtune import evaluate
 from lmtune.cli.main import app
 from lmtune.engines.hybrid import deploy_fusion
+from lmtune.engines.running import run_qdrant
 from lmtune.errors import InputError
 from lmtune.formats.runs import read_run
-from lmtune.fusion.methods import Chosen, FusionOptions
+from lmtune.fusion.methods import Chosen, FusionOptions, kept_fusion
 
 Run = dict[str, dict[str, float]]
 
@@ -123,25 +126,55 @@ SUM = ("linear", "--normalise", "none", "--missing", "zero")
 )
 def test_qdrant_ranks_as_the_fused_run(how: tuple[str, ...], home: Path, tmp_path: Path) -> None:
     """Each run is a vector of one number, the score, of points that hold it alone."""
-    qdrant = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    models = qdrant.models
-    functions, ours = fused_files("qdrant", how, [home / "a", home / "b"], tmp_path)
-    runs = {name: read_run(home / name) for name in "ab"}
-    client = qdrant.QdrantClient(":memory:")
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    _, ours = fused_files("qdrant", how, [home / "a", home / "b"], tmp_path)
+    chosen, options = kept_fusion(tmp_path / "fused.json")
+    theirs = run_qdrant(
+        deploy_fusion("qdrant", chosen, options), {name: read_run(home / name) for name in "ab"}
+    )
+    assert theirs.keys() == ours.keys()
     for topic, scores in ours.items():
-        vector = models.VectorParams(size=1, distance=models.Distance.DOT)
-        client.create_collection(topic, vectors_config=dict.fromkeys("ab", vector))
-        docnos = sorted({docno for own in runs.values() for docno in own[topic]})
-        points = [
-            models.PointStruct(
-                id=n, vector={r: [own[topic][d]] for r, own in runs.items() if d in own[topic]}
-            )
-            for n, d in enumerate(docnos)
-        ]
-        client.upsert(topic, points)
-        found = functions["search"](client, topic, {name: [1.0] for name in "ab"}, 1000)
-        assert same_order(scores, {docnos[n]: score for n, score in found})
-        assert len(found) > 10
+        assert same_order(scores, dict(theirs[topic]))
+        assert len(scores) > 10
+    # The command says the same of it.
+    given = (tmp_path / "fused.json", home / "qrels", home / "a", home / "b")
+    code, out, err = run("check-engine", "qdrant", *given)
+    assert code == 0, err
+    assert out.startswith("6 of 6 topics: same documents in the same order to rank ")
+
+
+def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None:
+    given = (home / "qrels", home / "a", home / "b")
+    code, text, err = run(
+        "fuse", *given, "--method", "linear", "--format", "json", "--output", tmp_path / "own"
+    )
+    assert code == 0, err
+    fused = tmp_path / "fused.json"
+    fused.write_text(text)
+    code, out, err = run("check-run", tmp_path / "own", fused, *given)
+    assert code == 0, err
+    assert "6 of 6 topics: same documents in the same order to rank" in out
+    assert "The run's scores are ours." in out
+    means = [line.split()[1] for line in out.splitlines() if line.startswith(("lmtune ", "run "))]
+    value = f"{evaluate(home / 'qrels', tmp_path / 'own', ['nDCG@10'])['nDCG@10'].item():.4f}".lstrip("0")
+    assert means == [value, value]
+    # Another fusion's run is not.
+    run("fuse", *given, "--method", "rrf", "--output", tmp_path / "rrf")
+    code, out, err = run("check-run", tmp_path / "rrf", fused, *given, "--output", tmp_path / "parted.csv")
+    assert code == 1
+    assert "topics alike to rank" in out
+    assert len((tmp_path / "parted.csv").read_text().splitlines()) > 1
+    for line, said in (
+        (("check-run", home / "a", fused), "by what was fused.*accepted: then QRELS RUN RUN"),
+        (("check-run", home / "a", fused, home / "qrels", home / "a"), "by what was fused"),
+        (("check-run", home / "a", fused, *given, "--model", "bm25"), r"beside fused runs: \['model'\]"),
+        (("check-run", home / "a", home, *given), "runs beside a folder of results"),
+        (("check-engine", "lancedb", fused, *given), "'lancedb'; accepted: qdrant"),
+        (("check-engine", "qdrant", fused, *given), "Qdrant has no such normalisation: 'min-max'"),
+    ):
+        code, out, err = run(*line)
+        assert (code, out) == (2, ""), line
+        assert re.search(said, err.splitlines()[-1]), err
 
 
 @pytest.mark.parametrize("how", [("rrf",), ("rrf-k", "--window", "10"), ("linear",), ("shrunk",)])
@@ -167,6 +200,7 @@ def test_lancedb_ranks_as_the_fused_run(how: tuple[str, ...], tmp_path: Path) ->
         (tmp_path / name).write_text("".join(own))
     functions, ours = fused_files("lancedb", how, [tmp_path / "text", tmp_path / "vector"], tmp_path)
     assert (functions["TEXT"], functions["VECTOR"]) == ("text", "vector")
+    answered = []
     for word, vector in topics.items():
         found = functions["search"](table, word, vector, 1000)
         scores = {row["docno"]: row["_relevance_score"] for row in found}
@@ -174,6 +208,12 @@ def test_lancedb_ranks_as_the_fused_run(how: tuple[str, ...], tmp_path: Path) ->
         assert same_order({docno: ours[word][docno] for docno in scores}, scores)
         rest = [score for docno, score in ours[word].items() if docno not in scores]
         assert max(rest, default=0.0) <= min(ours[word][docno] for docno in scores)
+        answered += [f"{word} Q0 {docno} 0 {score!r} lancedb\n" for docno, score in scores.items()]
+    (tmp_path / "theirs").write_text("".join(answered))
+    given = (tmp_path / "qrels", tmp_path / "text", tmp_path / "vector")
+    code, out, err = run("check-run", tmp_path / "theirs", tmp_path / "fused.json", *given)
+    assert code == 0, out + err
+    assert out.startswith("6 of 6 topics: same documents in the same order")
 
 
 def test_what_the_nearest_fusion_costs_is_shown(home: Path, tmp_path: Path) -> None:

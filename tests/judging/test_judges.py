@@ -86,6 +86,76 @@ def test_the_order_of_runs() -> None:
         compare_judges(TRUTH, {"good": GOOD}, {"one": runs(range(12))["r0"]})
 
 
+def test_errors_given_the_judgements() -> None:
+    options = JudgeOptions(samples=2000)
+    (judge,) = compare_judges(TRUTH, {"bad": BAD}, options=options).judges
+    both = [(gain, BAD[t][d]) for t, own in TRUTH.items() for d, gain in own.items()]
+    for row in range(4):
+        given = [label for gain, label in both if gain == row]
+        np.testing.assert_allclose(
+            judge.errors[row], np.bincount(given, minlength=4) / len(given), rtol=1e-12
+        )
+    # A ratio's spread over topics by linearisation, which draws come near to.
+    share = judge.errors[0, 0]
+    pairs = [
+        [g for g in zip(own.values(), BAD[t].values(), strict=True) if g[0] == 0] for t, own in TRUTH.items()
+    ]
+    left = np.array([sum(label == 0 for _, label in some) - share * len(some) for some in pairs])
+    half = 1.96 * (left**2).sum() ** 0.5 / sum(map(len, pairs))
+    np.testing.assert_allclose(judge.errors_interval[0, 0], [share - half, share + half], atol=half / 5)
+    assert (judge.errors_interval[..., 0] <= judge.errors).all()
+    (same,) = compare_judges(TRUTH, {"same": TRUTH}).judges
+    np.testing.assert_array_equal(same.errors, np.eye(4))
+    np.testing.assert_array_equal(same.errors_interval, np.repeat(np.eye(4)[:, :, None], 2, axis=2))
+
+
+def test_families_of_runs() -> None:
+    """A judge who lifts what two runs rank first is told to favour them, by hand to the same figure."""
+    given = runs(range(12))
+    lifted = {
+        t: {d: 3 if d in max_docs(given, t) else gain for d, gain in own.items()} for t, own in GOOD.items()
+    }
+    options = JudgeOptions(measure="P@5", samples=4000, families=("r[01]", "r2"))
+    (judge,) = compare_judges(TRUTH, {"lifted": lifted}, given, options).judges
+    assert judge.order is not None
+    first, second = judge.order.families
+    values = [
+        np.array([topic_values(labels, run, "P@5")["P@5"] for run in given.values()])
+        for labels in (TRUTH, lifted)
+    ]
+    by_topic = values[1] - values[0]
+    favours = by_topic[:2].mean(axis=0) - by_topic[2:].mean(axis=0)
+    assert (first.name, first.runs, second.runs) == ("r[01]", 2, 1)
+    assert first.favour == pytest.approx(favours.mean(), abs=1e-12)
+    half = 1.96 * favours.std() / 12**0.5
+    np.testing.assert_allclose(
+        first.favour_interval, favours.mean() + half * np.array([-1, 1]), atol=half / 5
+    )
+    assert first.favour_interval[0] > 0.0
+    places = [stats.rankdata(own.mean(axis=1)) for own in values]
+    assert first.places == pytest.approx((places[1] - places[0])[:2].mean())
+    assert second.places == pytest.approx((places[1] - places[0])[2])
+    assert first.places_interval[0] < first.places < first.places_interval[1]
+
+
+def max_docs(given: dict[str, dict[str, dict[str, float]]], topic: str) -> set[str]:
+    return {
+        d
+        for name in ("r0", "r1")
+        for d in sorted(given[name][topic], key=given[name][topic].__getitem__)[-5:]
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "given", "message"),
+    [("x*", True, "family of no run"), ("*", True, "family of all runs"), ("r*", False, "without runs")],
+)
+def test_a_family_is_some_of_the_runs(pattern: str, given: bool, message: str) -> None:
+    options = JudgeOptions(measure="P@5", families=(pattern,))
+    with pytest.raises(InputError, match=message):
+        compare_judges(TRUTH, {"good": GOOD}, runs(range(12)) if given else (), options)
+
+
 def test_topics_apart() -> None:
     """A judge of other topics is compared by the order alone, its topics drawn apart."""
     everything = made(0, range(20), 0.0)

@@ -64,6 +64,15 @@ def test_of_one_run_what_stands_high_weighs_most() -> None:
     assert found.to_frame()["docno"].tolist() == ["a", "c"]
 
 
+def test_topics_without_any_judgement_are_in_no_mean() -> None:
+    qrels, runs = made(3)
+    found = pairs_to_judge({"2": qrels["2"]}, runs, "P@3", number=1000)
+    assert {pair.topic for pair in found.pairs} == {"2"}
+    assert sum(pair.weight for pair in found.pairs) == pytest.approx(width({"2": qrels["2"]}, runs, "P@3"))
+    with pytest.raises(InputError, match="nothing is unjudged that counts"):
+        pairs_to_judge({"9": {"a": 1}}, runs, "P@3")
+
+
 def test_a_file_to_fill_in(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("1 0 a 1\n2 0 a 0\n")
     for name, order in (("one", "abc"), ("two", "cab")):

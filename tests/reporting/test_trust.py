@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from support import random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions, rankings
 from lmtune.fusion.runs import RunSet
-from lmtune.reporting.trust import fusion_trust, judged_share
+from lmtune.reporting.table import short
+from lmtune.reporting.trust import fusion_trust, trust
 
 
 def judged_of(run: Any, qrels: dict[str, dict[str, int]]) -> float:
@@ -29,14 +31,34 @@ def judged_of(run: Any, qrels: dict[str, dict[str, int]]) -> float:
     return float(found[ir_measures.Judged @ 10])
 
 
-def test_of_a_setting() -> None:
+def test_of_two_settings() -> None:
     index, topics, qrels = random_collection(2)
     qrels = {t: {d: gain for d, gain in own.items() if gain >= 0} for t, own in qrels.items()}
     pool = CandidatePool.build(index, topics, qrels, model="bm25")
-    setting = {"k1": 1.3, "b": 0.6}
-    share = judged_share(pool, setting)
-    assert 0.1 < share < 0.9
-    assert share == pytest.approx(judged_of(lmtune.rank(pool, setting), qrels))
+    made = {name: rank(pool, {"k1": k1, "b": 0.6}) for name, k1 in (("one", 1.3), ("two", 0.2))}
+    runs = {
+        name: {r.topic: dict(zip(r.docnos, r.scores, strict=True)) for r in own} for name, own in made.items()
+    }
+    line = trust(qrels, runs, "P@3", "qrels.txt")
+    for name, own in made.items():
+        assert f"{short(judged_of(own, qrels))} by {name}" in line
+    best = {name: judging_of(runs[name], qrels) for name in runs}
+    for name, (low, high) in best.items():
+        assert f"{name} {short(low)} to {short(high)}" in line
+    assert "their difference " in line
+    assert "could leave" not in trust(qrels, runs, "ERR@10", None)
+
+
+def judging_of(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) -> tuple[float, float]:
+    """Return the least and the most P@3 over all ways to judge what is not judged, one by one."""
+    ends = []
+    for topic, judged in qrels.items():
+        scores = run.get(topic, {})
+        first = sorted(scores, key=lambda docno: (scores[docno], docno), reverse=True)[:3]
+        gains = [[judged[docno]] if docno in judged else [0, 1] for docno in first]
+        hits = [sum(gain >= 1 for gain in own) / 3 for own in itertools.product(*gains)]
+        ends.append((min(hits), max(hits)))
+    return tuple(np.mean(ends, axis=0).tolist())
 
 
 def test_of_runs() -> None:
@@ -53,5 +75,6 @@ def test_of_runs() -> None:
     line = fusion_trust(fused, runs, judged, Path("qrels.txt"))
     written = rankings(runs, fused.baselines(fused.rows[0].measure)["rrf"].chosen, options)
     share = f"{judged_of(written, judged):.4f}".removeprefix("0")
-    assert f"{share} by rrf; judgements: qrels.txt" in line
+    assert f"{share} by rrf; judging" in line
+    assert line.endswith("; judgements: qrels.txt\n")
     assert line.startswith("Judged of the first 10: ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,12 +12,13 @@ from lmtune.cli.groups import Member, of_module
 from lmtune.cli.parameters import Tuned
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.formats.topic_weights import topic_weights_option
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, ListSource, Taught
+from lmtune.reranking.sources import FeatureSettings, ListSource, Taught, Weighted
 from lmtune.reranking.text.options import TextOptions
 
 _COMMANDS = {
@@ -66,28 +67,35 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class Teacher:
-    """A teacher."""
+class Lessons:
+    """What is learnt from."""
 
     teacher: Path | None = option(
         None, "A run whose scores LOSS@teacher learns from, of the same topics; with --run.", metavar="RUN"
     )
+    topic_weights: Mapping[str, float] | None = topic_weights_option()
 
     def of(self, source: ListSource, losses: Iterable[Loss], run: Path | None) -> ListSource:
-        """Return a source of lists, with the teacher's scores if there is one.
+        """Return a source of lists, with the teacher's scores and topics' weights if there are any.
 
         Raises
         ------
         InputError
-            For a teacher without a run, and a loss on a teacher's scores without a teacher.
+            For a teacher or weights without a run, a loss on a teacher's scores without a teacher, and one
+            that takes no weights with them.
         """
-        from lmtune.reranking.training.objectives import check_teacher
+        from lmtune.reranking.training.objectives import check_teacher, check_weighted
 
-        if self.teacher is not None and run is None:
-            raise InputError("--teacher without --run", value=self.teacher, accepted="both, or neither")
+        for name, given in vars(self).items():
+            if given is not None and run is None:
+                flag = f"--{name.replace('_', '-')}"
+                raise InputError(f"{flag} without --run", accepted="both, or neither")
         for loss in losses:
             check_teacher(loss, self.teacher is not None)
-        return source if self.teacher is None else Taught(source, self.teacher)
+            if self.topic_weights is not None:
+                check_weighted(loss)
+        taught = source if self.teacher is None else Taught(source, self.teacher)
+        return taught if self.topic_weights is None else Weighted(taught, self.topic_weights)
 
 
 def tuned_features(

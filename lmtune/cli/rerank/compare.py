@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from lmtune.cli.rerank import Checkpoints, Machine, Teacher, list_source
+from lmtune.cli.messages import say
+from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, name_of
@@ -16,9 +17,10 @@ from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import note, quantity, timed
 from lmtune.reporting.table import STYLES
+from lmtune.reporting.trust import trust
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, folds_of_run
+from lmtune.reranking.sources import FeatureSettings, TrainingData, folds_of_run
 from lmtune.reranking.text.options import TextOptions
 from lmtune.storage.folders import check_directory
 
@@ -72,7 +74,7 @@ def compare(
         str | None, "LETOR files, or folds of them; with --run a collection: pydocs ...", "LETOR_DIR"
     ],
     trials: FoldTrials,
-    teacher: Teacher,
+    lessons: Lessons,
     collection: Collection,
     features: FeatureSettings,
     text: TextOptions,
@@ -98,7 +100,8 @@ def compare(
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
     learner_of(settings).check(lists=trials.run is not None)
     losses = [loss for some in read_losses(trials.losses, settings) for loss in some]
-    source = teacher.of(list_source(settings, features, text), losses, trials.run)
+    source = lessons.of(list_source(settings, features, text), losses, trials.run)
+    made: list[TrainingData] = []
 
     def read() -> tuple[Folds, tuple[Empty, ...]]:
         chosen, seed = trials.validation, settings.seed
@@ -106,7 +109,9 @@ def compare(
             folds = read_letor_folder(str(folder), validation=chosen, seed=seed)
         else:
             named = replace(collection, name=folder)
-            made = folds_of_run(trials.run, named, source, folds=trials.folds, validation=chosen, seed=seed)
+            made.extend(
+                folds_of_run(trials.run, named, source, folds=trials.folds, validation=chosen, seed=seed)
+            )
             folds = [part.split for part in made]
         missing = empty_queries(folds)
         total = sum(len(fold.test.queries) for fold in folds)
@@ -116,6 +121,10 @@ def compare(
         ]  # one where none is missing
 
     compare_losses(str(trials.run or folder), read, trials, settings, checkpoints, machine, workers, output)
+    if made and made[0].source is not None and output.style == "table":
+        dataset = made[0].source.dataset
+        runs = {f"{trials.run}, which the losses rerank": trials.run}
+        say(trust(dataset.qrels, runs, settings.chosen_by, dataset.qrels_file))
 
 
 def compare_losses(

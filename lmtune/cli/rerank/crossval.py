@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.compare import ComparisonOutput, show
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Machine, Teacher, list_source
+from lmtune.cli.rerank import Lessons, Machine, list_source
 from lmtune.cli.rerank.train import Learning, facts_of, learn_all
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
@@ -24,6 +24,7 @@ from lmtune.progress import Progress
 from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
 from lmtune.reporting.recommendation import reranking_answer
 from lmtune.reporting.table import STYLES
+from lmtune.reporting.trust import trust
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, TrainingData, folds_of_run, from_letor
@@ -56,7 +57,7 @@ def crossval(
     ],
     crossing: Crossing,
     learning: Learning,
-    teacher: Teacher,
+    lessons: Lessons,
     collection: Collection,
     features: FeatureSettings,
     text: TextOptions,
@@ -79,7 +80,7 @@ def crossval(
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
-        source = teacher.of(list_source(settings, features, text), [settings.loss], learning.run)
+        source = lessons.of(list_source(settings, features, text), [settings.loss], learning.run)
         known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
         scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
@@ -130,7 +131,10 @@ def _write(
         measures = dict.fromkeys(ComparisonOutput.measure)
         if settings.measure != Settings.measure:
             measures = {str(settings.chosen_by): None} | measures
-        qrels = first.source.dataset.qrels
-        compared = compare_runs(qrels, [run, crossing.output], [*measures])
+        dataset = first.source.dataset
+        compared = compare_runs(dataset.qrels, [run, crossing.output], [*measures])
         show(compared, crossing.style, answer=reranking_answer(compared))
+        if crossing.style == "table":
+            runs = dict(zip(compared.systems[::-1], [crossing.output, run], strict=True))
+            say(trust(dataset.qrels, runs, compared.measures[0], dataset.qrels_file))
     write_record(crossing.output, NEURAL, **facts_of(first))

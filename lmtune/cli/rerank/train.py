@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
-from lmtune.cli.rerank import Checkpoints, Machine, Teacher, list_source, tuned_features
+from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
@@ -66,7 +66,7 @@ def train(
     ],
     training: Training,
     learning: Learning,
-    teacher: Teacher,
+    lessons: Lessons,
     collection: Collection,
     features: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
@@ -89,7 +89,7 @@ def train(
         raise InputError("--from without --run", accepted="--run, whose features it is for")
     features, named = tuned_features(features, tuned, replace(collection, name=data))
     learner_of(settings).check(lists=learning.run is not None)
-    source = teacher.of(list_source(settings, features, text), [settings.loss], learning.run)
+    source = lessons.of(list_source(settings, features, text), [settings.loss], learning.run)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
     if learning.run is not None:

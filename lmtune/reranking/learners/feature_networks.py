@@ -315,7 +315,8 @@ class ListTask:
         feed: Callable[[Any], ListFeed],
     ) -> None:
         train = hard_negatives(train, settings.negatives)
-        self.train, self.settings, self.network, self.teacher = train, settings, network, train.teacher
+        self.train, self.settings, self.network = train, settings, network
+        self.teacher, self.weights = train.teacher, train.weights
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = feed(train)
         self.validation_feed = None if validation is None else feed(validation)
@@ -435,7 +436,7 @@ def digest_of(train: RankingData, validation: RankingData | None) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for data in (train, validation):
         if data is not None:
-            for array in (data.features, data.labels, data.starts, data.teacher):
+            for array in (data.features, data.labels, data.starts, data.teacher, data.weights):
                 if array is None:
                     continue
                 digest.update(f"{array.shape}".encode())

@@ -165,7 +165,8 @@ def fit(
     Parameters
     ----------
     train, validation : RankingData
-        What to learn from and what tells when to stop. Features need no normalisation.
+        What to learn from and what tells when to stop. Features need no normalisation. Queries' weights
+        multiply their gradients.
     settings : TreeSettings, optional
         Everything else.
     progress : callable, optional
@@ -187,7 +188,11 @@ def fit(
     lightgbm = _lightgbm()
     _check(train, validation)
     data = lightgbm.Dataset(
-        train.features, label=train.labels, group=train.lengths, params=settings.parameters()
+        train.features,
+        label=train.labels,
+        weight=None if train.weights is None else train.weights[train.query_of_row] / train.weights.mean(),
+        group=train.lengths,
+        params=settings.parameters(),
     )
     booster = lightgbm.Booster(settings.parameters(), data)
     # LightGBM's own measure gives 1 to queries without a relevant document: ours chooses.

@@ -121,6 +121,7 @@ class LongListTask:
         self.steps = math.ceil(len(lists.pairs.queries) * lists.visits / settings.batch_size)
         self.cutoff = cutoff_of(settings.chosen_by)
         self.teacher: NDArray[np.float32] | None = None
+        self.weights: NDArray[np.float64] | None = None
 
     def pairs(self) -> RelevantPairs:
         """Return the training lists' relevant pairs."""

@@ -73,7 +73,7 @@ def gain_of(label, gains: tl.constexpr):
 
 
 @triton.jit
-def discount_of(rank, k: tl.constexpr, measure: tl.constexpr = "ndcg"):
+def discount_of(rank, k: tl.constexpr, measure: tl.constexpr):
     """Return 1 / log2(1 + rank), 1 / rank (MRR) or 1 / k (precision), 0 beyond k; k of 0 is none."""
     if measure == "precision":
         discount = rank * 0 + 1.0 / k
@@ -182,7 +182,7 @@ def sides_kernel(
     part = tl.sum(count, 1)
     if wanted != "pairs":
         place = 1 + part
-        part = gain_of(label, gains) * discount_of(place, k if k >= 1 else 0)
+        part = gain_of(label, gains) * discount_of(place, k if k >= 1 else 0, "ndcg")
         if k > 0 and k < 1:
             part = tl.where(place <= limit_of(tl.sum(length, 0), k), part, 0)
     itself = alpha * alpha if wanted == "hinge" else (0 if wanted == "spread" else 1)
@@ -244,7 +244,7 @@ def pair_costs_kernel(
                 weight = tl.abs(discount_i - discount_j)
                 if mu > 0:
                     apart = tl.maximum(tl.abs(rank_i - rank_j), 1)
-                    near = mu * (discount_of(apart, 0) - discount_of(apart + 1, 0))
+                    near = mu * (discount_of(apart, 0, "ndcg") - discount_of(apart + 1, 0, "ndcg"))
                     weight += tl.where((discount_i > 0) | (discount_j > 0), near, 0)
                 weight *= tl.abs(gain_of(label_i, gains) - gain_of(label_j, gains))
                 term *= weight

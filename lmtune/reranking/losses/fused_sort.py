@@ -142,7 +142,7 @@ def sinkhorn_slopes_kernel(
         places = first + tl.arange(0, rows)
         there, share = _shares(steps, places, count, real, score, spread)
         factor = tl.load(steps + (1 + 2 * iterations) * plane + places, mask=there, other=0)
-        pull = -factor * tl.where(there, discount_of((places + 1).to(tl.float64), k), 0)
+        pull = -factor * tl.where(there, discount_of((places + 1).to(tl.float64), k, "ndcg"), 0)
         part = pull * tl.sum(share * gained[None, :], 1)
         loss += part
         row = -part * factor

@@ -28,8 +28,8 @@ from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs, check_cutoff
 from lmtune.reranking.song.state import PairState, Sample, sample_of, whole_sample
 
-# Items of a list up to which a GPU is quicker through all pairs than by a sort.
-_LONGEST_UNSORTED = 4096
+# Items of a list up to which an H200 was quicker through all pairs than by a sort.
+_LONGEST_UNSORTED = 2048
 
 
 class PairSums(Protocol):

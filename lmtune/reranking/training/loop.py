@@ -68,11 +68,14 @@ class Task(Protocol):
         Batches an epoch.
     teacher : numpy.ndarray of float32, shape (rows,), optional
         A teacher's scores of the lists' items.
+    weights : numpy.ndarray of float64, shape (queries,), optional
+        What the lists count.
     """
 
     network: Any
     steps: int
     teacher: NDArray[np.float32] | None
+    weights: NDArray[np.float64] | None
 
     def pairs(self) -> RelevantPairs:
         """Return the relevant pairs of all lists."""
@@ -112,11 +115,12 @@ class TrainingRun:
         self.task, self.settings, self.device = task, settings, device
         self.network: nn.Module = task.network
         self.optimizer = self._new_optimizer()
-        self.objective = make_objective(settings.loss, task.pairs, device, task.teacher)
+        of_lists = task.pairs, device, task.teacher, task.weights
+        self.objective = make_objective(settings.loss, *of_lists)
         self.objective.begin(self.network)
         self.warm: Objective | None = None
         if settings.warm_up:
-            self.warm = make_objective(settings.warm_up_loss, task.pairs, device, task.teacher)
+            self.warm = make_objective(settings.warm_up_loss, *of_lists)
             self.warm.begin(self.network)
         self.epoch, self.step = 0, 0
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)

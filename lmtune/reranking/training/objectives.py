@@ -21,6 +21,7 @@ from lmtune.reranking.losses.given_lambdas import loss_from_options
 from lmtune.reranking.losses.names import (
     FUNCTION,
     LAMBDAS,
+    LEARNER,
     MEASURE,
     SONG,
     TAUGHT,
@@ -91,6 +92,10 @@ class Objective:
     def begin(self, network: nn.Module) -> None:
         """Look at the network that is to be trained, before its first step."""
 
+    def weigh(self, weights: Tensor) -> None:
+        """Let the training data's queries count by weights, shape (queries,), of mean 1."""
+        raise NotImplementedError
+
     def scores(self, network: nn.Module, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
         """Score a batch: the scores, and what else of the network the loss takes, in their shape."""
         return (network(*inputs),)
@@ -122,7 +127,11 @@ class Objective:
 
 
 def make_objective(
-    loss: Loss, pairs: Callable[[], RelevantPairs], device: str, teacher: NDArray[np.float32] | None = None
+    loss: Loss,
+    pairs: Callable[[], RelevantPairs],
+    device: str,
+    teacher: NDArray[np.float32] | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Objective:
     """Make a loss ready for training.
 
@@ -136,11 +145,14 @@ def make_objective(
         Where their state lives.
     teacher : numpy.ndarray of float32, shape (rows,), optional
         A teacher's scores of the training data, 0 or more.
+    weights : numpy.ndarray of float64, shape (queries,), optional
+        What the training data's queries count, above 0; only their ratios matter.
 
     Raises
     ------
     InputError
-        For a loss that no network can be trained by, and one on a teacher's scores without these.
+        For a loss that no network can be trained by, one on a teacher's scores without these, and one that
+        takes no weights with them.
     """
     if loss.family == TAUGHT:
         check_teacher(loss, teacher is not None)
@@ -149,11 +161,18 @@ def make_objective(
             raise InputError(
                 f"{loss.name}: beside it goes no such loss", value=beside, accepted=f"{', '.join(LOSSES)}"
             )
-        return _Taught(loss, make_objective(beside, pairs, device), torch.as_tensor(teacher, device=device))
-    if loss.family not in _OBJECTIVES:
+        objective: Objective = _Taught(
+            loss, make_objective(beside, pairs, device), torch.as_tensor(teacher, device=device)
+        )
+    elif loss.family in _OBJECTIVES:
+        objective = _OBJECTIVES[loss.family](loss, pairs, device)
+    else:
         accepted = ", ".join(loss_names())
         raise InputError("no loss that networks can be trained with", value=loss.name, accepted=accepted)
-    return _OBJECTIVES[loss.family](loss, pairs, device)
+    if weights is not None:
+        check_weighted(loss)
+        objective.weigh(torch.as_tensor(weights / weights.mean(), device=device))
+    return objective
 
 
 def check_teacher(loss: Loss, there: bool) -> None:
@@ -166,6 +185,15 @@ def check_teacher(loss: Loss, there: bool) -> None:
         )
 
 
+def check_weighted(loss: Loss) -> None:
+    """Raise InputError where a loss cannot let queries count by weights: where it gives none for each."""
+    function = loss.own or LOSSES.get(loss.name.removesuffix(TEACHER))
+    each = function is not None and "reduce" in inspect.signature(function).parameters
+    if not each and loss.family not in (LAMBDAS, LEARNER):
+        accepted = f"{', '.join(LOSSES)}; these by LOSS{TEACHER}; lambdas:FILE; lambdamart"
+        raise InputError("a loss that takes no weights of topics", value=loss.name, accepted=accepted)
+
+
 class _OfScores(Objective):
     """A function of scores and labels, `lmtune.reranking.losses`' or a user's lambdas."""
 
@@ -173,6 +201,10 @@ class _OfScores(Objective):
         self.loss, self.options = loss, options
         draws = "generator" in inspect.signature(loss).parameters
         self.generator = torch.Generator(device) if draws else None
+        self.weights: Tensor | None = None
+
+    def weigh(self, weights: Tensor) -> None:
+        self.weights = weights
 
     def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
         drawn = {}
@@ -182,7 +214,12 @@ class _OfScores(Objective):
             # What other processes draw: on the CPU the parts are then those of one process.
             before = batch.first * batch.labels.shape[1]
             torch.rand(before, generator=self.generator, device=self.generator.device, dtype=torch.float64)
-        value = self.loss(*scores, batch.labels, mask=batch.mask, **drawn, **self.options)
+        each = {} if self.weights is None else {"reduce": "none"}
+        value = self.loss(*scores, batch.labels, mask=batch.mask, **each, **drawn, **self.options)
+        if self.weights is not None:
+            # Not over the weights' sum: a batch of light queries is to make a small step.
+            counted = ((batch.labels > 0) & batch.mask).any(dim=1).sum().clamp(min=1)
+            value = (value * self.weights[batch.queries].to(value.dtype)).sum() / counted
         if value.ndim:
             raise InputError(
                 "a loss gave no scalar", value=tuple(value.shape), accepted="a tensor of shape ()"
@@ -201,6 +238,10 @@ class _Taught(Objective):
 
     def begin(self, network: nn.Module) -> None:
         self.beside.begin(network)
+
+    def weigh(self, weights: Tensor) -> None:
+        self.taught.weigh(weights)
+        self.beside.weigh(weights)
 
     def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
         labels = self.teacher[batch.rows.clamp(min=0)].masked_fill(~batch.mask, 0)

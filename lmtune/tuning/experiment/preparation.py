@@ -15,7 +15,7 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.datasets.loading import PARTS, splits_of
 from lmtune.errors import InputError
-from lmtune.formats.topic_weights import read_topic_weights, weights_of
+from lmtune.formats.topic_weights import topic_weights_option, weights_of
 from lmtune.indexing.analysis import Analyzer
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
@@ -65,12 +65,7 @@ class Split:
         False, "Leave out judgements of unknown topics; let all judged documents be unknown."
     )
 
-    topic_weights: Mapping[str, float] | None = option(
-        None,
-        "What topics count in fits: lines of topic, weight. Means held out count each alike.",
-        read=read_topic_weights,
-        metavar="TSV",
-    )
+    topic_weights: Mapping[str, float] | None = topic_weights_option()
 
     def files(self) -> list[Path]:
         """Return the files that it may name."""

@@ -191,7 +191,7 @@ def test_kernels_compile_without_a_gpu(
             for one, mu in (("ndcg", 10.0), ("", 0.0), ("mrr", 0.0), ("precision", 0.0), ("arp", 0.0))
         ),
         (fused.approx_kernel, {"alpha": 2.0, "alpha_k": 0.1, **places}),
-        (fused_hinges.hinge_kernel, {"margin": 5.0, "wanted": "gradient"}),
+        *((fused_hinges.hinge_kernel, {"margin": 5.0, "wanted": one}) for one in ("inner", "gradient", "")),
         (fused.sides_kernel, {"alpha": 5.0, "wanted": "hinge", "k": 0.1, "gains": "exponential"}),
         (
             fused_song.threshold_kernel,

@@ -1,0 +1,165 @@
+"""Engines: what each expresses, whether it ranks so, what is lost, and its usual setting against a tuned one.
+
+    python benchmarks/engines.py ../shared/data/cranfield ../shared/data/cacm ... --measure AP
+
+A row is a collection and an engine, or several that compute the same. Held out, in folds, each fold's setting
+the best of a grid on its training topics: ``bm25`` tuned for itself; what is lost of that where the engine
+computes its own formula with the same values, and those that it fixes; the engine's usual k1 and b, what is
+tuned for the engine's own formula, and the difference; each difference with p of a paired t-test, corrected
+by Holm over all rows. ``alike`` counts the topics that the real engine ranks as lmtune does, by the file that
+``lmtune deploy`` writes; engines not asked have none. Topics without a relevant document have no part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.search import search
+from lmtune.datasets.collection import Collection
+from lmtune.datasets.folds import Fold, cross_validation
+from lmtune.engines.catalogue import ENGINES
+from lmtune.engines.checking import DEEPER, check_run
+from lmtune.engines.deployment import deploy, nearest
+from lmtune.engines.running import IN_PYTHON, run_engine
+from lmtune.errors import InputError
+from lmtune.indexing.cache import index_for
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import Measure, parse_measure
+from lmtune.models.bm25 import PREFIX
+from lmtune.tuning.grid import Surface
+from lmtune.tuning.space import ParameterSpace
+
+MODEL = "bm25"
+_USUAL = {"k1": 1.2, "b": 0.75}
+USUAL = dict.fromkeys(ENGINES, _USUAL) | {
+    "lucene": {"k1": 0.9, "b": 0.4},
+    "bm25s": {"k1": 1.5, "b": 0.75},
+    "xapian": {"k1": 1.0, "b": 0.5},
+}
+"""What each engine computes with unless it is told otherwise; Lucene's is Anserini's and pyserini's."""
+FETCHED = ("pyterrier",)
+
+
+class Tuned(NamedTuple):
+    """A model's grid over a collection, and the best of it by each fold's training topics."""
+
+    pool: CandidatePool
+    surface: Surface
+    places: list[int]
+
+    @classmethod
+    def of(cls, pool: CandidatePool, folds: Sequence[Fold], measure: Measure, shape: Sequence[int]) -> Tuned:
+        """Measure the grid."""
+        surface = Surface.compute(pool, [measure], space=ParameterSpace.of(pool.formula.name), shape=shape)
+        return cls(pool, surface, [surface.best(measure, pool.positions(fold.train))[0] for fold in folds])
+
+    def held_out(self, folds: Sequence[Fold], places: Sequence[int]) -> NDArray[np.float64]:
+        """Return each topic's value at its fold's setting."""
+        values = np.full(len(self.pool.topics), np.nan)
+        for fold, place in zip(folds, places, strict=True):
+            topics = self.pool.positions(fold.test)
+            values[topics] = self.surface.values[topics, place, 0]
+        return values
+
+    def at(self, setting: Mapping[str, float], measure: Measure) -> NDArray[np.float64]:
+        """Return each topic's value at a setting."""
+        return measure_settings(self.pool, dict(setting), [measure])[:, 0, 0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("collections", nargs="+")
+    parser.add_argument("--measure", type=parse_measure, default="AP")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--grid", type=int, nargs=2, default=[20, 26])
+    parser.add_argument("--ask", nargs="*", default=[name for name in IN_PYTHON if name not in FETCHED])
+    options = parser.parse_args()
+    begin, rows = time.process_time(), []
+    for name, engine in ENGINES.items():
+        fixed = ", ".join(f"{key} = {value:g} fixed" for key, value in engine.fixed.items())
+        print(f"{name}: {', '.join(engine.formulas)}{'; ' if fixed else ''}{fixed}")
+    for name in options.collections:
+        rows += rows_of(Collection(name), options)
+    table = pd.DataFrame(rows)
+    for column in ("p lost", "p gain"):
+        tested = table[column].notna()
+        if tested.any():
+            table.loc[tested, column] = multipletests(table.loc[tested, column], method="holm")[1]
+    print(table.to_string(index=False, float_format="{:.4f}".format))
+    print(f"{time.process_time() - begin:.0f} CPU s")
+
+
+def rows_of(collection: Collection, options: argparse.Namespace) -> list[dict[str, object]]:
+    """Return the rows of a collection."""
+    dataset, measure = collection.load(("documents", "topics", "qrels")), options.measure
+    assert dataset.documents is not None
+    index = index_for(dataset.documents, collection.analyzer())
+    names = [MODEL, *dict.fromkeys(PREFIX + own.variant for own in ENGINES.values())]
+    judged = {topic for topic, own in dataset.qrels.items() if max(own.values()) > 0}
+    topics = {topic: text for topic, text in dataset.topics.items() if topic in judged}
+    pools = {name: CandidatePool.build(index, topics, dataset.qrels, model=name) for name in names}
+    folds = cross_validation(pools[MODEL].topics, options.folds)
+    tuned = {name: Tuned.of(pool, folds, measure, options.grid) for name, pool in pools.items()}
+    ours = tuned[MODEL].held_out(folds, tuned[MODEL].places)
+    final = tuned[MODEL].surface.setting(tuned[MODEL].surface.best(measure, pools[MODEL].positions())[0])
+    rows = []
+    for alike in _alike():
+        engine = ENGINES[alike[0]]
+        own, usual = tuned[PREFIX + engine.variant], USUAL[alike[0]]
+        default = own.at(usual, measure)
+        best = default if engine.fixed else own.held_out(folds, own.places)
+        lost = (default if engine.fixed else own.held_out(folds, tuned[MODEL].places)) - ours
+        rows.append(
+            {"collection": dataset.name, "engine": ", ".join(alike)}
+            | {"alike": asked(alike, collection, final, options.ask)}
+            | {MODEL: ours.mean(), "lost": lost.mean(), "p lost": p_value(lost)}
+            | {"usual": default.mean(), "tuned": best.mean()}
+            | {"gain": (best - default).mean(), "p gain": p_value(best - default)}
+        )
+    return rows
+
+
+def p_value(differences: NDArray[np.float64]) -> float:
+    """Return p of a paired t-test; NaN where nothing differs."""
+    return float(stats.ttest_1samp(differences, 0.0).pvalue) if differences.any() else np.nan
+
+
+def _alike() -> list[list[str]]:
+    """Return engines by what they compute, with which values."""
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for name, own in ENGINES.items():
+        groups.setdefault((own.variant, *USUAL[name].values(), *own.fixed.values()), []).append(name)
+    return [*groups.values()]
+
+
+def asked(names: Sequence[str], collection: Collection, setting: Mapping[str, float], here: list[str]) -> str:
+    """Let the real engines answer, and say how many topics they rank as lmtune does."""
+    said = []
+    for name in names:
+        if name not in here:
+            continue
+        model, values = nearest(ENGINES[name], MODEL, setting)
+        files = deploy(ENGINES[name], model, values, collection.analyzer())
+        try:
+            run = run_engine(ENGINES[name], files, collection.load(("documents", "topics")))
+        except InputError as error:
+            said.append(f"not here ({str(error)[:40]})")
+            continue
+        found = check_run(run, search(collection, model, values, hits=100 + DEEPER))
+        parted = sum(own.reason not in ("tie", "float32") for own in found.differences)
+        said.append(f"{found.topics - parted} of {found.topics}")
+    return ", ".join(said) or "-"
+
+
+if __name__ == "__main__":
+    main()

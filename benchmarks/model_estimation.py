@@ -1,0 +1,105 @@
+"""Few topics or the search, of models with many parameters: docs/protocols/estimation.md, "Many parameters".
+
+    python benchmarks/model_estimation.py cranfield --model bm25+weights --topics 10 25 50 > fits.tsv
+    python benchmarks/model_estimation.py --tell fits.tsv ...
+
+Each draw fits every method on some of a collection's topics, taken at random, and cuts what is lost on all
+others in two. A row is a draw and method. ``--tell`` puts the means of several tables together, with
+Student's t over collections.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from fusion_estimation import FEWEST, told
+from term_weights import AP, by_gradient, direct
+
+import lmtune
+from lmtune.candidates.pool import CandidatePool
+from lmtune.laboratory.estimation import OPTIMUM, decompose
+from lmtune.measures.evaluate import measure_settings
+from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.experiment.result import DIRECT
+from lmtune.tuning.surrogate import SurrogateTuner
+
+KEYS = ["collection", "model", "topics"]
+SETTINGS = (200, 1000)
+Setting = dict[str, float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("collection", help="with --tell tables", nargs="+")
+    parser.add_argument("--model", default="bm25+weights")
+    parser.add_argument("--topics", type=int, nargs="+", default=[10, 25, 50])
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--settings", type=int, nargs="+", default=SETTINGS, help="of direct search")
+    parser.add_argument("--tell", action="store_true")
+    options = parser.parse_args()
+    if options.tell:
+        tables = pd.concat(pd.read_csv(file, sep="\t") for file in options.collection)
+        told(tables, KEYS).to_csv(sys.stdout, sep="\t", index=False, float_format="%.4f")
+        return
+    head = True
+    for name in options.collection:
+        pool, plain = made(name, options.model), made(name, options.model.partition("+")[0])
+        usable = len(pool.topics) - FEWEST
+        for size in filter(usable.__ge__, options.topics):
+            for draw in range(options.draws):
+                rng = np.random.default_rng([size, draw])
+                keys = dict(zip(KEYS, (Path(name).name, options.model, size), strict=True)) | {"draw": draw}
+                rows = pd.DataFrame(fits(pool, plain, size, options.settings, rng)).assign(**keys)
+                rows.to_csv(sys.stdout, sep="\t", index=False, header=head, float_format="%.6f")
+                sys.stdout.flush()
+                head = False
+
+
+def made(name: str, model: str) -> CandidatePool:
+    dataset = lmtune.load(name)
+    relevant = {topic for topic, judged in dataset.qrels.items() if any(g > 0 for g in judged.values())}
+    topics = {topic: text for topic, text in dataset.topics.items() if topic in relevant}
+    return CandidatePool.build(lmtune.index_for(dataset.documents), topics, dataset.qrels, model=model)
+
+
+def fits(
+    pool: CandidatePool, plain: CandidatePool, size: int, settings: tuple[int, ...], rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Yield a row a method: its means, the two gaps, what it loses to the best known on the other topics."""
+    topics = np.array(pool.topics)
+    order = rng.permutation(topics.size)
+    train, test = np.sort(order[:size]), np.sort(order[size:])
+
+    def by_topic(setting: Setting, of: CandidatePool = pool) -> np.ndarray:
+        return measure_settings(of, setting, [AP])[:, 0, 0]
+
+    def climbed(places: np.ndarray, start: Setting) -> Setting:
+        tuner = CoordinateAscent(AP, starts=[start], restarts=0)
+        return dict(tuner.fit(pool, topics=topics[places].tolist()).best_params_)
+
+    own = topics[train].tolist()
+    found = {f"{DIRECT} {count}": direct(pool, own, count).params for count in settings}
+    found["Approx"] = dict(SurrogateTuner(starts=1).fit(pool, topics=own).best_params_)
+    found |= {f"shrunk {name}": by_gradient(name, pool, own).params for name in ("Approx", "RankNet")}
+    values = {name: by_topic(setting) for name, setting in found.items()}
+    best = climbed(train, found[max(found, key=lambda name: float(values[name][train].mean()))])
+    values |= {OPTIMUM: by_topic(best), "plain": by_topic(direct(plain, own, settings[0]).params, plain)}
+    halves = np.array_split(rng.permutation(test), 2)
+    crossed = [by_topic(climbed(other, best))[half] for half, other in zip(halves, halves[::-1], strict=True)]
+    hindsight = max(
+        by_topic(climbed(test, best))[test].mean(), *(one[test].mean() for one in values.values())
+    )
+    held_out = values[OPTIMUM][test].mean()
+    gaps = {"below": np.concatenate(crossed).mean() - held_out, "above": hindsight - held_out}
+    for name, row in decompose(values, train, test).items():
+        yield {"method": name, **row, **gaps}
+
+
+if __name__ == "__main__":
+    main()

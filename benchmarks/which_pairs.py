@@ -1,0 +1,189 @@
+"""Which pairs to judge next: what `lmtune judge` chooses against pooling, Hedge, bandits and move-to-front.
+
+    python benchmarks/which_pairs.py QRELS RUNS_FOLDER [--most 6] [--start .1] [--numbers 50 200 1000]
+
+From a part of the judgements, drawn at random, each method has so many pairs judged (what all judgements do
+not have is not relevant), for each two of the runs. Shown, as means over these: the width of the bounds of
+the difference over all ways to judge the rest, as a part of that before, and how far the difference by the
+judgements so far is from that by all, as a part likewise.
+
+Depth pooling goes by the best rank; move-to-front (Cormack, Palmer, Clarke, SIGIR 1998) stays with a list
+while it gives relevant documents; the bandit takes the list of the largest mean of its Beta posterior
+(Losada, Parapar, Barreiro, SAC 2016: MM); Hedge (Aslam, Pavlu, Savell, CIKM 2003) weighs lists by .1 to the
+power of their losses. A list is a run's of a topic: with a list its topic is chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from lmtune.formats.qrels import read_qrels
+from lmtune.formats.runs import read_run
+from lmtune.judging.selection import pairs_to_judge
+from lmtune.measures.from_files import EvaluationOptions, evaluate
+from lmtune.measures.residual_runs import difference_bounds
+from lmtune.reranking.sources import in_order
+
+Qrels = dict[str, dict[str, int]]
+Lists = Mapping[str, tuple[list[str], ...]]
+"""By topic, each run's documents."""
+Runs = Mapping[str, Mapping[str, Mapping[str, float]]]
+MEASURES = ("P@10", "nDCG@10", "AP")
+
+
+class Judging:
+    """Judgements so far, and a judge who knows all."""
+
+    def __init__(self, known: Qrels, whole: Qrels, lists: Lists) -> None:
+        self.known = {topic: dict(own) for topic, own in known.items()}
+        self.whole, self.lists = whole, lists
+
+    def judge(self, topic: str, docno: str) -> bool:
+        """Take down a judgement; tell whether it is relevant."""
+        gain = max(0, self.whole[topic].get(docno, 0))
+        self.known[topic][docno] = gain
+        return gain > 0
+
+    def left(self, topic: str, docnos: list[str]) -> str | None:
+        """Return a list's first document without a judgement."""
+        return next((docno for docno in docnos if docno not in self.known[topic]), None)
+
+
+def by_depth(judging: Judging, number: int) -> None:
+    best: dict[tuple[str, str], int] = {}
+    for topic, own in judging.lists.items():
+        for docnos in own:
+            for rank, docno in enumerate(docnos):
+                if docno not in judging.known[topic]:
+                    best[topic, docno] = min(rank, best.get((topic, docno), rank))
+    for topic, docno in sorted(best, key=best.__getitem__)[:number]:
+        judging.judge(topic, docno)
+
+
+def by_arms(judging: Judging, number: int, worth: Callable[[list[bool]], float]) -> None:
+    """Judge the next document of the list of the highest worth, which its documents' relevance tells."""
+    arms = {(topic, n): [] for topic, own in judging.lists.items() for n in range(len(own))}  # type: ignore[var-annotated]
+    for _ in range(number):
+        open_arms = {arm: judging.left(arm[0], judging.lists[arm[0]][arm[1]]) for arm in arms}
+        able = [arm for arm, docno in open_arms.items() if docno is not None]
+        if not able:
+            return
+        topic, n = max(able, key=lambda arm: worth(arms[arm]))
+        docno = open_arms[topic, n]
+        assert docno is not None
+        arms[topic, n].append(judging.judge(topic, docno))
+
+
+def move_to_front(seen: list[bool]) -> float:
+    return -float(sum(not relevant for relevant in seen))
+
+
+def posterior_mean(seen: list[bool]) -> float:
+    return (sum(seen) + 1.0) / (len(seen) + 2.0)
+
+
+def by_hedge(judging: Judging, number: int) -> None:
+    beta, losses, weights = 0.1, {}, {}
+    for topic, own in judging.lists.items():
+        losses[topic] = np.zeros(len(own))
+        weights[topic] = {
+            docno: np.array([_half_log(docnos, docno) for docnos in own])
+            for docno in {docno for docnos in own for docno in docnos}
+        }
+
+    def best(topic: str) -> tuple[float, str]:
+        share = beta ** (losses[topic] - losses[topic].min())
+        share /= share.sum()
+        left = [docno for docno in weights[topic] if docno not in judging.known[topic]]
+        return max(((float(share @ weights[topic][docno]), docno) for docno in left), default=(-1.0, ""))
+
+    tops = {topic: best(topic) for topic in judging.lists}
+    for _ in range(number):
+        topic = max(tops, key=tops.__getitem__)
+        value, docno = tops[topic]
+        if value < 0.0:
+            return
+        sign = -1.0 if judging.judge(topic, docno) else 1.0
+        losses[topic] += sign * weights[topic][docno]
+        tops[topic] = best(topic)
+
+
+def _half_log(docnos: list[str], docno: str) -> float:
+    return 0.5 * math.log(len(docnos) / (docnos.index(docno) + 1)) if docno in docnos else 0.0
+
+
+def chosen(judging: Judging, number: int, runs: Runs, measure: str) -> None:
+    for pair in pairs_to_judge(judging.known, runs, measure, number=number).pairs:
+        judging.judge(pair.topic, pair.docno)
+
+
+def methods(runs: Runs) -> Iterator[tuple[str, Callable[[Judging, int], None]]]:
+    for measure in ("P@10", "nDCG@10"):
+        yield f"judge -m {measure}", lambda judging, number, m=measure: chosen(judging, number, runs, m)  # type: ignore[misc]
+    yield "depth pooling", by_depth
+    yield "move to front", lambda judging, number: by_arms(judging, number, move_to_front)
+    yield "bandit, largest mean", lambda judging, number: by_arms(judging, number, posterior_mean)
+    yield "Hedge", by_hedge
+
+
+def state(known: Qrels, whole: Qrels, runs: Runs, depth: int) -> np.ndarray:
+    """Return width of bounds and distance to all judgements' difference, shape (2, measures)."""
+    settings = EvaluationOptions(complete=True, depth=depth)
+    one, other = runs
+    ends = difference_bounds(known, runs, [(one, other)], MEASURES, settings)[one, other]
+    found, truth = (evaluate(qrels, runs, MEASURES, settings=settings) for qrels in (known, whole))
+    gap = (found.loc[one] - found.loc[other]) - (truth.loc[one] - truth.loc[other])
+    return np.array([ends[:, 1] - ends[:, 0], np.abs(gap[list(MEASURES)])])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("qrels", type=Path)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--most", type=int, default=6, help="runs, evenly by name")
+    parser.add_argument("--start", type=float, default=0.1, help="part of the judgements at first")
+    parser.add_argument("--numbers", type=int, nargs="+", default=[50, 200, 1000])
+    parser.add_argument("--depth", type=int, default=100)
+    options = parser.parse_args()
+    whole = read_qrels(options.qrels)
+    paths = sorted(options.runs.iterdir())
+    paths = paths[:: max(len(paths) // options.most, 1)][: options.most]
+    read = {path.name.partition(".")[0]: read_run(path) for path in paths}
+    runs = {name: {t: own for t, own in run.items() if t in whole} for name, run in read.items()}
+    rng = np.random.default_rng(0)
+    order = {t: {d: rng.random() for d in own} for t, own in whole.items()}
+    part = options.start
+    start = {
+        t: {d: g for d, g in own.items() if order[t][d] <= max(part, min(order[t].values()))}
+        for t, own in whole.items()
+    }
+    ranked = {
+        name: {t: in_order(own)[: options.depth] for t, own in run.items()} for name, run in runs.items()
+    }
+    sums: dict[tuple[str, int], list[np.ndarray]] = {}
+    for pair in combinations(runs, 2):
+        two = {name: runs[name] for name in pair}
+        lists = {t: tuple(ranked[name].get(t, []) for name in pair) for t in whole}
+        before = state(start, whole, two, options.depth)
+        for name, method in methods(two):
+            for number in options.numbers:
+                judging = Judging(start, whole, lists)
+                method(judging, number)
+                after = state(judging.known, whole, two, options.depth)
+                sums.setdefault((name, number), []).append(np.stack([before, after]))
+    heads = [f"{what}: {measure}" for measure in MEASURES for what in ("width", "error")]
+    print(f"| pairs | chosen by | {' | '.join(heads)} |\n| ---: | --- |" + " ---: |" * len(heads))
+    for (name, number), found in sorted(sums.items(), key=lambda item: item[0][1]):
+        before, after = np.mean(found, axis=0)
+        cells = [f"{after[i, m] / before[i, m]:.3f}" for m in range(len(MEASURES)) for i in (0, 1)]
+        print(f"| {number} | {name} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
