@@ -549,7 +549,7 @@ def evaluate(
     scores, labels, mask = as_padded(batch.scores, batch.labels, batch.mask)
     elsewhere = batch.backend == "torch" or (batch.backend == "auto" and not on_cpu(scores))
     if in_triton is not None and elsewhere and scores.numel() and is_fused(scores):
-        return _by_triton(scores, labels, mask, batch.reduce, *in_triton)
+        return by_triton(scores, labels, mask, batch.reduce, *in_triton)
     lists = PaddedLists.of(scores, labels, mask)
     if batch.backend == "kernels" and not (lists.on_cpu and in_kernels):
         wrong = "no kernels compute this" if lists.on_cpu else "the kernels run on the CPU alone"
@@ -570,7 +570,7 @@ def evaluate(
     return total / counted.sum().clamp(min=1) if batch.reduce == "mean" else total
 
 
-def _by_triton(
+def by_triton(
     scores: Tensor, labels: Tensor, mask: Tensor | None, reduce: Reduce, name: str, options: Mapping[str, Any]
 ) -> Tensor:
     """Compute a loss by Triton's kernels, which look at labels and padding themselves."""

@@ -83,7 +83,20 @@ def discount_of(rank, k: tl.constexpr, measure: tl.constexpr):
 
 
 @triton.jit
-def _sigmoids(x):
+def limit_of(length, k: tl.constexpr):
+    """Return the cutoff k, or below 1 that share of a list's length, rounded up."""
+    return tl.ceil(length * k) if k < 1 else length * 0 + k
+
+
+@triton.jit
+def hinge(above, below, margin: tl.constexpr):
+    """Return max(0, above - below + margin), NaN for what is none."""
+    apart = above - below + margin
+    return tl.where(apart < 0, 0, apart)
+
+
+@triton.jit
+def sigmoids(x):
     """Return 1 / (1 + e^-x), and e^-|x|."""
     small = tl.exp(-tl.abs(x))
     return tl.where(x > 0, 1, small) / (1 + small), small
@@ -131,8 +144,9 @@ def sides_kernel(
 ):
     """Fill each item's part of the ideal DCG, by which losses are divided, and a plane on what is wanted.
 
-    That is its "rank", as of `lmtune.reranking.losses.plain_torch.ranks`, a "smooth" one, or its "spread",
-    the sum of its distances from the other scores. With "pairs" the parts sum to the number of pairs.
+    That is its "rank", as of `lmtune.reranking.losses.plain_torch.ranks`, a "smooth" one, its bound by a
+    "hinge" of the margin alpha, or its "spread", the sum of its distances from the other scores. With "pairs"
+    the parts sum to the number of pairs. A k below 1 is a share of the list.
     """
     kind: tl.constexpr = out.dtype.element_ty
     plane = tl.num_programs(0).to(tl.int64) * items
@@ -143,9 +157,11 @@ def sides_kernel(
     score_i, label_i = score[:, None], label[:, None]
     rank = tl.zeros([ROWS, COLUMNS], kind)
     count = tl.zeros([ROWS, COLUMNS], kind)
+    length = tl.zeros([COLUMNS], tl.float64)
     for at in range(0, items, COLUMNS):
         j = at + tl.arange(0, COLUMNS)
         real, score, label_j = load_items(scores, labels, mask, j, items, kind)
+        length += tl.where(real, 1, 0)
         real, score_j, label_j = real[None, :], score[None, :], label_j[None, :]
         alike, other = label_j == label_i, j[None, :] != i[:, None]
         if wanted == "pairs":
@@ -153,7 +169,10 @@ def sides_kernel(
         else:
             count += tl.where(real & ((label_j > label_i) | (alike & (j[None, :] < i[:, None]))), 1, 0)
             if wanted == "smooth":
-                beats, _ = _sigmoids(alpha * (score_j - score_i))
+                beats, _ = sigmoids(alpha * (score_j - score_i))
+            elif wanted == "hinge":
+                apart = hinge(score_j, score_i, alpha)
+                beats = apart * apart
             elif wanted == "spread":
                 beats = tl.abs(score_j - score_i)
             else:
@@ -162,9 +181,13 @@ def sides_kernel(
             rank += tl.where(real & other, beats, 0)
     part = tl.sum(count, 1)
     if wanted != "pairs":
-        part = gain_of(label, gains) * discount_of(1 + part, k, "ndcg")
+        place = 1 + part
+        part = gain_of(label, gains) * discount_of(place, k if k >= 1 else 0, "ndcg")
+        if k > 0 and k < 1:
+            part = tl.where(place <= limit_of(tl.sum(length, 0), k), part, 0)
+    itself = alpha * alpha if wanted == "hinge" else (0 if wanted == "spread" else 1)
     tl.store(out + i, tl.where(here, part, 0), mask=i < items)
-    tl.store(out + plane + i, tl.sum(rank, 1) + (0 if wanted == "spread" else 1), mask=i < items)
+    tl.store(out + plane + i, tl.sum(rank, 1) + itself, mask=i < items)
 
 
 @triton.jit
@@ -207,7 +230,7 @@ def pair_costs_kernel(
         pair = here[:, None] & real[None, :] & (above | (label_i < label_j))
         if tl.max(tl.max(pair.to(tl.int32), 1), 0) > 0:  # most items of real lists are not relevant
             x = sigma * tl.where(above, score_i - score_j, score_j - score_i)
-            push, small = _sigmoids(-x)
+            push, small = sigmoids(-x)
             larger = 1 + small
             # log1p: the quotient takes back what rounding 1 + small lost.
             kept = tl.where(larger == 1, 1, larger - 1)
@@ -233,13 +256,13 @@ def pair_costs_kernel(
 
 
 @triton.jit
-def _gained(gain, rank, k: tl.constexpr, alpha_k: tl.constexpr):
+def gained(gain, rank, k: tl.constexpr, alpha_k: tl.constexpr):
     """Return G / log2(1 + r), with k times the sigmoid of alpha_k (k + 1/2 - r), and minus its slope in r."""
     logarithm = tl.log2(1 + rank)
     value = gain / logarithm
     fall = value / (logarithm * (1 + rank) * 0.6931471805599453)
     if k > 0:
-        kept, small = _sigmoids(alpha_k * (k + 0.5 - rank))
+        kept, small = sigmoids(alpha_k * (k + 0.5 - rank))
         fall = kept * (fall + value * alpha_k * tl.where(k + 0.5 > rank, small, 1) / (1 + small))
         value *= kept
     return value, fall
@@ -268,15 +291,15 @@ def approx_kernel(
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     here, score, label = load_items(scores, labels, mask, i, items, kind)
     rank = tl.load(sides + plane + i, mask=here, other=1)
-    value, fall_i = _gained(gain_of(label, gains), rank, k, alpha_k)
+    value, fall_i = gained(gain_of(label, gains), rank, k, alpha_k)
     score_i = score[:, None]
     slope = tl.zeros([ROWS, COLUMNS], kind)
     for at in range(0, items, COLUMNS):
         j = at + tl.arange(0, COLUMNS)
         real, score, label_j = load_items(scores, labels, mask, j, items, kind)
         rank = tl.load(sides + plane + j, mask=real, other=1)
-        _, fall = _gained(gain_of(label_j, gains), rank, k, alpha_k)
-        _, small = _sigmoids(alpha * (score[None, :] - score_i))
+        _, fall = gained(gain_of(label_j, gains), rank, k, alpha_k)
+        _, small = sigmoids(alpha * (score[None, :] - score_i))
         steep = small / ((1 + small) * (1 + small)) * (fall[None, :] - fall_i[:, None])
         # Not its own: the two roundings of its fall can differ.
         other = here[:, None] & real[None, :] & (i[:, None] != j[None, :])

@@ -27,6 +27,7 @@ from lmtune.reranking.losses.evaluation import (
     Scores,
     Smoothing,
     as_padded,
+    by_triton,
     checked,
     evaluate,
     run,
@@ -637,5 +638,7 @@ def k_song(
 
 def _of_whole(module: Song, scores: Scores, labels: Labels, mask: Tensor | None) -> Tensor:
     score, label, real = as_padded(scores, labels, mask)
+    if score.numel() and module.sums_pairs(score):
+        return by_triton(score, label, real, "mean", "fused_song.bound", module.options())
     lists = PaddedLists.of(score.double() if score.is_floating_point() else score, label, real)
     return module.of_lists(score, lists) if score.numel() else 0 * score.sum()

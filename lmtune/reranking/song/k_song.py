@@ -5,7 +5,7 @@ Source: Qiu et al., ICML 2022 (see `songs`), section 5 and algorithm 2.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -216,6 +216,11 @@ class KSong(Song):
             self.register_buffer("threshold", torch.full((queries,), torch.nan))
             if theoretical:
                 self.register_buffer("curvature", torch.full((queries,), torch.nan))
+
+    def options(self) -> dict[str, Any]:
+        """Return what the kernels for whole lists take."""
+        names = "scale", "epsilon", "tau1", "tau2", "theoretical"
+        return super().options() | {name: getattr(self, name) for name in names}
 
     def remembered(self) -> list[Tensor]:
         """Return what is kept of each query, (queries,) each, to be written to as well."""

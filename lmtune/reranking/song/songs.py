@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -350,8 +350,17 @@ class Song(nn.Module):
             kept = getattr(self, name)
             kept[batch.positions] = values.squeeze(1).to(kept.dtype)
 
+    def options(self) -> dict[str, Any]:
+        """Return what the kernels for whole lists take, see `lmtune.reranking.losses.fused_song.bound`."""
+        return {"margin": self.margin, "cutoff": self.cutoff}
+
+    @staticmethod
+    def sums_pairs(scores: Tensor) -> bool:
+        """Tell whether a kernel goes through all pairs of lists (B, n), where a sort would be slower."""
+        return is_fused(scores) and scores.shape[1] <= _LONGEST_UNSORTED
+
     def _sums(self, batch: Sample, scores: Tensor) -> PairSums:
-        if is_fused(scores) and scores.shape[1] <= _LONGEST_UNSORTED:
+        if self.sums_pairs(scores):
             from lmtune.reranking.song.fused_hinges import HingeSums
 
             return HingeSums(scores, batch.mask, batch.others.double(), self.margin)

@@ -17,6 +17,7 @@ from test_loss_kernels import VARIANTS, every_loss, made, run  # noqa: E402
 from lmtune.reranking.losses import approx_ndcg, binary_cross_entropy, k_song, lambdarank, song  # noqa: E402
 from lmtune.reranking.losses import evaluation as padded_lists  # noqa: E402
 from lmtune.reranking.song import k_song as thresholds  # noqa: E402
+from lmtune.reranking.song import songs  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -56,27 +57,28 @@ def test_a_step_waits_for_nothing(
     [
         *[("ranknet", 2), ("ranknet, sum, steep", 1), ("lambdarank", 2), ("ndcgloss2++@10", 2)],
         *[("lambdarank, mrr", 2), ("lambdarank, precision@10", 2), ("lambdarank, arp@10", 1)],
-        *[("approxndcg", 2), ("neuralndcg", 5)],
+        *[("approxndcg", 2), ("neuralndcg", 5), ("song", 2), ("k-song", 3)],
     ],
 )
 def test_nor_do_those_of_kernels_which_launch_little_else(
     name: str, kernels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
-    from lmtune.reranking.losses import fused, fused_sort
+    from lmtune.reranking.losses import fused, fused_song, fused_sort
 
     started = []
     monkeypatch.setattr(padded_lists, "is_fused", lambda _scores: True)
+    monkeypatch.setattr(songs, "is_fused", lambda _scores: True)
 
     def fill(out: Any, kernel: Any, *_inputs: Any, **_options: Any) -> Any:
         started.append(kernel)
         return out
 
-    for module in (fused, fused_sort):
+    for module in (fused, fused_song, fused_sort):
         monkeypatch.setattr(module, "fill", fill)
     scores, labels, mask = (values.to("meta") for values in made(6, 37, tied=True))
     scores = scores.float().requires_grad_()
-    assert launches(lambda: ALL[name](scores, labels, mask=mask).backward(), "meta") <= 18
+    assert launches(lambda: (ALL | MEANS)[name](scores, labels, mask=mask).backward(), "meta") <= 18
     assert len(started) == kernels
 
 

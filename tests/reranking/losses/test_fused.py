@@ -72,7 +72,7 @@ class _Started(NamedTuple):
 
 def _started(monkeypatch: pytest.MonkeyPatch) -> list[_Started]:
     """Have kernels and devices only noted."""
-    from lmtune.reranking.losses import fused, fused_sort
+    from lmtune.reranking.losses import fused, fused_song, fused_sort
     from lmtune.reranking.song import fused_hinges, fused_thresholds
 
     started: list[_Started] = []
@@ -92,7 +92,7 @@ def _started(monkeypatch: pytest.MonkeyPatch) -> list[_Started]:
         current.pop()
 
     monkeypatch.setattr(torch.cuda, "device", device)
-    for module in (fused, fused_sort, fused_hinges, fused_thresholds):
+    for module in (fused, fused_song, fused_sort, fused_hinges, fused_thresholds):
         for name in [name for name in vars(module) if name.endswith("_kernel")]:
             monkeypatch.setattr(module, name, Kernel(name))
     return started
@@ -102,7 +102,7 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
     """Tensors are taken for those of a second GPU, which need not be here; where there is one, for its."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from lmtune.reranking.losses import fused, fused_sort
+    from lmtune.reranking.losses import fused, fused_song, fused_sort
     from lmtune.reranking.song import fused_hinges, fused_thresholds
 
     device = torch.device("cuda", torch.cuda.device_count() - 1 if torch.cuda.is_available() else 1)
@@ -118,10 +118,12 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
         numbers, unknown = torch.ones(4, 5, device=device), torch.ones(4, 1, device=device) > 0
         fused_thresholds.roots(s, s, numbers, unknown, {})
         fused_hinges.HingeSums(s, s > 0, s, 5.0).inner()
+        fused_song.bound(*lists, margin=5.0, cutoff=None)
+        fused_song.bound(*lists, margin=5.0, cutoff=0.1, scale=1.0, epsilon=0.5, tau2=1e-4)
     assert [one.kernel.removesuffix("_kernel") for one in started] == [
         *["pair_costs", "sides", "pair_costs", "pair_costs", "sides", "approx"],
         *["sides", "sinkhorn", "sinkhorn_slopes", "neural_sort_slopes", "neural_ndcg"],
-        *["threshold", "hinge"],
+        *["threshold", "hinge", "sides", "song", "sides", "threshold", "song"],
     ]
     assert {one.current for one in started} == {device}
 
@@ -169,12 +171,13 @@ def test_kernels_compile_without_a_gpu(
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from lmtune.reranking.losses import fused, fused_sort
+    from lmtune.reranking.losses import fused, fused_song, fused_sort
     from lmtune.reranking.song import fused_hinges, fused_thresholds
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     lists = {"scores": kind, "labels": "*i64", "mask": "*i1", "out": kind, "items": "i32"}
     planes = dict.fromkeys(("sides", "spreads", "steps", "slopes", "losses"), kind) | {"iterations": "i32"}
+    planes |= {"thresholds": "*fp64"}
     weighed = {"weights": kind, "numbers": kind, "unknown": "*i1", "others": kind}
     places = {"k": 10, "gains": "exponential"}
     matrix = {"tau": 0.5, "gains": "linear", "block": 64, "rows": 32}
@@ -189,6 +192,13 @@ def test_kernels_compile_without_a_gpu(
         ),
         (fused.approx_kernel, {"alpha": 2.0, "alpha_k": 0.1, **places}),
         *((fused_hinges.hinge_kernel, {"margin": 5.0, "wanted": one}) for one in ("inner", "gradient", "")),
+        (fused.sides_kernel, {"alpha": 5.0, "wanted": "hinge", "k": 0.1, "gains": "exponential"}),
+        (
+            fused_song.threshold_kernel,
+            {"block": 64, "k": 0.1, "scale": 0.4, "epsilon": 0.5, "tau1": 0.5, "tau2": 1e-4},
+        ),
+        (fused_song.song_kernel, {"margin": 5.0, "scale": 0.4, "tau1": 0.5, "theoretical": True}),
+        (fused_song.song_kernel, {"margin": 5.0, "scale": 0.0, "tau1": 1.0, "theoretical": False}),
         (
             fused_thresholds.threshold_kernel,
             {"block": 128, "most_steps": 80, "rounding": 1e-15, "near": 1e-14},
@@ -215,6 +225,14 @@ def test_interpreted_sums_of_song_give_its_formulas() -> None:
     quick = "not (long_lists or tracked or drift or converges)"
     done = _interpreted(folder / "test_songs.py", quick)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_interpreted_bounds_of_song_equal_those_of_plain_torch() -> None:
+    lists = "in_kernels" if EVERY else "in_kernels and (37 or 3-) and not float16"
+    done = _interpreted(Path(__file__).parents[1] / "song" / "test_song_kernels.py", lists)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped" not in done.stdout
 
 
 @pytest.mark.slow
@@ -284,7 +302,7 @@ def test_lists_too_long_to_compile_are_computed_in_torch(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(listwise, "_LONGEST_FUSED", 8)
     monkeypatch.setattr(evaluation, "is_fused", lambda _: True)
-    monkeypatch.setattr(evaluation, "_by_triton", by_triton)
+    monkeypatch.setattr(evaluation, "by_triton", by_triton)
     for items in (8, 9):
         neural_ndcg(torch.zeros(1, items), torch.ones(1, items), backend="torch")
     assert fused == [8]
