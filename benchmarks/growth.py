@@ -119,7 +119,11 @@ def cases(documents: list[int], topics: list[int], home: Path) -> Iterator[tuple
     """Yield what grows, how many, and its rows, begun by nothing but themselves."""
     few, half = documents[1], topics[len(topics) // 2]
     for count in documents:
-        yield "documents", count, of_documents(lmtune.load(f"synthetic:{count}x{half}"), home)
+        yield (
+            "thousand documents",
+            count // 1000,
+            of_documents(lmtune.load(f"synthetic:{count}x{half}"), home),
+        )
     base = lmtune.load(f"synthetic:{few}x{half}")
     assert base.documents is not None
     index = build_index(base.documents, home / "base", PLAIN, workers=1)
