@@ -1,4 +1,4 @@
-"""Relevance judgements: TREC's four columns and BEIR's three."""
+"""Relevance judgements: TREC's four columns, BEIR's three, and five with the strata of a sample."""
 
 from __future__ import annotations
 
@@ -11,9 +11,24 @@ from lmtune.formats.rows import RUN, gains_of, is_table, swapped, table_values
 from lmtune.storage.files import atomic_write, decode_line, read_bytes
 
 _COLUMNS = "topic, iteration, docno, gain"
+_SAMPLED_COLUMNS = "topic, iteration, docno, stratum, gain"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _GAIN = re.compile(rb"([+-]?[0-9]{1,9})(\.0*)?")
 _NUMBER = re.compile(rb"[-+0-9.eE]+")
+
+
+class SampledJudgements(dict[bytes, int]):
+    """A topic's gains by docno; those below 0 are documents of the pool that were not sampled.
+
+    Attributes
+    ----------
+    strata : dict of bytes to bytes
+        By docno, which part of the pool it was in: each has a sampling rate of its own.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.strata: dict[bytes, bytes] = {}
 
 
 def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
@@ -44,21 +59,33 @@ def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
     }
 
 
-def read_judgements(path: PathLike) -> dict[bytes, dict[bytes, int]]:
+def read_judgements(path: PathLike, *, sampled: bool = False) -> dict[bytes, dict[bytes, int]]:
     """Read judgements with topics and docnos as UTF-8 bytes: half the time of `read_qrels`.
+
+    Parameters
+    ----------
+    path : path-like
+        As for `read_qrels`.
+    sampled : bool
+        Read sample_eval's ``topic iteration docno stratum gain`` instead, and no other form: the values
+        are `SampledJudgements`.
 
     Raises
     ------
     InputError
         As `read_qrels`.
     """
+    columns = _SAMPLED_COLUMNS if sampled else _COLUMNS
     if is_table(path):
+        if sampled:
+            raise InputError("a table has no strata", file=path, accepted=f"lines of {columns}")
         qrels = table_values(path, gains_of)
     else:
         data = read_bytes(path, text=True)
-        qrels = _uniform(data) or _line_by_line(path, data)
+        known = None if sampled else _uniform(data)
+        qrels = known or _line_by_line(path, data, sampled=sampled)
     if not qrels:
-        raise InputError("no judgements", file=path, accepted=f"lines of {_COLUMNS}")
+        raise InputError("no judgements", file=path, accepted=f"lines of {columns}")
     return qrels
 
 
@@ -83,10 +110,10 @@ def _uniform(data: bytes) -> dict[bytes, dict[bytes, int]] | None:
     return qrels
 
 
-def _line_by_line(path: PathLike, data: bytes) -> dict[bytes, dict[bytes, int]]:
+def _line_by_line(path: PathLike, data: bytes, *, sampled: bool) -> dict[bytes, dict[bytes, int]]:
     lines = data.split(b"\n")
     first = _first_line(lines)
-    width = 3 if _is_beir_header(lines[first].split()) else 4
+    width = 5 if sampled else 3 if _is_beir_header(lines[first].split()) else 4
     start = first + 1 if width == 3 else first
     gains: dict[bytes, int] = {}
     qrels: dict[bytes, dict[bytes, int]] = {}
@@ -96,15 +123,17 @@ def _line_by_line(path: PathLike, data: bytes) -> dict[bytes, dict[bytes, int]]:
             if not columns or columns[0][0] == 35:
                 continue
             raise _wrong_columns(path, number, line, width)
-        topic, name, written = columns[0], columns[-2], columns[-1]
+        topic, name, written = columns[0], _docno(columns), columns[-1]
         if not (topic.isascii() and name.isascii()):
             decode_line(line, path, number)
         gain = gains.get(written)
         if gain is None:
             gain = gains[written] = _parse_gain(path, number, written)
-        judged = qrels.setdefault(topic, {})
+        judged = qrels.setdefault(topic, SampledJudgements() if sampled else {})
         if name in judged:
             raise _duplicate(path, number, lines, topic.decode(), name.decode())
+        if isinstance(judged, SampledJudgements):
+            judged.strata[name] = columns[3]
         judged[name] = gain
     return qrels
 
@@ -154,9 +183,13 @@ def _find(lines: list[bytes], topic: str, docno: str | None) -> int | None:
     wanted, name = topic.encode(), None if docno is None else docno.encode()
     for number, line in enumerate(lines, 1):
         columns = line.split()
-        if len(columns) in (3, 4) and columns[0] == wanted and name in (None, columns[-2]):
+        if len(columns) in (3, 4, 5) and columns[0] == wanted and name in (None, _docno(columns)):
             return number
     return None
+
+
+def _docno(columns: list[bytes]) -> bytes:
+    return columns[1 if len(columns) == 3 else 2]
 
 
 def _first_line(lines: list[bytes]) -> int:
@@ -193,9 +226,12 @@ def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> Inpu
     text = decode_line(line, path, number)
     if len(columns := line.split()) == 6 and columns[3].isdigit() and _NUMBER.fullmatch(columns[4]):
         return swapped(path, RUN)
-    accepted = f"4 columns: {_COLUMNS}" if width == 4 else f"3 columns: {', '.join(_BEIR_HEADER)}"
-    if width == 4 and len(line.split()) == 3:
+    named = {3: ", ".join(_BEIR_HEADER), 4: _COLUMNS, 5: _SAMPLED_COLUMNS}
+    accepted = f"{width} columns: {named[width]}"
+    if width == 4 and len(columns) == 3:
         accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"
+    if width == 4 and len(columns) == 5:
+        accepted += f", or 5, {_SAMPLED_COLUMNS}, where all measures estimate from a sample: xinfAP, infNDCG"
     return InputError(
         f"{len(columns)} columns", file=path, line=number, value=text.strip(), accepted=accepted
     )

@@ -82,4 +82,7 @@ def _family(measure: Measure) -> Family:
     value = measure.declared.value
     if value is None:
         return Family((str(measure),), None)
-    return Family((str(measure),), lambda ranking: (value(ranking, measure),), Summary.MEAN, measure.rel)
+    strata = measure.declared.needs_strata
+    return Family(
+        (str(measure),), lambda ranking: (value(ranking, measure),), Summary.MEAN, measure.rel, strata
+    )

@@ -209,7 +209,12 @@ def evaluations(
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
     families = parse_families(measures, settings.version)
-    judgements = as_judgements(qrels, settings.topics)
+    sampled = any(family.needs_strata for family in families)
+    if sampled and settings.judged_only:
+        raise InputError(
+            "estimates from a sample of the pool, which judged-only drops", accepted="one of the two"
+        )
+    judgements = as_judgements(qrels, settings.topics, sampled=sampled)
     for file, run in read_runs(runs, judgements, settings):
         found = evaluate_run(judgements, run, families, settings, file=file)
         del run  # before the next one is read
@@ -245,10 +250,10 @@ def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else files
 
 
-def as_judgements(qrels: Any, topics: str | None = None) -> Judgements:
+def as_judgements(qrels: Any, topics: str | None = None, *, sampled: bool = False) -> Judgements:
     """Take judgements in any form that `evaluations` takes, of the topics that are asked for."""
     if isinstance(qrels, _PATH):
-        return _selected(read_judgements(qrels), topics)
+        return _selected(read_judgements(qrels, sampled=sampled), topics)
     from lmtune.formats.frames import as_qrels
 
     found = as_qrels(qrels)

@@ -10,6 +10,8 @@ from itertools import islice
 from operator import gt
 from typing import Any, NamedTuple, TypeVar
 
+from lmtune.formats.qrels import SampledJudgements
+
 Docno = TypeVar("Docno", bytes, str, tuple[Any, ...])
 
 
@@ -45,6 +47,21 @@ def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float], *, double:
     return [docno for _, docno in sorted(zip(kept, docnos, strict=True), reverse=True)]
 
 
+class Sample(NamedTuple):
+    """How a topic's judgements were sampled.
+
+    Attributes
+    ----------
+    strata : list of bytes
+        The strata of a ranking's judged and pooled documents, in its order.
+    pool : mapping of bytes to mapping of int to int
+        By stratum, how many documents of the topic have each gain.
+    """
+
+    strata: list[bytes]
+    pool: Mapping[bytes, Mapping[int, int]]
+
+
 class JudgedRanking(NamedTuple):
     """A topic's ranking and judgements.
 
@@ -69,6 +86,8 @@ class JudgedRanking(NamedTuple):
         How many documents of the topic, ranked or not, are judged so.
     documents : int
         The size of the collection, 0 where nobody said it.
+    sample : Sample or None
+        How the judgements were sampled; None where they do not say it.
     """
 
     retrieved: int
@@ -80,6 +99,7 @@ class JudgedRanking(NamedTuple):
     relevant: int
     nonrelevant: int
     documents: int = 0
+    sample: Sample | None = None
 
     def found(self, cutoff: int) -> int:
         """Count the relevant documents among the best `cutoff`."""
@@ -87,7 +107,8 @@ class JudgedRanking(NamedTuple):
 
     def at_level(self, level: int) -> JudgedRanking:
         """Take another smallest relevant gain."""
-        return JudgedRanking.of(self.retrieved, self.places, self.gains, self.judged, level, self.documents)
+        known = self.retrieved, self.places, self.gains, self.judged
+        return JudgedRanking.of(*known, level, self.documents, self.sample)
 
     @classmethod
     def of(
@@ -98,6 +119,7 @@ class JudgedRanking(NamedTuple):
         judged: Mapping[int, int],
         level: int,
         documents: int = 0,
+        sample: Sample | None = None,
     ) -> JudgedRanking:
         """Take what is relevant from a level; the arguments are the attributes of their names."""
         return cls(
@@ -110,6 +132,7 @@ class JudgedRanking(NamedTuple):
             relevant=sum(count for gain, count in judged.items() if gain >= level),
             nonrelevant=sum(count for gain, count in judged.items() if 0 <= gain < level),
             documents=documents,
+            sample=sample,
         )
 
 
@@ -129,7 +152,7 @@ def judge(
     docnos : sequence of bytes
         Docnos, best first.
     judgements : mapping of bytes to int
-        Gains by docno.
+        Gains by docno; SampledJudgements also say how they were sampled.
     level : int
         The smallest gain that is relevant.
     depth : int, optional
@@ -143,10 +166,21 @@ def judge(
     -------
     JudgedRanking
     """
-    gains = list(map(judgements.get, docnos if depth is None else docnos[:depth]))
+    ranked = docnos if depth is None else docnos[:depth]
+    gains = list(map(judgements.get, ranked))
     if judged_only:
         gains = [gain for gain in gains if gain is not None and gain >= 0]
     places = [place for place, gain in enumerate(gains) if gain is not None]
     listed = [gains[place] for place in places]
     judged = Counter(judgements.values())
-    return JudgedRanking.of(len(gains), places, listed, judged, level, documents)  # type: ignore[arg-type]
+    sample = None
+    if isinstance(judgements, SampledJudgements) and not judged_only:
+        sample = _sample(judgements, [ranked[place] for place in places])
+    return JudgedRanking.of(len(gains), places, listed, judged, level, documents, sample)  # type: ignore[arg-type]
+
+
+def _sample(judgements: SampledJudgements, ranked: list[bytes]) -> Sample:
+    pool: dict[bytes, Counter[int]] = {}
+    for docno, gain in judgements.items():
+        pool.setdefault(judgements.strata[docno], Counter())[gain] += 1
+    return Sample([judgements.strata[docno] for docno in ranked], dict(sorted(pool.items())))

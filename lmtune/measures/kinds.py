@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lmtune.measures import sampled_measures as of_samples
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
 
@@ -53,6 +54,8 @@ class MeasureKind:
         Whether a perfect ranking has 1 and not 0.
     needs_nonrelevant : bool
         Whether it says nothing where no document is judged nonrelevant.
+    needs_strata : bool
+        Whether it takes judgements that say how they were sampled, which only files have.
     of_labels : bool
         Whether it measures predictions of labels.
     has_persistence : bool
@@ -73,6 +76,7 @@ class MeasureKind:
     is_graded: bool = False
     higher_is_better: bool = True
     needs_nonrelevant: bool = False
+    needs_strata: bool = False
     of_labels: bool = False
     has_persistence: bool = False
     kernel: int | None = None
@@ -161,6 +165,19 @@ KINDS = {
             "RBP", lambda ranking, m: of.persistent_precision(ranking, m.p, m.cutoff), has_persistence=True
         ),
         MeasureKind("Judged", _at(of.judged)),
+        MeasureKind(
+            "xinfAP",
+            lambda ranking, _: of_samples.average_precision(ranking),
+            cutoff=HAS_NO,
+            needs_strata=True,
+        ),
+        MeasureKind(
+            "infNDCG",
+            lambda ranking, measure: of_samples.ndcg(ranking, exponential=measure.dcg == EXPONENTIAL),
+            cutoff=HAS_NO,
+            is_graded=True,
+            needs_strata=True,
+        ),
         MeasureKind(
             "WTA", title="WTA cost", cutoff=None, list_cutoff=HAS_NO, higher_is_better=False, kernel=WINNER
         ),

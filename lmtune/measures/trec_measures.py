@@ -230,11 +230,7 @@ def ndcg(
 
     Gains are the judged ones unless `gain_of` names others; `exponential` makes them 2^gain - 1.
     """
-    gains = gains_of_levels(ranking, gain_of)
-    if exponential:
-        # Of gains beyond a double's range all take the same factor, which the ratio does without.
-        over = max(0.0, max(gains.values(), default=0.0) - _LARGEST_POWER)
-        gains = {level: 2.0 ** (gain - over) - 2.0**-over for level, gain in gains.items()}
+    gains = gains_of_levels(ranking, gain_of, exponential=exponential)
     ideal = IdealGains(ranking, gains)
     return [_ratio(discounted(ranking, gains, cutoff), ideal.down_to(cutoff)) for cutoff in cutoffs]
 
@@ -251,11 +247,17 @@ def discounted(ranking: JudgedRanking, gains: Mapping[int, float], cutoff: int |
     return total
 
 
-def gains_of_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None) -> dict[int, float]:
+def gains_of_levels(
+    ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None, *, exponential: bool = False
+) -> dict[int, float]:
     """Return the gain of each level that was judged, without those of no gain."""
     gains = {level: float(level) for level in ranking.judged if level > 0}
     if gain_of:
         gains |= {level: gain for level, gain in gain_of.items() if level in ranking.judged}
+    if exponential:
+        # Of gains beyond a double's range all take the same factor, which the ratio does without.
+        over = max(0.0, max(gains.values(), default=0.0) - _LARGEST_POWER)
+        gains = {level: 2.0 ** (gain - over) - 2.0**-over for level, gain in gains.items()}
     return gains
 
 
