@@ -231,7 +231,7 @@ def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> Inpu
     if width == 4 and len(columns) == 3:
         accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"
     if width == 4 and len(columns) == 5:
-        accepted += f", or 5, {_SAMPLED_COLUMNS}, where all measures estimate from a sample: xinfAP, infNDCG"
+        accepted += f", or, for xinfAP and infNDCG, 5: {_SAMPLED_COLUMNS}"
     return InputError(
         f"{len(columns)} columns", file=path, line=number, value=text.strip(), accepted=accepted
     )

@@ -52,7 +52,7 @@ def test_find_judgement(tmp_path: Path) -> None:
     ("content", "line", "words"),
     [
         ("1 0 A 1\n1 0 B\n", 2, ["3 columns", "'1 0 B'", "topic, iteration, docno, gain"]),
-        ("1 0 A 1 extra\n", 1, ["5 columns"]),
+        ("1 0 A 1 extra\n", 1, ["5 columns", "xinfAP"]),
         ("1 A 1\n", 1, ["3 columns", "query-id corpus-id score"]),
         ("1 0 A 1\n1 0 B 1.5\n", 2, ["'1.5'", "integer"]),
         ("1 0 A one\n", 1, ["'one'"]),
