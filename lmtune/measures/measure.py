@@ -12,7 +12,7 @@ from lmtune.errors import InputError, nearest
 from lmtune.measures.kinds import EXPONENTIAL, HAS_NO, KINDS, LINEAR, MAY_HAVE, NEEDS, TREC_KINDS, MeasureKind
 from lmtune.measures.trec_names import PARAMETER, split_name
 
-_OF_RANKINGS = [kind for kind in KINDS.values() if kind.cutoff is not None]
+_OF_RANKINGS = [kind for kind in KINDS.values() if kind.cutoff is not None and not kind.needs_strata]
 _AT_K = ", ".join(f"{kind.name}@k" for kind in _OF_RANKINGS if kind.cutoff == MAY_HAVE)
 ACCEPTED = (
     f"{', '.join(kind.name + '@k' * (kind.cutoff == NEEDS) for kind in _OF_RANKINGS)} (also {_AT_K}; (rel=2) "
@@ -244,6 +244,15 @@ def parse_measures(names: object) -> list[Measure]:
     if unknown:
         raise InputError("unknown measures", value=[name for name, _ in unknown], accepted=ACCEPTED)
     return measures
+
+
+def check_without_strata(measures: Iterable[Measure]) -> None:
+    """Raise InputError for a measure that takes judgements in strata, which pools do not keep."""
+    for measure in measures:
+        if measure.declared.needs_strata:
+            raise InputError(
+                "a measure of `evaluate` and `compare` alone", value=str(measure), accepted=ACCEPTED
+            )
 
 
 def _own(name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, accepted: str) -> Measure | None:

@@ -13,7 +13,8 @@ import pytest
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.measures import topic_values
+from lmtune.measures import parse_measures, topic_values
+from lmtune.tuning.experiment.plan import Plan
 
 Pool = Mapping[str, tuple[str, int]]
 SMALLEST = Fraction(1, 100_000)
@@ -182,6 +183,8 @@ def test_judgements_without_strata_are_refused(tmp_path: Path) -> None:
         list(lmtune.measures.evaluations(qrels, run, "xinfAP", settings=only_judged()))
     with pytest.raises(InputError, match="without strata"):
         topic_values({"1": {"d1": 1}}, run, "infNDCG")
+    with pytest.raises(InputError, match="`evaluate` and `compare` alone: 'xinfAP'"):
+        Plan(measures=tuple(parse_measures(["AP", "xinfAP"])))
     for text, words in (
         ("1 0 d1 1\n", "1: 4 columns.*5 columns: topic, iteration, docno, stratum, gain"),
         ("1 0 d1 a 1\n1 0 d2 a x\n", "2: the gain is no integer"),
