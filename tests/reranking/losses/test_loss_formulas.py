@@ -394,7 +394,7 @@ def test_bad_options_are_named() -> None:
     scores, labels = torch.zeros(1, 2), torch.ones(1, 2)
     cases: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
         (ranknet, {"sigma": 0.0}, "sigma"),
-        (ranknet, {"pairs": "all"}, "pairs"),
+        (ranknet, {"pairs": "each"}, "pairs"),
         (ranknet, {"backend": "cuda"}, "backend"),
         (lambdarank, {"k": 0}, "bad k"),
         (lambdarank, {"gains": "cubic"}, "gains"),
