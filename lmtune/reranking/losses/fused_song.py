@@ -50,8 +50,23 @@ def _load(scores, mask, begin, items, block: tl.constexpr):
 
 
 @triton.jit
-def _root(scores, mask, items, length, target, block: tl.constexpr, tau1: tl.constexpr, tau2: tl.constexpr):
-    """Find where target + tau2 t is the mean sigmoid of (s - t) / tau1, by Newton's steps within halves."""
+def root_of(
+    scores,
+    mask,
+    weights,
+    items,
+    length,
+    target,
+    wanted,
+    block: tl.constexpr,
+    tau1: tl.constexpr,
+    tau2: tl.constexpr,
+    weighted: tl.constexpr,
+):
+    """Find where target + tau2 t is the mean sigmoid of (s - t) / tau1, by Newton's steps within halves.
+
+    The mean is weighted, or of `length` items alike.
+    """
     least = tl.full([block], float("inf"), tl.float64)
     most = tl.full([block], float("-inf"), tl.float64)
     for begin in range(0, items, block):
@@ -60,18 +75,20 @@ def _root(scores, mask, items, length, target, block: tl.constexpr, tau1: tl.con
         most = tl.maximum(most, tl.where(real, score, float("-inf")))
     # Beyond these the smooth step is over, and only the quadratic term is left.
     low, high = tl.min(least, 0), tl.max(most, 0)
+    low, high = tl.where(low > high, 0.0, low), tl.where(low > high, 0.0, high)  # an empty list
     at = 0.5 * (low + high)
     low = tl.minimum(low - 40.0 * tau1, tl.minimum(-target / tau2, 0.0))
     high = tl.maximum(high + 40.0 * tau1, tl.maximum((1.0 - target) / tau2, 0.0))
-    last, left = high - low, tl.where(target < 1, _MOST_STEPS, 0)
+    last, left = high - low, tl.where(wanted, _MOST_STEPS, 0)
     while left > 0:
         parts = tl.zeros([block], tl.float64)
         bends = tl.zeros([block], tl.float64)
         for begin in range(0, items, block):
-            _, real, score = _load(scores, mask, begin, items, block)
+            j, real, score = _load(scores, mask, begin, items, block)
             part, small = sigmoids((score - at) / tau1)
-            parts += tl.where(real, part, 0)
-            bends += tl.where(real, small / ((1 + small) * (1 + small)), 0)
+            weight = tl.load(weights + j, mask=real, other=0) if weighted else tl.where(real, 1.0, 0.0)
+            parts += weight * part
+            bends += weight * (small / ((1 + small) * (1 + small)))
         tilt = target + tau2 * at - tl.sum(parts, 0) / length
         low, high = tl.where(tilt > 0, low, at), tl.where(tilt > 0, at, high)
         newton = -tilt / (tau2 + tl.sum(bends, 0) / (length * tau1))
@@ -114,7 +131,7 @@ def threshold_kernel(
     length = tl.maximum(tl.sum(count, 0), 1).to(tl.float64)
     cutoff = limit_of(length, k)
     target = tl.where(length <= cutoff, 1, (cutoff + epsilon) / length)
-    at = _root(scores, mask, items, length, target, block, tau1, tau2)
+    at = root_of(scores, mask, scores, items, length, target, target < 1, block, tau1, tau2, False)
     at = tl.where(length <= cutoff, float("-inf"), at)
     bends = tl.zeros([block], tl.float64)
     pulls = tl.zeros([block], tl.float64)

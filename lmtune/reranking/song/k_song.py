@@ -82,23 +82,16 @@ def solve_thresholds(kept: Tensor, unknown: Tensor, slope: Slope) -> Tensor:
     float64 Tensor (B, 1)
     """
     if is_fused(slope.scores):
-        return torch.where(unknown, _fused(slope, unknown), kept)
+        from lmtune.reranking.song.fused_thresholds import roots
+
+        scores, weights, target, tau1, tau2 = slope
+        return torch.where(unknown, roots(scores, weights, target, tau1=tau1, tau2=tau2), kept)
     if not evaluation.on_cpu(kept):
         return torch.where(unknown, _solve(slope), kept)
     rows = unknown.squeeze(1)
     if bool(rows.any()):
         kept[rows] = _solve(slope.rows(rows))
     return kept
-
-
-def _fused(slope: Slope, unknown: Tensor) -> Tensor:
-    from lmtune.reranking.song.fused_thresholds import roots
-
-    scores, weights, target, tau1, tau2 = slope
-    bounds = [bound / tau1 for bound in slope.bracket()]
-    numbers = torch.cat([*bounds, target, torch.full_like(target, tau1 * tau2)], dim=1)
-    limits = {"most_steps": _MOST_STEPS, "rounding": _ROUNDING, "near": _NEAR}
-    return tau1 * roots(scores / tau1, weights, numbers, unknown, limits)
 
 
 def _solve(slope: Slope) -> Tensor:

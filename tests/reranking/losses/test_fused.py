@@ -115,8 +115,7 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
         fused.pair_costs(*lists, sigma=1.0, measure="arp", gains="linear")
         fused.approx_ndcg(*lists, alpha=1.0, k=None, alpha_k=1.0, gains="exponential")
         fused_sort.neural_ndcg(*lists, tau=1.0, sinkhorn=3, k=5, gains="linear")
-        numbers, unknown = torch.ones(4, 5, device=device), torch.ones(4, 1, device=device) > 0
-        fused_thresholds.roots(s, s, numbers, unknown, {})
+        fused_thresholds.roots(s, s, torch.ones(4, 1, device=device), tau1=0.1, tau2=1e-4)
         fused_hinges.HingeSums(s, s > 0, s, 5.0).inner()
         fused_song.bound(*lists, margin=5.0, cutoff=None)
         fused_song.bound(*lists, margin=5.0, cutoff=0.1, scale=1.0, epsilon=0.5, tau2=1e-4)
@@ -178,7 +177,7 @@ def test_kernels_compile_without_a_gpu(
     lists = {"scores": kind, "labels": "*i64", "mask": "*i1", "out": kind, "items": "i32"}
     planes = dict.fromkeys(("sides", "spreads", "steps", "slopes", "losses"), kind) | {"iterations": "i32"}
     planes |= {"thresholds": "*fp64"}
-    weighed = {"weights": kind, "numbers": kind, "unknown": "*i1", "others": kind}
+    weighed = {"weights": kind, "targets": kind, "others": kind}
     places = {"k": 10, "gains": "exponential"}
     matrix = {"tau": 0.5, "gains": "linear", "block": 64, "rows": 32}
     cases: list[tuple[Any, dict[str, Any]]] = [
@@ -199,10 +198,7 @@ def test_kernels_compile_without_a_gpu(
         ),
         (fused_song.song_kernel, {"margin": 5.0, "scale": 0.4, "tau1": 0.5, "theoretical": True}),
         (fused_song.song_kernel, {"margin": 5.0, "scale": 0.0, "tau1": 1.0, "theoretical": False}),
-        (
-            fused_thresholds.threshold_kernel,
-            {"block": 128, "most_steps": 80, "rounding": 1e-15, "near": 1e-14},
-        ),
+        (fused_thresholds.threshold_kernel, {"block": 128, "tau1": 0.1, "tau2": 1e-4}),
     ]
     if kind == "*fp64":  # NeuralNDCG's alone
         cases += [
