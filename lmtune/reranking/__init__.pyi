@@ -1,5 +1,7 @@
 """What users import from lmtune.reranking, and where it is."""
 
+from .clicks import estimate_propensities as estimate_propensities
+from .clicks import propensity_weights as propensity_weights
 from .comparison import Outcome as Outcome
 from .comparison import compare as compare
 from .data import RankingData as RankingData

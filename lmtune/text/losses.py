@@ -1,12 +1,13 @@
 """lmtune's losses as sentence-transformers' cross-encoders are trained by them.
 
-Each is ``Loss(model, mini_batch_size=32, list_size=None, list_relevant=None, **options)`` with the
-loss's own options, such as ``LambdaRankLoss(model, k=10)``; see `ListLoss`.
+Each is ``Loss(model, mini_batch_size=32, list_size=None, list_relevant=None, in_batch=0, **options)`` with
+the loss's own options, such as ``LambdaRankLoss(model, k=10)``; see `ListLoss`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.data import RankingData, batch_of
+from lmtune.reranking.data import Batch, RankingData, batch_of
 from lmtune.reranking.losses.names import SONG, make_loss, parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
@@ -45,14 +46,17 @@ class ListLoss(nn.Module):
     list_relevant : int, optional
         How many of these are relevant ones; by default a uniform sample, or with SONG's losses a
         quarter, 2 to 10.
+    in_batch : int
+        Add to each list so many documents of the batch's other rows, drawn anew in each step, with label 0:
+        in-batch negatives, none of them a text of the row's own list. More than there are takes all.
     **options
         The loss's own.
 
     Raises
     ------
     InputError
-        For unknown options, values out of bounds, and a model of several outputs; when called, for
-        labels that do not fit the documents.
+        For unknown options, values out of bounds, a model of several outputs, and `in_batch` with SONG's
+        losses, which remember whole lists; when called, for labels that do not fit the documents.
 
     Notes
     -----
@@ -62,8 +66,11 @@ class ListLoss(nn.Module):
     change from epoch to epoch are new lists each time, without harm but for the memory. The
     estimates are not in the trainer's checkpoints; a list seen first takes the sample's own.
 
-    Without gradients, as in the trainer's evaluation, lists are taken whole and nothing is
+    Without gradients, as in the trainer's evaluation, lists are taken whole, nothing is added and nothing
     remembered.
+
+    ``ListNetLoss(model, target="labels", in_batch=n)`` of lists with one relevant document is InfoNCE, see
+    `lmtune.reranking.losses.listnet`. A cross-encoder reads each added document with the query anew.
     """
 
     def __init__(
@@ -74,6 +81,7 @@ class ListLoss(nn.Module):
         mini_batch_size: int | None = 32,
         list_size: int | None = None,
         list_relevant: int | None = None,
+        in_batch: int = 0,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -93,7 +101,10 @@ class ListLoss(nn.Module):
             raise InputError(
                 "this estimator needs two iterates of the model", value=estimator, accepted="moving-average"
             )
-        self.model, self.mini_batch_size = model, mini_batch_size
+        if in_batch < 0 or (in_batch and self.settings.loss.family == SONG):
+            accepted = "0 or more" if in_batch < 0 else f"0 with {named.name}"
+            raise InputError("bad in_batch", value=in_batch, accepted=accepted)
+        self.model, self.mini_batch_size, self.in_batch = model, mini_batch_size, in_batch
         self._kept: dict[bytes, dict[str, Tensor]] = {}
 
     def forward(
@@ -123,16 +134,14 @@ class ListLoss(nn.Module):
         data = RankingData.from_lengths(np.empty((label.size, 0)), label, [len(own) for own in documents])
         learning = torch.is_grad_enabled()
         seed = int(torch.randint(2**62, ()))
-        batch = batch_of(
-            data,
-            np.arange(len(queries)),
-            self.settings.list_size if learning else None,
-            self.settings.relevant_of_sample,
-            np.random.default_rng(seed),
-        )
+        random = np.random.default_rng(seed)
+        size = self.settings.list_size if learning else None
+        batch = batch_of(data, np.arange(len(queries)), size, self.settings.relevant_of_sample, random)
+        if learning and self.in_batch:
+            batch = _with_others(batch, documents, self.in_batch, random)
         texts = [text for own in documents for text in own]
-        read = batch.rows[batch.mask].tolist()
-        pairs = [(queries[data.query_of_row[row]], texts[row]) for row in read]
+        read = zip(np.nonzero(batch.mask)[0].tolist(), batch.rows[batch.mask].tolist(), strict=True)
+        pairs = [(queries[query], texts[row]) for query, row in read]
 
         def score(places: Tensor) -> Tensor:
             tokens = self.model.preprocess([pairs[n] for n in places.tolist()], prompt=prompt, task=task)
@@ -169,6 +178,8 @@ class ListLoss(nn.Module):
         settings = self.settings
         sizes = {"list_size": settings.list_size, "list_relevant": settings.relevant_of_sample}
         own = {"loss": settings.loss.name, **settings.loss.options, "mini_batch_size": self.mini_batch_size}
+        if self.in_batch:
+            own["in_batch"] = self.in_batch
         return own if settings.list_size is None else own | sizes
 
 
@@ -208,6 +219,24 @@ def _checked(inputs: Sequence[Any], labels: Any) -> tuple[Sequence[str], Sequenc
     if sizes != labelled or len(queries) != len(sizes):
         raise InputError("documents and labels differ in number", value=(sizes, labelled))
     return queries, documents
+
+
+def _with_others(
+    batch: Batch, documents: Sequence[Sequence[str]], count: int, random: np.random.Generator
+) -> Batch:
+    """Add to each list, with label 0, some of the other lists' documents whose text it has not itself."""
+    row_of = {text: row for row, text in enumerate(itertools.chain.from_iterable(documents))}
+    lists = []
+    for own, rows, real in zip(documents, batch.rows, batch.mask, strict=True):
+        others = [row_of[text] for text in row_of.keys() - set(own)]
+        drawn = random.permutation(np.sort(np.asarray(others, np.int64)))[:count]
+        lists.append(np.append(rows[real], drawn))
+    table = np.full((len(lists), max(map(len, lists))), -1)
+    for rows, longer in zip(table, lists, strict=True):
+        rows[: len(longer)] = longer
+    labels = np.zeros(table.shape, batch.labels.dtype)
+    labels[:, : batch.labels.shape[1]] = batch.labels
+    return Batch(labels, table >= 0, table, batch.queries)
 
 
 def _keys(

@@ -67,6 +67,53 @@ def test_value_and_gradient_are_those_of_the_loss_of_all_scores(model: Any, name
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+def test_in_batch_negatives_are_infonce_over_the_batch(model: Any) -> None:
+    queries = [*QUERIES, "paris"]
+    documents = [["a panda", "whale"], ["the sea"], ["whale", "paris of the sea"]]
+    labels = [torch.tensor([1, 0]), torch.tensor([1]), torch.tensor([0, 1])]
+    texts = ["a panda", "the sea", "paris of the sea", "whale"]  # the relevant ones in the queries' order
+
+    def by_hand() -> Any:
+        scores = model(model.preprocess([(query, text) for query in queries for text in texts]))["scores"]
+        return torch.nn.functional.cross_entropy(scores.view(3, 4), torch.arange(3))
+
+    loss = losses.ListNetLoss(model, target="labels", in_batch=9, mini_batch_size=2)
+    found, gradients = step(model, loss, [queries, documents], labels)
+    wanted, expected = step(model, by_hand)  # type: ignore[arg-type]
+    assert found == pytest.approx(wanted, rel=1e-5)
+    for ours, theirs in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    assert loss.get_config_dict()["in_batch"] == 9
+    with torch.no_grad():  # evaluation takes the lists as they are
+        alone = losses.ListNetLoss(model, target="labels")([queries, documents], labels)
+        assert loss([queries, documents], labels) == alone
+
+
+def test_some_of_the_others_are_drawn_anew(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[list[tuple[str, str]]] = []
+    preprocess = model.preprocess
+
+    def preprocessed(pairs: Any, **how: Any) -> Any:
+        read.append(pairs)
+        return preprocess(pairs, **how)
+
+    monkeypatch.setattr(model, "preprocess", preprocessed)
+    documents = [["bear", "whale", "panda"], ["whale", "sea", "paris", "lives"]]
+    labels = [torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0, 0])]
+    loss = losses.RankNetLoss(model, in_batch=2, list_size=2, mini_batch_size=None)
+    added = set()
+    for seed in range(12):
+        torch.manual_seed(seed)
+        loss([QUERIES, documents], labels)
+        texts = [[text for query, text in read[-1] if query == own] for own in QUERIES]
+        for own, lists in zip(documents, texts, strict=True):
+            others = set(lists) - set(own)
+            assert len(lists) == 4 == len(set(lists))
+            assert len(others) == 2
+            added |= others
+    assert added == {"bear", "panda", "sea", "paris", "lives"}
+
+
 def test_song_remembers_lists_that_are_cut(model: Any) -> None:
     random = np.random.default_rng(0)
     documents = [[" ".join(random.choice(WORDS, 4)) for _ in range(size)] for size in (30, 20)]
@@ -138,6 +185,8 @@ def test_sentence_transformers_trains_with_it(tmp_path: Path) -> None:
         (lambda model: losses.SongLoss(model, estimator="storm"), "two iterates"),
         (lambda model: losses.SongLoss(model, list_size=2), "too small for SONG"),
         (lambda model: losses.RankNetLoss(model, mini_batch_size=0), "mini_batch_size"),
+        (lambda model: losses.RankNetLoss(model, in_batch=-1), "bad in_batch: -1; accepted: 0 or more"),
+        (lambda model: losses.SongLoss(model, in_batch=4), "bad in_batch: 4; accepted: 0 with song"),
         (lambda model: losses.ListLoss(model, "hinge"), "unknown loss: 'hinge'"),
         (lambda model: losses.ListNetLoss(model)([QUERIES, ["a", "b"]], LABELS), "no lists of documents"),
         (lambda model: losses.ListNetLoss(model)([QUERIES, DOCUMENTS], LABELS[:1]), "differ in number"),

@@ -306,7 +306,7 @@ class PaddedLists:
             If shapes differ, scores are not floating-point numbers, the mask is not boolean, or (on
             the CPU alone: see `wrong`) a label is negative or not a number.
         """
-        _check(scores, labels, mask)
+        check_lists(scores, labels, mask)
         padded = mask is not None
         if mask is None:
             mask = torch.from_numpy(np.ones(scores.shape, bool)).to(scores.device)
@@ -369,7 +369,8 @@ class PaddedLists:
         return (torch.exp2(self.labels) - 1).masked_fill(self.labels > _LARGEST_LABEL, torch.nan)
 
 
-def _check(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
+def check_lists(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
+    """Raise InputError for padded lists of which shapes differ or types do not fit."""
     if scores.ndim != 2:
         raise InputError(
             "scores have the wrong shape",
@@ -576,7 +577,7 @@ def by_triton(
     """Compute a loss by Triton's kernels, which look at labels and padding themselves."""
     module, _, function = name.rpartition(".")
     kernels = getattr(importlib.import_module(f"lmtune.reranking.losses.{module}"), function)
-    _check(scores, labels, mask)
+    check_lists(scores, labels, mask)
 
     def compute(gradient_wanted: bool) -> LossAndGradient:
         del gradient_wanted  # it comes with the losses

@@ -31,7 +31,6 @@ from lmtune.reranking.losses.evaluation import (
     checked,
     evaluate,
     run,
-    wide,
 )
 from lmtune.reranking.losses.pair_sums import row_slices, smooth_ranks, through_ranks
 from lmtune.reranking.losses.plain_torch import at_once, differentiated, discounts, ideal_dcg
@@ -292,9 +291,6 @@ def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
     return places.gather(1, order)
 
 
-Draws = Annotated[int, Bounds(low=0, high=1_000)]
-
-
 @checked
 def approx_ndcg(
     scores: Scores,
@@ -306,8 +302,6 @@ def approx_ndcg(
     k: Cutoff = None,
     alpha_k: Positive = 10.0,
     gains: Gains = "exponential",
-    gumbel: Draws = 0,
-    generator: torch.Generator | None = None,
     backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute minus the approximate NDCG, between -1 and 0.
@@ -331,11 +325,6 @@ def approx_ndcg(
         Steepness of the truncation; above 0.
     gains : {"exponential", "linear"}
         G = 2^y - 1 or G = y.
-    gumbel : int
-        Take the mean over so many draws of scores plus standard Gumbel noise, that is over orders drawn
-        from the Plackett-Luce model; 0 takes the scores as they are.
-    generator : torch.Generator, optional
-        Of these draws, on the scores' device.
 
     Returns
     -------
@@ -353,8 +342,7 @@ def approx_ndcg(
     Retrieval Measures, Information Retrieval 2010; with alpha = 10: Bruch et al., Revisiting
     Approximate Metric Optimization in the Age of Deep Neural Networks, SIGIR 2019. allRank's
     ``approxNDCGLoss`` is the same; TF-Ranking and Rax write temperature = 1 / alpha (0.1 by
-    default). The noise: Bruch et al., A Stochastic Treatment of Learning to Rank Scoring Functions,
-    WSDM 2020.
+    default).
 
     Examples
     --------
@@ -387,25 +375,9 @@ def approx_ndcg(
         losses, slopes = differentiated(values, smooth_ranks(lists, alpha), gradient_wanted)
         return losses, None if slopes is None else through_ranks(lists, alpha, slopes)
 
-    if gumbel:
-        scores, labels, mask = _with_noise(*as_padded(scores, labels, mask), gumbel, generator)
     options = {"alpha": alpha, "k": k, "alpha_k": alpha_k, "gains": gains}
     batch = LossCall(scores, labels, mask, reduce, backend)
-    losses = evaluate(batch, in_torch, in_kernels, ("fused.approx_ndcg", options))
-    if gumbel and reduce == "sum":
-        return losses / gumbel
-    return losses.view(gumbel, -1).mean(0) if gumbel and reduce == "none" else losses
-
-
-def _with_noise(
-    scores: Tensor, labels: Tensor, mask: Tensor | None, draws: int, generator: torch.Generator | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Repeat lists, each time with other noise of -ln(-ln U) on the scores."""
-    kind = wide(scores.detach()).dtype
-    uniform = torch.rand((draws, *scores.shape), generator=generator, device=scores.device, dtype=kind)
-    noise = -torch.log(-torch.log(uniform.clamp(min=torch.finfo(kind).tiny)))
-    noisy = (scores + noise).flatten(0, 1)
-    return noisy, labels.repeat(draws, 1), None if mask is None else mask.repeat(draws, 1)
+    return evaluate(batch, in_torch, in_kernels, ("fused.approx_ndcg", options))
 
 
 # Items of a list whose rows Triton compiles; those of longer ones take minutes, or fail.

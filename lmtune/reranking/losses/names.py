@@ -222,13 +222,15 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
     from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
     from lmtune.reranking.learners.tree_settings import TreeSettings
     from lmtune.reranking.losses.evaluation import declared_options
+    from lmtune.reranking.losses.gumbel_noise import StochasticOptions
     from lmtune.reranking.losses.table import LOSSES, SONGS
 
     if name.removesuffix(TEACHER) in LOSSES:
-        options = declared_options(LOSSES[name.removesuffix(TEACHER)])
-        if not name.endswith(TEACHER):
-            return FUNCTION, options
-        return TAUGHT, dataclasses.make_dataclass("Taught", (), bases=(TeacherOptions, options), frozen=True)
+        taught = name.endswith(TEACHER)
+        own = StochasticOptions, declared_options(LOSSES[name.removesuffix(TEACHER)])
+        bases = (TeacherOptions, *own) if taught else own
+        declared = dataclasses.make_dataclass("Declared", (), bases=bases, frozen=True)
+        return TAUGHT if taught else FUNCTION, declared
     if name in SONGS:
         return SONG, declared_options(SONGS[name])
     if name == LAMBDAMART:

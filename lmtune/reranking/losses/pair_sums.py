@@ -12,7 +12,9 @@ from lmtune.reranking.losses.plain_torch import SwapWeights, against
 _CPU_BLOCK, _DEVICE_BLOCK = 1 << 20, 1 << 24
 
 
-def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = None) -> tuple[Tensor, Tensor]:
+def pair_costs(
+    lists: PaddedLists, sigma: float, weights: SwapWeights | None = None, *, all_pairs: bool = False
+) -> tuple[Tensor, Tensor]:
     r"""Sum :math:`w_{ij} \ln(1 + e^{-\sigma (s_i - s_j)})` over the pairs with label i above label j.
 
     Parameters
@@ -22,6 +24,8 @@ def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = N
         Steepness.
     weights : SwapWeights, optional
         Constants to the gradient; 1 by default.
+    all_pairs : bool
+        Over all pairs of items instead, an item and itself among them, each weighing label i.
 
     Returns
     -------
@@ -34,9 +38,8 @@ def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = N
         mask_i, mask_j = against(lists.mask, rows)
         score_i, score_j = against(lists.scores, rows)
         margin = sigma * (score_i - score_j)
-        weight = torch.where(
-            (label_i > label_j) & mask_i & mask_j, 1 if weights is None else weights.of(rows), 0
-        )
+        weight = label_i if all_pairs else 1 if weights is None else weights.of(rows)
+        weight = torch.where((all_pairs | (label_i > label_j)) & mask_i & mask_j, weight, 0)
         losses -= (weight * torch.nn.functional.logsigmoid(margin)).sum(dim=(1, 2))
         pushes = sigma * weight * torch.sigmoid(-margin)
         gradient += pushes.sum(dim=1)

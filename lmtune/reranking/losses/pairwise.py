@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -31,7 +32,7 @@ from lmtune.reranking.losses.plain_torch import SwapWeights, discounts, ideal_dc
 from lmtune.surrogates.discounts import Measure, discount_table, tightness_table
 from lmtune.surrogates.pair_kernels import Swaps, ranknet_queries, weighted_queries
 
-Pairs = Literal["mean", "sum"]
+Pairs = Literal["mean", "sum", "all"]
 OfMeasure = Gains | Literal["binary"]
 
 
@@ -64,8 +65,10 @@ def ranknet(
     reduce : {"mean", "sum", "none"}
         Over queries. Those without a relevant item (label above 0) contribute 0 and the mean is
         not taken over them.
-    pairs : {"mean", "sum"}
-        Over a query's pairs. With "sum", long lists weigh more.
+    pairs : {"mean", "sum", "all"}
+        Over a query's pairs. With "sum", long lists weigh more. "all" is the sum over all i and j other than
+        i, each weighing y_i: of clicks over propensities it is unbiased, see
+        `lmtune.reranking.propensity_weights`. In plain PyTorch.
     sigma : float
         Steepness; above 0.
     backend : {"auto", "kernels", "torch"}
@@ -107,14 +110,19 @@ def ranknet(
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         del gradient_wanted  # it comes with the losses
-        losses, gradient = pair_costs(lists, sigma)
+        losses, gradient = pair_costs(lists, sigma, all_pairs=pairs == "all")
+        if pairs == "all":
+            return losses - math.log(2) * lists.labels.sum(dim=1), gradient  # of items beside themselves
         if pairs == "sum":
             return losses, gradient
         share = 1 / _number_of_pairs(lists).clamp(min=1)
         return losses * share, gradient * share[:, None]
 
+    batch = LossCall(scores, labels, mask, reduce, backend)
+    if pairs == "all":
+        return evaluate(batch, in_torch)
     in_triton = "fused.pair_costs", {"sigma": sigma, "mean": pairs == "mean"}
-    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels, in_triton)
+    return evaluate(batch, in_torch, in_kernels, in_triton)
 
 
 def _number_of_pairs(lists: PaddedLists) -> Tensor:

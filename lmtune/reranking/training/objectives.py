@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.data import Batch, RankingData
 from lmtune.reranking.learners.networks import ItemNorm
 from lmtune.reranking.losses.given_lambdas import loss_from_options
+from lmtune.reranking.losses.gumbel_noise import stochastic
 from lmtune.reranking.losses.names import (
     FUNCTION,
     LAMBDAS,
@@ -197,11 +198,22 @@ def check_weighted(loss: Loss) -> None:
 class _OfScores(Objective):
     """A function of scores and labels, `lmtune.reranking.losses`' or a user's lambdas."""
 
-    def __init__(self, loss: Callable[..., Tensor], options: Mapping[str, Any], device: str) -> None:
-        self.loss, self.options = loss, options
-        draws = "generator" in inspect.signature(loss).parameters
-        self.generator = torch.Generator(device) if draws else None
+    def __init__(
+        self, loss: Callable[..., Tensor], options: Mapping[str, Any], device: str, draws: int = 1
+    ) -> None:
+        self.loss, self.options, self.draws = loss, options, draws
+        generates = "generator" in inspect.signature(loss).parameters
+        self.generator = torch.Generator(device) if generates else None
         self.weights: Tensor | None = None
+
+    @classmethod
+    def named(cls, loss: Loss, device: str) -> Self:
+        """Take one of `LOSSES`, of stochastic scores where its options say so."""
+        function, options = LOSSES[loss.name.removesuffix(TEACHER)], dict(loss.options)
+        for other in ("weight", "beside"):
+            options.pop(other, None)
+        draws = options.pop("gumbel", 0)
+        return cls(stochastic(function, draws) if draws else function, options, device, max(draws, 1))
 
     def weigh(self, weights: Tensor) -> None:
         self.weights = weights
@@ -212,7 +224,7 @@ class _OfScores(Objective):
             # Drawn from the step's own seed: there is no state to keep.
             drawn["generator"] = self.generator.manual_seed(batch.seed)
             # What other processes draw: on the CPU the parts are then those of one process.
-            before = batch.first * batch.labels.shape[1]
+            before = batch.first * self.draws * batch.labels.shape[1]
             torch.rand(before, generator=self.generator, device=self.generator.device, dtype=torch.float64)
         each = {} if self.weights is None else {"reduce": "none"}
         value = self.loss(*scores, batch.labels, mask=batch.mask, **each, **drawn, **self.options)
@@ -231,8 +243,7 @@ class _Taught(Objective):
     """A function of scores and a teacher's scores, with a weight beside another loss."""
 
     def __init__(self, loss: Loss, beside: Objective, teacher: Tensor) -> None:
-        options = {name: value for name, value in loss.options.items() if name not in ("weight", "beside")}
-        self.taught = _OfScores(LOSSES[loss.name.removesuffix(TEACHER)], options, str(teacher.device))
+        self.taught = _OfScores.named(loss, str(teacher.device))
         self.weight = float(loss.options.get("weight", 1.0))
         self.beside, self.teacher = beside, teacher
 
@@ -360,7 +371,9 @@ def _of_song(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Obj
 
 
 _OBJECTIVES: dict[Family, Callable[[Loss, Callable[[], RelevantPairs], str], Objective]] = {
-    FUNCTION: lambda loss, _, device: _OfScores(loss.own or LOSSES[loss.name], loss.options, device),
+    FUNCTION: lambda loss, _, device: (
+        _OfScores(loss.own, loss.options, device) if loss.own else _OfScores.named(loss, device)
+    ),
     LAMBDAS: lambda loss, _, device: _OfScores(loss_from_options(loss.options), {}, device),
     SONG: _of_song,
     MEASURE: lambda loss, *_: _Measured(loss.name, loss.options),

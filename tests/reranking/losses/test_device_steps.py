@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from host_trips import DEVICES, launches  # noqa: E402
 from test_loss_kernels import VARIANTS, every_loss, made, run  # noqa: E402
 
-from lmtune.reranking.losses import approx_ndcg, binary_cross_entropy, k_song, lambdarank, song  # noqa: E402
+from lmtune.reranking.losses import approx_ndcg, binary_cross_entropy, k_song, lambdarank, song, stochastic  # noqa: E402
 from lmtune.reranking.losses import evaluation as padded_lists  # noqa: E402
 from lmtune.reranking.song import k_song as thresholds  # noqa: E402
 from lmtune.reranking.song import songs  # noqa: E402
@@ -25,7 +25,7 @@ ALL: dict[str, Callable[..., Any]] = {
     **{name: loss for name, loss in VARIANTS.items() if "listmle" not in name},
     "listmle": partial(VARIANTS["listmle"], seed=None),
     "listmle, shared": VARIANTS["listmle, shared"],
-    "approxndcg, noise": partial(approx_ndcg, gumbel=2),
+    "approxndcg, noise": stochastic(approx_ndcg, 2),
     "binary-cross-entropy": binary_cross_entropy,
 }
 MEANS: dict[str, Callable[..., Any]] = {"song": song, "k-song": partial(k_song, cutoff=5)}

@@ -25,7 +25,6 @@ from lmtune.reranking.losses import (  # noqa: E402
     pirank,
     ranknet,
 )
-from lmtune.reranking.losses.listwise import _with_noise  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -395,7 +394,7 @@ def test_bad_options_are_named() -> None:
     scores, labels = torch.zeros(1, 2), torch.ones(1, 2)
     cases: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
         (ranknet, {"sigma": 0.0}, "sigma"),
-        (ranknet, {"pairs": "all"}, "pairs"),
+        (ranknet, {"pairs": "each"}, "pairs"),
         (ranknet, {"backend": "cuda"}, "backend"),
         (lambdarank, {"k": 0}, "bad k"),
         (lambdarank, {"gains": "cubic"}, "gains"),
@@ -414,43 +413,6 @@ def test_bad_options_are_named() -> None:
     for loss, options, said in cases:
         with pytest.raises(InputError, match=said):
             loss(scores, labels, **options)
-
-
-def test_noise_draws_orders_from_plackett_luce() -> None:
-    scores, draws = torch.tensor([[0.5, -1.0, 1.5, 0.0]]), 40_000
-    noisy, labels, mask = _with_noise(scores, torch.tensor([[0, 1, 2, 0]]), None, draws, seeded(3))
-    assert noisy.shape == labels.shape == (draws, 4)
-    assert mask is None
-    orders = noisy.argsort(dim=1, descending=True)
-    first = scores[0].double().softmax(0)
-    second = (first[0] * first / (1 - first[0])).tolist()
-    for item in range(4):
-        expected = float(first[item])
-        spread = 5 * math.sqrt(expected * (1 - expected) / draws)
-        assert abs(float((orders[:, 0] == item).double().mean()) - expected) < spread
-        if item:
-            then = ((orders[:, 0] == 0) & (orders[:, 1] == item)).double().mean()
-            assert abs(float(then) - second[item]) < 5 * math.sqrt(second[item] / draws)
-
-
-def test_approx_ndcg_with_noise_is_the_mean_over_draws() -> None:
-    scores = torch.tensor([[0.5, -1.0, 1.5], [1.0, 0.0, 9.0], [0.1, 0.2, 0.3]], dtype=torch.float64)
-    labels = torch.tensor([[0, 1, 2], [1, 0, -1], [0, 0, 0]])
-    noise = -torch.log(-torch.log(torch.rand(5, 3, 3, dtype=torch.float64, generator=seeded(1))))
-    found, wanted = scores.clone().requires_grad_(), scores.clone().requires_grad_()
-    each = torch.stack([approx_ndcg(wanted + own, labels, reduce="none") for own in noise]).mean(0)
-    for reduce, value in (("none", each), ("sum", each.sum()), ("mean", each.sum() / 2)):
-        got = approx_ndcg(found, labels, gumbel=5, generator=seeded(1), reduce=reduce)  # type: ignore[arg-type]
-        torch.testing.assert_close(got, value)
-    got.backward()  # type: ignore[no-untyped-call]
-    (each.sum() / 2).backward()
-    torch.testing.assert_close(found.grad, wanted.grad)
-    again = [approx_ndcg(scores, labels, gumbel=5, generator=seeded(2)).item() for _ in range(2)]
-    assert again[0] == again[1]
-
-
-def seeded(seed: int) -> Any:
-    return torch.Generator().manual_seed(seed)
 
 
 def test_label_smoothing_of_binary_cross_entropy_is_torchs() -> None:
