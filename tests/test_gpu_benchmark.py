@@ -26,9 +26,9 @@ def test_every_section_has_its_figures(tmp_path: Path) -> None:
     text = output.read_text(encoding="utf-8")
     for title in ("Agreement", "Steps of losses", "Training on 60", "SONG's step", "Training on text"):
         assert f"## {title}" in text
-    assert text.count("| agrees |") == 22
+    assert text.count("| agrees |") == 24
     rows = {line.split(" | ")[1]: line for line in text.splitlines() if line.startswith("| 8 x 30")}
-    assert len(rows) == 10
+    assert len(rows) == 11
     assert all(float(row.split(" | ")[2]) > 0 for row in rows.values())
     assert float(rows["lambdarank"].split(" | ")[5]) > 0  # plain PyTorch
 
