@@ -23,8 +23,7 @@ from pathlib import Path
 from lucene_oracle import anserini
 
 from lmtune.errors import MissingExtraError
-from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.stopwords import LUCENE_ENGLISH
+from lmtune.indexing.analysis import LUCENE_ENGLISH, Analyzer
 from lmtune.indexing.word_break import CLASSES
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

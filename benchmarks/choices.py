@@ -24,13 +24,12 @@ from lmtune.datasets.collection import Collection
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.choice import Choice
 from lmtune.tuning.choices.cases import make_cases
 from lmtune.tuning.choices.race import halve
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.preparation import Split, prepare
 from lmtune.tuning.grid import GridSearch
-from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.space import Choice, ParameterSpace
 
 AP = parse_measure("AP")
 CHOICES = ("stemmer=porter,none", "stopwords=lucene,none", "model=two-stage,bm25")

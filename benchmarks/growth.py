@@ -32,8 +32,8 @@ from lmtune.laboratory.pictures import Chart
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.reporting.figures.style import save
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 
 COLUMNS = GROWS, SIZE, WORK, SECONDS = ["what grows", "how many", "work", "processor seconds"]

@@ -22,7 +22,7 @@ import torch
 from lmtune.reranking.learners.networks import make_network
 from lmtune.reranking.losses import ranknet
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training.perturbation import Perturbing
+from lmtune.reranking.training.loop import Perturbing
 
 STEPS = {"SPSA:2": 2, "SPSA:4": 4, "SPSA:8": 8}
 

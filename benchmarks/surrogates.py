@@ -32,8 +32,8 @@ from lmtune.models.two_stage import TwoStage
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.grid import Surface
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner
 

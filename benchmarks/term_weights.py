@@ -29,9 +29,9 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import adjusted
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.lists import Lists
+from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
-from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateTuner

@@ -21,9 +21,8 @@ from lmtune.formats.runs import read_run, write_run
 from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import in_order, reranked
-from lmtune.reranking.text.lists import GivenTexts, TextLists
 from lmtune.reranking.text.options import TextOptions
-from lmtune.reranking.text.training import fit
+from lmtune.reranking.text.training import GivenTexts, TextLists, fit
 
 
 def read(folder: Path, split: str, questions: int | None = None) -> TextLists:

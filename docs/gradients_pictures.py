@@ -12,9 +12,8 @@ from panels import BLUE, GREEN, ORANGE, collection, panel, pool_of, reported
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.reporting.figures.style import MU, MU_LABEL, finish, in_style, legend_below, log_ticks, looks
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
-from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace
 
 FEW, MANY, FIRST = 4, 40, 120

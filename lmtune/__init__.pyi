@@ -37,7 +37,6 @@ from .models.parameter import Parameter as Parameter
 from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
-from .tuning.choice import Choice as Choice
 from .tuning.choices.cases import make_cases as make_cases
 from .tuning.choices.experiment import ChoiceResult as ChoiceResult
 from .tuning.choices.experiment import tune_choices as tune_choices
@@ -45,8 +44,9 @@ from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
 from .tuning.experiment.plan import Plan as Plan
 from .tuning.experiment.preparation import Split as Split
 from .tuning.experiment.run import run_experiment as run_experiment
+from .tuning.gradient import RankNetTuner as RankNetTuner
 from .tuning.grid import GridSearch as GridSearch
-from .tuning.ranknet import RankNetTuner as RankNetTuner
+from .tuning.space import Choice as Choice
 from .tuning.space import ParameterSpace as ParameterSpace
 from .tuning.spsa import FDSA as FDSA
 from .tuning.spsa import SPSA as SPSA

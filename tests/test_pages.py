@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from made_pages import make_arff, make_pages_world, make_readers
 
 from lmtune.cli.main import app
-from lmtune.datasets.public_names import NAMESPACES
+from lmtune.datasets.docstrings import NAMESPACES
 from lmtune.datasets.synthetic import source
 from lmtune.datasets.synthetic.model import Shape
 from lmtune.errors import InputError

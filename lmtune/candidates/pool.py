@@ -20,7 +20,7 @@ from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.queries import weigh
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_qrels, as_topics
-from lmtune.formats.topic_weights import weights_of
+from lmtune.formats.term_values import weights_of
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.indexing.sharded import shards_of
 from lmtune.models.formula import Formula, QueryColumn, query_columns

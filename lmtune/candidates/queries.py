@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.formats.weighted_query import WeightedQuery
+from lmtune.formats.topics import WeightedQuery
 from lmtune.indexing.index import Index
 from lmtune.indexing.sharded import shards_of
 from lmtune.indexing.vectors import document_vectors

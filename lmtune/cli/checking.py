@@ -22,7 +22,7 @@ from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
 from lmtune.errors import InputError, check_choice
 from lmtune.formats.frames import as_run
 from lmtune.indexing.analysis import Analyzer
-from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.comparison import Comparison
 from lmtune.measures.significance.run_files import compare_runs
 from lmtune.models.model import find_model
 from lmtune.options import usual

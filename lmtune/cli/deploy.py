@@ -20,7 +20,7 @@ from lmtune.engines.hybrid import HYBRIDS, deploy_fusion, fusion_cost
 from lmtune.errors import InputError
 from lmtune.fusion.methods import kept_fusion
 from lmtune.indexing.analysis import Analyzer
-from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.comparison import Comparison
 from lmtune.options import usual
 from lmtune.progress import Progress, quantity
 from lmtune.reporting.provenance import record

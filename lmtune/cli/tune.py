@@ -27,13 +27,13 @@ from lmtune.reporting.table import STYLES
 from lmtune.reporting.trust import choice_trust, tuning_trust
 from lmtune.reporting.tuning_results import KIND, check_names, keep_results
 from lmtune.storage.folders import check_directory
-from lmtune.tuning.choice import CHOICES, Choice
 from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.experiment import tune_choices
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, CollectionResult, Row
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.space import CHOICES, Choice
 
 
 @dataclass(frozen=True)

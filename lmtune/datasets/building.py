@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from lmtune.datasets.collection import Collection
-from lmtune.datasets.index_names import SHARDED, find_index
 from lmtune.datasets.loading import load
+from lmtune.datasets.names import SHARDED, find_index
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentSource, ListDocuments, check_held
 from lmtune.indexing.builder import build_index

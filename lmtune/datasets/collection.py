@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.index_names import LUCENE, SHARDED, find_index
 from lmtune.datasets.loading import PARTS, files_of, load
+from lmtune.datasets.names import LUCENE, SHARDED, find_index
 from lmtune.errors import InputError
 from lmtune.formats.documents import check_fields
 from lmtune.indexing.analysis import Analyzer

@@ -1,19 +1,101 @@
-"""Which topics parameters are chosen on, and which they are reported on."""
+"""Which topics a user means, and which of them parameters are chosen on and reported on."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from lmtune.datasets.selection import select_topics
+from lmtune.datasets.names import is_file
 from lmtune.errors import InputError, PathLike, as_text
 from lmtune.progress import quantity
 from lmtune.storage.digests import read_json
+from lmtune.storage.files import read_lines
+
+_RANGE = re.compile(r"([0-9]+)-([0-9]+)")
+_NUMBER = re.compile(r"[0-9]+")
+_ACCEPTED = "topic identifiers and ranges such as 51-100,103 or @FILE with one identifier a line"
+
+
+def select_topics(spec: str, topics: Sequence[str]) -> list[str]:
+    """Choose topics.
+
+    Parameters
+    ----------
+    spec : str
+        Identifiers and ranges, separated by commas: ``301-450,601``; or ``@FILE``, or the path of
+        a file, with one identifier a line (blank lines and lines that begin with ``#`` are
+        skipped). A range takes the numeric identifiers from its first to its last number, both
+        included, that `topics` has. An identifier that looks like a range is itself.
+    topics : sequence of str
+        The identifiers to choose from, each once.
+
+    Returns
+    -------
+    list of str
+        The chosen identifiers, each once, in the order of `topics`.
+
+    Raises
+    ------
+    InputError
+        For an identifier that `topics` lacks, a range that selects nothing or runs backwards, an
+        empty item, and a file that cannot be read or names no topic.
+
+    Examples
+    --------
+    >>> select_topics("302-400,301", ["301", "302", "310", "401"])
+    ['301', '302', '310']
+    """
+    known = frozenset(topics)
+    items = [item.strip() for item in spec.split(",")]
+    if spec.startswith("@"):
+        chosen = _topics_of_file(Path(spec[1:]), known)
+    elif all(item in known or _RANGE.fullmatch(item) for item in items) or not is_file(spec):
+        chosen = {topic for item in items for topic in _from_item(item, spec, known)}
+    else:
+        chosen = _topics_of_file(Path(spec), known)
+    return [topic for topic in topics if topic in chosen]
+
+
+def _from_item(item: str, spec: str, known: Collection[str]) -> set[str]:
+    bounds = _RANGE.fullmatch(item)
+    if item in known:
+        return {item}
+    if bounds is None:
+        what = "no such topic" if item else "an empty item among the topics"
+        raise InputError(what, value=item or spec, accepted=_ACCEPTED)
+    first, last = int(bounds[1]), int(bounds[2])
+    if first > last:
+        raise InputError("the range of topics runs backwards", value=item, accepted=_ACCEPTED)
+    chosen = {topic for topic in known if _NUMBER.fullmatch(topic) and first <= int(topic) <= last}
+    if not chosen:
+        raise InputError("no topic is in the range", value=item, accepted=_describe(known))
+    return chosen
+
+
+def _topics_of_file(path: Path, known: Collection[str]) -> set[str]:
+    chosen = set()
+    for number, line in read_lines(path):
+        topic = line.strip()
+        if not topic or topic.startswith("#"):
+            continue
+        if topic not in known:
+            raise InputError("no such topic", file=path, line=number, value=topic, accepted=_describe(known))
+        chosen.add(topic)
+    if not chosen:
+        raise InputError("the file names no topic", file=path, accepted="one identifier a line")
+    return chosen
+
+
+def _describe(known: Collection[str]) -> str:
+    """Say what there is to choose from, in a few words."""
+    numbers = sorted(int(topic) for topic in known if _NUMBER.fullmatch(topic))
+    if numbers and len(numbers) == len(known):
+        return f"{len(known)} topics from {numbers[0]} to {numbers[-1]}"
+    shown = ", ".join(sorted(known)[:3])
+    return f"one of {len(known)} topics such as {shown}" if known else "no topics are there"
 
 
 @dataclass(frozen=True)
@@ -44,7 +126,7 @@ def make_folds(
     folds : str, optional
         A number of folds, or a file as `read_parts` reads; ``"2"`` where nothing is given.
     train, test : str or sequence of str, optional
-        Topics, or selections as `lmtune.datasets.selection.select_topics` reads; either alone leaves the
+        Topics, or selections as `lmtune.datasets.folds.select_topics` reads; either alone leaves the
         other topics for the other role.
     seed : int
         For the shuffle of a number of folds.
@@ -149,6 +231,8 @@ def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> lis
         raise InputError(
             "impossible number of folds", value=folds, accepted=f"2 to {len(topics)}, the topics"
         )
+    import numpy as np  # other uses are for `evaluate`, which does without
+
     order = np.random.default_rng(seed).permutation(len(topics))
     return from_parts(topics, [[topics[i] for i in order[first::folds]] for first in range(folds)])
 

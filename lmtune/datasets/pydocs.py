@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.docstrings import Docstring, split_docstring
-from lmtune.datasets.public_names import NAMESPACES, public_docstrings
+from lmtune.datasets.docstrings import NAMESPACES, Docstring, public_docstrings, split_docstring
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.formats.qrels import write_qrels

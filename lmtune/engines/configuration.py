@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.lucene_files import SNOWBALL
 from lmtune.errors import InputError, check_choice
-from lmtune.indexing.stopwords import LISTS, LUCENE_ENGLISH, load_stopwords
+from lmtune.indexing.analysis import LISTS, LUCENE_ENGLISH, load_stopwords
 from lmtune.options import read
 from lmtune.storage.digests import read_json
 from lmtune.storage.files import read_bytes

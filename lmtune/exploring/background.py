@@ -19,8 +19,8 @@ from lmtune.exploring.view import View
 from lmtune.measures.measure import Measure
 from lmtune.progress import note
 from lmtune.tuning.experiment.smooth import smooth_form
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for
 
 _SECONDS = 0.01  # of a turn: what a drag may have to wait

@@ -30,12 +30,11 @@ from lmtune.progress import Progress, note, silent, timed
 from lmtune.reporting.choice_tables import CHOSEN, read_choices
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import read_results
-from lmtune.tuning.choice import EXPAND, MODEL, Choice
 from lmtune.tuning.choices.cases import make_cases
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
-from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.space import EXPAND, MODEL, Choice, ParameterSpace
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,7 @@ from lmtune.errors import InputError, PathLike, check_least
 from lmtune.formats.documents import Document, cut
 from lmtune.formats.line_documents import FIRST, keys_with_text, parse_jsonl, parse_tab_separated
 from lmtune.formats.trec_documents import START, element_names, parse_trec
-from lmtune.storage.compression import is_compressed
-from lmtune.storage.files import BOM, open_bytes, unreadable
-from lmtune.storage.limits import within_lines
+from lmtune.storage.files import BOM, is_compressed, open_bytes, unreadable, within_lines
 
 _BLOCK_BYTES = 1 << 20
 _PIECES_PER_PART = 4

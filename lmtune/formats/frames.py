@@ -40,8 +40,7 @@ from lmtune.formats.rows import (
     scores_of,
 )
 from lmtune.formats.runs import Ranking, printed_scores, read_run
-from lmtune.formats.topics import read_topics
-from lmtune.formats.weighted_query import WeightedQuery
+from lmtune.formats.topics import WeightedQuery, read_topics
 
 if TYPE_CHECKING:
     import pandas as pd

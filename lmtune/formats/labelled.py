@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, PathLike
 from lmtune.formats import labelled_kernels as kernels
 from lmtune.formats.letor_rows import BLOCK_BYTES, nearest_float32
-from lmtune.storage.files import BOM, line_blocks, open_bytes, read_lines
-from lmtune.storage.limits import within_lines
+from lmtune.storage.files import BOM, line_blocks, open_bytes, read_lines, within_lines
 
 HIGHEST = (1 << 31) - 1
 """The largest number of examples, features or labels."""

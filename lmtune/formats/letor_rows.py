@@ -19,8 +19,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.formats import letor_kernels as kernels
 from lmtune.formats.letor_kernels import fill_missing
 from lmtune.progress import note
-from lmtune.storage.files import BOM, decode_line, line_blocks, open_bytes
-from lmtune.storage.limits import within_lines
+from lmtune.storage.files import BOM, decode_line, line_blocks, open_bytes, within_lines
 
 HIGHEST_ID = 1 << 16
 """The largest feature id: rows are kept dense."""

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.storage.compression import SUFFIXES
-from lmtune.storage.files import BOM, line_blocks, open_bytes
-from lmtune.storage.limits import within_lines
+from lmtune.storage.files import BOM, SUFFIXES, line_blocks, open_bytes, within_lines
 
 _BLOCK_BYTES = 1 << 22
 _NUMBER, _DATE = rb"[0-9]{1,18}", rb"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.csv_files import csv_rows
-from lmtune.storage.compression import is_compressed
-from lmtune.storage.files import read_bytes
+from lmtune.storage.files import is_compressed, read_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
-from lmtune.formats.topic_weights import weights_of
+from lmtune.formats.term_values import weights_of
 from lmtune.fusion.certificate import MOST_RUNS, certify
 from lmtune.fusion.lines import EQUAL, Best, Line, best_steps, joined
 from lmtune.fusion.methods import (

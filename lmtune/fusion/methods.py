@@ -14,7 +14,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.runs import Ranking
-from lmtune.formats.topic_weights import topic_weights_option
+from lmtune.formats.term_values import topic_weights_option
 from lmtune.fusion.certificate import BOXES
 from lmtune.fusion.normalisation import (
     LOGISTIC,

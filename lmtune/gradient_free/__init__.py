@@ -9,7 +9,6 @@ Transactions on Aerospace and Electronic Systems 34, 1998; for ranking, Yue and 
 from __future__ import annotations
 
 from lmtune.gradient_free.descent import METHODS, Minimisation, minimise
-from lmtune.gradient_free.estimates import fdsa_gradient, random_signs, spsa_gradient
-from lmtune.gradient_free.gains import Gains
+from lmtune.gradient_free.estimates import Gains, fdsa_gradient, random_signs, spsa_gradient
 
 __all__ = ["METHODS", "Gains", "Minimisation", "fdsa_gradient", "minimise", "random_signs", "spsa_gradient"]

@@ -9,9 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError, check_choice
-from lmtune.gradient_free.estimates import check_even, differences, one_by_one, random_signs
-from lmtune.gradient_free.gains import Gains
-from lmtune.gradient_free.points import Box, Counted, Objective, Vector, generator, inside
+from lmtune.gradient_free.estimates import (
+    Box,
+    Counted,
+    Gains,
+    Objective,
+    Vector,
+    check_even,
+    differences,
+    generator,
+    inside,
+    one_by_one,
+    random_signs,
+)
 
 METHODS = ("spsa", "fdsa")
 Observer = Callable[[int, int, Vector], None]

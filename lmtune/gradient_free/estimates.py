@@ -1,14 +1,75 @@
-"""Gradients estimated from values: simultaneous perturbations, and finite differences."""
+"""Points that are asked, gradients estimated from their values, and Spall's gain sequences."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
-from lmtune.gradient_free.points import Box, Counted, Objective, Vector, inside
+from lmtune.errors import InputError, check_least
+
+Vector = NDArray[np.float64]
+Objective = Callable[[Vector], Any]
+Box = tuple[ArrayLike, ArrayLike]
+
+
+class Counted:
+    """An objective that takes many points, checks its values and remembers the best."""
+
+    def __init__(self, objective: Objective, together: bool) -> None:
+        self.objective, self.together = objective, together
+        self.values: list[Vector] = []
+        self.best, self.best_x = math.inf, np.empty(0)
+
+    def __call__(self, points: Vector) -> Vector:
+        """Return the values of points of shape (m, d)."""
+        if self.together:
+            found = np.asarray(self.objective(points), np.float64)
+        else:
+            found = np.array([float(self.objective(point)) for point in points])
+        if found.shape != (len(points),):
+            raise InputError(
+                "the objective gives another number of values",
+                value=found.shape,
+                accepted=f"{(len(points),)}, one a point",
+            )
+        if not np.isfinite(found).all():
+            raise InputError(
+                "the objective is not finite",
+                value=float(found[~np.isfinite(found)][0]),
+                accepted="finite values, a box that leaves the others out, or smaller gains",
+            )
+        place = int(found.argmin())
+        if found[place] < self.best:
+            self.best, self.best_x = float(found[place]), points[place].copy()
+        self.values.append(found)
+        return found
+
+
+def inside(start: ArrayLike, box: Box | None) -> tuple[Vector, Vector, Vector]:
+    """Return a point moved into the box, and the box's bounds in full."""
+    x = np.asarray(start, np.float64)
+    if x.ndim != 1 or not x.size or not np.isfinite(x).all():
+        raise InputError("bad start", value=x.shape, accepted="finite numbers, of shape (d,)")
+    bounds = (-math.inf, math.inf) if box is None else box
+    try:
+        low, high = (np.broadcast_to(np.asarray(side, np.float64), x.shape) for side in bounds)
+    except ValueError:
+        raise InputError("the box has another shape", accepted=f"bounds of shape {x.shape}") from None
+    if not (low <= high).all():
+        raise InputError("the box is empty", accepted="lower bounds no higher than upper ones")
+    return np.clip(x, low, high), low, high
+
+
+def generator(seed: int, stream: int) -> np.random.Generator:
+    """Return one of a seed's independent generators."""
+    check_least("bad seed", seed, 0)
+    return np.random.default_rng([seed, stream])
+
 
 # Finite differences ask for this many coordinates at once: memory for 128 points at a time.
 _COORDINATES = 64
@@ -126,3 +187,113 @@ def checked_width(c: float) -> float:
     if not (math.isfinite(c) and c > 0.0):
         raise InputError("bad width c", value=c, accepted="a positive number")
     return c
+
+
+_ALPHA = 0.602
+
+
+@dataclass(frozen=True)
+class Gains:
+    r"""Spall's gain sequences, for the steps k = 0, 1, ...
+
+    .. math:: a_k = \frac{a}{(A + k + 1)^\alpha}, \qquad c_k = \frac{c}{(k + 1)^\gamma}
+
+    with a_k the rate of step k and c_k half the distance between the points that are compared.
+
+    Attributes
+    ----------
+    a, c : float
+        Above 0.
+    stability : float
+        A, 0 or more: about a tenth of the steps keeps a large rate from being unstable at first.
+    alpha, gamma : float
+        Spall's 0.602 and 0.101 are about the smallest that theory allows; 1 and 1/6 are the best
+        in the limit. 0 keeps a gain as it is.
+
+    Raises
+    ------
+    InputError
+        For a number outside its domain.
+    """
+
+    a: float
+    c: float
+    stability: float = 0.0
+    alpha: float = _ALPHA
+    gamma: float = 0.101
+
+    def __post_init__(self) -> None:
+        for name in ("a", "c"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise InputError(f"bad gain {name}", value=value, accepted="a positive number")
+        for name in ("stability", "alpha", "gamma"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise InputError(f"bad {name} of the gains", value=value, accepted="0 or more")
+
+    def rate(self, k: int) -> float:
+        """Return a_k."""
+        return float(self.a / (self.stability + k + 1.0) ** self.alpha)
+
+    def width(self, k: int) -> float:
+        """Return c_k."""
+        return float(self.c / (k + 1.0) ** self.gamma)
+
+    @classmethod
+    def practical(
+        cls,
+        objective: Objective,
+        start: ArrayLike,
+        *,
+        steps: int,
+        first_step: float,
+        c: float,
+        evaluations: int = 20,
+        seed: int = 0,
+        box: Box | None = None,
+        together: bool = False,
+    ) -> Gains:
+        r"""Choose the gains by Spall's practical guideline (1998).
+
+        A is a tenth of the steps; c is given, and should be about the standard deviation of the
+        objective's noise (where there is none, small; for a measure, wide enough to see across its
+        steps); and a is such that the first step changes a coordinate by about `first_step`:
+
+        .. math:: a = \mathrm{first\ step} \cdot (A + 1)^\alpha / \mathrm{mean}\,|\hat g_i(x_0)|
+
+        with the mean over coordinates and over estimates at the start.
+
+        Parameters
+        ----------
+        objective, start, seed, box, together
+            As of `minimise`.
+        steps : int
+            How many steps there will be; 1 or more.
+        first_step : float
+            The wanted change of a coordinate in the first steps; above 0.
+        c : float
+            Above 0.
+        evaluations : int
+            How many to spend at the start; even, 2 or more. They are the caller's to count.
+
+        Returns
+        -------
+        Gains
+            Where the objective is flat at the start, as though its slope were 1.
+
+        Raises
+        ------
+        InputError
+            For numbers outside their domain, or an objective that is not finite.
+        """
+        check_least("bad number of steps", steps, 1)
+        if not (math.isfinite(first_step) and first_step > 0.0):
+            raise InputError("bad first step", value=first_step, accepted="a positive number")
+        check_even(evaluations)
+        x, low, high = inside(start, box)
+        signs = random_signs(generator(seed, 1), evaluations // 2, x.size)
+        slopes = differences(Counted(objective, together), x, checked_width(c), signs, low, high)
+        stability = 0.1 * steps
+        slope = float(np.abs(slopes).mean()) or 1.0
+        return cls(first_step * (stability + 1.0) ** _ALPHA / slope, c, stability)

@@ -7,20 +7,35 @@ import itertools
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike, check_least
-from lmtune.formats.documents import DocumentBatch, DocumentSource, Invertible, field_of, unchanged
+from lmtune.formats.documents import (
+    DocumentBatch,
+    DocumentSource,
+    InvertedCollection,
+    Invertible,
+    field_of,
+    unchanged,
+)
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.columns import Column, StoredColumn
-from lmtune.indexing.docnos import DuplicateDocnoError
-from lmtune.indexing.inversion import Inversion, SortedRun, invert
-from lmtune.indexing.merging import load_kernels, merge_docs, merge_postings
-from lmtune.indexing.postings_writer import write_inverted
+from lmtune.indexing.columns import (
+    Column,
+    DuplicateDocnoError,
+    StoredColumn,
+    encode,
+    write_column,
+    write_docnos,
+    write_lists,
+    write_strings,
+)
+from lmtune.indexing.inversion import Inversion, SortedRun, invert, load_kernels, merge_docs, merge_postings
 from lmtune.parallel import Task, run_all, width
 from lmtune.progress import Count
 from lmtune.storage.folders import atomic_directory
@@ -28,6 +43,68 @@ from lmtune.threads import cores
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
+
+
+_TERMS_AT_A_TIME = 1024
+
+
+def write_inverted(collection: InvertedCollection, folder: Path) -> tuple[dict[str, StoredColumn], int]:
+    """Write the columns of an index.
+
+    Parameters
+    ----------
+    collection : InvertedCollection
+        The postings, lengths and names.
+    folder : pathlib.Path
+        Where the columns go.
+
+    Returns
+    -------
+    columns : dict of str to StoredColumn
+        All columns that a manifest lists.
+    num_postings : int
+
+    Raises
+    ------
+    ValueError
+        If the lengths are not the sums of the documents' term frequencies, or a docno or a term
+        comes twice.
+    """
+    from lmtune.indexing.posting_kernels import encode_postings
+
+    columns = {"doc_lengths": write_column(folder / "doc_lengths", "<i4", collection.lengths)}
+    columns |= write_docnos(folder, [encode(docno) for docno in collection.docnos])
+    terms = [encode(term) for term in collection.terms]
+    if len(set(terms)) < len(terms):
+        raise ValueError("a term comes twice")
+    # A term without a posting is no term of the collection.
+    order = [t for t in range(len(terms)) if collection.postings[t][0].size]
+    order.sort(key=terms.__getitem__)
+    columns["terms"], columns["term_bytes"] = write_strings(
+        folder / "terms", folder / "term_bytes", [[terms[t] for t in order]]
+    )
+    seen = np.zeros(len(collection.lengths), np.int64)
+    columns["postings"], columns["posting_offsets"] = write_lists(
+        folder / "postings",
+        folder / "posting_offsets",
+        starmap(encode_postings, _blocks(collection, order, seen)),
+    )
+    if not np.array_equal(seen, collection.lengths):
+        raise ValueError("a document's length is not the sum of its term frequencies")
+    return columns, sum(collection.postings[t][0].size for t in order)
+
+
+def _blocks(
+    collection: InvertedCollection, order: list[int], seen: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Yield documents, frequencies, and how many each term has; add up the documents' lengths."""
+    for begin in range(0, len(order), _TERMS_AT_A_TIME):
+        own = [collection.postings[t] for t in order[begin : begin + _TERMS_AT_A_TIME]]
+        for docs, tfs in own:
+            seen[docs] += tfs
+        docs, tfs = (np.concatenate(parts).astype(np.int32) for parts in zip(*own, strict=True))
+        yield docs, tfs, np.array([term.size for term, _ in own])
+
 
 # Below this much input, starting workers takes longer than they save.
 _WORTH_WORKERS = 8 << 20

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Strings, decode, encode
-from lmtune.indexing.docnos import Docnos
+from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Docnos, Strings, decode, encode
 from lmtune.indexing.index import CONTENTS, Positions, Postings
 from lmtune.indexing.manifest import FIELDS, FILE, POSITIONS, Manifest, make_fingerprint, read_manifest
 from lmtune.indexing.text_store import KeptTexts

@@ -15,8 +15,7 @@ from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import DocumentSource, field_of, parts_of, unchanged
 from lmtune.indexing.builder import How, duplicate, no_field, workers_for, write_indexes
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.columns import StoredColumn, write_column
-from lmtune.indexing.docnos import DuplicateDocnoError
+from lmtune.indexing.columns import DuplicateDocnoError, StoredColumn, write_column
 from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.manifest import FIELDS, make_fingerprint

@@ -61,7 +61,7 @@ def count_windows(index: Index, windows: Sequence[Window]) -> list[Postings | No
     InputError
         For an index without positions.
     """
-    from lmtune.indexing import position_kernels as kernels
+    from lmtune.indexing import posting_kernels as kernels
 
     if not windows:
         return []

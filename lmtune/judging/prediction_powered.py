@@ -196,7 +196,7 @@ def powered_runs(
     confidence : float
         Of the intervals.
     topics : str, optional
-        The model's topics that count, as `lmtune.datasets.selection.select_topics` reads them.
+        The model's topics that count, as `lmtune.datasets.folds.select_topics` reads them.
 
     Raises
     ------

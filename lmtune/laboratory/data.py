@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.storage import pool_for
-from lmtune.datasets.consistency import check, split_topics
-from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.dataset import Dataset, check, split_topics
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.indexing.cache import HOME, index_for

@@ -25,8 +25,7 @@ from lmtune.laboratory.methods import Methods, disjoint_sets
 from lmtune.laboratory.pictures import Chart
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance.effects import equivalence_test, mean_interval
-from lmtune.measures.significance.resampling import topics_and_sets
+from lmtune.measures.significance.effects import equivalence_test, mean_interval, topics_and_sets
 from lmtune.options import option
 from lmtune.reporting.comparison_tables import DASH, signed
 from lmtune.reporting.figures.style import Picture

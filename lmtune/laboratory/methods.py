@@ -26,11 +26,10 @@ from lmtune.models.kernels import TopicDocuments
 from lmtune.models.parameter import Parameter
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
+from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.grid import GridSearch, Surface
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import parse_objective
-from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.spsa import FDSA, SPSA
 from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for

@@ -15,7 +15,7 @@ from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figure
 from lmtune.laboratory.pictures import Chart
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance.power import LEVEL, POWER, detectable_difference
+from lmtune.measures.significance.effects import LEVEL, POWER, detectable_difference
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture

@@ -25,8 +25,12 @@ from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, U
 from lmtune.laboratory.methods import HIDDEN, Fitted, Methods, compare_on, continuation, disjoint_sets, search
 from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
-from lmtune.measures.significance.effects import equivalence_test, mean_interval
-from lmtune.measures.significance.resampling import corrected_resampling, topics_and_sets
+from lmtune.measures.significance.effects import (
+    corrected_resampling,
+    equivalence_test,
+    mean_interval,
+    topics_and_sets,
+)
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface

@@ -16,13 +16,13 @@ from .measure import parse_measures as parse_measures
 from .residual_runs import Residuals as Residuals
 from .residual_runs import residuals as residuals
 from .residual_runs import run_residuals as run_residuals
+from .significance.comparison import Comparison as Comparison
+from .significance.comparison import ComparisonOptions as ComparisonOptions
+from .significance.comparison import Contrast as Contrast
 from .significance.comparison import compare as compare
-from .significance.contrasts import Comparison as Comparison
-from .significance.contrasts import Contrast as Contrast
 from .significance.effects import confidence_interval as confidence_interval
 from .significance.effects import effect_size as effect_size
 from .significance.effects import equivalence_test as equivalence_test
-from .significance.options import ComparisonOptions as ComparisonOptions
 from .significance.run_files import compare_runs as compare_runs
 from .significance.tests import paired_t_test as paired_t_test
 from .significance.tests import randomization_test as randomization_test

@@ -13,11 +13,12 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import OUTSIDE, Regions
 from lmtune.errors import InputError, check_least
 from lmtune.measures import kernels
-from lmtune.measures.cell_kernels import SCORES, Cells, measure_cells
-from lmtune.measures.from_ir_measures import calculated
+from lmtune.measures.families import calculated
 from lmtune.measures.judged_ranking import JudgedRanking
+from lmtune.measures.kernels import SCORES, Cells, measure_cells
 from lmtune.measures.kinds import EXPONENTIAL, EXPONENTIAL_DCG
 from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
+from lmtune.measures.trec_measures import interpolated_precision
 from lmtune.models.bm25 import BM25
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
@@ -29,6 +30,7 @@ from lmtune.threads import over_slices
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 DEPTH = 1000
 """The customary run depth: documents below it count as not retrieved."""
@@ -159,18 +161,23 @@ def _from_rankings(
     others = [m for m, measure in enumerate(measures) if measure.declared.value is None]
     for i, t in enumerate(topics.tolist()):
         tops = [pool.top(t, setting, depth) for setting in settings]
-        gains = pool.candidates.gain[pool.candidates.rows(t)]
-        judged = Counter(pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]].tolist())
-        for s, top in enumerate(tops):
-            places = np.flatnonzero(gains[top] >= 0)
-            listed = places.tolist(), gains[top][places].tolist(), judged
+        for s, top in enumerate(tops if own else ()):
+            ranking = _judged_ranking(pool, t, top)
             for m, measure, value in own:
-                out[i, s, m] = value(JudgedRanking.of(len(top), *listed, measure.rel), measure)
+                out[i, s, m] = value(ranking.at_level(measure.rel), measure)
         if others:
             out[i, :, others] = _by_ir_measures(pool, t, tops, [measures[m] for m in others]).T
         if progress is not None:
             progress(i + 1, topics.size)
     return out
+
+
+def _judged_ranking(pool: CandidatePool, t: int, top: NDArray[np.int64], rel: int = 1) -> JudgedRanking:
+    """Judge a ranking of a topic, places among its candidates."""
+    gains = pool.candidates.gain[pool.candidates.rows(t)][top]
+    places = np.flatnonzero(gains >= 0)
+    judged = Counter(pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]].tolist())
+    return JudgedRanking.of(len(top), places.tolist(), gains[places].tolist(), judged, rel)
 
 
 def _by_ir_measures(
@@ -327,3 +334,38 @@ def ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
         if best.size:
             ideal[t] = (best / np.log2(np.arange(2, best.size + 2))).sum()
     return ideal
+
+
+LEVELS: NDArray[np.float64] = np.arange(11) / 10.0
+"""The recall levels 0, 0.1, ..., 1."""
+
+
+def setting_recall_precision(
+    pool: CandidatePool, setting: Setting, *, topics: NDArray[np.int64], rel: int = 1, depth: int = DEPTH
+) -> NDArray[np.float64]:
+    """Return each topic's interpolated precision at a setting of two-stage smoothing.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The collection.
+    setting : mapping of str to float
+        Parameters by name.
+    topics : numpy.ndarray of int64
+        Places of topics in the pool.
+    rel : int
+        The smallest gain that is relevant.
+    depth : int
+        Run depth.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (topics, 11)
+        0 for a topic without relevant documents.
+    """
+    [vector] = as_settings(pool.formula.parameters, setting)
+    curves = []
+    for t in topics.tolist():
+        ranking = _judged_ranking(pool, t, pool.top(t, vector, depth), rel)
+        curves.append(interpolated_precision(ranking, LEVELS.tolist()))
+    return np.array(curves)

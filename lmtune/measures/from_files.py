@@ -125,7 +125,7 @@ class EvaluationOptions:
     lenient : bool
         Skip bad lines of runs.
     topics : str or None
-        The judged topics that count, as `lmtune.datasets.selection.select_topics` reads them; the
+        The judged topics that count, as `lmtune.datasets.folds.select_topics` reads them; the
         runs' others are as if they were not there.
     """
 
@@ -292,7 +292,7 @@ def _selected(judgements: Judgements, spec: str | None) -> Judgements:
     """Keep the judgements of the topics that are asked for."""
     if spec is None:
         return judgements
-    from lmtune.datasets.selection import select_topics
+    from lmtune.datasets.folds import select_topics
 
     chosen = select_topics(spec, [topic.decode() for topic in judgements])
     return {topic.encode(): judgements[topic.encode()] for topic in chosen}
@@ -334,7 +334,7 @@ def evaluate_run(
     columns = _columns(families, judged, present, settings, run.tag)
     others = [family.labels[0] for family in families if family.values is None]
     if others:
-        from lmtune.measures.from_ir_measures import from_ir_measures
+        from lmtune.measures.families import from_ir_measures
 
         shown = {topic: _kept(rankings[topic], judgements[topic], settings) for topic in rankings}
         for label, values in from_ir_measures(judgements, shown, topics, others).items():

@@ -41,8 +41,8 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.kinds import EXPONENTIAL
+from lmtune.measures.list_kernels import values_by_count
 from lmtune.measures.measure import Measure
-from lmtune.measures.residual_kernels import values_by_count
 
 Integers = NDArray[np.int64]
 Doubles = NDArray[np.float64]

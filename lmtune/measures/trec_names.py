@@ -8,7 +8,6 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from lmtune.measures import trec_gain_measures as gain
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
 
@@ -206,13 +205,13 @@ TREC_NAMES: dict[str, _Maker] = {
     "Rprec_mult": _each(of.r_precision, "multiples", _parts, _MULTIPLES),
     "utility": _with(of.utility, "weights", _weights),
     "11pt_avg": _with(of.mean_interpolated_precision, "recalls", _recalls),
-    "binG": _plain(gain.binary_gain),
-    "G": _with(gain.normalized_gain, "gain_of", _gains),
-    "dcg": _with(gain.discounted_gain, "gain_of", _gains),
-    "ideal_dcg": _with(gain.ideal_discounted_gain, "gain_of", _gains),
+    "binG": _plain(of.binary_gain),
+    "G": _with(of.normalized_gain, "gain_of", _gains),
+    "dcg": _with(of.discounted_gain, "gain_of", _gains),
+    "ideal_dcg": _with(of.ideal_discounted_gain, "gain_of", _gains),
     "ndcg": _with(of.ndcg, "gain_of", _gains),
-    "ndcg_rel": _with(gain.ndcg_over_relevant, "gain_of", _gains),
-    "Rndcg": _with(gain.ndcg_at_levels, "gain_of", _gains),
+    "ndcg_rel": _with(of.ndcg_over_relevant, "gain_of", _gains),
+    "Rndcg": _with(of.ndcg_at_levels, "gain_of", _gains),
     "ndcg_cut": _cut(of.ndcg),
     "map_cut": _cut(of.average_precision),
     "relative_P": _cut(of.relative_precision),
@@ -224,9 +223,9 @@ TREC_NAMES: dict[str, _Maker] = {
     "set_F": _with(of.set_f, "weight", _weight),
     "num_nonrel_judged_ret": _plain(of.nonrelevant_found, Summary.SUM),
     "yaap": _plain(of.logit_average_precision),
-    "rbp": _with(lambda ranking, given: gain.rank_biased_precision(ranking, *given), "given", _persistence),
+    "rbp": _with(lambda ranking, given: of.rank_biased_precision(ranking, *given), "given", _persistence),
     "rbp_resid": _with(
-        lambda ranking, given: gain.rank_biased_residual(ranking, given[0]), "given", _persistence
+        lambda ranking, given: of.rank_biased_residual(ranking, given[0]), "given", _persistence
     ),
     "unj": _cut(of.unjudged, "5,10,20"),
 }

@@ -11,8 +11,8 @@ import numpy as np
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.residual_bounds import is_exact
 from lmtune.measures.residual_runs import JUDGED
-from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
-from lmtune.measures.significance.differences import paired_differences
+from lmtune.measures.significance.comparison import EQUIVALENT, NOT_WORSE, Comparison, Contrast
+from lmtune.measures.significance.tests import paired_differences
 from lmtune.progress import quantity
 from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, render, short
 

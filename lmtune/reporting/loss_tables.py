@@ -14,7 +14,7 @@ import numpy as np
 from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Empty
 from lmtune.measures.measure import column_names
-from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.comparison import Comparison
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import DASH, interval_text, letters, p_text

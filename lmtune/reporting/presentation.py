@@ -18,7 +18,7 @@ from lmtune.judging.selection import ToJudge
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.residual_runs import Residuals, residual_records
-from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.comparison import Comparison
 from lmtune.reporting import (
     choice_tables,
     comparison_tables,

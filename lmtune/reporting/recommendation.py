@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.measures.significance.comparison import compare
-from lmtune.measures.significance.power import detectable_difference
+from lmtune.measures.significance.effects import detectable_difference
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.models.model import known_model
 from lmtune.progress import quantity
@@ -21,7 +21,7 @@ from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult
 if TYPE_CHECKING:
     from lmtune.fusion.fusing import FusedRow, FusionResult
     from lmtune.measures.lists import Empty
-    from lmtune.measures.significance.contrasts import Comparison
+    from lmtune.measures.significance.comparison import Comparison
     from lmtune.reranking.comparison import Outcome
 
 _QUERIES = ("query", "queries")

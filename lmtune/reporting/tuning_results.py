@@ -18,8 +18,8 @@ from lmtune.datasets.collection import Collection
 from lmtune.datasets.folds import read_kept
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.runs import Ranking, write_run
+from lmtune.measures.evaluate import LEVELS, setting_recall_precision
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
 from lmtune.models.model import label
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count, Progress, note, silent

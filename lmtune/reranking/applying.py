@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.selection import select_topics
+from lmtune.datasets.folds import select_topics
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking, check_tag, read_run, write_run
 from lmtune.fusion.lines import check_measure
@@ -135,7 +135,7 @@ def rerank_run(
     collection : Collection
         The run's topics and index.
     only : str, optional
-        The topics to take, as `lmtune.datasets.selection.select_topics` reads them.
+        The topics to take, as `lmtune.datasets.folds.select_topics` reads them.
     all_topics : bool
         Rerank the topics that the model was trained or validated on, too; else they keep the run's
         order.

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, check_least
 from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
+from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
 from lmtune.measures.significance.comparison import compare as compare_values
-from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
-from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.parallel import Task, in_order
 from lmtune.progress import Count

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, check_least
 from lmtune.measures.lists import Measurer
-from lmtune.measures.significance.comparison import compare
-from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.comparison import Comparison, compare
 from lmtune.progress import Progress, silent
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.reranker import Reranker

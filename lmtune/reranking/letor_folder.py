@@ -12,8 +12,7 @@ import numpy as np
 
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.storage.compression import SUFFIXES
-from lmtune.storage.files import read_lines
+from lmtune.storage.files import SUFFIXES, read_lines
 
 _NAMES = {
     "train": ("train", "trainingset"),

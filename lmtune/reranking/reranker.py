@@ -1,4 +1,4 @@
-"""A reranker: a scorer with what its lists need, learnt, applied to others, kept in a folder."""
+"""A reranker: a scorer with what its lists need, learnt (fold by fold), applied, kept in a folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -16,6 +17,8 @@ from safetensors import SafetensorError
 from lmtune.errors import InputError, PathLike
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, column_names, exponential_ndcg
+from lmtune.parallel import Task, in_order
+from lmtune.progress import Progress, quantity, timed
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.reranking.learners.learner import Learner, Scorer, ScoringOptions
@@ -23,10 +26,11 @@ from lmtune.reranking.learners.trees import TREES, TreeLearner
 from lmtune.reranking.losses.names import LAMBDAMART, LEARNER
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings
+from lmtune.reranking.sources import FeatureSettings, TrainingData
 from lmtune.reranking.text.options import TextOptions, reads_text
 from lmtune.reranking.text.training import TextLearner, TextTrained
-from lmtune.reranking.training.loop import HISTORY, SECONDS, Progress, TrainingOptions
+from lmtune.reranking.training.devices import check_device, is_spread, run_on_devices
+from lmtune.reranking.training.loop import HISTORY, SECONDS, StepProgress, TrainingOptions
 from lmtune.storage.digests import digest, parse_json, read_json, read_whole, sealed_text, unsealed
 from lmtune.storage.files import read_bytes
 from lmtune.storage.folders import FolderKind, atomic_directory, check_directory, is_folder
@@ -114,7 +118,7 @@ class Reranker:
         return replace(self, facts={**self.facts, "text": asdict(changed)})
 
     def score(
-        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+        self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
     ) -> NDArray[np.floating]:
         """Score every row, shape (rows,).
 
@@ -342,3 +346,66 @@ def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] |
         raise
     except (ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise InputError(f"damaged model ({error})", file=path) from error
+
+
+def learn_folds(
+    parts: Sequence[TrainingData],
+    settings: Settings,
+    normalisation: Normalisation,
+    *,
+    device: str,
+    checkpoint: Path | None,
+    checkpoint_every: int | None,
+    progress: Progress,
+) -> Iterator[tuple[TrainingData, Reranker]]:
+    """Learn a reranker of each fold, normalised by that fold's training data.
+
+    Parameters
+    ----------
+    parts : sequence of TrainingData
+        The folds, or the one that there is.
+    settings, normalisation
+        As for `lmtune.reranking.reranker.learn`.
+    device, checkpoint, checkpoint_every
+        As for `lmtune.reranking.learners.feature_networks.fit`; each of several folds has a folder in
+        `checkpoint`, and one of several devices: see `lmtune.reranking.training.devices`.
+    progress : Progress
+        Called while each is trained.
+
+    Yields
+    ------
+    tuple of TrainingData and Reranker
+
+    Raises
+    ------
+    InputError
+        As `lmtune.reranking.reranker.learn`.
+    """
+    if len(parts) == 1:
+        check_device(device)
+    spread = len(parts) > 1 and is_spread(device)
+
+    def tasks() -> Iterator[Task]:
+        for part in parts:
+            yield (
+                learn,
+                {
+                    "train": part.train,
+                    "validation": part.validation,
+                    "settings": settings,
+                    "normalisation": normalisation,
+                    "names": part.names,
+                    "facts": part.facts,
+                    "checkpoint": checkpoint and checkpoint / part.fold,
+                    "checkpoint_every": checkpoint_every,
+                    "progress": None if spread else partial(progress, f"{part.label}training"),
+                },
+            )
+
+    learnt = in_order(run_on_devices(list(tasks()), device))
+    for done, part in enumerate(parts, 1):
+        with timed(f"{part.label}{quantity(len(part.train.queries), 'query', 'queries')} learnt from"):
+            reranker = next(learnt)
+        if spread:
+            progress("folds", done, len(parts))
+        yield part, reranker

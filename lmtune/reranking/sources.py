@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.datasets.collection import AnyIndex, Collection
-from lmtune.datasets.consistency import split_topics
-from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.folds import make_folds
-from lmtune.datasets.selection import select_topics
+from lmtune.datasets.dataset import Dataset, split_topics
+from lmtune.datasets.folds import make_folds, select_topics
 from lmtune.errors import InputError, check_least
 from lmtune.formats.frames import as_qrels, as_run, as_topics
 from lmtune.formats.runs import Ranking, read_run
-from lmtune.formats.topic_weights import weights_of
+from lmtune.formats.term_values import weights_of
 from lmtune.indexing.index import Index
 from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.models.two_stage import check_parameters
@@ -345,7 +343,7 @@ class RunFeatures:
     Attributes
     ----------
     data : RankingData
-        Features, or with `lmtune.reranking.text.lists.TextLists` texts; labels where judgements were
+        Features, or with `lmtune.reranking.text.training.TextLists` texts; labels where judgements were
         asked for.
     dataset : Dataset
         Topics and judgements.
@@ -438,7 +436,7 @@ def from_run(
     source : ListSource
         What is to be seen of its documents.
     train_topics : str, optional
-        The topics to learn from, as `lmtune.datasets.selection.select_topics` reads them.
+        The topics to learn from, as `lmtune.datasets.folds.select_topics` reads them.
     validation : str, optional
         Those of them to choose by, or a share; a fifth by default.
     seed : int
@@ -596,7 +594,7 @@ def judged_topics(path: Path, run: Mapping[str, Any], dataset: Dataset, only: st
     dataset : Dataset
         Its topics and judgements.
     only : str, optional
-        The topics to take, as `lmtune.datasets.selection.select_topics` reads them.
+        The topics to take, as `lmtune.datasets.folds.select_topics` reads them.
 
     Raises
     ------

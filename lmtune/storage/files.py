@@ -1,23 +1,230 @@
-"""Files as every format reads and writes them: compressed by suffix, strict, whole or absent."""
+"""Files as every format reads and writes them: compressed by suffix, strict, within limits, whole or absent.
+
+Each compression's library is imported where a file needs it: short commands read plain files.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import io
 import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal, TextIO, overload
+from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
 from lmtune.errors import InputError, PathLike
-from lmtune.storage.compression import compressing, decompressing, is_compressed
-from lmtune.storage.limits import within_lines
+from lmtune.options import check, option, read
 from lmtune.storage.temporaries import temporary
+
+_PREFIX = "LMTUNE_"
+_MIB = 1 << 20
+# No bomb yet, whatever the ratio.
+_HARMLESS_BYTES = 64 * _MIB
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits that environment variables move, ``LMTUNE_LONGEST_LINE`` and ``LMTUNE_EXPANSION``."""
+
+    longest_line: int = option(256, "MiB that a line, or a TREC document, may have.", low=1)
+    expansion: int = option(200, "Bytes that a byte of a compressed file may become, beyond 64 MiB.", low=1)
+
+
+@functools.cache
+def limits() -> Limits:
+    """Return the limits of this process.
+
+    Raises
+    ------
+    InputError
+        For an environment variable that is no limit.
+    """
+    texts = {name: os.environ.get(_PREFIX + name.upper()) for name in Limits.__dataclass_fields__}
+    chosen = Limits(**{name: read(int, text, _PREFIX + name.upper()) for name, text in texts.items() if text})
+    check(chosen, lambda field: _PREFIX + field.name.upper())
+    return chosen
+
+
+def within_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") -> Iterator[bytes]:
+    """Give blocks on, until too many without an end have passed.
+
+    Parameters
+    ----------
+    blocks : iterable of bytes
+        A file's.
+    path : path-like
+        What to call it.
+    end : bytes
+        What ends a line.
+
+    Raises
+    ------
+    InputError
+        For a line longer than the limit, up to the length of a block.
+    """
+    longest = limits().longest_line * _MIB
+    since = 0
+    for block in blocks:
+        last = block.rfind(end)
+        since = since + len(block) if last < 0 else len(block) - last
+        if since > longest:
+            raise InputError(
+                f"a line of more than {limits().longest_line} MiB",
+                file=path,
+                accepted=f"shorter ones; {_PREFIX}LONGEST_LINE=N allows N MiB",
+            )
+        yield block
+
+
+def check_expansion(path: PathLike, compressed: int, plain: int) -> None:
+    """Raise InputError where `compressed` bytes of a file have become too many `plain` ones."""
+    if plain > _HARMLESS_BYTES and plain > limits().expansion * compressed:
+        raise InputError(
+            f"a compressed file that grows to more than {limits().expansion} times its size",
+            file=path,
+            accepted=f"less; {_PREFIX}EXPANSION=N allows N times",
+        )
+
+
+SUFFIXES = (".gz", ".bz2", ".zst")
+
+
+def is_compressed(path: PathLike) -> bool:
+    """Tell from its suffix, in either case, whether a file is compressed."""
+    return Path(path).suffix.lower() in SUFFIXES
+
+
+def decompressing(raw: BinaryIO, path: PathLike) -> BinaryIO:
+    """Return a stream of the decompressed bytes of `raw`, the opened file `path`.
+
+    Closing it closes `raw`; a plain file is `raw` itself. Reads raise InputError where the
+    compressed data is damaged or ends too early.
+    """
+    suffix = Path(path).suffix.lower()
+    source: Any
+    if suffix == ".gz":
+        import gzip
+
+        source = gzip.GzipFile(fileobj=raw, mode="rb")
+    elif suffix == ".bz2":
+        import bz2
+
+        source = bz2.BZ2File(raw)
+    elif suffix == ".zst":
+        source = _ZstandardReader(raw)
+    else:
+        return raw
+    return cast("BinaryIO", io.BufferedReader(_StrictReader(source, raw, path), 1 << 17))
+
+
+def compressing(raw: IO[bytes], suffix: str) -> Any:
+    """Return a stream that compresses into `raw`, or None where the suffix asks for none.
+
+    The bytes depend on the content alone: no time and no file name are kept.
+    """
+    if suffix == ".gz":
+        import gzip
+
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
+    if suffix == ".bz2":
+        import bz2
+
+        return bz2.BZ2File(raw, "wb")
+    if suffix == ".zst":
+        import zstandard
+
+        return zstandard.ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
+    return None
+
+
+class _StrictReader(io.RawIOBase):
+    """Decompressed bytes; damage becomes an InputError that names the file."""
+
+    def __init__(self, source: Any, raw: BinaryIO, path: PathLike) -> None:
+        self._source = source
+        self._raw = raw
+        self._path = path
+        self._given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            size = int(self._source.readinto(buffer))
+            self._given += size
+            if self._raw.seekable():
+                check_expansion(self._path, self._raw.tell(), self._given)
+            return size
+        except InputError:
+            raise
+        except EOFError:
+            raise InputError(
+                "compressed file ends too early", file=self._path, accepted="a whole file"
+            ) from None
+        except Exception as error:
+            import zlib
+
+            if not isinstance(error, OSError | ValueError | zlib.error):
+                raise
+            raise InputError(
+                f"damaged compressed file ({error})",
+                file=self._path,
+                accepted=f"a {Path(self._path).suffix} file",
+            ) from error
+
+    def close(self) -> None:
+        if not self.closed:
+            self._source.close()
+            self._raw.close()
+        super().close()
+
+
+class _ZstandardReader(io.RawIOBase):
+    """Zstandard frames one after another; unlike the library's own reader, strict at the end."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        import zstandard
+
+        self._raw = raw
+        self._new_frame = zstandard.ZstdDecompressor().decompressobj
+        self._error = zstandard.ZstdError
+        self._frame: Any = None
+        self._input = b""
+        self._output = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._output:
+            chunk = self._input or self._raw.read(1 << 16)
+            self._input = b""
+            if not chunk:
+                if self._frame is not None:
+                    raise EOFError
+                return 0
+            if self._frame is None:
+                self._frame = self._new_frame()
+            try:
+                self._output = memoryview(self._frame.decompress(chunk))
+            except self._error as error:
+                raise ValueError(str(error)) from error
+            if self._frame.eof:
+                self._input = self._frame.unused_data
+                self._frame = None
+        size = min(len(buffer), len(self._output))
+        buffer[:size] = self._output[:size]
+        self._output = self._output[size:]
+        return size
+
 
 BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
@@ -58,7 +265,7 @@ def read_bytes(path: PathLike, *, text: bool = False) -> bytes:
     Raises
     ------
     InputError
-        As `open_bytes`; with `text`, for a line beyond `lmtune.storage.limits.Limits` of what has
+        As `open_bytes`; with `text`, for a line beyond `lmtune.storage.files.Limits` of what has
         no size of its own, such as a device or compressed data.
     """
     standard = os.fspath(path) == "-"
@@ -87,7 +294,7 @@ def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     ------
     InputError
         As `open_bytes`, and at a line that is not valid UTF-8 or beyond
-        `lmtune.storage.limits.Limits`.
+        `lmtune.storage.files.Limits`.
     """
     number = 0
     with open_bytes(path) as stream:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import AP, BPREF, DCG, RECIPROCAL_RANK
-from lmtune.surrogates.exponential_kernels import decay
+from lmtune.surrogates.exponential_kernels import add_scaled, decay, lane_sum
 from lmtune.surrogates.packing_kernels import ByLabel, Floats, spoiled
 from lmtune.surrogates.pair_kernels import ACROSS, DOWN, flush
-from lmtune.surrogates.sum_kernels import add_scaled, lane_sum
 
 # Items that share a look at whether they all are far above or below another.
 _BLOCK = 64

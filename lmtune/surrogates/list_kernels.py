@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.surrogates.exponential_kernels import decay
+from lmtune.surrogates.exponential_kernels import decay, lane_dot, lane_max, lane_sum
 from lmtune.surrogates.packing_kernels import ByLabel, Floats, spoiled
-from lmtune.surrogates.sum_kernels import lane_dot, lane_max, lane_sum
 
 Vector = NDArray[np.float64]
 

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.surrogates.exponential_kernels import decay
+from lmtune.surrogates.exponential_kernels import add_scaled, decay, lane_dot, lane_max, lane_sum
 from lmtune.surrogates.packing_kernels import spoiled
-from lmtune.surrogates.sum_kernels import add_scaled, lane_dot, lane_max, lane_sum
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

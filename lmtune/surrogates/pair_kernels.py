@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.surrogates.exponential_kernels import decay, log1p
+from lmtune.surrogates.exponential_kernels import decay, lane_sum, log1p
 from lmtune.surrogates.packing_kernels import ByLabel, Floats, Places, below, doubled_ranks, spoiled
-from lmtune.surrogates.sum_kernels import lane_sum
 
 # Terms of a single-precision sum: along a row, and down a column.
 ACROSS, DOWN = 256, 32

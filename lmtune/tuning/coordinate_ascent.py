@@ -17,7 +17,7 @@ from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, counted
-from lmtune.tuning.known import KnownValues
+from lmtune.tuning.grid import KnownValues
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Point, Progress, SearchRecord, Tuner
 

@@ -16,14 +16,12 @@ from lmtune.measures.kinds import EXPONENTIAL
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.surrogates.approx_kernels import Aims, approx_queries
-from lmtune.surrogates.discounts import discount_table
 from lmtune.surrogates.list_kernels import listnet_queries
-from lmtune.surrogates.packing_kernels import ByLabel
+from lmtune.surrogates.packing_kernels import ByLabel, discount_table
 from lmtune.surrogates.pair_kernels import Swaps, ranknet_queries, weighted_queries
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
-from lmtune.tuning.lists import Lists
-from lmtune.tuning.pairs import Cost
+from lmtune.tuning.pairs import Cost, Lists
 
 ACCEPTED = "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
 ACCEPTED += "lambda-ap, lambda-ndcg@10, song"

@@ -18,8 +18,8 @@ from lmtune.models.formula import Ridge
 from lmtune.progress import counted
 from lmtune.tuning.descent import Descent, Point
 from lmtune.tuning.gradient import LOOSE, OPTIMIZERS, Evaluation, Evaluations, GradientTuner
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import Objective, SurrogateCost, parse_objective
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord
 

@@ -13,7 +13,7 @@ from support import random_collection
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
-from lmtune.formats.topic_weights import read_topic_weights
+from lmtune.formats.term_values import read_topic_weights
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.lines import Line, joined
 from lmtune.fusion.methods import FusionOptions
@@ -26,11 +26,10 @@ from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import OPTIMAL
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.grid import GridSearch
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
-from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import SPSA
 from lmtune.tuning.surrogate import SurrogateTuner

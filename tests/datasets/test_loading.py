@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lmtune.datasets.consistency import check, split_topics
-from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.dataset import Dataset, check, split_topics
 from lmtune.datasets.loading import available, is_beir, load, splits_of
 from lmtune.errors import InputError
 

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from lmtune.datasets.collection import Collection
-from lmtune.datasets.consistency import check, split_topics
-from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.public_names import public_docstrings
+from lmtune.datasets.dataset import Dataset, check, split_topics
+from lmtune.datasets.docstrings import public_docstrings
 from lmtune.datasets.pydocs import load_pydocs, write_pydocs
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels

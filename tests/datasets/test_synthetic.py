@@ -19,11 +19,18 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.synthetic import drawing, kernels
 from lmtune.datasets.synthetic import passages as drawn_passages
-from lmtune.datasets.synthetic.drawing import Drawn, draw
-from lmtune.datasets.synthetic.judging import judge
+from lmtune.datasets.synthetic.drawing import Drawn, draw, judge
 from lmtune.datasets.synthetic.model import Shape
-from lmtune.datasets.synthetic.source import PassageDocuments, SyntheticDocuments, load_synthetic, parse_shape
-from lmtune.datasets.synthetic.words import _DIGITS, _DOCNO_STRIDE, docnos, word
+from lmtune.datasets.synthetic.source import (
+    _DIGITS,
+    _DOCNO_STRIDE,
+    PassageDocuments,
+    SyntheticDocuments,
+    docnos,
+    load_synthetic,
+    parse_shape,
+    word,
+)
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing.analysis import Analyzer

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lmtune.datasets.synthetic import kernels
-from lmtune.datasets.synthetic.judging import _best
+from lmtune.datasets.synthetic.drawing import _best
 
 KEY = np.uint64(1234567)
 

@@ -28,11 +28,10 @@ from lmtune.engines.cost import fit_nearest
 from lmtune.engines.deployment import README, deploy, expresses, nearest
 from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
+from lmtune.indexing.analysis import LUCENE_ENGLISH, load_stemmer
 from lmtune.indexing.cache import index_for
 from lmtune.indexing.index import Index, field_index
 from lmtune.indexing.lucene import java
-from lmtune.indexing.stemming import load_stemmer
-from lmtune.indexing.stopwords import LUCENE_ENGLISH
 from lmtune.measures.from_files import topic_values
 from lmtune.reporting.tuning_results import FinalSetting, read_results
 

@@ -13,7 +13,7 @@ from lmtune.laboratory.power import Power, found_share
 from lmtune.laboratory.running import run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance.power import detectable_difference
+from lmtune.measures.significance.effects import detectable_difference
 
 NAME = "synthetic:1000x40"
 

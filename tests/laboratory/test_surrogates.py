@@ -17,7 +17,7 @@ from lmtune.laboratory.methods import continuation, disjoint_sets
 from lmtune.laboratory.running import run
 from lmtune.laboratory.surrogates import Surrogates, over_collections
 from lmtune.measures.evaluate import measure
-from lmtune.tuning.lists import Lists
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS
 

@@ -12,8 +12,8 @@ from support import COLLECTIONS
 
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
+from lmtune.measures.evaluate import LEVELS
 from lmtune.measures.from_files import evaluate, evaluations
-from lmtune.measures.recall_precision import LEVELS
 from lmtune.reporting.run_tables import trec_eval_text
 
 EVERY = 12 if COLLECTIONS <= 100 else 1

@@ -18,7 +18,6 @@ from lmtune.formats.runs import Ranking, read_run, write_run
 from lmtune.measures.from_files import topic_values
 from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.measures.lists import Measurer, ndcg
-from lmtune.measures.recall_precision import recall_precision
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.sources import reranked, run_data
 
@@ -46,10 +45,6 @@ def test_evaluate_and_compare(files: tuple[Path, Path]) -> None:
     assert result.exit_code == 0, result.stderr
     header, line = result.stdout.splitlines()
     assert dict(zip(header.split(","), line.split(","), strict=True))["mean"] == "1.0"
-
-
-def test_recall_and_precision(files: tuple[Path, Path]) -> None:
-    assert recall_precision(read_run(files[1]), QRELS).tolist() == [1.0] * 11
 
 
 def test_reranking(files: tuple[Path, Path], tmp_path: Path) -> None:

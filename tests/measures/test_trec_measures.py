@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import COLLECTIONS
 
-from lmtune.measures import trec_gain_measures as gain
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
 from lmtune.measures.trec_names import NICKNAMES, TREC_NAMES, Summary, families
@@ -108,4 +107,4 @@ def test_gains_of_levels() -> None:
     # Ranked 1, 0, 2 with gains 2, 0, 4; another of 4 is missed. The best ranking has 4, 8, 10 so
     # far; what the ranking lags behind by at its gains is 4 - 2 and 10 - 6.
     expected = (2 / log2(2 + 2) + 4 / log2(2 + 4)) / 10
-    assert gain.normalized_gain(found, {1: 2.0, 2: 4.0}) == pytest.approx(expected)
+    assert of.normalized_gain(found, {1: 2.0, 2: 4.0}) == pytest.approx(expected)

@@ -21,7 +21,7 @@ from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, RANKNET
 from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Tuner

@@ -15,7 +15,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
-from lmtune.formats.weighted_query import WeightedQuery
+from lmtune.formats.topics import WeightedQuery
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.feedback import (

@@ -12,8 +12,7 @@ import pytest
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.measures.significance.contrasts import Comparison
-from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
 from lmtune.reporting.comparison_tables import comparison_table, legend, letters
 
 BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])

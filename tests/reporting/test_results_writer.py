@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import pytrec_eval
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
@@ -15,7 +16,6 @@ from lmtune.datasets.folds import cross_validation
 from lmtune.formats.runs import read_run
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
-from lmtune.measures.recall_precision import recall_precision
 from lmtune.reporting.tuning_results import KIND, write_results
 from lmtune.storage.folders import recorded
 from lmtune.tuning.experiment.plan import Plan
@@ -23,6 +23,7 @@ from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.run import run_experiment
 
 COLLECTION = random_collection(3, documents=80, topics=12)
+NAMES = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
 PLAN = Plan(tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.05)
 
 
@@ -84,7 +85,8 @@ def test_recall_precision_is_that_of_the_kept_runs(kept: tuple[Path, CandidatePo
     ):
         run = read_run(folder / "runs" / "tiny" / file)
         own = table[(table["measure"] == measured) & (table["method"] == method)]
-        expected = recall_precision(run, COLLECTION[2], rel=rel)
+        evaluator = pytrec_eval.RelevanceEvaluator(COLLECTION[2], {"iprec_at_recall"}, relevance_level=rel)
+        expected = pd.DataFrame(evaluator.evaluate(run)).mean(axis=1)[NAMES]
         np.testing.assert_allclose(own["precision"], expected, rtol=1e-12)
 
 

@@ -14,8 +14,7 @@ from lmtune.errors import InputError
 from lmtune.formats.letor import write_letor
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.letor_folder import draw_queries, read_letor_folder
-from lmtune.storage.compression import SUFFIXES
-from lmtune.storage.files import atomic_write
+from lmtune.storage.files import SUFFIXES, atomic_write
 
 ROWS = "1 qid:1 1:0.5\n0 qid:2 2:1\n0 qid:2 1:1\n1 qid:3 1:1\n"
 VALIDATION, TEST = "1 qid:9 5:1\n", "1 qid:8 1:1\n"

@@ -19,13 +19,21 @@ from lmtune.formats.letor import write_letor  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.parallel import Workers  # noqa: E402
 from lmtune.reranking.comparison import compare, empty_queries, history_rows  # noqa: E402
-from lmtune.reranking.crossvalidation import learn_folds  # noqa: E402
 from lmtune.reranking.data import RankingSplit  # noqa: E402
 from lmtune.reranking.learners.feature_networks import fit  # noqa: E402
 from lmtune.reranking.learners.trees import LambdaMart  # noqa: E402
 from lmtune.reranking.losses.names import parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
-from lmtune.reranking.reranker import CUTOFFS, KIND, Reranker, learn, learner_of, load_model, save_model  # noqa: E402  # noqa: E402
+from lmtune.reranking.reranker import (  # noqa: E402  # noqa: E402
+    CUTOFFS,
+    KIND,
+    Reranker,
+    learn,
+    learn_folds,
+    learner_of,
+    load_model,
+    save_model,
+)
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.sources import TrainingData  # noqa: E402
 from lmtune.storage.digests import sealed, unsealed  # noqa: E402

@@ -16,7 +16,7 @@ from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.letor import read_letor
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
-from lmtune.storage.limits import limits
+from lmtune.storage.files import limits
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lmtune.surrogates.discounts import discount_table
-from lmtune.surrogates.packing_kernels import ByLabel
+from lmtune.surrogates.packing_kernels import ByLabel, discount_table
 from lmtune.surrogates.pair_kernels import Swaps, weighted_queries
 
 

@@ -24,10 +24,9 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.gradient import OPTIMIZERS
+from lmtune.tuning.gradient import OPTIMIZERS, RankNetTuner
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.space import ParameterSpace
 
 mp.dps = 50

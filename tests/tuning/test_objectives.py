@@ -21,8 +21,8 @@ from lmtune.models.kernels import TopicDocuments
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 
 Array = NDArray[np.float64]

@@ -14,9 +14,8 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.models.weighted import PLAIN
-from lmtune.tuning.gradient import GradientTuner
+from lmtune.tuning.gradient import GradientTuner, RankNetTuner
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateTuner

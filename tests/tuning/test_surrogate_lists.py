@@ -10,7 +10,7 @@ from support import random_collection, random_pool
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
-from lmtune.tuning.lists import Lists
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 
 SPACE = ParameterSpace.of("two-stage")

@@ -13,8 +13,8 @@ from lmtune.errors import InputError
 from lmtune.gradient_free import Gains
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.grid import GridSearch
-from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import FDSA, SPSA
 from lmtune.tuning.surrogate import SurrogateTuner

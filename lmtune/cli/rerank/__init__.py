@@ -12,7 +12,7 @@ from lmtune.cli.groups import Member, of_module
 from lmtune.cli.parameters import Tuned
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.formats.topic_weights import topic_weights_option
+from lmtune.formats.term_values import topic_weights_option
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual

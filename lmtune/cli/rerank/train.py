@@ -122,8 +122,7 @@ def learn_all(
     machine: Machine,
 ) -> list[Scored]:
     """Learn a model of each fold, keep it where there is a folder, and score its test lists."""
-    from lmtune.reranking.crossvalidation import learn_folds
-    from lmtune.reranking.reranker import check_folder, save_model
+    from lmtune.reranking.reranker import check_folder, learn_folds, save_model
     from lmtune.reranking.training import distributed
     from lmtune.reranking.training.devices import parse_devices
 

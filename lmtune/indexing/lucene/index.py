@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike, check_choice, name_of
+from lmtune.indexing.analysis import LUCENE_ENGLISH, load_stopwords
 from lmtune.indexing.index import CONTENTS, Positions, Postings
 from lmtune.indexing.lucene.names import find_prebuilt
 from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
 from lmtune.indexing.lucene.store import FORMAT, LuceneStore, store_path, stored_paths
 from lmtune.indexing.lucene.writer import read_note, write_lucene_index
-from lmtune.indexing.stopwords import LUCENE_ENGLISH, load_stopwords
 from lmtune.progress import Count, silent
 
 if TYPE_CHECKING:

@@ -18,8 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, read_columns
-from lmtune.indexing.docnos import Docnos, DuplicateDocnoError, write_docnos
+from lmtune.indexing.columns import (
+    SMALL_BYTES,
+    Column,
+    Docnos,
+    DuplicateDocnoError,
+    StoredColumn,
+    Strings,
+    read_columns,
+    write_docnos,
+)
 from lmtune.indexing.index import Postings
 from lmtune.storage.append_logs import AppendLog
 from lmtune.storage.digests import sealed_bytes, sealed_text, unsealed, unsealed_bytes

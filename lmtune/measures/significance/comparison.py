@@ -1,8 +1,9 @@
-"""Compare systems topic by topic: differences, tests, corrections, effect sizes, equivalence."""
+"""Compare systems topic by topic: options, differences, tests, corrections, effect sizes, equivalence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -10,20 +11,200 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
-from lmtune.measures.significance.differences import paired_differences, wins_ties_losses
 from lmtune.measures.significance.effects import effect_size, equivalence_test, mean_interval
-from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.tests import (
+    ALTERNATIVES,
+    CORRECTIONS,
     FEWEST,
+    Alternative,
     Tested,
     adjusted,
     adjusted_confidence,
+    paired_differences,
     paired_t_test,
     randomization_tests,
     wilcoxon_test,
+    wins_ties_losses,
 )
+from lmtune.options import check as check_options
+from lmtune.options import option, usual
 from lmtune.progress import quantity
+from lmtune.showing import Plotted
+
+TESTS = ("t", "randomization", "wilcoxon")
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """How systems are compared.
+
+    Attributes
+    ----------
+    tests : tuple of str
+        Of ``"t"``, ``"randomization"`` and ``"wilcoxon"``; the first decides what counts as
+        significant.
+    correction : {"holm", "bonferroni", "none"}
+        For the number of contrasts on each measure.
+    alternative : {"two-sided", "greater", "less"}
+        ``"greater"`` asks only whether runs are better than the baseline.
+    confidence : float
+        Of the intervals, all together where p-values are corrected; 1 - confidence is the
+        significance level.
+    margin : float or None
+        The smallest difference of means that matters: adds tests that a run is not worse than
+        the baseline, and equivalent to it.
+    pairwise : bool
+        Compare all pairs of systems, not just each run with the baseline.
+    permutations, seed : int
+        Of the randomization test.
+    hedges : bool
+        Remove the bias of few topics from effect sizes.
+    """
+
+    tests: tuple[str, ...] = usual(
+        ("t",),
+        "t, randomization or wilcoxon; several: the first decides.",
+        choices=TESTS,
+        flag="--test",
+        separator=None,
+    )
+    correction: str = usual("holm", "holm, bonferroni or none.", choices=CORRECTIONS)
+    alternative: Alternative = option("two-sided", "two-sided, greater or less.", choices=ALTERNATIVES)
+    confidence: float = option(
+        0.95, "Of intervals; 1 - confidence is the significance level.", above=0, below=1
+    )
+    margin: float | None = option(
+        None, "A difference that does not matter: also test not worse, equivalent.", above=0
+    )
+    pairwise: bool = usual(False, "Compare all pairs, not just with the baseline.")
+    permutations: int = option(100_000, "Random sign patterns of the randomization test.", low=1)
+    seed: int = option(0, "Of the randomization test.", low=0)
+    hedges: bool = option(False, "Remove the bias of few topics from effect sizes.", flag="")
+
+    @property
+    def level(self) -> float:
+        """The significance level, 1 - confidence."""
+        return round(1.0 - self.confidence, 12)
+
+    def check(self) -> None:
+        """Raise InputError for unknown names and figures outside their domains."""
+        check_options(self)
+        if not self.tests or len(set(self.tests)) < len(self.tests):
+            raise InputError("bad tests", value=self.tests, accepted=f"{', '.join(TESTS)}, each once")
+        if self.pairwise and self.alternative != "two-sided":
+            raise InputError(
+                "a one-sided alternative for all pairs", value=self.alternative, accepted="two-sided"
+            )
+
+
+NOT_WORSE, EQUIVALENT = "not worse", "equivalent"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One system against another on one measure.
+
+    Attributes
+    ----------
+    measure, system, against : str
+        Names; differences are system minus against.
+    mean, against_mean, difference : float
+        Means over topics, and their difference.
+    relative : float or None
+        The difference over the other's mean; None where that is 0.
+    wins, ties, losses : int
+        Topics on which the system is better, equal and worse.
+    tested : dict of str to Tested
+        By test; with a margin also ``"not worse"`` and ``"equivalent"`` (by t).
+    adjusted : dict of str to float
+        The same p-values, corrected for the number of contrasts on this measure.
+    effect_size : float
+        Cohen's d_z (or Hedges'); 0 where no topic differs, NaN where all differ equally.
+    interval : tuple of float
+        Confidence interval of the mean difference, from Student's t, of `Comparison.interval_confidence`.
+    possible : tuple of float or None
+        The lowest and the highest difference over all ways to judge what either system ranks without a
+        judgement, where that was asked for; see `lmtune.measures.residual_bounds`.
+    """
+
+    measure: str
+    system: str
+    against: str
+    mean: float
+    against_mean: float
+    difference: float
+    relative: float | None
+    wins: int
+    ties: int
+    losses: int
+    tested: dict[str, Tested]
+    adjusted: dict[str, float]
+    effect_size: float
+    interval: tuple[float, float]
+    possible: tuple[float, float] | None = None
+
+    @property
+    def could_turn(self) -> bool:
+        """Whether judging could leave no difference, or one of the other sign."""
+        return self.possible is not None and self.possible[0] <= 0.0 <= self.possible[1]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Plotted):
+    """Several systems compared on the same topics.
+
+    Attributes
+    ----------
+    systems : tuple of str
+        The baseline first.
+    measures : tuple of str
+        What was measured.
+    topics : tuple of str
+        On which topics.
+    values : numpy.ndarray of float64, shape (systems, topics, measures)
+        What was compared.
+    contrasts : tuple of Contrast
+        Measure by measure: each run against the baseline, or all pairs.
+    options : ComparisonOptions
+        How.
+    notes : tuple of str
+        What a reader must know: constant differences, undefined figures.
+    judged : tuple of float
+        Each system's mean Judged@10; empty where no runs stand behind the values.
+    """
+
+    systems: tuple[str, ...]
+    measures: tuple[str, ...]
+    topics: tuple[str, ...]
+    values: NDArray[np.float64]
+    contrasts: tuple[Contrast, ...]
+    options: ComparisonOptions
+    notes: tuple[str, ...] = ()
+    judged: tuple[float, ...] = ()
+
+    @property
+    def family(self) -> int:
+        """The number of contrasts on each measure, which the correction allows for."""
+        return len(self.contrasts) // len(self.measures)
+
+    @property
+    def interval_confidence(self) -> float:
+        """The confidence of each contrast's interval, such that those on a measure hold together."""
+        return adjusted_confidence(self.options.confidence, self.family, self.options.correction)
+
+    def means(self, system: str) -> list[float]:
+        """Give a system's mean on each measure."""
+        return [float(mean) for mean in self.values[self.systems.index(system)].mean(axis=0)]
+
+    def beats(self, measure: str, system: str, other: str) -> bool:
+        """Say whether `system` is significantly better than `other`, after correction."""
+        for contrast in self.contrasts:
+            if contrast.measure == measure and {contrast.system, contrast.against} == {system, other}:
+                sign = 1.0 if contrast.system == system else -1.0
+                p = contrast.adjusted[self.options.tests[0]]
+                return sign * contrast.difference > 0.0 and p < self.options.level
+        return False
+
 
 _STUDENT = "t distribution"
 _Side = tuple[NDArray[np.float64], NDArray[np.float64]]

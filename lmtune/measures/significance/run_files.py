@@ -16,9 +16,7 @@ from lmtune.measures.from_files import EvaluationOptions, evaluations
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.residual_bounds import check_bounded
 from lmtune.measures.residual_runs import JUDGED, difference_bounds
-from lmtune.measures.significance.comparison import compare
-from lmtune.measures.significance.contrasts import Comparison
-from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.measures.significance.comparison import Comparison, ComparisonOptions, compare
 from lmtune.progress import Progress, note, silent
 
 _COMPRESSED = (".gz", ".bz2", ".zst")
@@ -48,7 +46,7 @@ def compare_runs(
     options : ComparisonOptions, optional
         Tests, correction, confidence and the rest.
     only : str, optional
-        The judged topics that count, as `lmtune.datasets.selection.select_topics` reads them.
+        The judged topics that count, as `lmtune.datasets.folds.select_topics` reads them.
     residuals : bool
         Bound each difference over all ways to judge what either run ranks without a judgement.
     progress : Progress

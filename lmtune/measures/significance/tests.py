@@ -1,17 +1,194 @@
-"""Whether two systems' per-topic values differ by more than chance."""
+"""Whether two systems' per-topic values differ by more than chance, their rounding apart."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import check_choice, check_least
-from lmtune.measures.significance.differences import Differences, paired_differences
-from lmtune.measures.significance.sign_patterns import Alternative, drawn, enumerated
+from lmtune.errors import InputError, check_choice, check_least
+
+# Rounding errors of values and of their difference, in units of the largest value.
+_NOISE = 8.0 * float(np.finfo(np.float64).eps)
+
+
+class Differences(NamedTuple):
+    """What the tests look at.
+
+    Attributes
+    ----------
+    values : numpy.ndarray of float64, shape (topics,)
+        a - b on each topic; exactly 0 where they differ by rounding alone.
+    noise : float
+        Differences this far apart are equal: a few units in the last place of the largest value.
+        0.3 - 0.2 and 0.2 - 0.1 must tie, though they are not the same float.
+    """
+
+    values: NDArray[np.float64]
+    noise: float
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every topic has the same difference."""
+        return bool(np.ptp(self.values) <= self.noise) if self.values.size else True
+
+
+def paired_differences(a: ArrayLike, b: ArrayLike) -> Differences:
+    """Subtract topic by topic.
+
+    Parameters
+    ----------
+    a, b : array_like of float, shape (topics,)
+        Values of two systems on the same topics, finite; `b` may be one number for all topics.
+
+    Returns
+    -------
+    Differences
+
+    Raises
+    ------
+    InputError
+        If the two do not pair up, or a value is not finite.
+    """
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if a.ndim != 1 or (b.ndim and b.shape != a.shape):
+        raise InputError(
+            "the values do not pair up",
+            value=(a.shape, b.shape),
+            accepted="one value a topic from each of two systems",
+        )
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise InputError("a topic's value is not finite", accepted="finite values")
+    largest = max(float(np.abs(a).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
+    values, noise = a - b, _NOISE * largest
+    values[np.abs(values) <= noise] = 0.0
+    return Differences(values, noise)
+
+
+def wins_ties_losses(a: ArrayLike, b: ArrayLike) -> tuple[int, int, int]:
+    """Count the topics on which `a` is better than, equal to and worse than `b`.
+
+    Parameters
+    ----------
+    a, b : array_like of float, shape (topics,)
+        Values of two systems on the same topics, finite.
+
+    Returns
+    -------
+    tuple of int
+        Wins, ties and losses of `a`. Values that differ by rounding alone tie.
+
+    Examples
+    --------
+    >>> wins_ties_losses([0.3, 0.1 + 0.2, 0.1], [0.2, 0.3, 0.5])
+    (1, 1, 1)
+    """
+    difference = paired_differences(a, b).values
+    wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
+    return wins, difference.size - wins - losses, losses
+
+
+Alternative = Literal["two-sided", "greater", "less"]
+"""What a small p-value speaks for: a != b, a > b or a < b."""
+
+# Signs drawn at a time: bounds the memory to some ten megabytes.
+_AT_A_TIME = 1 << 20
+_WORD = 64
+# Values whose sums are made at once; those of the others are added one by one.
+_TOGETHER = 16
+
+
+def enumerated(values: NDArray[np.float64], room: float, alternative: Alternative) -> int:
+    """Count the sign patterns whose sum is at least as extreme as that of the values themselves.
+
+    Parameters
+    ----------
+    values : numpy.ndarray of float64, shape (n,)
+        Differences or signed ranks; 2^n patterns are tried.
+    room : float
+        Sums this much less extreme count as well: what rounding may make of equal ones.
+    alternative : {"two-sided", "greater", "less"}
+        Which sums are extreme.
+
+    Returns
+    -------
+    int
+        From 1 to 2^n.
+    """
+    many, few = _sums(values[:_TOGETHER]), _sums(values[_TOGETHER:])
+    observed, rooms = values.sum(keepdims=True), np.array([room])
+    return sum(
+        int(_extreme((many + shift)[:, np.newaxis], observed, rooms, alternative)[0])
+        for shift in few.tolist()
+    )
+
+
+def drawn(
+    columns: NDArray[np.float64],
+    rooms: NDArray[np.float64],
+    alternative: Alternative,
+    patterns: int,
+    seed: int,
+) -> NDArray[np.int64]:
+    """Count as `enumerated` does, for several columns over the same random sign patterns.
+
+    Parameters
+    ----------
+    columns : numpy.ndarray of float64, shape (n, columns)
+        Values.
+    rooms : numpy.ndarray of float64, shape (columns,)
+        As for `enumerated`.
+    alternative : {"two-sided", "greater", "less"}
+        Which sums are extreme.
+    patterns, seed : int
+        How many patterns, and which: they depend on the seed and n alone.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (columns,)
+        Each from 0 to `patterns`.
+    """
+    size = columns.shape[0]
+    words = -(-size // _WORD)
+    # Raw words, whose stream numpy promises to keep. A pattern takes whole words, so that the
+    # patterns do not depend on how many are drawn at a time.
+    generator = np.random.PCG64(seed)
+    observed = columns.sum(axis=0)
+    counts = np.zeros(columns.shape[1], np.int64)
+    step = max(1, _AT_A_TIME // (max(words * _WORD, columns.shape[1])))
+    for first in range(0, patterns, step):
+        shape = (min(step, patterns - first), words)
+        raw = np.asarray(generator.random_raw(shape)).astype("<u8", copy=False)
+        flips = np.unpackbits(raw.view(np.uint8), axis=1, count=size)
+        sums = observed - 2.0 * (flips.astype(np.float64) @ columns)
+        counts += _extreme(sums, observed, rooms, alternative)
+    return counts
+
+
+def _extreme(
+    sums: NDArray[np.float64],
+    observed: NDArray[np.float64],
+    rooms: NDArray[np.float64],
+    alternative: Alternative,
+) -> NDArray[np.int64]:
+    if alternative == "two-sided":
+        extreme = np.abs(sums) >= np.abs(observed) - rooms
+    elif alternative == "less":
+        extreme = sums <= observed + rooms
+    else:
+        extreme = sums >= observed - rooms
+    return np.asarray(np.count_nonzero(extreme, axis=0), np.int64)
+
+
+def _sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    sums = np.zeros(1)
+    for value in values.tolist():
+        sums = np.concatenate([sums - value, sums + value])
+    return sums
+
 
 ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "greater", "less")
 CORRECTIONS = ("holm", "bonferroni", "none")

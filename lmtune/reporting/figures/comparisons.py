@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.measures.recall_precision import LEVELS
-from lmtune.measures.significance.contrasts import Comparison, Contrast
+from lmtune.measures.evaluate import LEVELS
+from lmtune.measures.significance.comparison import Comparison, Contrast
 from lmtune.reporting.figures.style import (
     COLUMN,
     Picture,
@@ -257,7 +257,7 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
     ----------
     curves : mapping of str to array_like of float, shape (11,)
         By system, the precision at recall 0, 0.1, ..., 1; see
-        `lmtune.measures.recall_precision.recall_precision`.
+        `lmtune.measures.evaluate.setting_recall_precision`.
     title : str
         Put above.
 

@@ -35,7 +35,7 @@ from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
 from lmtune.reranking.training.checkpoints import prefixed, without_prefix
 from lmtune.reranking.training.devices import check_device, fits, to_device
-from lmtune.reranking.training.loop import Progress, Training, TrainingOptions, TrainingRun, run_through
+from lmtune.reranking.training.loop import StepProgress, Training, TrainingOptions, TrainingRun, run_through
 
 
 class ScoreMeasurer:
@@ -235,7 +235,7 @@ class Trained(FeatureScorer, Training):
         return network.eval()
 
     def score(
-        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+        self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
     ) -> NDArray[np.float32]:
         """Score every row of data, shape (rows,)."""
         del progress

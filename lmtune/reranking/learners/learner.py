@@ -17,7 +17,7 @@ from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource
 from lmtune.reranking.text.options import TextOptions
-from lmtune.reranking.training.loop import Progress, TrainingOptions
+from lmtune.reranking.training.loop import StepProgress, TrainingOptions
 
 
 class ScoringOptions(TypedDict, total=False):
@@ -62,7 +62,7 @@ class Scorer(Protocol):
         """The best epoch's or round's validation value; NaN without."""
 
     def score(
-        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+        self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
     ) -> NDArray[np.floating]:
         """Score every row, shape (rows,); of texts `progress` is called with (done, in all, how fast)."""
 

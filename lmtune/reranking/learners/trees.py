@@ -23,7 +23,7 @@ from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOpt
 from lmtune.reranking.learners.tree_settings import TreeSettings
 from lmtune.reranking.losses.names import LAMBDAMART
 from lmtune.reranking.text.options import reads_text
-from lmtune.reranking.training.loop import HISTORY, Progress, TrainingOptions, csv_rows
+from lmtune.reranking.training.loop import HISTORY, StepProgress, TrainingOptions, csv_rows
 
 TREES = "trees.txt"
 """The file of a model's trees."""
@@ -93,7 +93,7 @@ class LambdaMart(FeatureScorer):
         return f"{self.best_round} trees, validation {self.settings.chosen_by.label} {self.validation:.4f}"
 
     def score(
-        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+        self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
     ) -> NDArray[np.float64]:
         """Score every row, shape (rows,), whatever the device.
 

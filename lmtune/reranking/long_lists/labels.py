@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.labelled import LabelledExamples, read_labelled, read_rows
-from lmtune.measures.label_measures import inverse_propensities, values_of_ranks
+from lmtune.measures.lists import inverse_propensities, values_of_ranks
 from lmtune.measures.measure import Measure
 from lmtune.progress import Count
 from lmtune.reranking.learners.networks import scores_of
@@ -32,7 +32,7 @@ from lmtune.reranking.long_lists.settings import LabelOptions, LabelSettings
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.training.devices import autocast
-from lmtune.storage.compression import SUFFIXES
+from lmtune.storage.files import SUFFIXES
 
 _PARTS = {part: rf"(.*[-_.])?{part}\.(txt|svm)" for part in ("train", "test")}
 _TWO_FILES = {f"{part}_X_{kind}": rf"{part}_X_{kind}\.txt" for part in ("trn", "tst") for kind in ("Xf", "Y")}

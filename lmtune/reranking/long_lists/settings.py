@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lmtune.errors import InputError
 from lmtune.measures.kinds import EXPONENTIAL
-from lmtune.measures.label_measures import parse_label_measure
+from lmtune.measures.lists import parse_label_measure
 from lmtune.measures.measure import Measure, parse_list_measure
 from lmtune.options import option, other_default, usual
 from lmtune.reranking.learners.networks import parse_network

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.evaluation import LossAndGradient, PaddedLists
-from lmtune.surrogates.discounts import Measure
+from lmtune.surrogates.packing_kernels import Measure
 
 
 def at_once(

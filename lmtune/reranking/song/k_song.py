@@ -82,7 +82,7 @@ def solve_thresholds(kept: Tensor, unknown: Tensor, slope: Slope) -> Tensor:
     float64 Tensor (B, 1)
     """
     if is_fused(slope.scores):
-        from lmtune.reranking.song.fused_thresholds import roots
+        from lmtune.reranking.song.fused_hinges import roots
 
         scores, weights, target, tau1, tau2 = slope
         return torch.where(unknown, roots(scores, weights, target, tau1=tau1, tau2=tau2), kept)

@@ -11,9 +11,8 @@ from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.models.model import OF_FIELDS, named_model
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.tuning.choice import ANALYSIS, EXPAND, MODEL, NONE, Choice
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.space import ANALYSIS, EXPAND, MODEL, NONE, Choice, ParameterSpace
 
 _MOST = 256
 

@@ -25,12 +25,12 @@ from lmtune.showing import Plotted
 from lmtune.tuning.certificate.optimum import CertifiedOptimum, check_uncertified
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
-from lmtune.tuning.choice import Choice
 from lmtune.tuning.choices.cases import Case
 from lmtune.tuning.choices.race import SETTINGS, Alive, Figures, beaten, halve, look
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row
 from lmtune.tuning.experiment.run import default_result, run_experiment
+from lmtune.tuning.space import Choice
 
 Key = tuple[Measure, str]
 """A measure and a method."""

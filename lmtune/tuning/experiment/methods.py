@@ -22,11 +22,9 @@ from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent, climb_toget
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.experiment.smooth import KnownLists, smooth_form, smooth_lists
-from lmtune.tuning.gradient import GradientTuner
-from lmtune.tuning.grid import Surface
-from lmtune.tuning.known import KnownValues, together
+from lmtune.tuning.gradient import GradientTuner, RankNetTuner
+from lmtune.tuning.grid import KnownValues, Surface, together
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import space_for
 from lmtune.tuning.spsa import SEARCHES

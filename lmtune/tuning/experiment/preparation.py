@@ -10,12 +10,11 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.search import few, unknown_terms
 from lmtune.candidates.storage import pool_for
 from lmtune.datasets.collection import AnyIndex, Collection
-from lmtune.datasets.consistency import check, split_topics
-from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.dataset import Dataset, check, split_topics
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.datasets.loading import PARTS, splits_of
 from lmtune.errors import InputError
-from lmtune.formats.topic_weights import topic_weights_option, weights_of
+from lmtune.formats.term_values import topic_weights_option, weights_of
 from lmtune.indexing.analysis import Analyzer
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
@@ -34,7 +33,7 @@ class Split:
     folds : str or None
         A number of folds, or a JSON file of them; see `lmtune.datasets.folds.make_folds`.
     train_topics, test_topics : str or None
-        As `lmtune.datasets.selection.select_topics` reads them.
+        As `lmtune.datasets.folds.select_topics` reads them.
     train_split, test_split : str or None
         Names of a folder's splits: topics and judgements of the two. By default ``train`` and ``test`` of a
         folder that has both, where nothing else says what to train on.

@@ -1,7 +1,8 @@
-"""Profiles of the RankNet cost and the measures, along the same lines through the parameters."""
+"""Profiles of cost and measures along lines through the parameters, and the settings near the best."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,14 +12,103 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.measures.significance.tests import paired_t_test
+from lmtune.models.parameter import Setting
 from lmtune.progress import Count
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult, Fit
+from lmtune.tuning.experiment.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Fit
+from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_MOST_AXES = 2
+Box = dict[str, tuple[float, float]]
+
+
+def near_optimal(
+    surface: Surface,
+    measure: Measure,
+    topics: NDArray[np.int64],
+    setting: Setting,
+    values: NDArray[np.float64],
+) -> Box:
+    """Return the box of grid points around a setting of which none is significantly worse.
+
+    Of all such boxes with the setting inside or on their edge, it holds the most grid points; of equals,
+    the first.
+
+    Parameters
+    ----------
+    surface : Surface
+        A full grid of one or two free parameters; others have no box.
+    measure : Measure
+        One of the surface's.
+    topics : numpy.ndarray of int64, shape (topics,)
+        Places in the pool.
+    setting : mapping of str to float
+        What to compare with.
+    values : numpy.ndarray of float64, shape (topics,)
+        The measure with it on these topics.
+
+    Returns
+    -------
+    dict of str to (low, high)
+        By free parameter; empty where no two grid points are such a box. A paired t-test over topics,
+        two-sided, says which points are worse.
+    """
+    axes = [np.unique(column) for column in surface.settings.T]
+    free = [number for number, axis in enumerate(axes) if axis.size > 1]
+    shape = [axes[number].size for number in free]
+    if not 0 < len(free) <= _MOST_AXES or np.prod(shape) != len(surface.settings):
+        return {}
+    at = surface.values[topics, :, surface.measures.index(measure)].T
+    worse = significantly_worse(at, values)
+    places = tuple(np.searchsorted(axes[n], surface.settings[:, n]) for n in free)
+    bad = np.zeros(shape, np.int64)
+    bad[places] = worse
+    # How many are worse before each corner: a box's count is a sum over its corners.
+    before = np.pad(bad, [(1, 0)] * len(free))
+    for dimension in range(len(free)):
+        before = before.cumsum(axis=dimension)
+    sides = []
+    for number in free:
+        axis, value = axes[number], setting[surface.names[number]]
+        # The grid points from low to high, those next to the setting among them; the setting may be an end.
+        above, below = (int(np.searchsorted(axis, value, side)) for side in ("left", "right"))
+        sides.append(list(product(range(above + 1), range(below - 1, axis.size))))
+    best, most = None, 1
+    for box in product(*sides):
+        size = int(np.prod([high - low + 1 for low, high in box]))
+        if size > most and _inside(before, box) == 0:
+            best, most = box, size
+    if best is None:
+        return {}
+    return {
+        name: (min(value, *ends), max(value, *ends))
+        for n, (low, high) in zip(free, best, strict=True)
+        for name in [surface.names[n]]
+        for value, ends in [(setting[name], axes[n][low : high + 1].tolist())]
+    }
+
+
+def significantly_worse(at: NDArray[np.float64], values: NDArray[np.float64]) -> list[bool]:
+    """Say of each of values, shape (settings, topics), whether it is worse by a two-sided paired t-test."""
+    mean = values.mean()
+    return [bool(own.mean() < mean and paired_t_test(own, values) < SIGNIFICANCE) for own in at]
+
+
+def _inside(before: NDArray[np.int64], box: tuple[tuple[int, int], ...]) -> int:
+    """Sum over a box's corners, with signs."""
+    total = 0
+    for corner in product((0, 1), repeat=len(box)):
+        place = tuple(high + 1 if end else low for end, (low, high) in zip(corner, box, strict=True))
+        total += (-1) ** (len(box) - sum(corner)) * int(before[place])
+    return total
+
 
 ACROSS = "across"
 BEST = "best "

@@ -162,7 +162,7 @@ class CollectionResult(Plotted):
         The grid that Direct and Optimal began with.
     near : dict of str to (low, high)
         A box of grid points around the recommended setting, none of them significantly worse on all
-        topics; see `lmtune.tuning.experiment.near_optimal.near_optimal`.
+        topics; see `lmtune.tuning.experiment.profiles.near_optimal`.
     """
 
     name: str

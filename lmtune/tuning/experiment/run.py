@@ -22,8 +22,8 @@ from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Progress, note, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
-from lmtune.tuning.experiment.near_optimal import near_optimal
 from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.profiles import near_optimal
 from lmtune.tuning.experiment.result import (
     APPROX,
     DEFAULT,
@@ -39,8 +39,7 @@ from lmtune.tuning.experiment.result import (
     at_most,
 )
 from lmtune.tuning.experiment.smooth import KnownLists, compile_smooth, smooth_form
-from lmtune.tuning.grid import Surface
-from lmtune.tuning.known import KnownValues, together
+from lmtune.tuning.grid import KnownValues, Surface, together
 from lmtune.tuning.pairs import Pairs
 
 if TYPE_CHECKING:

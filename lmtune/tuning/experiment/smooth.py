@@ -13,8 +13,8 @@ from lmtune.measures.measure import Measure
 from lmtune.progress import Count
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import CollectionResult
-from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import Objective, SurrogateCost
+from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.measures.significance.comparison import ComparisonOptions
 
 RNG = np.random.default_rng(7)
 BASE = RNG.random((40, 2))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.measures.significance.comparison import ComparisonOptions
 from lmtune.measures.significance.run_files import compare_runs, run_labels
 
 

@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lmtune.errors import InputError
-from lmtune.measures.significance.differences import wins_ties_losses
 from lmtune.measures.significance.effects import (
     confidence_interval,
     effect_size,
     equivalence_test,
     mean_interval,
 )
-from lmtune.measures.significance.sign_patterns import Alternative
 from lmtune.measures.significance.tests import (
     ALTERNATIVES,
+    Alternative,
     adjusted,
     paired_t_test,
     randomization_test,
     randomization_tests,
     wilcoxon_test,
+    wins_ties_losses,
 )
 
 # Values as measures have them, on a grid fine enough that ties are rare, or coarse as P@10's.

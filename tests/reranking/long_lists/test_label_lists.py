@@ -14,7 +14,7 @@ from made_labels import topical
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.measures.label_measures import parse_label_measure  # noqa: E402
+from lmtune.measures.lists import parse_label_measure  # noqa: E402
 from lmtune.reranking.long_lists import learning as long_lists  # noqa: E402
 from lmtune.reranking.long_lists.labels import LabelLists, LabelNetwork, scorer  # noqa: E402
 from lmtune.reranking.long_lists.settings import LabelSettings  # noqa: E402

@@ -73,7 +73,7 @@ class _Started(NamedTuple):
 def _started(monkeypatch: pytest.MonkeyPatch) -> list[_Started]:
     """Have kernels and devices only noted."""
     from lmtune.reranking.losses import fused, fused_song, fused_sort
-    from lmtune.reranking.song import fused_hinges, fused_thresholds
+    from lmtune.reranking.song import fused_hinges
 
     started: list[_Started] = []
     current: list[Any] = [None]
@@ -92,7 +92,7 @@ def _started(monkeypatch: pytest.MonkeyPatch) -> list[_Started]:
         current.pop()
 
     monkeypatch.setattr(torch.cuda, "device", device)
-    for module in (fused, fused_song, fused_sort, fused_hinges, fused_thresholds):
+    for module in (fused, fused_song, fused_sort, fused_hinges):
         for name in [name for name in vars(module) if name.endswith("_kernel")]:
             monkeypatch.setattr(module, name, Kernel(name))
     return started
@@ -103,7 +103,7 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from lmtune.reranking.losses import fused, fused_song, fused_sort
-    from lmtune.reranking.song import fused_hinges, fused_thresholds
+    from lmtune.reranking.song import fused_hinges
 
     device = torch.device("cuda", torch.cuda.device_count() - 1 if torch.cuda.is_available() else 1)
     started = _started(monkeypatch)
@@ -115,7 +115,7 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
         fused.pair_costs(*lists, sigma=1.0, measure="arp", gains="linear")
         fused.approx_ndcg(*lists, alpha=1.0, k=None, alpha_k=1.0, gains="exponential")
         fused_sort.neural_ndcg(*lists, tau=1.0, sinkhorn=3, k=5, gains="linear")
-        fused_thresholds.roots(s, s, torch.ones(4, 1, device=device), tau1=0.1, tau2=1e-4)
+        fused_hinges.roots(s, s, torch.ones(4, 1, device=device), tau1=0.1, tau2=1e-4)
         fused_hinges.HingeSums(s, s > 0, s, 5.0).inner()
         fused_song.bound(*lists, margin=5.0, cutoff=None)
         fused_song.bound(*lists, margin=5.0, cutoff=0.1, scale=1.0, epsilon=0.5, tau2=1e-4)
@@ -171,7 +171,7 @@ def test_kernels_compile_without_a_gpu(
     from triton.compiler import ASTSource
 
     from lmtune.reranking.losses import fused, fused_song, fused_sort
-    from lmtune.reranking.song import fused_hinges, fused_thresholds
+    from lmtune.reranking.song import fused_hinges
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     lists = {"scores": kind, "labels": "*i64", "mask": "*i1", "out": kind, "items": "i32"}
@@ -198,7 +198,7 @@ def test_kernels_compile_without_a_gpu(
         ),
         (fused_song.song_kernel, {"margin": 5.0, "scale": 0.4, "tau1": 0.5, "theoretical": True}),
         (fused_song.song_kernel, {"margin": 5.0, "scale": 0.0, "tau1": 1.0, "theoretical": False}),
-        (fused_thresholds.threshold_kernel, {"block": 128, "tau1": 0.1, "tau2": 1e-4}),
+        (fused_hinges.threshold_kernel, {"block": 128, "tau1": 0.1, "tau2": 1e-4}),
     ]
     if kind == "*fp64":  # NeuralNDCG's alone
         cases += [

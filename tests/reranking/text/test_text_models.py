@@ -22,10 +22,9 @@ from tiny_bert import WORDS, tiny_bert  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.reranking.reranker import Reranker, learn, load_model, save_model  # noqa: E402  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
-from lmtune.reranking.text.lists import TextSource  # noqa: E402
 from lmtune.reranking.text.models import find_model, load_language_model  # noqa: E402
 from lmtune.reranking.text.options import TextOptions  # noqa: E402
-from lmtune.reranking.text.training import TextTrained  # noqa: E402
+from lmtune.reranking.text.training import TextSource, TextTrained  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -25,10 +25,9 @@ from lmtune.reranking.losses.names import loss_names, parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.text import cross_encoder as gradient_cache  # noqa: E402
 from lmtune.reranking.text.cross_encoder import CrossEncoder  # noqa: E402
-from lmtune.reranking.text.lists import TextLists  # noqa: E402
 from lmtune.reranking.text.models import load_language_model  # noqa: E402
 from lmtune.reranking.text.options import TextOptions  # noqa: E402
-from lmtune.reranking.text.training import TextFeed, TextTrained, fit  # noqa: E402
+from lmtune.reranking.text.training import TextFeed, TextLists, TextTrained, fit  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -19,7 +19,6 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.reporting.figures import alt_text
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.choice import Choice
 from lmtune.tuning.choices import experiment
 from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.effects import INTERACTIONS, decompose, effects
@@ -30,7 +29,7 @@ from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import GridSearch
-from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.space import Choice, ParameterSpace
 
 CHOICES = [Choice("stemmer", ("none", "porter")), Choice("model", ("bm25", "two-stage"))]
 QUICK: dict[str, Any] = {"measures": ("AP",), "grid": (16,), "ascents": 1, "restarts": 0, "starts": 1}

@@ -4,7 +4,7 @@ from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
-from lmtune.measures.cell_kernels import measure_cells
+from lmtune.measures.kernels import measure_cells
 from lmtune.models import kernels as models
 from lmtune.surrogates.approx_kernels import approx_queries
 from lmtune.tuning import kernels

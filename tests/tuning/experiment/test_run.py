@@ -32,7 +32,7 @@ from lmtune.tuning.experiment.result import (
     STOPPED,
 )
 from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.surrogate import SurrogateTuner
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lmtune.datasets.consistency import check, split_topics
-from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.dataset import Dataset, check, split_topics
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 

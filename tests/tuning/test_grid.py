@@ -8,12 +8,11 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.tuning import known as known_values
+from lmtune.tuning import grid as known_values
 from lmtune.tuning.coordinate_ascent import CoordinateAscent, climb_together
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.grid import Surface
-from lmtune.tuning.known import KnownValues, together
+from lmtune.tuning.grid import KnownValues, Surface, together
 from lmtune.tuning.space import ParameterSpace
 
 MEASURES = parse_measures(["AP", "Bpref", "P@5"])

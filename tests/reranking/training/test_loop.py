@@ -23,8 +23,8 @@ from lmtune.reranking.learners.networks import Pointwise, make_network  # noqa: 
 from lmtune.reranking.losses.names import FUNCTION, MEASURE, make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import loop  # noqa: E402
+from lmtune.reranking.training.loop import Perturbing  # noqa: E402
 from lmtune.reranking.training.objectives import BatchLabels, make_objective  # noqa: E402
-from lmtune.reranking.training.perturbation import Perturbing  # noqa: E402
 
 torch.set_num_threads(1)
 
