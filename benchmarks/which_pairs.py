@@ -27,7 +27,7 @@ from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
 from lmtune.judging.selection import pairs_to_judge
 from lmtune.measures.from_files import EvaluationOptions, evaluate
-from lmtune.measures.residual_runs import difference_bounds
+from lmtune.measures.residual_bounds import difference_bounds
 from lmtune.reranking.sources import in_order
 
 Qrels = dict[str, dict[str, int]]

@@ -28,7 +28,7 @@ from .indexing.sharding import join_indexes as join_indexes
 from .measures.evaluate import measure as measure
 from .measures.from_files import evaluate as evaluate
 from .measures.from_files import topic_values as topic_values
-from .measures.residual_runs import residuals as residuals
+from .measures.residual_bounds import residuals as residuals
 from .measures.significance.comparison import compare as compare
 from .measures.significance.run_files import compare_runs as compare_runs
 from .models.formula import Formula as Formula

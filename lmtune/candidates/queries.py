@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from lmtune.formats.topics import WeightedQuery
 from lmtune.indexing.index import Index
 from lmtune.indexing.sharded import shards_of
-from lmtune.indexing.vectors import document_vectors
-from lmtune.indexing.windows import count_windows, windows_of
+from lmtune.indexing.windows import count_windows, document_vectors, windows_of
 from lmtune.models.feedback import (
     EXPANSIONS,
     Collection,

@@ -156,7 +156,7 @@ SETTINGS = {
 
 
 def _say_residuals(qrels: str, runs: list[str], settings: EvaluationOptions, printing: Printing) -> None:
-    from lmtune.measures.residual_runs import MEASURES, run_residuals
+    from lmtune.measures.residual_bounds import MEASURES, run_residuals
     from lmtune.reporting.residual_tables import residual_table
 
     measures = MEASURES if printing.measure == ("official",) else printing.measure

@@ -1,15 +1,16 @@
-"""Test collections by name: embedded, synthetic, a folder, ir_datasets' or explicit files."""
+"""Test collections by name: embedded, synthetic, a folder (which of its files are what), ir_datasets'."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from lmtune.datasets import folder, irds
+from lmtune.datasets import irds
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.names import find_named, named_files
 from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
@@ -22,6 +23,189 @@ from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
 from lmtune.progress import Count, detail, note
 from lmtune.storage.files import near_names
+
+_PACKED = r"(\.gz|\.bz2|\.zst)?"
+_TABLE = rf"\.(tsv|txt){_PACKED}"
+# For each role, names in tiers: the first tier that the folder has decides, and must be one file.
+_DOCUMENTS = (rf"docs\.jsonl{_PACKED}", rf"(documents|corpus|collection)\.(jsonl|tsv){_PACKED}")
+_DOCUMENT_FOLDERS = ("docs", "documents")
+_TOPICS = (
+    rf"topics(\.(tsv|txt|jsonl|trec|sgml|xml))?{_PACKED}",
+    rf"queries(\.(tsv|txt|jsonl|trec|sgml|xml))?{_PACKED}",
+    rf"topics\..+\.(tsv|txt|jsonl){_PACKED}",
+    rf"queries\..+\.(tsv|txt|jsonl){_PACKED}",
+)
+_QRELS = (rf"qrels\.txt{_PACKED}", rf"qrels(\.(tsv|trec|qrels))?{_PACKED}", rf"qrels\..+{_TABLE}")
+_ACCEPTED = {
+    "documents": "docs.jsonl, collection.tsv, or TREC files in the folder itself, docs/ or documents/",
+    "topics": "topics.tsv, topics.txt, topics.jsonl, queries.tsv, ... or topics.NAME.txt",
+    "qrels": "qrels.txt, qrels, qrels.tsv, qrels.NAME.txt or qrels/NAME.tsv",
+}
+_USUAL_SPLIT = "test"
+
+
+def find_documents(folder: PathLike) -> list[Path]:
+    """Find a folder's document files.
+
+    Parameters
+    ----------
+    folder : path-like
+        Taken, in this order: ``docs.jsonl`` (or ``documents.jsonl``, ``corpus.jsonl``,
+        ``collection.jsonl``, or one of these as ``.tsv``), plain or compressed; all files under
+        ``docs/`` or ``documents/``; all files of the folder and those below it that belong to no
+        other role. Files that are left out by the first two, and may be documents, are told.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files in collection order; at least one.
+
+    Raises
+    ------
+    InputError
+        If there are none, or several in the same place of that order.
+    """
+    home = Path(folder)
+    single = _find("documents", home, _DOCUMENTS)
+    if single is not None:
+        _tell_left_out(home, [single], single.name)
+        return [single]
+    folders = [home / name for name in _DOCUMENT_FOLDERS if (home / name).is_dir()]
+    if len(folders) > 1:
+        raise _ambiguous("documents", home, [path.name + "/" for path in folders])
+    if folders:
+        files = document_files(folders[0])
+        _tell_left_out(home, files, f"{folders[0].name}/")
+        return files
+    files = _all_documents(home)
+    if not files:
+        raise _missing("documents", home)
+    return files
+
+
+def find_topics(folder: PathLike, split: str | None = None) -> Path:
+    """Find a folder's topics.
+
+    Parameters
+    ----------
+    folder : path-like
+        Taken, in this order, plain or compressed: ``topics`` with one of the suffixes ``.tsv``,
+        ``.txt``, ``.jsonl``, ``.trec``, ``.sgml``, ``.xml`` or none; ``queries`` likewise;
+        ``topics.NAME.txt`` (``.tsv``, ``.jsonl``); ``queries.NAME.txt`` likewise.
+    split : str, optional
+        A NAME that is taken first.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If there is none, or several in the same place of that order.
+    """
+    named = rf"(topics|queries)\.{re.escape(split or '')}\.(tsv|txt|jsonl){_PACKED}"
+    found = _find("topics", Path(folder), (named, *_TOPICS) if split else _TOPICS)
+    if found is None:
+        raise _missing("topics", Path(folder))
+    return found
+
+
+def find_qrels(folder: PathLike, split: str | None = None) -> Path:
+    """Find a folder's judgements.
+
+    Parameters
+    ----------
+    folder : path-like
+        Taken, in this order, plain or compressed: ``qrels.txt``; ``qrels``, ``qrels.tsv``,
+        ``qrels.trec``, ``qrels.qrels``; ``qrels.NAME.txt`` or ``qrels.NAME.tsv``; of a folder
+        ``qrels/``, as BEIR has it, the only file, or else ``test.tsv``.
+    split : str, optional
+        A NAME: only ``qrels.NAME.txt`` (``.tsv``) and ``qrels/NAME.tsv`` (``.txt``) are taken.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If there is none, or several in the same place of that order.
+    """
+    home, inner = Path(folder), Path(folder, "qrels")
+    tiers: tuple[str, ...] = _QRELS
+    inner_tiers: tuple[str, ...] = (rf"{_USUAL_SPLIT}{_TABLE}", rf".+{_TABLE}")
+    if split is not None:
+        tiers, inner_tiers = (rf"qrels\.{re.escape(split)}{_TABLE}",), (re.escape(split) + _TABLE,)
+    found = _find("qrels", home, tiers)
+    if found is None and inner.is_dir():
+        found = _find("qrels", inner, inner_tiers)
+    if found is None and split is not None:
+        accepted = ", ".join(splits(home)) or "a folder with qrels/NAME.tsv or qrels.NAME.txt"
+        raise InputError("the folder has no such split", file=home, value=split, accepted=accepted)
+    if found is None:
+        raise _missing("qrels", home)
+    return found
+
+
+def splits(folder: PathLike) -> list[str]:
+    """List the names of a folder's splits: each has judgements of its own."""
+    home = Path(folder)
+    files = [path.name for path in home.glob("qrels.*")]
+    files += [f"qrels.{path.name}" for path in home.glob("qrels/*")]
+    named = (re.fullmatch(rf"qrels\.(.+?){_TABLE}", name) for name in files)
+    return sorted({match[1] for match in named if match})
+
+
+def _find(role: str, folder: Path, tiers: tuple[str, ...]) -> Path | None:
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise InputError(
+            f"cannot read the folder: {error.strerror}", file=folder, accepted="a folder"
+        ) from error
+    for tier in tiers:
+        found = [path for path in files if re.fullmatch(tier, path.name)]
+        if len(found) > 1:
+            raise _ambiguous(role, folder, [path.name for path in found])
+        if found:
+            return found[0]
+    return None
+
+
+def _all_documents(home: Path) -> list[Path]:
+    try:
+        return document_files(home)
+    except InputError:
+        return []
+
+
+def _tell_left_out(home: Path, taken: list[Path], chosen: str) -> None:
+    left = sorted({*_all_documents(home)} - {*taken})
+    if left:
+        names = ", ".join(path.relative_to(home).as_posix() for path in left[:3])
+        more = f" and {len(left) - 3:,} more" if len(left) > 3 else ""
+        note(f"{home}: documents are {chosen}; {names}{more} are not read: --documents takes another path")
+
+
+def _missing(role: str, folder: Path) -> InputError:
+    return InputError(
+        f"the folder has no {role}",
+        file=folder,
+        accepted=f"{_ACCEPTED[role]}, plain or as .gz, .bz2, .zst; or --{role} FILE",
+    )
+
+
+def _ambiguous(role: str, folder: Path, names: list[str]) -> InputError:
+    return InputError(
+        f"several files could be the {role}",
+        file=folder,
+        value=", ".join(names),
+        accepted=f"one of them, by --{role} FILE" + ("" if role == "documents" else " or --split NAME"),
+    )
+
 
 Part = Literal["documents", "topics", "qrels"]
 PARTS: tuple[Part, ...] = ("documents", "topics", "qrels")
@@ -164,7 +348,7 @@ def files_of(
 
 def splits_of(name: PathLike | None) -> list[str]:
     """Return the names of the splits that a folder's judgements come in; none of anything else."""
-    return [] if name is None or _is_known(name) else folder.splits(name)
+    return [] if name is None or _is_known(name) else splits(name)
 
 
 def is_beir(name: PathLike | None) -> bool:
@@ -204,16 +388,16 @@ def _locate(
     if given["documents"] is None and "documents" in need:
         located["documents"] = home
     if given["topics"] is None and "topics" in need:
-        located["topics"] = folder.find_topics(home, split)
+        located["topics"] = find_topics(home, split)
     if given["qrels"] is None and ("qrels" in need or split is not None):
-        located["qrels"] = folder.find_qrels(home, split)
+        located["qrels"] = find_qrels(home, split)
     return Dataset(name_of(home), None, {}, {}), located
 
 
 def _in_splits(dataset: Dataset) -> bool:
     """Tell whether judgements are one of several files in BEIR's ``qrels/``, and say which."""
     path = Path(dataset.qrels_file or "")
-    others = [name for name in folder.splits(path.parent.parent) if name != path.name.partition(".")[0]]
+    others = [name for name in splits(path.parent.parent) if name != path.name.partition(".")[0]]
     if path.parent.name != "qrels" or not others:
         return False
     note(f"{dataset.name}: judgements from {path}; --split takes others: {', '.join(others)}")
@@ -238,7 +422,7 @@ def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields:
 
 def _document_files(path: Path) -> list[Path]:
     """Find documents by a file's path, or in a folder that may hold topics and qrels too."""
-    return folder.find_documents(path) if path.is_dir() else document_files(path)
+    return find_documents(path) if path.is_dir() else document_files(path)
 
 
 def _check_title_alone(name: str, topic_fields: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Windows of two words: how often two words stand together in documents.
+"""Words in documents: windows of two, how often they stand together; and a document's terms, counted.
 
 An ordered window, Indri's ``#1``, is the first word at a position with the second at the next. An
 unordered one, ``#uw8``, begins at an occurrence of either word and ends at the other's next
@@ -15,10 +15,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index, PositionalIndex, Positions, Postings
+from lmtune.indexing.sharded import shards_of
 
 WIDTH = 8
 """Positions that an unordered window spans, at most."""
@@ -79,3 +83,49 @@ def count_windows(index: Index, windows: Sequence[Window]) -> list[Postings | No
         found = Postings(*kernels.count_windows(first, second, same, window.ordered, width))
         counted.append(found if found.docs.size else None)
     return counted
+
+
+def document_vectors(index: Index, docs: NDArray[np.integer]) -> list[dict[str, int]]:
+    """Return how often each term occurs in documents.
+
+    Parameters
+    ----------
+    index : Index
+        One that lists its terms is read through once; another must keep its documents' texts, which are
+        analysed anew.
+    docs : numpy.ndarray of int, shape (documents,)
+        Document numbers; each may come again.
+
+    Returns
+    -------
+    list of dict of str to int
+        A document each.
+
+    Raises
+    ------
+    InputError
+        Where an index has neither.
+    """
+    wanted, inverse = np.unique(docs, return_inverse=True)
+    vectors: list[dict[str, int]] = []
+    base = 0
+    for shard in shards_of(index):
+        held = wanted[(wanted >= base) & (wanted < base + shard.num_docs)] - base
+        vectors += _vectors(shard, held)
+        base += shard.num_docs
+    return [vectors[at] for at in inverse.tolist()]
+
+
+def _vectors(index: Any, docs: NDArray[np.integer]) -> list[dict[str, int]]:
+    if not hasattr(index, "terms"):
+        return [dict(Counter(index.analyze(text))) for text in index.texts(docs)]
+    vectors: list[dict[str, int]] = [{} for _ in docs]
+    place = np.full(index.num_docs, -1, np.int64)
+    place[docs] = np.arange(docs.size)
+    for term in index.terms() if docs.size else ():
+        postings = index.postings(term)
+        at = place[postings.docs]
+        held = at >= 0
+        for document, tf in zip(at[held].tolist(), postings.tfs[held].tolist(), strict=True):
+            vectors[document][term] = tf
+    return vectors

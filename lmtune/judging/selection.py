@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from lmtune.errors import InputError, check_least
 from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements, read_runs
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.residual_runs import rankings
+from lmtune.measures.residual_bounds import rankings
 from lmtune.showing import Shown
 
 

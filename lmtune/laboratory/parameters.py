@@ -26,7 +26,7 @@ from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.result_folder import file_name
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.certificate.proofs import proof_of
+from lmtune.tuning.certificate.problem import proof_of
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Split, prepare

@@ -13,9 +13,9 @@ from .lists import ndcg as ndcg
 from .measure import Measure as Measure
 from .measure import parse_measure as parse_measure
 from .measure import parse_measures as parse_measures
-from .residual_runs import Residuals as Residuals
-from .residual_runs import residuals as residuals
-from .residual_runs import run_residuals as run_residuals
+from .residual_bounds import Residuals as Residuals
+from .residual_bounds import residuals as residuals
+from .residual_bounds import run_residuals as run_residuals
 from .significance.comparison import Comparison as Comparison
 from .significance.comparison import ComparisonOptions as ComparisonOptions
 from .significance.comparison import Contrast as Contrast

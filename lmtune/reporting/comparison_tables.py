@@ -9,8 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.residual_bounds import is_exact
-from lmtune.measures.residual_runs import JUDGED
+from lmtune.measures.residual_bounds import JUDGED, is_exact
 from lmtune.measures.significance.comparison import EQUIVALENT, NOT_WORSE, Comparison, Contrast
 from lmtune.measures.significance.tests import paired_differences
 from lmtune.progress import quantity

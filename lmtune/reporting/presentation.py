@@ -17,7 +17,7 @@ from lmtune.judging.prediction_powered import PoweredResult
 from lmtune.judging.selection import ToJudge
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.residual_runs import Residuals, residual_records
+from lmtune.measures.residual_bounds import Residuals, residual_records
 from lmtune.measures.significance.comparison import Comparison
 from lmtune.reporting import (
     choice_tables,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmtune.measures.residual_runs import FIGURES, Residuals, residual_records
+from lmtune.measures.residual_bounds import FIGURES, Residuals, residual_records
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 
 _LEGEND = (

@@ -16,8 +16,7 @@ from lmtune.fusion.methods import Chosen, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.from_files import EvaluationOptions, evaluations
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.residual_bounds import is_bounded
-from lmtune.measures.residual_runs import JUDGED, difference_bounds, run_residuals
+from lmtune.measures.residual_bounds import JUDGED, difference_bounds, is_bounded, run_residuals
 from lmtune.models.parameter import Setting
 from lmtune.reporting.comparison_tables import signed
 from lmtune.reporting.table import listed, short

@@ -20,7 +20,7 @@ from lmtune.reranking.data import Batch, RankingData, batch_of
 from lmtune.reranking.losses.names import SONG, make_loss, parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
-from lmtune.reranking.song.estimators import ESTIMATORS
+from lmtune.reranking.song.state import ESTIMATORS
 from lmtune.reranking.text.cross_encoder import pieces_of, scores_in_pieces
 from lmtune.reranking.training.objectives import BatchLabels, make_objective
 

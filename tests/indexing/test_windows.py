@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import index_for
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.sharding import build_sharded_index
 from lmtune.indexing.tokenizer import tokenize
-from lmtune.indexing.windows import Window, count_windows
+from lmtune.indexing.windows import Window, count_windows, document_vectors
 
 WORDS = st.sampled_from(["a", "the", "cats", "Cat", "running", "ran", "elan", "東京", "x1", "don't", "of"])
 TEXTS = st.lists(st.lists(WORDS, max_size=40).map(" ".join), min_size=1, max_size=12)
@@ -111,3 +113,16 @@ def test_an_index_without_positions_says_what_builds_them(tmp_path: Path) -> Non
     # One with positions serves where none are asked for.
     index_for(source, home=tmp_path, on_build=lambda _path, reason: reasons.append(reason))
     assert len(reasons) == 1
+
+
+def test_vectors_are_the_analysed_texts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"Words{n}" for n in rng.integers(0, 30, rng.integers(0, 9))) for _ in range(40)]
+    source = ListDocuments("made", [Document(f"d{n}", text) for n, text in enumerate(texts)])
+    one = build_index(source, tmp_path / "one", Analyzer())
+    many = build_sharded_index(source, tmp_path / "many", Analyzer(), 3)
+    docs = np.array([39, 3, 3, 0, 17])
+    for index in (one, many):
+        expected = [dict(Counter(one.analyze(texts[int(one.docnos([doc])[0][1:])]))) for doc in docs]
+        assert document_vectors(index, docs) == expected
+    assert document_vectors(one, docs[:0]) == []

@@ -14,7 +14,7 @@ from lmtune.cli.main import app
 from lmtune.errors import InputError
 from lmtune.judging import pairs_to_judge
 from lmtune.measures.from_files import EvaluationOptions
-from lmtune.measures.residual_runs import difference_bounds
+from lmtune.measures.residual_bounds import difference_bounds
 
 Qrels = dict[str, dict[str, int]]
 

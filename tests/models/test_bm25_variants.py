@@ -22,7 +22,7 @@ from lmtune.errors import InputError
 from lmtune.models.bm25 import VARIANTS
 from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import find_model
-from lmtune.tuning.certificate.proofs import proof_of
+from lmtune.tuning.certificate.problem import proof_of
 from lmtune.tuning.space import ParameterSpace
 
 mp.dps = 50

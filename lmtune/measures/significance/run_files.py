@@ -14,8 +14,7 @@ from lmtune.errors import InputError, as_text
 from lmtune.formats.frames import named_runs
 from lmtune.measures.from_files import EvaluationOptions, evaluations
 from lmtune.measures.measure import parse_measures
-from lmtune.measures.residual_bounds import check_bounded
-from lmtune.measures.residual_runs import JUDGED, difference_bounds
+from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions, compare
 from lmtune.progress import Progress, note, silent
 

@@ -10,8 +10,7 @@ from lmtune.reranking.losses.listwise import approx_ndcg, listmle, listnet, neur
 from lmtune.reranking.losses.pairwise import lambdarank, ndcg_loss2pp, ranknet
 from lmtune.reranking.losses.pointwise import binary_cross_entropy, margin_mse
 from lmtune.reranking.song.k_song import KSong
-from lmtune.reranking.song.songs import Song
-from lmtune.reranking.song.warmup import ListwiseCrossEntropy
+from lmtune.reranking.song.songs import ListwiseCrossEntropy, Song
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "ranknet": ranknet,

@@ -13,10 +13,9 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.reranking.losses import evaluation
 from lmtune.reranking.losses.evaluation import Bounds, Positive, Share, checked, is_fused
-from lmtune.reranking.song.estimators import EstimatorName
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
 from lmtune.reranking.song.songs import MARGIN, Selection, Song
-from lmtune.reranking.song.state import Sample
+from lmtune.reranking.song.state import EstimatorName, Sample
 
 # As many as halving alone may take; five to ten are the rule.
 _MOST_STEPS = 80

@@ -35,7 +35,7 @@ from lmtune.reranking.losses.names import (
 )
 from lmtune.reranking.losses.table import LOSSES, SONGS
 from lmtune.reranking.song import KSong, PreviousIterate, Song
-from lmtune.reranking.song.estimators import ESTIMATORS
+from lmtune.reranking.song.state import ESTIMATORS
 from lmtune.reranking.training.checkpoints import prefixed, without_prefix
 from lmtune.reranking.training.devices import to_device
 from lmtune.reranking.training.distributed import sum_over_processes

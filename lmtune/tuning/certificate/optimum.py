@@ -18,8 +18,7 @@ from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import counted
 from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
-from lmtune.tuning.certificate.problem import Problem
-from lmtune.tuning.certificate.proofs import proof_of
+from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace

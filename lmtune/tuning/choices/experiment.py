@@ -23,8 +23,7 @@ from lmtune.models.model import find_model
 from lmtune.progress import Progress, silent, timed
 from lmtune.showing import Plotted
 from lmtune.tuning.certificate.optimum import CertifiedOptimum, check_uncertified
-from lmtune.tuning.certificate.problem import Problem
-from lmtune.tuning.certificate.proofs import proof_of
+from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.choices.cases import Case
 from lmtune.tuning.choices.race import SETTINGS, Alive, Figures, beaten, halve, look
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare

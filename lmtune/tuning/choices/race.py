@@ -16,8 +16,7 @@ from lmtune.models.model import find_model
 from lmtune.models.taylor_kernels import Sides
 from lmtune.threads import over_slices
 from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, first_parts, whole
-from lmtune.tuning.certificate.problem import Problem
-from lmtune.tuning.certificate.proofs import proof_of
+from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.choices.cases import Case
 from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.grid import Surface

@@ -15,8 +15,7 @@ from lmtune.measures.measure import Measure, check_without_strata, parse_measure
 from lmtune.models.model import NAMES, find_model
 from lmtune.options import check, option, usual
 from lmtune.tuning.certificate.optimum import check_tolerance
-from lmtune.tuning.certificate.problem import Problem
-from lmtune.tuning.certificate.proofs import proof_of
+from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.experiment.result import ALSO
 from lmtune.tuning.gradient import OPTIMIZERS
 from lmtune.tuning.grid import shape_for

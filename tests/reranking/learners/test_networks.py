@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.reranking.learners.networks import ItemNorm, Pointwise, make_network  # noqa: E402
-from lmtune.reranking.song.warmup import reinitialise_last_layer  # noqa: E402
+from lmtune.reranking.song.songs import reinitialise_last_layer  # noqa: E402
 
 NAMES = ["linear", "two-layer", "b64", "b256", "mlp:32-16", "attention:16-2-2"]
 FEATURES = 7
