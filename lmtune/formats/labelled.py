@@ -6,7 +6,6 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, PathLike
 from lmtune.formats import labelled_kernels as kernels
 from lmtune.formats.letor_rows import BLOCK_BYTES, nearest_float32
-from lmtune.storage.files import BOM, line_blocks, open_bytes, read_lines, within_lines
+from lmtune.storage.files import open_bytes, read_lines, read_whole_lines
 
 HIGHEST = (1 << 31) - 1
 """The largest number of examples, features or labels."""
@@ -142,9 +141,9 @@ class _Read(NamedTuple):
 def _read(path: PathLike, numbers: int) -> _Read:
     """Read a file whose header has so many numbers."""
     with open_bytes(path) as stream:
-        blocks = line_blocks(within_lines(iter(partial(stream.read, BLOCK_BYTES), b""), path))
+        blocks = read_whole_lines(stream, path, BLOCK_BYTES)
         first, _, rest = next(blocks, b"").partition(b"\n")
-        sizes = _sizes(path, first.removeprefix(BOM), numbers)
+        sizes = _sizes(path, first, numbers)
         parts = [*_parse(path, itertools.chain([rest], blocks), *sizes)]
     labels = _stacked([Lists(part.label_starts, part.label_ids) for part in parts])
     bags = _stacked([Lists(part.starts, part.ids) for part in parts])
@@ -207,8 +206,7 @@ def _parse(
     """Parse blocks of whole lines, of which the first is the file's second."""
     del examples
     line = 2
-    for block in blocks:
-        raw = block if block.endswith(b"\n") or not block else block + b"\n"
+    for raw in blocks:
         rows = parse_block(raw, features, labels)
         if isinstance(rows, Failure):
             message, accepted = {

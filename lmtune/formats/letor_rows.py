@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_05UP, Context
 from fractions import Fraction
-from functools import partial
-from typing import BinaryIO, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.formats import letor_kernels as kernels
 from lmtune.formats.letor_kernels import fill_missing
 from lmtune.progress import note
-from lmtune.storage.files import BOM, decode_line, line_blocks, open_bytes, within_lines
+from lmtune.storage.files import decode_line, open_bytes, read_whole_lines
 
 HIGHEST_ID = 1 << 16
 """The largest feature id: rows are kept dense."""
@@ -83,7 +82,7 @@ def read_blocks(path: PathLike, *, repeated: str, block_bytes: int = BLOCK_BYTES
     line, row = 1, 0
     with open_bytes(path) as stream:
         try:
-            for raw in _whole_lines(stream, block_bytes, path):
+            for raw in read_whole_lines(stream, path, block_bytes):
                 block = _parse(path, raw, line, row if repeated == "error" else -1, seen)
                 line += raw.count(b"\n")
                 row += block.labels.size
@@ -114,16 +113,6 @@ def nearest_float32(text: str) -> np.float32:
         return abs(whole * (-1 if value < 0 else 1) - exact), odd
 
     return min(near, key=distance)
-
-
-def _whole_lines(stream: BinaryIO, size: int, path: PathLike) -> Iterator[bytes]:
-    """Yield bytes that end in a line feed, about `size` at a time."""
-    first = True
-    for block in line_blocks(within_lines(iter(partial(stream.read, size), b""), path)):
-        whole = block.removeprefix(BOM) if first else block
-        first = False
-        if whole:
-            yield whole if whole.endswith(b"\n") else whole + b"\n"
 
 
 def _parse(path: PathLike, raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:

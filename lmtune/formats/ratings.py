@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.storage.files import BOM, SUFFIXES, line_blocks, open_bytes, within_lines
+from lmtune.storage.files import SUFFIXES, open_bytes, read_whole_lines
 
 _BLOCK_BYTES = 1 << 22
 _NUMBER, _DATE = rb"[0-9]{1,18}", rb"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -140,10 +139,7 @@ def _blocks(path: Path) -> Iterator[list[NDArray[Any]]]:
     item = b""
     lines = 0
     with open_bytes(path) as stream:
-        pieces = iter(partial(stream.read, _BLOCK_BYTES), b"")
-        for number, piece in enumerate(line_blocks(within_lines(pieces, path))):
-            block = piece.removeprefix(BOM) if number == 0 else piece
-            block = block if block.endswith(b"\n") else block + b"\n"
+        for number, block in enumerate(read_whole_lines(stream, path, _BLOCK_BYTES)):
             header = _HEADER.match(block) if number == 0 else None
             block = block[header.end() :] if header else block
             lines += header is not None

@@ -57,13 +57,18 @@ def _columns(path: PathLike, number: int, line: str, what: str, accepted: str) -
     topic, word, value = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
     if line.count("\t") != 2 or not topic or not word:
         raise InputError("no three columns", file=path, line=number, value=line, accepted=accepted)
-    try:
-        parsed = math.nan if "_" in value else float(value)
-    except ValueError:
-        parsed = math.nan
+    parsed = _number(value)
     if not math.isfinite(parsed):
         raise InputError(f"bad value of a {what}", file=path, line=number, value=value, accepted=accepted)
     return topic, word, parsed
+
+
+def _number(text: str) -> float:
+    """Read a number; NaN where it is none."""
+    try:
+        return math.nan if "_" in text else float(text)
+    except ValueError:
+        return math.nan
 
 
 _ACCEPTED = "topic<TAB>weight, a number above 0, each topic once"
@@ -88,10 +93,7 @@ def read_topic_weights(path: PathLike) -> dict[str, float]:
         if not line.strip():
             continue
         topic, _, text = (part.strip() for part in line.partition("\t"))
-        try:
-            weight = math.nan if "_" in text else float(text)
-        except ValueError:
-            weight = math.nan
+        weight = _number(text)
         if topic in weights or not topic or not 0.0 < weight < math.inf:
             problem = "a second weight of a topic" if topic in weights else "bad weight of a topic"
             raise InputError(problem, file=path, line=number, value=line, accepted=_ACCEPTED)

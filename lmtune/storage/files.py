@@ -323,6 +323,19 @@ def line_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield last
 
 
+def read_whole_lines(stream: BinaryIO, path: PathLike, size: int) -> Iterator[bytes]:
+    """Yield an opened file's bytes without its byte order mark, whole lines of about `size` bytes at a time.
+
+    Each block ends in a line feed, the last one too.
+    """
+    first = True
+    for block in line_blocks(within_lines(iter(partial(stream.read, size), b""), path)):
+        whole = block.removeprefix(BOM) if first else block
+        first = False
+        if whole:
+            yield whole if whole.endswith(b"\n") else whole + b"\n"
+
+
 def decode_line(line: bytes, path: PathLike, number: int) -> str:
     """Decode one line strictly, or name its invalid bytes in an InputError."""
     try:

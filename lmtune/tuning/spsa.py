@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_least
 from lmtune.gradient_free import Gains, minimise
+from lmtune.gradient_free.estimates import check_even
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
@@ -186,11 +187,7 @@ class SPSA(_Search):
 
     @property
     def _per_step(self) -> int:
-        if self.evaluations_per_step < 2 or self.evaluations_per_step % 2:
-            raise InputError(
-                "bad number of evaluations a step", value=self.evaluations_per_step, accepted="2, 4, 6 ..."
-            )
-        return self.evaluations_per_step
+        return check_even(self.evaluations_per_step)
 
 
 class FDSA(_Search):

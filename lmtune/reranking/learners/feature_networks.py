@@ -35,7 +35,14 @@ from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
 from lmtune.reranking.training.checkpoints import prefixed, without_prefix
 from lmtune.reranking.training.devices import check_device, fits, to_device
-from lmtune.reranking.training.loop import StepProgress, Training, TrainingOptions, TrainingRun, run_through
+from lmtune.reranking.training.loop import (
+    StepProgress,
+    Training,
+    TrainingOptions,
+    TrainingRun,
+    check_finite,
+    run_through,
+)
 
 
 class ScoreMeasurer:
@@ -356,11 +363,7 @@ class ListTask:
         if self.validation_feed is None or self.measurer is None:
             return math.nan
         scores = self.validation_feed.scores(self.network)
-        if not bool(scores.isfinite().all()):
-            raise InputError(
-                "the scores are no longer finite",
-                accepted="a smaller learning rate, clipping, or another loss",
-            )
+        check_finite(bool(scores.isfinite().all()), "the scores are no longer finite")
         return self.measurer.mean(scores)
 
 

@@ -5,7 +5,6 @@ Source: Qiu et al. 2022, appendix D.4.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +24,8 @@ from lmtune.formats.labelled import LabelledExamples, read_labelled, read_rows
 from lmtune.measures.lists import inverse_propensities, values_of_ranks
 from lmtune.measures.measure import Measure
 from lmtune.progress import Count
-from lmtune.reranking.learners.networks import scores_of
-from lmtune.reranking.long_lists.learning import LongLists
+from lmtune.reranking.learners.networks import hidden_layers, scores_of
+from lmtune.reranking.long_lists.learning import LongLists, digest_of
 from lmtune.reranking.long_lists.ratings import HeldOut
 from lmtune.reranking.long_lists.settings import LabelOptions, LabelSettings
 from lmtune.reranking.settings import Settings
@@ -162,10 +161,7 @@ class LabelNetwork(nn.Module):
         self.words = nn.Parameter(torch.empty(sizes[0], sizes[1]))
         self.bias = nn.Parameter(torch.zeros(sizes[1]))
         nn.init.normal_(self.words, std=sizes[1] ** -0.5 if widths else 0.01)
-        hidden: list[nn.Module] = [nn.ReLU(), nn.Dropout(dropout)] if widths else []
-        for before, after in pairwise(widths):
-            hidden += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-        self.hidden = nn.Sequential(*hidden)
+        self.hidden = hidden_layers(widths, dropout)
         self.last = nn.Linear(widths[-1], labels) if widths else None
 
     def forward(self, words: Tensor, values: Tensor, starts: Tensor, labels: Tensor) -> Tensor:
@@ -247,10 +243,7 @@ class LabelLists(LongLists):
     def digest(self) -> str:
         """A digest that tells these examples from others."""
         facts = self.options.validation, self.visits, self.items, self.given.features
-        digest = hashlib.blake2b(repr(facts).encode(), digest_size=16)
-        for array in (*self.given.bags, self.given.values, *self.given.relevant):
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        return digest_of(facts, *self.given.bags, self.given.values, *self.given.relevant)
 
     def network(self, settings: Settings) -> LabelNetwork:
         """Make a network that ranks labels."""

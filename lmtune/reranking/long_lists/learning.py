@@ -5,6 +5,7 @@ Source: Qiu et al. 2022, section 7.2.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,14 @@ from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import ListSampler, RelevantPairs, reinitialise_last_layer
 from lmtune.reranking.training.devices import check_device, to_device
 from lmtune.reranking.training.loop import Training, TrainingOptions, TrainingRun, run_through
+
+
+def digest_of(facts: object, *arrays: NDArray[Any]) -> str:
+    """Return a digest (BLAKE2b, 128 bits) that tells facts and arrays from others."""
+    digest = hashlib.blake2b(repr(facts).encode(), digest_size=16)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 class LongLists(ABC):

@@ -6,11 +6,9 @@ Collaborative Filtering, WWW 2017 (the network).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +22,12 @@ from lmtune.measures.list_kernels import count_above
 from lmtune.measures.lists import ndcg_of_ranks
 from lmtune.measures.measure import Measure, exponential_ndcg
 from lmtune.progress import Count
-from lmtune.reranking.learners.networks import scores_of
-from lmtune.reranking.long_lists.learning import LongLists
+from lmtune.reranking.learners.networks import hidden_layers, scores_of
+from lmtune.reranking.long_lists.learning import LongLists, digest_of
 from lmtune.reranking.long_lists.settings import RankingOptions, cutoff_of
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
+from lmtune.reranking.training.loop import check_finite
 from lmtune.threads import over_slices
 
 _BLOCK = 64
@@ -185,11 +184,7 @@ class HeldOut:
             for first in range(part.start * _BLOCK, min(part.stop * _BLOCK, len(self.users)), _BLOCK):
                 users = self.users[first : first + _BLOCK]
                 scores = score(users)
-                if not np.isfinite(scores).all():
-                    raise InputError(
-                        "the scores are no longer finite",
-                        accepted="a smaller learning rate, clipping, or another loss",
-                    )
+                check_finite(bool(np.isfinite(scores).all()), "the scores are no longer finite")
                 begin = int(ends[first] - counts[first])
                 seen = self.seen_starts, self.seen
                 count_above(scores, users, self.starts, self.items, *seen, above[begin:], tied[begin:])
@@ -295,10 +290,8 @@ class RatingLists(LongLists):
     @cached_property
     def digest(self) -> str:
         """A digest that tells these lists from others."""
-        digest = hashlib.blake2b(repr(self.options).encode(), digest_size=16)
-        for array in (self.ratings.users, self.ratings.items, self.ratings.values, self.ratings.times):
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        known = self.ratings
+        return digest_of(self.options, known.users, known.items, known.values, known.times)
 
 
 class NeuMF(nn.Module):
@@ -333,10 +326,7 @@ class NeuMF(nn.Module):
         # The first layer on (user, item) is a sum of one on each: users enter once a list.
         self.of_user = nn.Linear(width, layers[0])
         self.of_item = nn.Linear(width, layers[0], bias=False)
-        rest: list[nn.Module] = [nn.ReLU(), nn.Dropout(dropout)]
-        for before, after in pairwise(layers):
-            rest += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-        self.perceptron = nn.Sequential(*rest)
+        self.perceptron = hidden_layers(layers, dropout)
         self.last = nn.Linear(width + layers[-1], 1)
         for embedding in self.children():
             if isinstance(embedding, nn.Embedding):

@@ -115,6 +115,13 @@ def _put(weights: list[nn.Parameter], point: NDArray[np.float64]) -> None:
         first = last
 
 
+def check_finite(is_finite: bool, message: str, value: float | None = None) -> None:
+    """Raise InputError where a training has come to numbers that are none."""
+    if not is_finite:
+        accepted = "a smaller learning rate, clipping, or another loss"
+        raise InputError(message, value=value, accepted=accepted)
+
+
 StepProgress = Callable[[int, int, str], None]
 HISTORY, SECONDS = "history.csv", "seconds.csv"
 """Of a model: a row an epoch; the epochs' times, which alone differ between equal trainings."""
@@ -321,12 +328,7 @@ class TrainingRun:
         return kind(weights, lr=rate, weight_decay=decay, fused=fused)
 
     def _finite(self, loss: float) -> float:
-        if not math.isfinite(loss):
-            raise InputError(
-                f"the loss is no longer finite in epoch {self.epoch + 1}",
-                value=loss,
-                accepted="a smaller learning rate, clipping, or another loss",
-            )
+        check_finite(math.isfinite(loss), f"the loss is no longer finite in epoch {self.epoch + 1}", loss)
         return loss
 
     def _end_epoch(self, warming: bool) -> None:

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -159,11 +159,7 @@ class BranchAndBound:
         # Holds whatever interrupts what follows: boxes in hand have no higher bound.
         self._floor = self.bound
         parents = self._pop()
-        jobs = [
-            (parent, sides)
-            for parent in parents
-            for sides in (parent.halves if self.boxes else first_parts(self.problem, parent.sides))
-        ]
+        jobs = [(parent, sides) for parent in parents for sides in parts_of(self.problem, parent, self.boxes)]
         children: list[Box | None] = [None] * len(jobs)
 
         def work(part: slice) -> None:
@@ -255,10 +251,12 @@ def _mean(bounds: NDArray[np.float64], topics: int) -> float:
     return float(bounds.sum()) / topics * (1.0 + topics * 2.0**-51)
 
 
-def first_parts(problem: Problem, sides: Sides) -> list[Sides]:
-    """Split the whole range into the first boxes."""
+def parts_of(problem: Problem, box: Box, boxes: int) -> Sequence[Sides]:
+    """Split a box into halves; the whole range, before there are other boxes, into the first ones."""
+    if boxes:
+        return box.halves
     edges = []
-    for (low, high), width in zip((sides[:2], sides[2:]), problem.proof.first_widths, strict=True):
+    for (low, high), width in zip((box.sides[:2], box.sides[2:]), problem.proof.first_widths, strict=True):
         parts = max(1, math.ceil((high - low) / width))
         edges.append(np.linspace(low, high, parts + 1).tolist())
     return [

@@ -15,7 +15,7 @@ from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model
 from lmtune.models.taylor_kernels import Sides
 from lmtune.threads import over_slices
-from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, first_parts, whole
+from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, parts_of, whole
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.choices.cases import Case
 from lmtune.tuning.experiment.preparation import Prepared
@@ -134,11 +134,7 @@ def _below(
     """
     highest, left, boxes = 0.0, [whole(problem)], 0
     while left:
-        jobs = [
-            (box, sides)
-            for box in left
-            for sides in (box.halves if boxes else first_parts(problem, box.sides))
-        ]
+        jobs = [(box, sides) for box in left for sides in parts_of(problem, box, boxes)]
         boxes += len(jobs)
         if boxes > _BOXES or any(box.final for box in left):
             return None
