@@ -38,9 +38,8 @@ import training_epoch
 from long_lists import made_pairs, positions_of
 
 from lmtune.reranking.learners import trees as lambdamart
-from lmtune.reranking.learners.tree_settings import TreeSettings
 from lmtune.reranking.losses import LOSSES, k_song, song
-from lmtune.reranking.losses.names import parse_loss
+from lmtune.reranking.losses.names import TreeSettings, parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import KSong, ListSampler, Song
 from lmtune.reranking.training.devices import check_device, repeatable, to_device

@@ -25,8 +25,7 @@ from lmtune.reporting.tuning_results import PAGE, PICTURES, StoredResults, keep_
 from lmtune.storage.digests import read_json
 from lmtune.storage.folders import FolderKind
 from lmtune.tuning.choices.cases import case_name
-from lmtune.tuning.choices.effects import effects
-from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
+from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow, effects
 from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.result import DEFAULT, Row, at_most
 

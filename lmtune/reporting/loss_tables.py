@@ -212,7 +212,7 @@ def _course(outcome: Outcome) -> Course:
 
 
 def importance_table(comparison: Comparison, gains: Mapping[str, float], style: str = "table") -> str:
-    """Render the losses by `lmtune.reranking.importance.permutation_importance`.
+    """Render the losses by `lmtune.reranking.applying.permutation_importance`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rerank a run, or the lists of a LETOR file, by a model that was kept; interpolate with the run's scores."""
+"""A model that was kept: runs and LETOR files reranked by it, interpolated; its features' importance."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import select_topics
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.formats.runs import Ranking, check_tag, read_run, write_run
 from lmtune.fusion.lines import check_measure
 from lmtune.fusion.normalisation import normalised
 from lmtune.fusion.runs import MINIMUM, RunSet
 from lmtune.fusion.search import ExactLineSearch
+from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import Measure, parse_measure
+from lmtune.measures.significance.comparison import Comparison, compare
 from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.learner import ScoringOptions
@@ -354,3 +356,88 @@ def _as_run(data: RankingData) -> Run:
     docnos = data.docnos or ()
     every = enumerate(data.queries)
     return {query: dict.fromkeys(docnos[data.rows(q)], 0.0) for q, query in every}
+
+
+WHOLE = "all features"
+"""The name of what the others are compared with."""
+
+
+def permutation_importance(
+    model: Reranker,
+    data: RankingData,
+    *,
+    measure: str | None = None,
+    repeats: int = 5,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> Comparison:
+    """Measure lists again with the values of one feature shuffled, feature by feature.
+
+    Breiman's permutation importance (Machine Learning 45, 2001) for rankings: values are shuffled
+    among the documents of each query. Those of a feature that every query's documents share are
+    shuffled among queries.
+
+    Parameters
+    ----------
+    model : Reranker
+        What scores.
+    data : RankingData
+        Features as they come, and labels; of queries that the model has not seen.
+    measure : str, optional
+        As `lmtune.measures.measure.parse_list_measure` reads; the one that validation chose by.
+    repeats : int
+        Shuffles a feature; each query's mean over them is compared.
+    seed : int
+        Of the shuffles.
+    device : str
+        Where to compute.
+    progress : Progress
+        Called after each feature.
+
+    Returns
+    -------
+    Comparison
+        A system a feature, by name, against `WHOLE`; topics are the queries that count. A
+        difference below 0 is what the feature is worth.
+
+    Raises
+    ------
+    InputError
+        For fewer repeats than one, other features than the model's, or fewer than two queries
+        with a relevant document.
+    """
+    check_least("bad number of shuffles", repeats, 1)
+    measurer = Measurer(measure or model.scorer.settings.chosen_by, data)
+    topics = [query for query, counts in zip(data.queries, measurer.counted.tolist(), strict=True) if counts]
+    if len(topics) < 2:
+        raise InputError(
+            "too few queries with a relevant document", value=len(topics), accepted="two or more"
+        )
+
+    def values(features: NDArray[np.float32]) -> NDArray[np.float64]:
+        scores = model.score(replace(data, features=features), device=device)
+        return measurer.values(scores)[measurer.counted]
+
+    whole = values(data.features)
+    rng, by_feature = np.random.default_rng(seed), {}
+    for number, name in enumerate(model.names):
+        shuffled = data.features.copy()
+        total = np.zeros(len(topics))
+        for _ in range(repeats):
+            shuffled[:, number] = _shuffled(data, number, rng)
+            total += values(shuffled)
+        by_feature[name] = total / repeats
+        progress("features shuffled", number + 1, len(model.names), name)
+    name = str(measurer.measure)
+    return compare(whole, by_feature, baseline=WHOLE, measures=[name], topics=topics)
+
+
+def _shuffled(data: RankingData, number: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Shuffle one feature's values within queries, or among queries where they differ only there."""
+    column, firsts = data.features[:, number], data.features[data.starts[:-1], number]
+    if (column == firsts[data.query_of_row]).all():
+        among: NDArray[np.float32] = rng.permutation(firsts)[data.query_of_row]
+        return among
+    within: NDArray[np.float32] = column[np.lexsort((rng.random(column.size), data.query_of_row))]
+    return within

@@ -16,10 +16,9 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.progress import silent  # noqa: E402
 from lmtune.reranking import Loss, RankingData, RankingSplit, Settings, compare, learn, load_model, save_model  # noqa: E402
 from lmtune.reranking.learners.learner import Learner  # noqa: E402
-from lmtune.reranking.learners.tree_settings import TreeSettings  # noqa: E402
 from lmtune.reranking.learners.trees import LambdaMart, fit  # noqa: E402
 from lmtune.reranking.losses import ranknet  # noqa: E402
-from lmtune.reranking.losses.names import parse_loss  # noqa: E402
+from lmtune.reranking.losses.names import TreeSettings, parse_loss  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation  # noqa: E402
 from lmtune.reranking.reranker import learn_folds  # noqa: E402
 from lmtune.reranking.sources import TrainingData  # noqa: E402

@@ -88,8 +88,7 @@ def importance(
     lmtune rerank importance model my-collection --run bm25.run --output worth
     """
     from lmtune.reporting.loss_tables import IMPORTANCE, importance_table, write_importance
-    from lmtune.reranking.applying import read_lists, unseen_lists
-    from lmtune.reranking.importance import permutation_importance
+    from lmtune.reranking.applying import permutation_importance, read_lists, unseen_lists
     from lmtune.reranking.learners.trees import LambdaMart
     from lmtune.reranking.reranker import load_model
 

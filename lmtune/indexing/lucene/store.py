@@ -29,8 +29,7 @@ from lmtune.indexing.columns import (
     write_docnos,
 )
 from lmtune.indexing.index import Postings
-from lmtune.storage.append_logs import AppendLog
-from lmtune.storage.digests import sealed_bytes, sealed_text, unsealed, unsealed_bytes
+from lmtune.storage.digests import AppendLog, sealed_bytes, sealed_text, unsealed, unsealed_bytes
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import FolderKind, atomic_directory
 

@@ -20,8 +20,7 @@ from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Measurer
 from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
-from lmtune.reranking.learners.tree_settings import TreeSettings
-from lmtune.reranking.losses.names import LAMBDAMART
+from lmtune.reranking.losses.names import LAMBDAMART, TreeSettings
 from lmtune.reranking.text.options import reads_text
 from lmtune.reranking.training.loop import HISTORY, StepProgress, TrainingOptions, csv_rows
 

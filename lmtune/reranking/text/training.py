@@ -30,7 +30,7 @@ from lmtune.reranking.text.models import find_model
 from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.training.devices import autocast, check_device
 from lmtune.reranking.training.loop import StepProgress, Training, TrainingOptions, TrainingRun, run_through
-from lmtune.storage.append_logs import AppendLog
+from lmtune.storage.digests import AppendLog
 from lmtune.storage.files import unwritable
 
 _AT_A_TIME = 1024

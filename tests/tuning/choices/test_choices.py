@@ -21,8 +21,7 @@ from lmtune.reporting.figures import alt_text
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.choices import experiment
 from lmtune.tuning.choices.cases import Case, make_cases
-from lmtune.tuning.choices.effects import INTERACTIONS, decompose, effects
-from lmtune.tuning.choices.experiment import ChoiceResult, tune_choices
+from lmtune.tuning.choices.experiment import INTERACTIONS, ChoiceResult, decompose, effects, tune_choices
 from lmtune.tuning.choices.race import beaten, halve, look
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare

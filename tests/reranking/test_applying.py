@@ -13,11 +13,11 @@ pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
+from lmtune.reranking.applying import permutation_importance
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.importance import permutation_importance
 from lmtune.reranking.learners.learner import Scorer
-from lmtune.reranking.learners.tree_settings import TreeSettings
 from lmtune.reranking.learners.trees import fit
+from lmtune.reranking.losses.names import TreeSettings
 from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.settings import Settings
 
