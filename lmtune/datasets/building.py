@@ -142,14 +142,8 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
 
 
 def _join(collection: Collection, building: Building) -> Path:
-    given = [
-        collection.name,
-        collection.documents,
-        collection.fields,
-        collection.stemmer,
-        collection.stopwords,
-    ]
-    if any(given) or building.output is None:
+    names = "name", "documents", "fields", "stemmer", "stopwords"
+    if any(getattr(collection, name) for name in names) or building.output is None:
         raise InputError("--join with documents or their analysis", accepted="--join PATH,... --output PATH")
     with timed(f"joined {quantity(len(building.join), 'index', 'indexes')}"):
         places = [find_index(name).removeprefix(SHARDED) for name in building.join]
@@ -175,10 +169,7 @@ def _build_own(
             built = build_sharded_index(source, path, analyzer, building.shards, **how)
         else:
             built = build_index(source, path, analyzer, **how)
-    everything: list[ColumnarIndex | ShardedIndex] = [
-        built,
-        *(built.field(name) for name in collection.fields),
-    ]
+    everything: list[ColumnarIndex | ShardedIndex] = [built, *map(built.field, collection.fields)]
     for own in everything:
         size = f"{own.num_docs:,} documents, {own.total_terms:,} tokens"
         rest = (

@@ -55,15 +55,8 @@ def load_irds(
         if its files are not here and cannot be downloaded.
     """
     collection = _find(identifier)
-    lacking = [
-        role
-        for role, has in (
-            ("documents", collection.has_docs),
-            ("topics", collection.has_queries),
-            ("qrels", collection.has_qrels),
-        )
-        if role in need and not has()
-    ]
+    has = {"documents": collection.has_docs, "topics": collection.has_queries, "qrels": collection.has_qrels}
+    lacking = [role for role in has if role in need and not has[role]()]
     if lacking:
         raise InputError(
             f"this collection of ir_datasets has no {' and no '.join(lacking)}",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.names import find_named, named_files
+from lmtune.datasets.names import Role, find_named, named_files
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
@@ -26,8 +26,8 @@ class PaperCollection:
         Its name; an index under ``indexes/`` has it too.
     documents : str
         Which documents they are.
-    topics, qrels : tuple of str
-        Names of the topics' and the judgements' files, as pyserini has them. A file of the
+    parts : tuple of str
+        Names of the topics' and of the judgements' files, as pyserini has them. A file of the
         collection's own name, where the user has one, stands for all.
     train, test : str
         Topics to train and to test on.
@@ -39,8 +39,7 @@ class PaperCollection:
 
     name: str
     documents: str
-    topics: tuple[str, ...]
-    qrels: tuple[str, ...]
+    parts: tuple[str, ...]
     train: str
     test: str
     docnos: str = ""
@@ -53,35 +52,20 @@ PAPER_COLLECTIONS = {
     known.name: known
     for known in (
         PaperCollection(
-            "ap",
-            "Associated Press 1988-89, TIPSTER disks 1 and 2",
-            _ADHOC,
-            _ADHOC,
-            "51-150",
-            "151-200",
-            docnos="AP",
+            "ap", "Associated Press 1988-89, TIPSTER disks 1 and 2", _ADHOC, "51-150", "151-200", "AP"
         ),
         PaperCollection(
-            "wsj",
-            "Wall Street Journal 1987-92, TIPSTER disks 1 and 2",
-            _ADHOC,
-            _ADHOC,
-            "51-150",
-            "151-200",
-            docnos="WSJ",
+            "wsj", "Wall Street Journal 1987-92, TIPSTER disks 1 and 2", _ADHOC, "51-150", "151-200", "WSJ"
         ),
         PaperCollection(
             "robust04",
             "TREC disks 4 and 5 without the Congressional Record",
             ("robust04",),
-            ("robust04",),
             "301-450",
             "601-700",
             prebuilt="robust04",
         ),
-        PaperCollection(
-            "wt10g", "the WT10g web crawl", ("adhoc.451-550",), ("adhoc.451-550",), "451-500", "501-550"
-        ),
+        PaperCollection("wt10g", "the WT10g web crawl", ("adhoc.451-550",), "451-500", "501-550"),
     )
 }
 """The collections by name."""
@@ -142,6 +126,5 @@ def load_paper_collection(
     )
 
 
-def _parts(role: str, known: PaperCollection) -> tuple[str, ...]:
-    own = named_files("topics" if role == "topics" else "qrels")
-    return (known.name,) if known.name in own else getattr(known, role)
+def _parts(role: Role, known: PaperCollection) -> tuple[str, ...]:
+    return (known.name,) if known.name in named_files(role) else known.parts

@@ -35,16 +35,12 @@ class Written(NamedTuple):
 
     Attributes
     ----------
-    topics, judgements : int
-        The number of topics and of judgement lines in the two files.
     topics_file, qrels_file : pathlib.Path
         The files.
     changed : bool
         Whether a file was written; False where both had this content already.
     """
 
-    topics: int
-    judgements: int
     topics_file: Path
     qrels_file: Path
     changed: bool
@@ -135,8 +131,7 @@ def write_pydocs(home: PathLike, dataset: Dataset) -> Written:
         _write_if_new(topics_file, lambda path: write_topics(path, dataset.topics)),
         _write_if_new(qrels_file, lambda path: write_qrels(path, dataset.qrels)),
     ]
-    judgements = sum(map(len, dataset.qrels.values()))
-    return Written(len(dataset.topics), judgements, topics_file, qrels_file, any(changed))
+    return Written(topics_file, qrels_file, any(changed))
 
 
 def _write_if_new(target: Path, write: Callable[[Path], None]) -> bool:
