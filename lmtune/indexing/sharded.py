@@ -32,16 +32,8 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "lmtune sharded index", 1
 FILE, RANKS = "shards.json", "docno_ranks"
 _SHARD = "shard-*"
-KIND = FolderKind(
-    FILE,
-    (
-        FILE,
-        RANKS,
-        "candidates/*",
-        f"{manifest.TEXTS}/*/*",
-        *(f"{_SHARD}/{name}" for name in manifest.KIND.files or ()),
-    ),
-)
+_OF_SHARDS = tuple(f"{_SHARD}/{name}" for name in manifest.KIND.files or ())
+KIND = FolderKind(FILE, (FILE, RANKS, "candidates/*", f"{manifest.TEXTS}/*/*", *_OF_SHARDS))
 """A sharded index's folder; shards may also lie elsewhere."""
 
 _ACCEPTED = (

@@ -240,19 +240,7 @@ _BY_NAME_ALONE = ("dcg", "ideal_dcg", "yaap")
 NICKNAMES: dict[str, tuple[str, ...]] = {
     "official": tuple(TREC_NAMES)[: tuple(TREC_NAMES).index("P") + 1],
     "all_trec": tuple(name for name in TREC_NAMES if name not in (*_NEW_IN_10, *_BY_NAME_ALONE)),
-    "set": (
-        "runid",
-        "num_q",
-        "num_ret",
-        "num_rel",
-        "num_rel_ret",
-        "utility",
-        "set_P",
-        "set_relative_P",
-        "set_recall",
-        "set_map",
-        "set_F",
-    ),
+    "set": (*tuple(TREC_NAMES)[:5], "utility", *(name for name in TREC_NAMES if name.startswith("set_"))),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -188,14 +188,8 @@ def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Co
         rows = columns.rows(t)
         block = pool.tf_block(columns, t)[:, order[rows] - rows.start]
         tf[columns.tf_start[t] : columns.tf_start[t + 1]] = block.ravel()
-    ordered = Columns(
-        start=columns.start,
-        tf_start=columns.tf_start,
-        doc=columns.doc[order],
-        length=columns.length[order],
-        gain=columns.gain[order],
-        tf=tf,
-    )
+    doc, length, gain = columns.doc[order], columns.length[order], columns.gain[order]
+    ordered = replace(columns, doc=doc, length=length, gain=gain, tf=tf)
     relevant = np.concatenate(([0], np.cumsum(columns.gain >= rel)))
     return ordered, np.diff(relevant[columns.start])
 

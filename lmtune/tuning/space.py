@@ -146,13 +146,11 @@ class ParameterSpace:
 
     def fixing(self, values: Mapping[str, float]) -> ParameterSpace:
         """Return the space with some parameters fixed at values."""
-        return replace(
-            self,
-            parameters=tuple(
-                replace(own, low=values.get(own.name, own.low), high=values.get(own.name, own.high))
-                for own in self.parameters
-            ),
+        fixed = (
+            replace(own, low=values.get(own.name, own.low), high=values.get(own.name, own.high))
+            for own in self.parameters
         )
+        return replace(self, parameters=tuple(fixed))
 
     def starting(self, values: Mapping[str, float]) -> ParameterSpace:
         """Return the space with other starts of descents, where values name them."""
