@@ -169,7 +169,10 @@ def _build_own(
             built = build_sharded_index(source, path, analyzer, building.shards, **how)
         else:
             built = build_index(source, path, analyzer, **how)
-    everything: list[ColumnarIndex | ShardedIndex] = [built, *map(built.field, collection.fields)]
+    everything: list[ColumnarIndex | ShardedIndex] = [
+        built,
+        *(built.field(name) for name in collection.fields),
+    ]
     for own in everything:
         size = f"{own.num_docs:,} documents, {own.total_terms:,} tokens"
         rest = (
