@@ -8,7 +8,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.tuning import grid as known_values
+from lmtune.tuning import grid as grid_search
 from lmtune.tuning.coordinate_ascent import CoordinateAscent, climb_together
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
@@ -25,15 +25,15 @@ def pool() -> CandidatePool:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object, int]]:
-    """Return the (measure, setting, topic)s that are measured from now on, as they come."""
+    """Return the (measure, setting, topic)s that are measured from now on, but for grids', as they come."""
     seen: list[tuple[str, object, int]] = []
 
-    def measure(pool, settings, measures, *, topics, depth):  # type: ignore[no-untyped-def]
-        named = [str(measure) for measure in measures]
+    def measure(pool, settings, measures, *, topics, depth, **of_grid):  # type: ignore[no-untyped-def]
+        named = [str(measure) for measure in measures] if not of_grid else []
         seen.extend((m, tuple(s), t) for m in named for s in settings.tolist() for t in topics.tolist())
-        return measure_settings(pool, settings, measures, topics=topics, depth=depth)
+        return measure_settings(pool, settings, measures, topics=topics, depth=depth, **of_grid)
 
-    monkeypatch.setattr(known_values, "measure_settings", measure)
+    monkeypatch.setattr(grid_search, "measure_settings", measure)
     return seen
 
 
