@@ -1,6 +1,7 @@
-"""Few topics or the search, of models with many parameters: docs/protocols/estimation.md, "Many parameters".
+"""Few topics or the search, of models with many parameters: two parts of docs/protocols/estimation.md.
 
     python benchmarks/model_estimation.py cranfield --model bm25+weights --topics 10 25 50 > fits.tsv
+    python benchmarks/model_estimation.py cranfield --model bm25f:title,contents > fields.tsv
     python benchmarks/model_estimation.py --tell fits.tsv ...
 
 Each draw fits every method on some of a collection's topics, taken at random, and cuts what is lost on all
@@ -38,6 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("collection", help="with --tell tables", nargs="+")
     parser.add_argument("--model", default="bm25+weights")
+    parser.add_argument("--plain", default="bm25", help="what else has 200 settings of direct search")
     parser.add_argument("--topics", type=int, nargs="+", default=[10, 25, 50])
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--settings", type=int, nargs="+", default=SETTINGS, help="of direct search")
@@ -49,7 +51,7 @@ def main() -> None:
         return
     head = True
     for name in options.collection:
-        pool, plain = made(name, options.model), made(name, options.model.partition("+")[0])
+        pool, plain = made(name, options.model), made(name, options.plain)
         usable = len(pool.topics) - FEWEST
         for size in filter(usable.__ge__, options.topics):
             for draw in range(options.draws):
@@ -65,7 +67,9 @@ def made(name: str, model: str) -> CandidatePool:
     dataset = lmtune.load(name)
     relevant = {topic for topic, judged in dataset.qrels.items() if any(g > 0 for g in judged.values())}
     topics = {topic: text for topic, text in dataset.topics.items() if topic in relevant}
-    return CandidatePool.build(lmtune.index_for(dataset.documents), topics, dataset.qrels, model=model)
+    fields = [field for field in model.partition(":")[2].split(",") if field]
+    index = lmtune.index_for(dataset.documents, fields=fields)
+    return CandidatePool.build(index, topics, dataset.qrels, model=model)
 
 
 def fits(
@@ -86,7 +90,8 @@ def fits(
     own = topics[train].tolist()
     found = {f"{DIRECT} {count}": direct(pool, own, count).params for count in settings}
     found["Approx"] = dict(SurrogateTuner(starts=1).fit(pool, topics=own).best_params_)
-    found |= {f"shrunk {name}": by_gradient(name, pool, own).params for name in ("Approx", "RankNet")}
+    if pool.formula.simpler:
+        found |= {f"shrunk {name}": by_gradient(name, pool, own).params for name in ("Approx", "RankNet")}
     values = {name: by_topic(setting) for name, setting in found.items()}
     best = climbed(train, found[max(found, key=lambda name: float(values[name][train].mean()))])
     values |= {OPTIMUM: by_topic(best), "plain": by_topic(direct(plain, own, settings[0]).params, plain)}

@@ -6,6 +6,7 @@ Sentences go to the logger ``lmtune``, at level INFO, or DEBUG for details; the 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import time
 import warnings
@@ -34,12 +35,11 @@ def unseen(done: int, total: int) -> None:
     """Show nothing of a count."""
 
 
-def counted(progress: Count | bool | None, stage: str) -> Count | None:
-    """Take True for a bar, in a terminal or a notebook; False for nothing."""
+def counted(progress: Callable[..., None] | bool | None, stage: str) -> Callable[..., None] | None:
+    """Take True for a bar, in a terminal or a notebook, with what words there are; False for nothing."""
     if not isinstance(progress, bool):
         return progress
-    report = staged(progress)
-    return (lambda done, total: report(stage, done, total)) if progress else None
+    return functools.partial(staged(progress), stage) if progress else None
 
 
 _FINE = 1000

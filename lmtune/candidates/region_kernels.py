@@ -74,7 +74,7 @@ class _Box(NamedTuple):
     half_u: float
 
 
-class _Models(NamedTuple):
+class LinearModels(NamedTuple):
     """Linear models of documents' scores around a box's centre, each of shape (documents,).
 
     Attributes
@@ -181,12 +181,36 @@ def _bound_box(
     below, above, order = scratch[3], scratch[4], scratch[5]
     for first in range(0, docs, _BLOCK):
         block = slice(first, min(first + _BLOCK, docs))
-        models = _Models(score[block], in_s[block], in_u[block], below[block], above[block])
+        models = LinearModels(score[block], in_s[block], in_u[block], below[block], above[block])
         if topic.bm25:
             _bound_bm25(topic, chosen[block], box, models)
         else:
             _bound_documents(topic, chosen[block], box, models)
-    order[:docs] = score[:docs]
+    models = LinearModels(score[:docs], in_s[:docs], in_u[:docs], below[:docs], above[:docs])
+    return from_plane(models, depth, order)
+
+
+@compiled()
+def from_plane(models: LinearModels, depth: int, order: NDArray[np.float64]) -> float:
+    """Widen the remainders to all of a document's difference from a reference plane over the box.
+
+    Parameters
+    ----------
+    models : LinearModels
+        Of `depth` documents or more. `below` and `above` become the least and the greatest difference.
+    depth : int
+        K; the plane is the mean of the models around that rank at the centre.
+    order : array of float64, as long
+        Scratch.
+
+    Returns
+    -------
+    float
+        The K-th largest of the least: at any setting in the box that many documents reach it.
+    """
+    score, in_s, in_u, below, above = models
+    docs = score.size
+    order[:docs] = score
     worse = min(depth - 1 + _AROUND, docs - 1)
     better = max(depth - 1 - _AROUND, 0)
     low = _select(order, 0, docs, worse)
@@ -211,7 +235,7 @@ def _bound_box(
 
 
 @compiled()
-def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: _Models) -> None:
+def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: LinearModels) -> None:
     """Fill the models of a few documents."""
     y, length, count, product = topic.y, topic.length, topic.occurrences, topic.product
     s, half_s, u, half_u = box
@@ -295,14 +319,20 @@ def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, m
 
 
 @compiled()
-def _bound_bm25(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: _Models) -> None:
-    """Fill the models of a few documents: terms of second order are part of the remainder."""
+def _bound_bm25(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: LinearModels) -> None:
+    """Fill the models of a few documents."""
     s, half_s, u, half_u = box
     sides = (s - half_s, s + half_s, max(u - half_u, 0.0), min(u + half_u, 1.0))
     out = np.empty((ROWS, chosen.size))
     bm25_models(topic.y, topic.length, chosen, topic.weight, topic.slack, sides, out)
-    for i in range(chosen.size):
-        value, to_s, to_u, ss, mixed, uu, remainder = out[:, i]
+    linear(out, models)
+
+
+@compiled()
+def linear(quadratic: NDArray[np.float64], models: LinearModels) -> None:
+    """Make linear models of those of `lmtune.models.taylor_kernels`: second order is part of the remainder."""
+    for i in range(models.score.size):
+        value, to_s, to_u, ss, mixed, uu, remainder = quadratic[:, i]
         error = remainder + abs(mixed)
         error += _SLACK * (abs(value) + abs(to_s) + abs(to_u) + abs(ss) + abs(uu) + error)
         models.score[i], models.in_s[i], models.in_u[i] = value, to_s, to_u

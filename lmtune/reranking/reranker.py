@@ -18,7 +18,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, column_names, exponential_ndcg
 from lmtune.parallel import Task, in_order
-from lmtune.progress import Progress, quantity, timed
+from lmtune.progress import Progress, counted, quantity, timed
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.reranking.learners.learner import Learner, Scorer, ScoringOptions
@@ -118,7 +118,7 @@ class Reranker:
         return replace(self, facts={**self.facts, "text": asdict(changed)})
 
     def score(
-        self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
+        self, data: RankingData, *, progress: StepProgress | bool | None = None, **how: Unpack[ScoringOptions]
     ) -> NDArray[np.floating]:
         """Score every row, shape (rows,).
 
@@ -126,8 +126,8 @@ class Reranker:
         ----------
         data : RankingData
             Features as they come, not normalised; or lists with texts.
-        progress : callable, optional
-            Of texts called with (documents done, in all, how fast).
+        progress : callable or bool, optional
+            Of texts called with (documents done, in all, how fast); True draws a bar.
         **how
             ``device``, the CPU by default; of texts ``bf16``, whether to compute in bfloat16, and
             ``checkpoint``, a folder to keep scores in and to go on from.
@@ -137,7 +137,7 @@ class Reranker:
         InputError
             For another number of features than in training; of texts, for a document without any.
         """
-        return self.scorer.score(data, progress=progress, **how)
+        return self.scorer.score(data, progress=counted(progress, "scoring"), **how)
 
     def check_features(self, names: Sequence[str], *, file: PathLike | None = None) -> None:
         """Raise InputError unless features are those that the reranker was trained on."""

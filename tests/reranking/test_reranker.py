@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -149,6 +150,14 @@ def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, loss: Any) -
     assert set(kept) < set(KIND.files or ())
     with pytest.raises(InputError, match=r"other features .*'f6'"):
         again.check_features([*names[:-1], "f6"])
+
+
+@pytest.mark.parametrize(
+    ("loss", "bar"), [(SMALL.loss, "training: 100%.*6/6"), (TREES, "growing trees: 100%.*5/5")]
+)
+def test_true_draws_a_bar(capsys: pytest.CaptureFixture[str], loss: Any, bar: str) -> None:
+    learn(TRAIN, VALIDATION, replace(SMALL, loss=loss), progress=True)
+    assert re.search(bar, capsys.readouterr().err)
 
 
 def test_networks_see_normalised_features() -> None:

@@ -397,8 +397,8 @@ def fit(
         A folder to keep the training's state in after each epoch, and to resume from.
     checkpoint_every : int, optional
         Keep it after so many steps as well.
-    progress : callable, optional
-        Called with (steps done, steps in all, a few words).
+    progress : callable or bool, optional
+        Called with (steps done, steps in all, a few words); True draws a bar.
     watch : callable, optional
         Called after each epoch with the training in progress, to look at its network.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Measurer
+from lmtune.progress import counted
 from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.reranking.losses.names import LAMBDAMART, TreeSettings
@@ -155,7 +156,7 @@ def fit(
     validation: RankingData,
     settings: TreeSettings | None = None,
     *,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: StepProgress | bool | None = None,
 ) -> LambdaMart:
     """Grow trees by LambdaMART (Burges 2010), until the validation measure no longer rises.
 
@@ -168,8 +169,8 @@ def fit(
         multiply their gradients.
     settings : TreeSettings, optional
         Everything else.
-    progress : callable, optional
-        Called with (trees grown, trees at most, a few words).
+    progress : callable or bool, optional
+        Called with (trees grown, trees at most, a few words); True draws a bar.
 
     Returns
     -------
@@ -205,7 +206,7 @@ def fit(
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
         return "validation", measurer.mean(scores), True
 
-    best = 0
+    best, told = 0, counted(progress, "growing trees")
     for grown in range(1, settings.rounds + 1):
         stuck = booster.update()
         if stuck and grown == 1:
@@ -218,8 +219,8 @@ def fit(
         measured.append(value)
         if value > measured[best]:
             best = grown - 1
-        if progress is not None:
-            progress(grown, settings.rounds, f"{measurer.measure.label} {value:.4f}")
+        if told is not None:
+            told(grown, settings.rounds, f"{measurer.measure.label} {value:.4f}")
         if stuck or grown - 1 - best >= settings.patience:
             break
     if not math.isfinite(measured[best]):

@@ -18,6 +18,7 @@ from torch.nn.utils import parameters_to_vector
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
 from lmtune.gradient_free import Gains, fdsa_gradient, random_signs, spsa_gradient
+from lmtune.progress import counted
 from lmtune.reranking.data import Batch
 from lmtune.reranking.losses.names import GRADIENT_FREE
 from lmtune.reranking.settings import Settings, rate_at
@@ -403,7 +404,7 @@ class TrainingOptions(TypedDict, total=False):
     device: str
     checkpoint: Path | None
     checkpoint_every: int | None
-    progress: StepProgress | None
+    progress: StepProgress | bool | None
 
 
 @dataclass(frozen=True)
@@ -511,8 +512,9 @@ def run_through(
             if checkpoint is not None and distributed.rank() == 0:
                 checkpoints.save_checkpoint(checkpoint, identity, *run.state())
 
+        progress = counted(how.get("progress"), "training")
         while not run.finished:
-            run.train_epoch(save, how.get("checkpoint_every"), how.get("progress"))
+            run.train_epoch(save, how.get("checkpoint_every"), progress)
             save()
             if watch is not None:
                 watch(run)

@@ -18,6 +18,10 @@ How relevant documents stand to each other need not be known. Where every pair i
 the bounds are the values: the documents above r are a subset of those above any lower r', so m
 sorts relevant documents as n does.
 
+A group below as many others as the cutoff in all of a box is not counted there. Where it is above a relevant
+document, these are too, and that document is out whatever else is above it. The first of a ranking are never
+left out so: hence n <= N still, and the bound of a box without undecided pairs is the value.
+
 A relevant document is `active` while its pairs can still change its topic's bound. Groups of equal
 documents that are decided against all active ones leave the list that a box's children inherit;
 their counts move to `base`.
@@ -30,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.candidates.region_kernels import LinearModels, from_plane, linear
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import AP, BPREF, RECIPROCAL_RANK, SUCCESS
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
@@ -271,6 +276,9 @@ def _count_topic(
             else:
                 models(block, length, here, count, product, slack, box, m)
                 models(r_block, r_length, places, count, product, slack, box, r)
+            if here.size > columns.cutoff:
+                here = _in_reach(m, here, columns.cutoff)
+                m = m[:, : here.size]
             order = np.argsort(r[VALUE])
             places = places[order]
             cost = np.empty(places.size)
@@ -281,6 +289,23 @@ def _count_topic(
             filled = _count(m, here, weight, twin, placed, rel, counts[c], new.docs, filled, spread)
         new.doc_start[2 * t + c + 1] = filled
     return filled
+
+
+@compiled()
+def _in_reach(m: Doubles, docs: Places, depth: int) -> Places:
+    """Return the groups that can be among the first ``depth`` somewhere in the box, and move their models up."""
+    room = np.empty((6, docs.size))
+    models = LinearModels(room[0], room[1], room[2], room[3], room[4])
+    linear(m, models)
+    lowest = from_plane(models, depth, room[5])
+    kept = np.empty(docs.size, np.int32)
+    size = 0
+    for j in range(docs.size):
+        if room[4, j] >= lowest:
+            kept[size] = docs[j]
+            m[:, size] = m[:, j]
+            size += 1
+    return kept[:size]
 
 
 @compiled()
