@@ -187,7 +187,8 @@ def _bound_box(
         else:
             _bound_documents(topic, chosen[block], box, models)
     models = LinearModels(score[:docs], in_s[:docs], in_u[:docs], below[:docs], above[:docs])
-    return from_plane(models, depth, order)
+    least: float = from_plane(models, depth, order)
+    return least
 
 
 @compiled()
@@ -330,7 +331,7 @@ def _bound_bm25(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models
 
 @compiled()
 def linear(quadratic: NDArray[np.float64], models: LinearModels) -> None:
-    """Make linear models of those of `lmtune.models.taylor_kernels`: second order is part of the remainder."""
+    """Make linear models of quadratic ones: what is of second order is part of the remainder."""
     for i in range(models.score.size):
         value, to_s, to_u, ss, mixed, uu, remainder = quadratic[:, i]
         error = remainder + abs(mixed)

@@ -158,7 +158,7 @@ def test_scores_lie_within_their_bounds(
     y = pool.tf_block(pool.candidates, 0) * (1.0 / pool.value)[:, None]
     length = pool.candidates.length.astype(np.float64)
     docs = length.size
-    models = kernels._Models(*np.empty((5, docs)))
+    models = kernels.LinearModels(*np.empty((5, docs)))
     topic = kernels.ScoredTopic(False, y, length, pool.count, pool.value, False, 0.0)
     box = kernels._Box(s, wide_s, u, wide_u)
     kernels._bound_documents(topic, np.arange(docs, dtype=np.int32), box, models)

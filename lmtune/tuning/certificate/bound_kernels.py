@@ -293,7 +293,7 @@ def _count_topic(
 
 @compiled()
 def _in_reach(m: Doubles, docs: Places, depth: int) -> Places:
-    """Return the groups that can be among the first ``depth`` somewhere in the box, and move their models up."""
+    """Return the groups that can be among the first ``depth`` in the box, and move their models up."""
     room = np.empty((6, docs.size))
     models = LinearModels(room[0], room[1], room[2], room[3], room[4])
     linear(m, models)
