@@ -31,8 +31,8 @@ from lmtune.measures.significance.run_files import run_labels
 from lmtune.options import option, read, usual
 from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
+from lmtune.reporting.recommendation import fusion_trust
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.trust import fusion_trust
 from lmtune.storage.files import atomic_write
 from lmtune.storage.outputs import check_file, check_writable
 

@@ -16,8 +16,7 @@ from lmtune.errors import check_choice
 from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.reporting.figures.style import Picture
-from lmtune.reporting.provenance import installed, versions
-from lmtune.reporting.result_folder import RECORD, ResultFolder
+from lmtune.reporting.result_folder import RECORD, ResultFolder, installed, versions
 from lmtune.reporting.table import RENDERED, Table, finite, frame_text, in_all_formats, render
 from lmtune.storage.digests import parse_json, sealed, sealed_text, unsealed
 from lmtune.storage.files import atomic_write
