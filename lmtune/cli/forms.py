@@ -297,19 +297,19 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
         loaded = import_module(module)
         return Command(getattr(loaded, called), name, **getattr(loaded, "SETTINGS", {}), **settings)
 
-    return Member(name, lambda: _summary(module, called), load)
+    return Member(name, lambda: docstring_of(module, called).partition("\n")[0], load)
 
 
-def _summary(module: str, name: str) -> str:
-    """Read a function's docstring; the module is not imported for it."""
+def docstring_of(module: str, name: str) -> str:
+    """Read the docstring of a module's function or class; the module is not imported for it."""
     import ast
 
     source = find_spec(module)
     assert source is not None
     assert source.origin is not None
     for node in ast.parse(Path(source.origin).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return (ast.get_docstring(node) or "").partition("\n")[0]
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return ast.get_docstring(node) or ""
     raise AttributeError(name)
 
 

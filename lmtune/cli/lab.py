@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from lmtune.cli.forms import Command, Member
+from lmtune.cli.forms import Command, Member, docstring_of
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.laboratory import catalogue
 from lmtune.options import option
@@ -53,14 +53,14 @@ class Printing:
 def members() -> Iterator[Member]:
     """Yield a command for each experiment, and one for all of them."""
     for name in catalogue.NAMES:
-        yield Member(name, partial(catalogue.summary, name), partial(_experiment, name))
+        yield Member(name, partial(summary, name), partial(_experiment, name))
     yield Member(ALL, lambda: (_every.__doc__ or "").partition("\n")[0], lambda: Command(_every, ALL))
 
 
 def papers() -> Iterator[Member]:
     """Yield a command for each paper."""
     for name in catalogue.PAPERS:
-        yield Member(name, partial(catalogue.summary, name), partial(_paper, name))
+        yield Member(name, partial(summary, name), partial(_paper, name))
 
 
 def _experiment(name: str) -> Command:
@@ -94,10 +94,16 @@ def _paper(name: str) -> Command:
     return _command(chosen, name, f"lmtune paper {name}", " --quick", " --output results")
 
 
+def summary(name: str) -> str:
+    """Say what an experiment shows: the second paragraph of its class."""
+    module, kind, _ = catalogue.ALL[name]
+    return docstring_of(f"lmtune.laboratory.{module}", kind).split("\n")[2].rstrip(".")
+
+
 def _command(run: Any, name: str, line: str, *ends: str) -> Command:
     """Make an experiment's command, with an example line for each end."""
     examples = "\n".join(line + end for end in ends)
-    run.__doc__ = f"{catalogue.summary(name)}\n\nExamples\n--------\n{examples}"
+    run.__doc__ = f"{summary(name)}\n\nExamples\n--------\n{examples}"
     return Command(run, name, whole=True)
 
 

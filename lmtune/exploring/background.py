@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,12 +98,8 @@ class Points:
     fill: Callable[[NDArray[np.float64]], NDArray[np.float64]] = field(repr=False, default=np.asarray)
 
 
-class _Key(NamedTuple):
-    """The function of some points: all measures, or a measure's smooth form; the plane, and around what."""
-
-    smooth: str
-    plane: tuple[int, ...]
-    around: tuple[float, ...]
+_Key = tuple[str, tuple[int, ...], tuple[float, ...]]
+"""The function of some points: all measures, or a measure's smooth form; the plane, and around what."""
 
 
 class Surfaces:
@@ -134,7 +130,7 @@ class Surfaces:
             Two of the view's axes; none for a line along each.
         """
         around = settled_apart(self._view, setting, plane)
-        key = _Key("" if smooth is None else str(smooth), tuple(plane), tuple(around.tolist()))
+        key = "" if smooth is None else str(smooth), tuple(plane), tuple(around.tolist())
         with self._more:
             if key not in self._known:
                 self._known[key] = self._new(around, smooth, plane)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import PathLike, visible
-from lmtune.fusion.fusing import FusionResult
-from lmtune.fusion.methods import Chosen, fused_pool
+from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
+from lmtune.fusion.methods import FEW, METHODS, Chosen, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.from_files import EvaluationOptions, evaluations
 from lmtune.measures.measure import Measure, parse_measure
@@ -36,7 +36,6 @@ from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult
 
 if TYPE_CHECKING:
-    from lmtune.fusion.fusing import FusedRow, FusionResult
     from lmtune.measures.lists import Empty
     from lmtune.measures.significance.contrasts import Comparison
     from lmtune.reranking.comparison import Outcome
@@ -122,8 +121,6 @@ def default_remark(result: CollectionResult) -> str:
 
 def fusion_answer(result: FusionResult) -> str:
     """Say which method and weights to use; nothing where none were judged on topics held out."""
-    from lmtune.fusion.fusing import BEST_SINGLE
-
     row = result.recommended
     if row is None:
         return ""
@@ -141,8 +138,6 @@ def fusion_answer(result: FusionResult) -> str:
 
 def _fused_by(row: FusedRow, runs: int) -> str:
     """Name a method, with its constant and weights if they were chosen and are few enough to read."""
-    from lmtune.fusion.methods import FEW, METHODS
-
     constant = row.chosen.said
     chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW
     weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
