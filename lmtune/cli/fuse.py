@@ -128,13 +128,12 @@ def fuse(
         stream.write(on_screen(fusion_table(fused, output.style)))
     if output.style == "table":
         say(fusion_trust(fused, loaded, judged, qrels))
-    use = fused.recommended
-    if use is not None and use is not fused.best and not use.is_single and output.style == "table":
-        say(f"To write its run: --method {use.name} --output RUN\n")
-    if output.style in ("csv", "json"):
+        use = fused.recommended
+        if use is not None and use is not fused.best and not use.is_single:
+            say(f"To write its run: --method {use.name} --output RUN\n")
+        say(f"\n{formulas(fused)}" if talk().verbose else "")
+    elif output.style in ("csv", "json"):
         note(legend(fused))
-    if talk().verbose and output.style == "table":
-        say(f"\n{formulas(fused)}")
     if output.plot is not None:
         from lmtune.reporting.figures import fusion_pictures, save
 

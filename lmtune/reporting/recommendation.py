@@ -235,7 +235,7 @@ def trust(
         judged = [one.evaluation for one in found]
         if any((one.lowest < one.highest).any() for one in found):
             ends = [(one.lowest.mean(), one.highest.mean()) for one in found]
-            spans = {name: _span(*own) for name, own in zip(runs, ends, strict=True)}
+            spans = {name: " to ".join(map(short, own)) for name, own in zip(runs, ends, strict=True)}
     else:
         judged = list(evaluations(qrels, runs, JUDGED, settings=_COMPLETE))
     means = [float(np.mean(np.array(one.column(JUDGED).values, np.float64))) for one in judged]
@@ -251,14 +251,8 @@ def trust(
 
 def _difference(qrels: Mapping[str, Mapping[str, int]], runs: Mapping[str, Any], measure: Measure) -> str:
     one, other = runs
-    low, high = difference_bounds(qrels, runs, [(one, other)], str(measure), _COMPLETE)[one, other][
-        0
-    ].tolist()
-    return f"{signed(low)} to {signed(high)}"
-
-
-def _span(low: float, high: float) -> str:
-    return f"{short(low)} to {short(high)}"
+    bounds = difference_bounds(qrels, runs, [(one, other)], str(measure), _COMPLETE)[one, other]
+    return " to ".join(map(signed, bounds[0].tolist()))
 
 
 def tuning_trust(prepared: Prepared, result: CollectionResult, depth: int) -> str:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 _MEASURE, _TEST, _COST = "#0072B2", "#56B4E9", "#D55E00"
+_MARK: dict[str, Any] = {"ls": "none", "mec": "black", "mew": 0.6, "ms": 5, "zorder": 5}
 
 
 @in_style
@@ -142,8 +143,7 @@ def best_profiles(
             label = f"measure, {column.replace('train', 'training')} topics"
             ax.plot(part["position"], part[column], color="#666666", lw=1.0, ls=style, label=label)
         for method, setting_ in chosen.items():
-            marks: dict[str, Any] = {"ls": "none", "mec": "black", "mew": 0.6, "ms": 5, "zorder": 5}
-            options = look[method].options() | marks
+            options = look[method].options() | _MARK
             ax.plot(setting_[axis.name], setting_["train"], clip_on=False, label=method, **options)
         ax.set_xlabel(axis.label)
         if axis.is_log:
@@ -184,17 +184,10 @@ def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
         (int(train.argmax()), _MEASURE, (0, (1, 1.5)), "o", "measure's maximum"),
         (int(cost.argmin()), _COST, (0, (4, 2)), "^", "cost's minimum"),
     ):
-        point: dict[str, Any] = {
-            "color": colour,
-            "marker": marker,
-            "mec": "black",
-            "mew": 0.6,
-            "ms": 5,
-            "zorder": 5,
-        }
+        point = _MARK | {"color": colour, "marker": marker}
         for ax, values, named in ((above, train, label), (below, cost, None)):
             ax.axvline(position[at], color=colour, lw=0.8, ls=style, zorder=0.5)
-            ax.plot(position[at], values[at], ls="none", clip_on=False, label=named, **point)
+            ax.plot(position[at], values[at], clip_on=False, label=named, **point)
     for ax in (above, below):
         ax.margins(x=0.02)
         ax.ticklabel_format(axis="y", useOffset=False)
@@ -280,11 +273,13 @@ def parameter_spread(
         for number, (method, style) in enumerate(look.items()):
             part = of_measure[of_measure["method"].eq(method)]
             if plane:
-                _plane(rows[0][column], part, axes, number, method, style)
+                across, up = (part[axis.name] for axis in axes)
+                # Smaller one by one: what lies on top of another leaves it in sight.
+                _points(rows[0][column], across, up, method, style, max(8.0 - 1.3 * number, 3.0))
             else:
-                across = number + _WIDTH * (np.arange(len(part)) / max(len(part) - 1, 1) - 0.5)
+                places = number + _WIDTH * (np.arange(len(part)) / max(len(part) - 1, 1) - 0.5)
                 for row, axis in zip(rows, axes, strict=True):
-                    _points(row[column], across, part[axis.name], method, style, 4.0)
+                    _points(row[column], places, part[axis.name], method, style, 4.0)
     for row, axis in zip(rows, rows_of, strict=True):
         row[0].set_ylabel(axis.label)
         _set_range(row[0], "y", parameters, axis)
@@ -299,14 +294,6 @@ def parameter_spread(
         rows[0][0].set(xlim=(-0.5, len(look) - 0.5), xticks=[])
     legend_below(figure, 6 if width > COLUMN else 3)
     return finish(figure, _spread_alt(parameters, axes), title)
-
-
-def _plane(
-    ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], number: int, method: str, look: Look
-) -> None:
-    across, up = (axis.name for axis in axes)
-    # Smaller one by one: what lies on top of another leaves it in sight.
-    _points(ax, part[across], part[up], method, look, max(8.0 - 1.3 * number, 3.0))
 
 
 def _number_folds(
