@@ -23,7 +23,7 @@ from lmtune.fusion.certificate import certify
 from lmtune.fusion.lines import Line, best_steps, between
 from lmtune.fusion.normalisation import normalised
 from lmtune.fusion.runs import RunSet, pruned_for
-from lmtune.fusion.search import ExactLineSearch, fit_linear
+from lmtune.fusion.search import ExactLineSearch, Fitting, fit_linear
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.run_files import run_labels
@@ -159,9 +159,9 @@ def fused(
     python: str | None, own: Runs, judged: object, pool: CandidatePool, measure: Measure
 ) -> list[float]:
     """Return one set's values, evaluations and seconds."""
-    fit_linear(pool, measure, pool.topics[:2])  # compiles
+    fit_linear(Fitting(pool, measure, pool.topics[:2]))  # compiles
     begin = time.process_time()
-    found, evaluations = fit_linear(pool, measure, pool.topics)
+    found, evaluations = fit_linear(Fitting(pool, measure, pool.topics))
     row = [found.best_value_, time.process_time() - begin, evaluations, *by_grid(pool, measure, 11)]
     if len(own) < 4:
         row += by_grid(pool, measure, 101)

@@ -26,6 +26,7 @@ from lmtune.fusion.certificate import certify
 from lmtune.fusion.fusing import judged_topics
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
+from lmtune.fusion.search import Fitting
 from lmtune.laboratory.estimation import OPTIMUM, decompose
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
@@ -93,7 +94,7 @@ def fits(
     def fit(method: str, places: np.ndarray) -> dict[str, float]:
         search = METHODS[method].fit
         assert search is not None
-        return dict(search(pool, measure, [topics[place] for place in places])[0].best_params_)
+        return dict(search(Fitting(pool, measure, [topics[place] for place in places]))[0].best_params_)
 
     values = {name: by_topic(fit(name, train)) for name in FITTED}
     best = max(FITTED, key=lambda name: float(values[name][train].mean()))

@@ -27,6 +27,7 @@ from lmtune.formats.runs import read_run
 from lmtune.fusion.fusing import judged_topics
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
+from lmtune.fusion.search import Fitting
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.run_files import run_labels
@@ -68,7 +69,7 @@ def main() -> None:
     given: dict[str, tuple[str, dict[str, float]]] = {}
     for name, fit in ((name, METHODS[name].fit) for name in methods if beside):
         if fit is not None:
-            fitted = fit(pools[name], measure, beside)[0].best_params_
+            fitted = fit(Fitting(pools[name], measure, beside))[0].best_params_
             given[f"{name}@{run_labels([options.beside])[0]}"] = name, fitted
     print("\t".join(COLUMNS))
     for size in options.topics:
@@ -80,7 +81,7 @@ def main() -> None:
             for name, pool in pools.items():
                 begin, weights, fit = time.process_time(), equal, METHODS[name].fit
                 if fit is not None:
-                    weights = fit(pool, measure, fitting)[0].best_params_
+                    weights = fit(Fitting(pool, measure, fitting))[0].best_params_
                 seconds[name] += time.process_time() - begin
                 values = measure_settings(pool, weights, [measure], topics=pool.positions(others))
                 means[name].append(float(values.mean()))

@@ -6,9 +6,11 @@ from typing import Any
 
 import toy_experiment
 
+from lmtune.cli import lab
 from lmtune.laboratory import catalogue
 
 _catalogue: Any = catalogue
+_commands: Any = lab
 _catalogue.NAMES = ("toy",)
 _catalogue.find_experiment = lambda _: toy_experiment.Powers
-_catalogue.summary = lambda _: "Powers of a number"
+_commands.summary = lambda _: "Powers of a number"

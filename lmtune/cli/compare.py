@@ -82,7 +82,7 @@ def compare(
 def _show_corrected(qrels: Path, runs: list[Path], compared: Comparison, output: ComparisonOutput) -> None:
     """Print the differences from the baseline by a model's judgements, corrected by QRELS'."""
     from lmtune.judging.prediction_powered import powered_runs
-    from lmtune.reporting.powered_tables import powered_table
+    from lmtune.reporting.judge_tables import powered_table
 
     found = powered_runs(
         qrels,

@@ -127,7 +127,7 @@ def evaluate(
         return
     if printing.predicted is not None:
         from lmtune.judging.prediction_powered import powered_runs
-        from lmtune.reporting.powered_tables import powered_table
+        from lmtune.reporting.judge_tables import powered_table
 
         if printing.residuals or settings != EvaluationOptions(
             complete=settings.complete, topics=settings.topics
@@ -157,7 +157,7 @@ SETTINGS = {
 
 def _say_residuals(qrels: str, runs: list[str], settings: EvaluationOptions, printing: Printing) -> None:
     from lmtune.measures.residual_bounds import MEASURES, run_residuals
-    from lmtune.reporting.residual_tables import residual_table
+    from lmtune.reporting.judge_tables import residual_table
 
     measures = MEASURES if printing.measure == ("official",) else printing.measure
     found = []

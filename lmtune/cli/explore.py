@@ -1,18 +1,61 @@
-"""``lmtune explore``: drag the parameters, watch the rankings."""
+"""``lmtune explore`` and ``judge``: pages to drag parameters and to judge pairs on; how they are served."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.cli.pages import Serving, check_servers, serve_page
+from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
-from lmtune.errors import InputError
+from lmtune.datasets.texts import open_texts
+from lmtune.errors import InputError, MissingExtraError
+from lmtune.exploring.labelling import Labelling, Sheet
 from lmtune.exploring.opening import Shown, open_choices, open_collection, open_runs
-from lmtune.exploring.server import Session
+from lmtune.exploring.server import Answering, Session, serve
+from lmtune.judging.selection import Entry, pairs_to_judge, read_sheet, write_sheet
+from lmtune.options import usual
 from lmtune.reporting.choice_tables import is_choices
+from lmtune.storage.outputs import check_file
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The page's address."""
+
+    host: str = usual(LOOPBACK, "An address of this machine; another lets the network look on.")
+    port: int = usual(0, "0 for a free one.", low=0, high=65535)
+    browser: bool = usual(True, "Open the page where there is a browser.")
+
+
+def check_servers(command: str) -> None:
+    """Raise `MissingExtraError` where a page's server is not installed."""
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
+        raise MissingExtraError(command, "explore")
+
+
+def serve_page(session: Answering, serving: Serving) -> None:
+    """Serve a page until Ctrl-C, and say where it is."""
+    if serving.host not in (LOOPBACK, "localhost", "::1"):
+        note(f"the page is on {serving.host}: whoever on that network learns its address sees all it shows")
+    try:
+        serve(session, serving.host, serving.port, lambda address: _tell(address, serving.browser))
+    except KeyboardInterrupt:
+        note("the page has ended")
+
+
+def _tell(address: str, browser: bool) -> None:
+    say(f"{address}\n")
+    note("Ctrl-C ends it")
+    if browser:
+        import webbrowser
+
+        webbrowser.open(address)
 
 
 def explore(
@@ -44,3 +87,74 @@ def explore(
             else:
                 session = Session(open_collection(named, shown, ranges.of, progress=progress))
     serve_page(session, serving)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What to judge."""
+
+    output: Path = usual(..., "The file to fill in: judgements with ? for the gain.", metavar="FILE")
+    measure: str = usual("P@10", "What the runs are compared by: P@k, RBP or nDCG@k.", flag="--measure -m")
+    number: int = usual(50, "Of pairs.", flag="--number -n", low=1)
+    page: bool = usual(False, "Judge on a page, by keys; a file that is there is gone on with.")
+    collection: str | None = usual(
+        None, "Whose topics and documents the page shows: pydocs, a folder, irds:ID.", metavar="DATASET"
+    )
+
+
+def judge(
+    qrels: Annotated[Path, "The judgements so far.", "QRELS"],
+    runs: Annotated[list[Path], "Runs; several: the first is held against the others.", "RUN"],
+    judging: Judging,
+    serving: Serving,
+) -> None:
+    """Choose the pairs whose judgements leave least open between runs.
+
+    Notes
+    -----
+    A pair weighs as much as a gain of 1 would move the runs' differences from the first (of one run: its
+    measure); topics without any judgement are left out. Replace each ? of the file by a gain, or do it on a
+    page (--page), where each label is saved at once; then put the file's lines to the judgements.
+
+    Examples
+    --------
+    lmtune judge qrels.txt bm25.run dense.run --output to-judge.txt
+    lmtune judge qrels.txt bm25.run --output pairs.txt --page --collection DIR
+    """
+    if judging.page:
+        check_servers("judge --page")
+    elif judging.collection is not None:
+        raise InputError("--collection without --page", value=judging.collection, accepted="both, or neither")
+    check_file(judging.output, reads=[qrels, *runs])
+    if judging.page and judging.output.exists():
+        read_sheet(judging.output)
+    else:
+        _choose(qrels, runs, judging)
+    if judging.page:
+        _serve(judging, serving)
+
+
+def _choose(qrels: Path, runs: list[Path], judging: Judging) -> None:
+    found = pairs_to_judge(qrels, runs, judging.measure, number=judging.number)
+    write_sheet(judging.output, [Entry(pair.topic, pair.docno) for pair in found.pairs])
+    topics = len({pair.topic for pair in found.pairs})
+    undecided = f"what {found.unjudged:,} unjudged pairs leave open of {found.measure}"
+    between = f" between {found.runs[0]} and {', '.join(found.runs[1:])}" if found.runs[1:] else ""
+    say(
+        f"{len(found.pairs)} pairs of {topics} topics carry {found.share:.0%} of {undecided}{between}; as "
+        f"many by their best rank, {found.pooled:.0%}.\n"
+    )
+    note(f"wrote {judging.output}")
+
+
+def _serve(judging: Judging, serving: Serving) -> None:
+    topics, texts = {}, None
+    if judging.collection is not None:
+        with stages() as progress:
+            collection = Collection(judging.collection)
+            dataset = collection.load(("documents", "topics"), progress=progress)
+            topics, texts = dataset.topics, open_texts(collection, dataset, progress=progress)
+    serve_page(Labelling(Sheet(judging.output, topics, texts)), serving)
+    entries = read_sheet(judging.output)
+    done = sum(entry.label is not None for entry in entries)
+    note(f"{done} of {len(entries)} pairs of {judging.output} are judged")

@@ -31,8 +31,8 @@ from lmtune.measures.significance.run_files import run_labels
 from lmtune.options import option, read, usual
 from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
+from lmtune.reporting.recommendation import fusion_trust
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.trust import fusion_trust
 from lmtune.storage.files import atomic_write
 from lmtune.storage.outputs import check_file, check_writable
 
@@ -128,13 +128,12 @@ def fuse(
         stream.write(on_screen(fusion_table(fused, output.style)))
     if output.style == "table":
         say(fusion_trust(fused, loaded, judged, qrels))
-    use = fused.recommended
-    if use is not None and use is not fused.best and not use.is_single and output.style == "table":
-        say(f"To write its run: --method {use.name} --output RUN\n")
-    if output.style in ("csv", "json"):
+        use = fused.recommended
+        if use is not None and use is not fused.best and not use.is_single:
+            say(f"To write its run: --method {use.name} --output RUN\n")
+        say(f"\n{formulas(fused)}" if talk().verbose else "")
+    elif output.style in ("csv", "json"):
         note(legend(fused))
-    if talk().verbose and output.style == "table":
-        say(f"\n{formulas(fused)}")
     if output.plot is not None:
         from lmtune.reporting.figures import fusion_pictures, save
 

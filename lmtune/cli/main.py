@@ -12,19 +12,19 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class, shell_complete
 
-from lmtune.cli.forms import stopping
-from lmtune.cli.groups import Group, Member, nested, of_module
+from lmtune.cli.forms import Group, Member, nested, of_module, stopping
 from lmtune.cli.messages import complain, note, prepare_process, status_of
 from lmtune.errors import InputError
 
 SUMMARY = "Tune retrieval models, fuse and rerank runs, and report as trec_eval does."
 _MODULES = {
-    "tune": "tune",
-    **dict.fromkeys(("report", "plot"), "results"),
+    **dict.fromkeys(("tune", "report", "plot"), "tune"),
     **dict.fromkeys(("index", "search"), "search"),
-    **{name: name for name in ("compare", "fuse", "explore", "datasets", "evaluate", "judges", "deploy")},
-    **dict.fromkeys(("check-engine", "check-run"), "checking"),
-    "judge": "judges",
+    **{name: name for name in ("compare", "fuse", "explore")},
+    "datasets": "search",
+    **{name: name for name in ("evaluate", "judges")},
+    **dict.fromkeys(("deploy", "check-engine", "check-run"), "engines"),
+    "judge": "explore",
 }
 """In which module of this package each command is."""
 _COMPLETE = "_LMTUNE_COMPLETE"
@@ -72,8 +72,6 @@ class _Root(Group):
 def _wrong(error: click.UsageError) -> str:
     if not isinstance(error, click.NoSuchOption):
         return error.format_message().rstrip(".")
-    from lmtune.cli.synonyms import suggestion
-
     return f"No such option: {error.option_name}{suggestion(error)}"
 
 
@@ -129,7 +127,7 @@ def _members() -> Iterator[Member]:
     for name, module in _MODULES.items():
         yield of_module(f"lmtune.cli.{module}", name)
     yield nested("lab", "Run an experiment of the laboratory, or all.", "lmtune.cli.lab")
-    yield nested("paper", "Print a paper's table, made by its protocol.", "lmtune.cli.paper")
+    yield nested("paper", "Print a paper's table, made by its protocol.", "lmtune.cli.lab", "papers")
     yield nested("rerank", "Rerank runs by learning to rank.", "lmtune.cli.rerank")
 
 
@@ -150,3 +148,61 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; see `lmtune.cli.main`."""
     prepare_process()
     return app.main(arguments, standalone_mode=False)
+
+
+ONE_MEANING = tuple(
+    frozenset(names.split())
+    for names in (
+        "measure measures objective metric metrics eval-metric eval-metrics evaluation",
+        "output out outdir out-dir output-dir output-file output-folder output-path save save-to",
+        "run runs run-file runfile ranking rankings results candidates",
+        "qrels qrel judgements judgments relevance labels ground-truth",
+        "topics topic queries query questions",
+        "documents docs corpus passages collection collections dataset data input",
+        "hits depth k top-k topk cutoff num-hits limit rerank-depth max-results",
+        "model models ranker scorer similarity wmodel retriever",
+        "run-tag tag runid run-id run-name",
+        "workers jobs n-jobs threads n-threads processes cpus num-workers",
+        "seed random-state random-seed",
+        "folds cv kfold k-fold k-folds n-folds num-folds",
+        "epochs n-epochs num-epochs iterations",
+        "learning-rate lr",
+        "loss criterion",
+        "net network layers hidden architecture",
+        "normalise normalize normalisation normalization norm",
+        "test significance stat-test statistical-test",
+        "per-topic per-query by-topic by-query",
+        "stopwords stop-words stoplist",
+        "stemmer stem stemming",
+        "device gpu cuda",
+        "format style output-format",
+        "level relevance-level rel-level min-rel",
+        "method methods algorithm estimator fusion",
+        "set range bounds space param params parameter parameters",
+    )
+)
+"""Names of options and arguments, here or elsewhere, that mean the same."""
+
+
+def suggestion(error: click.NoSuchOption) -> str:
+    """Return in brackets what an unknown option may stand for, nothing where there is no guess."""
+    from lmtune.cli.parameters import PARAMETER_NAMES
+
+    name = error.option_name.lstrip("-").replace("_", "-").lower()
+    said = {name, "set"} if name in PARAMETER_NAMES else {name}
+    meant = {one for names in ONE_MEANING if said & names for one in names} | {f"{name}-range"}
+    parameters = error.ctx.command.params if error.ctx is not None else []
+    options = [
+        f"{flag} {own.metavar or ''}".strip()
+        for own in parameters
+        for flag in own.opts
+        if isinstance(own, click.Option) and flag.startswith("--") and flag[2:] in meant
+    ]
+    if not options and error.ctx is not None:
+        usage = " ".join(error.ctx.get_usage().split()).partition(": ")[2]
+        for own in parameters:
+            if isinstance(own, click.Argument) and own.name in meant:
+                return f" ({own.metavar} stands without one: {usage})"
+    by_letters = () if name in PARAMETER_NAMES else error.possibilities
+    near = ", ".join(options or by_letters or ())
+    return f" (Possible options: {near})" if near else ""

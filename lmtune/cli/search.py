@@ -1,4 +1,4 @@
-"""``lmtune index`` and ``lmtune search``: build a collection's index, write a run."""
+"""``lmtune index``, ``search`` and ``datasets``: build an index, write a run, list collections."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from lmtune.cli.parameters import Setting, Tuned
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.building import Building, build
 from lmtune.datasets.collection import Collection
+from lmtune.datasets.loading import available
+from lmtune.datasets.names import Role, named_files
 from lmtune.datasets.texts import texts_for
-from lmtune.errors import InputError
+from lmtune.errors import InputError, visible
 from lmtune.formats.runs import check_tag, write_run
 from lmtune.models.model import find_model
 from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
-from lmtune.reporting.provenance import check_recorded, describe, write_record
+from lmtune.reporting.result_folder import check_recorded, describe, write_record
 from lmtune.storage.outputs import check_file
 from lmtune.threads import cores
 
@@ -130,3 +132,30 @@ def _answers(done: Searched) -> Iterator[str]:
         yield f"{rank:4}  {docno:{width}}  {score:9.4f}  {begin}".rstrip()
     if not ranking.docnos:
         yield "no document has a word of the query"
+
+
+def datasets() -> None:
+    """List what can be named.
+
+    Examples
+    --------
+    lmtune datasets
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200, no_color=True, highlight=False)
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for column in ("DATASET", "what it is"):
+        table.add_column(column)
+    for name, description in available():
+        table.add_row(name, description)
+    table.add_row("--documents PATH --topics NAME --qrels NAME", "files by name or path")
+    console.print(table)
+    console.print()
+    roles: tuple[Role, ...] = ("topics", "qrels")
+    for role in roles:
+        names = ", ".join(named_files(role)) or f"none; {role}/{role}.NAME.txt gives a name"
+        console.print(visible(f"--{role} names in this folder: {names}"), markup=False)

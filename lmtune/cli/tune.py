@@ -1,4 +1,4 @@
-"""``lmtune tune``: the main job."""
+"""``lmtune tune``, ``plot`` and ``report``: the main job, the pictures of a results folder, and its page."""
 
 from __future__ import annotations
 
@@ -19,14 +19,29 @@ from lmtune.models.model import named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
-from lmtune.progress import timed
+from lmtune.progress import quantity, timed
 from lmtune.reporting import tuning_tables
-from lmtune.reporting.choice_tables import CHOICES_KIND, CHOSEN, choice_table, keep_choices
-from lmtune.reporting.recommendation import setting_values
+from lmtune.reporting.choice_tables import (
+    CHOICES_KIND,
+    CHOSEN,
+    choice_table,
+    is_choices,
+    keep_choices,
+    read_choices,
+)
+from lmtune.reporting.recommendation import choice_trust, setting_values, tuning_trust
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.trust import choice_trust, tuning_trust
-from lmtune.reporting.tuning_results import KIND, check_names, keep_results
+from lmtune.reporting.tuning_results import (
+    KIND,
+    PAGE,
+    PICTURES,
+    check_names,
+    keep_results,
+    read_results,
+    record_pictures,
+)
 from lmtune.storage.folders import check_directory
+from lmtune.storage.outputs import check_writable
 from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.experiment import tune_choices
 from lmtune.tuning.experiment.plan import Plan
@@ -225,3 +240,69 @@ def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> No
     else:
         say("".join(f"{table.text()}\n" for table in tables))
     say("".join(f"{line}\n" for line in notes if noted))
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures."""
+
+    output: Path | None = option(
+        None, "The pictures' folder; default: pictures in the results folder.", metavar="DIR"
+    )
+    style: str = option("svg", "svg, pdf or png.", flag="--format", choices=("svg", "pdf", "png"))
+
+
+def plot(
+    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], pictures: Pictures
+) -> None:
+    """Draw surfaces, costs, differences between topics, recall, convergence, parameters, choices.
+
+    Examples
+    --------
+    lmtune plot results
+    lmtune plot results --format pdf --output pictures
+    """
+    from lmtune.reporting.figures import choice_pictures, draw, save
+
+    if is_choices(results):
+        pictured = choice_pictures(read_choices(results))
+    else:
+        pictured = draw(results, read_results(results).results)
+    target = pictures.output or results / PICTURES
+    check_writable(target / f"picture.{pictures.style}")
+    files: list[Path] = []
+    with stages() as progress:
+        for picture in pictured:
+            files.append(target / f"{picture.name}.{pictures.style}")
+            save(picture.figure, files[-1])
+            progress(f"drawing {picture.name}", len(files), 0)
+    if pictures.output is None:
+        record_pictures(results, files)
+    note(f"drew {quantity(len(files), 'picture')} in {target}")
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page."""
+
+    output: Path | None = option(
+        None, "The page; default: report.html in the results folder.", metavar="FILE"
+    )
+
+
+def report(
+    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], page: Page
+) -> None:
+    """Make one HTML page of results: tables, pictures, topic by topic, how it was made.
+
+    Examples
+    --------
+    lmtune report results
+    lmtune report results --output page.html
+    """
+    from lmtune.reporting.page import write_report
+
+    target = page.output or results / PAGE
+    with stages() as progress:
+        write_report(results, target, progress=progress)
+    note(f"wrote {target}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lmtune.datasets.texts import Texts
 from lmtune.errors import InputError
 from lmtune.exploring.server import Answering
-from lmtune.judging.sheet import put_label, read_sheet
+from lmtune.judging.selection import put_label, read_sheet
 
 
 class Sheet(NamedTuple):

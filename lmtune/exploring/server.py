@@ -18,8 +18,7 @@ import numpy as np
 
 from lmtune.errors import InputError, check_choice, visible
 from lmtune.exploring import answers
-from lmtune.exploring.background import OutdatedError, Surfaces, Turns, told
-from lmtune.exploring.plans import plan
+from lmtune.exploring.background import OutdatedError, Surfaces, Turns, plan, told
 from lmtune.exploring.view import View
 
 if TYPE_CHECKING:
@@ -313,18 +312,13 @@ def _is_setting(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_number, value.values()))
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_serial(value: Any) -> bool:
-    return isinstance(value, int) and _is_number(value)
-
-
 _ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("page", "measure", "topic", "topics", "docno", "plane"), (_is_text, "a text")),
+    **dict.fromkeys(
+        ("page", "measure", "topic", "topics", "docno", "plane"),
+        (lambda value: isinstance(value, str), "a text"),
+    ),
     **dict.fromkeys(("setting", "pinned"), (_is_setting, "numbers by parameters' names")),
-    "serial": (_is_serial, "an integer"),
+    "serial": (lambda value: isinstance(value, int) and _is_number(value), "an integer"),
     "label": (lambda value: value is None or (type(value) is int and 0 <= value <= 3), "0 to 3, or null"),
     "smooth": (lambda value: isinstance(value, bool), "true, false"),
 }

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.fusion.line_kernels import weighted_sums
+from lmtune.fusion.kernels import Levels, bound_topic, weighted_sums
 from lmtune.fusion.lines import EQUAL, Line, TopicLine
 from lmtune.fusion.runs import pruned_for
-from lmtune.fusion.simplex_kernels import Levels, bound_topic
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.kinds import BPREF, DCG, EXPONENTIAL_DCG
 from lmtune.measures.measure import Measure

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from lmtune.fusion.methods import (
 )
 from lmtune.fusion.normalisation import LOGISTIC, fit_logistic
 from lmtune.fusion.runs import POOL_DEPTH, RunSet, ranks
-from lmtune.fusion.search import ExactLineSearch, coordinate_line
+from lmtune.fusion.search import ExactLineSearch, Fitting, coordinate_line
 from lmtune.fusion.weighted_sum import THETA
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
@@ -314,22 +315,18 @@ def _left_out(
     return kept
 
 
+@dataclass
 class _Fusion:
     """What all rows share: pools, made once."""
 
-    def __init__(
-        self,
-        runs: RunSet,
-        qrels: Mapping[str, Mapping[str, int]],
-        topics: tuple[str, ...],
-        options: FusionOptions,
-        weights: Mapping[str, float] | None,
-    ) -> None:
-        self.runs, self.qrels, self.topics, self.options = runs, qrels, topics, options
-        self.weights = weights
-        self._pools: dict[object, CandidatePool] = {}
-        self._looks: dict[object, Doubles] = {}
-        self.tied = 0
+    runs: RunSet
+    qrels: Mapping[str, Mapping[str, int]]
+    topics: tuple[str, ...]
+    options: FusionOptions
+    weights: Mapping[str, float] | None
+    tied: int = 0
+    _pools: dict[object, CandidatePool] = field(default_factory=dict)
+    _looks: dict[object, Doubles] = field(default_factory=dict)
 
     def pool(self, chosen: Chosen) -> CandidatePool:
         """Return the pool of a method and constant; the last few are kept."""
@@ -357,14 +354,8 @@ class _Fusion:
         chosen, evaluations, bound = self.choose(method, measure, self.topics, progress)
         options = self.options
         if method == "linear" and options.certify is not None and bound is None:
-            proof = certify(
-                self.pool(chosen),
-                measure,
-                chosen.weights,
-                tolerance=options.certify,
-                boxes=options.boxes,
-                depth=options.depth,
-            )
+            how: Any = {"tolerance": options.certify, "boxes": options.boxes, "depth": options.depth}
+            proof = certify(self.pool(chosen), measure, chosen.weights, **how)
             chosen, bound = replace(chosen, weights=proof.weights), proof.bound
             evaluations += proof.boxes
             gap = proof.bound - proof.value
@@ -407,9 +398,8 @@ class _Fusion:
             [chosen] = variants
         if plan.fit is None:
             return chosen, evaluations, None
-        seed, depth, restarts = self.options.seed, self.options.depth, self.options.restarts
-        how = {"restarts": restarts, "seed": seed, "depth": depth, "progress": progress}
-        best, taken = plan.fit(self.pool(chosen), measure, topics, **how)
+        how = self.options.restarts, self.options.seed, self.options.depth, progress
+        best, taken = plan.fit(Fitting(self.pool(chosen), measure, topics, *how))
         own = best.best_params_
         powers = {name.removeprefix(f"{THETA} "): own[name] for name in own if name not in chosen.weights}
         chosen = replace(chosen, weights={name: own[name] for name in chosen.weights}, powers=powers)

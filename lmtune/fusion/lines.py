@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.fusion import line_kernels as kernels
+from lmtune.fusion import kernels
 from lmtune.measures.evaluate import DEPTH, targets_of
 from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL
 from lmtune.measures.measure import Measure

@@ -253,20 +253,17 @@ def kept_fusion(path: PathLike) -> tuple[Chosen, FusionOptions]:
         chosen = Chosen(**content["output"])
         options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
         check(options)
-        numbers = [chosen.weights, chosen.powers]
-        weights, powers = ({str(name): float(own[name]) for name in own} for own in numbers)
+        both = chosen.weights, chosen.powers
+        weights, powers = ({str(name): float(own[name]) for name in own} for own in both)
         logistic = {str(name): (float(a), float(b)) for name, (a, b) in chosen.logistic.items()}
         scored = METHODS[chosen.method].is_scored
-        if not all(0.0 <= weight < math.inf for weight in weights.values()):
-            raise ValueError
-        if not all(map(math.isfinite, (*powers.values(), *itertools.chain(*logistic.values())))):
-            raise ValueError
-        if int(chosen.window) != chosen.window or not 0.0 <= chosen.window < math.inf:
-            raise ValueError
+        numbers = [float(chosen.constant), *powers.values(), *itertools.chain(*logistic.values())]
         own = chosen.normalise or options.normalise
-        if not math.isfinite(float(chosen.constant)) or (scored and own not in SCALES):
-            raise ValueError
-        if logistic.keys() != (weights.keys() if scored and own == LOGISTIC else set()):
+        is_whole = int(chosen.window) == chosen.window and 0.0 <= chosen.window < math.inf
+        is_known = not scored or own in SCALES
+        is_fitted = logistic.keys() == (weights.keys() if scored and own == LOGISTIC else set())
+        weighted = all(0.0 <= weight < math.inf for weight in weights.values())
+        if not (weighted and is_whole and is_known and is_fitted and all(map(math.isfinite, numbers))):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError("not a fusion", file=path, accepted=accepted) from None

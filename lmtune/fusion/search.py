@@ -26,9 +26,6 @@ from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
 Doubles = NDArray[np.float64]
-WeightFit = Callable[..., tuple[Tuner, int]]
-"""Chooses weights: see `fit_linear`."""
-
 # Documents of each setting that make up the lists of measures with small cutoffs: of 25, 50, 100 and 200 for
 # 63 runs each was as good on topics held out, in time that falls with them (FINDINGS.md).
 _LISTED = 50
@@ -176,107 +173,83 @@ def _chord(here: Doubles, rng: np.random.Generator) -> tuple[Doubles, Doubles]:
     return ends[0], ends[1]
 
 
-def fit_linear(
-    pool: CandidatePool,
-    measure: Measure,
-    topics: Sequence[str],
-    *,
-    restarts: int = 0,
-    seed: int = 0,
-    depth: int = DEPTH,
-    progress: Count = unseen,
-) -> tuple[Tuner, int]:
-    """Choose weights on topics by the best of several climbs, and say how many evaluations that took.
+@dataclass(frozen=True)
+class Fitting:
+    """What weights are chosen for.
 
-    Parameters
+    Attributes
     ----------
     pool : CandidatePool
-        Of runs.
+        Of runs; for `fit_per_query` with features of queries.
     measure : Measure
         What to maximise.
     topics : sequence of str
         To fit on.
     restarts, seed, depth
-        As of `ExactLineSearch`, whose starts are `climb_starts`'.
-    progress : callable, optional
+        As of `ExactLineSearch`.
+    progress : callable
         Called with how much is done, and of how much.
     """
-    starts, evaluations = climb_starts(pool, measure, topics, seed=seed, depth=depth)
-    found = ExactLineSearch(str(measure), starts=starts, restarts=restarts, seed=seed, depth=depth)
-    found.fit(pool, topics=topics, progress=progress)
+
+    pool: CandidatePool
+    measure: Measure
+    topics: Sequence[str]
+    restarts: int = 0
+    seed: int = 0
+    depth: int = DEPTH
+    progress: Count = unseen
+
+
+WeightFit = Callable[[Fitting], tuple[Tuner, int]]
+"""Chooses weights, and says how many evaluations that took."""
+
+
+def fit_linear(task: Fitting) -> tuple[Tuner, int]:
+    """Choose weights by the best of several climbs, which begin where `climb_starts` says."""
+    starts, evaluations = climb_starts(task)
+    how: Any = {"restarts": task.restarts, "seed": task.seed, "depth": task.depth}
+    found = ExactLineSearch(str(task.measure), starts=starts, **how)
+    found.fit(task.pool, topics=task.topics, progress=task.progress)
     return found, evaluations + found.n_evaluations_
 
 
-def fit_shrunk(
-    pool: CandidatePool,
-    measure: Measure,
-    topics: Sequence[str],
-    *,
-    seed: int = 0,
-    depth: int = DEPTH,
-    progress: Count = unseen,
-    **_: Any,
-) -> tuple[Tuner, int]:
-    """Choose weights on topics by the gradient of the measure's smooth form, as far from equal as pays.
+def fit_shrunk(task: Fitting) -> tuple[Tuner, int]:
+    """Choose weights by the gradient of the measure's smooth form, as far from equal as pays.
 
     Folds of the topics choose the strength of a ridge that pulls weights to equal ones, up to these
     themselves: see `RidgeTuner`, of whose ridges all but the weakest are tried, each from afar. Weights
     are equal too where there are fewer than five topics, or nothing to follow a gradient by.
-
-    Parameters
-    ----------
-    pool, measure, topics, seed, depth, progress
-        As of `fit_linear`, whose others play no part.
     """
-    tuner = RidgeTuner(_smooth(measure, seed, depth), ridges=RIDGES[:-1], within=1.0, warm=False)
+    tuner = RidgeTuner(_smooth(task), ridges=RIDGES[:-1], within=1.0, warm=False)
     try:
-        tuner.fit(pool, topics=topics, progress=progress)
+        tuner.fit(task.pool, topics=task.topics, progress=task.progress)
     except InputError:
-        equal = pool.formula.simpler[0][1]
-        tuner.best_params_, tuner.n_evaluations_ = equal, 0
+        tuner.best_params_, tuner.n_evaluations_ = task.pool.formula.simpler[0][1], 0
     return tuner, tuner.n_evaluations_
 
 
-def _smooth(measure: Measure, seed: int, depth: int, space: ParameterSpace | None = None) -> SurrogateTuner:
+def _smooth(task: Fitting, space: ParameterSpace | None = None) -> SurrogateTuner:
     """Return what follows the gradient of a measure's smooth form, over short lists where that is enough."""
-    listed = _LISTED if 2 * (measure.cutoff or _LISTED) <= _LISTED else None
-    form = str(smooth_form(measure))
-    return SurrogateTuner(form, space=space, seed=seed, depth=depth, list_depth=listed)
+    listed = _LISTED if 2 * (task.measure.cutoff or _LISTED) <= _LISTED else None
+    form = str(smooth_form(task.measure))
+    return SurrogateTuner(form, space=space, seed=task.seed, depth=task.depth, list_depth=listed)
 
 
-def fit_per_query(
-    pool: CandidatePool,
-    measure: Measure,
-    topics: Sequence[str],
-    *,
-    seed: int = 0,
-    depth: int = DEPTH,
-    progress: Count = unseen,
-    **_: Any,
-) -> tuple[Tuner, int]:
-    """Choose weights on topics as `fit_shrunk` does, then how far they depend on features of the query.
+def fit_per_query(task: Fitting) -> tuple[Tuner, int]:
+    """Choose weights as `fit_shrunk` does, then how far they depend on features of the query.
 
     Folds of the topics choose the strength of a ridge that pulls the powers of features to 0, up to weights
     that are the same for all queries, where no power pays.
-
-    Parameters
-    ----------
-    pool : CandidatePool
-        Of runs, with features of queries.
-    measure, topics, seed, depth, progress
-        As of `fit_shrunk`.
     """
-    formula = pool.formula
+    pool, formula = task.pool, task.pool.formula
     assert isinstance(formula, WeightedSum)
-    plain = replace(
-        pool, formula=WeightedSum(formula.runs, formula.tied), count=pool.count[0].astype(np.int64)
-    )
-    first = part_of(progress, 0, 2)
-    shared, spent = fit_shrunk(plain, measure, topics, seed=seed, depth=depth, progress=first)
+    alike = WeightedSum(formula.runs, formula.tied)
+    plain = replace(pool, formula=alike, count=pool.count[0].astype(np.int64))
+    shared, spent = fit_shrunk(replace(task, pool=plain, progress=part_of(task.progress, 0, 2)))
     space = ParameterSpace.of(formula).fixing(shared.best_params_)
-    tuner = RidgeTuner(_smooth(measure, seed, depth, space), ridges=RIDGES[:-1], within=1.0)
+    tuner = RidgeTuner(_smooth(task, space), ridges=RIDGES[:-1], within=1.0)
     try:
-        tuner.fit(pool, topics=topics, progress=part_of(progress, 1, 2))
+        tuner.fit(pool, topics=task.topics, progress=part_of(task.progress, 1, 2))
     except InputError:
         none = formula.simpler[0][1]
         tuner.best_params_, tuner.n_evaluations_ = {**shared.best_params_, **none}, 0
@@ -325,43 +298,35 @@ class ForwardSelection(Tuner):
         return self
 
 
-def fit_forward(
-    pool: CandidatePool,
-    measure: Measure,
-    topics: Sequence[str],
-    *,
-    depth: int = DEPTH,
-    progress: Count = unseen,
-    **_: Any,
-) -> tuple[Tuner, int]:
-    """Choose weights on topics by `ForwardSelection`; the parameters are those of `fit_linear`."""
-    found = ForwardSelection(str(measure), depth=depth).fit(pool, topics=topics, progress=progress)
+def fit_forward(task: Fitting) -> tuple[Tuner, int]:
+    """Choose weights by `ForwardSelection`."""
+    found = ForwardSelection(str(task.measure), depth=task.depth)
+    found.fit(task.pool, topics=task.topics, progress=task.progress)
     return found, found.n_evaluations_
 
 
-def climb_starts(
-    pool: CandidatePool, measure: Measure, topics: Sequence[str], *, seed: int = 0, depth: int = DEPTH
-) -> tuple[list[Setting], int]:
+def climb_starts(task: Fitting) -> tuple[list[Setting], int]:
     """Return where climbs begin, and how many evaluations it took to find that.
 
     Equal weights; of three runs or more also where the gradient of the measure's smooth form ends, each run
     by itself, and the best of random weights.
     """
+    pool, measure = task.pool, task.measure
     names = [parameter.name for parameter in pool.formula.parameters]
     starts: list[Setting] = [dict.fromkeys(names, 1.0)]
     evaluations = 0
     if len(names) < 3:
         return starts, evaluations
-    tuner = SurrogateTuner(str(smooth_form(measure)), depth=depth, seed=seed)
+    tuner = SurrogateTuner(str(smooth_form(measure)), depth=task.depth, seed=task.seed)
     # Without a relevant or a nonrelevant document there is no gradient to follow.
     with suppress(InputError):
-        tuner.fit(pool, topics=topics)
+        tuner.fit(pool, topics=task.topics)
         starts.append(tuner.best_params_)
         evaluations += tuner.n_evaluations_
     starts += [{name: float(name == own) for name in names} for own in names]
-    drawn = np.random.default_rng(seed).dirichlet(np.ones(len(names)), _DRAWN)
-    places = pool.positions(topics)
-    values = pool.mean(measure_settings(pool, drawn, [measure], topics=places, depth=depth)[:, :, 0], places)
-    best = drawn[np.argsort(-values, kind="stable")[:_CLIMBED]]
+    drawn = np.random.default_rng(task.seed).dirichlet(np.ones(len(names)), _DRAWN)
+    places = pool.positions(task.topics)
+    measured = measure_settings(pool, drawn, [measure], topics=places, depth=task.depth)
+    best = drawn[np.argsort(-pool.mean(measured[:, :, 0], places), kind="stable")[:_CLIMBED]]
     starts += [dict(zip(names, own, strict=True)) for own in best.tolist()]
     return starts, evaluations + _DRAWN

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.fusion.line_kernels import Weighing, differentiate_sum, differentiate_sums, weighted_sums
+from lmtune.fusion.kernels import Weighing, differentiate_sum, differentiate_sums, weighted_sums
 from lmtune.indexing.index import Index
 from lmtune.models.formula import Formula, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments

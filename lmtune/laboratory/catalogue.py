@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 from lmtune.errors import MissingExtraError, check_choice
 from lmtune.laboratory.experiment import Experiment
@@ -15,9 +13,9 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "map-smoothness": ("smoothness", "MapSmoothness", False),
     "map-optimality": ("optimality", "MapOptimality", False),
     "estimators": ("estimators", "Estimators", False),
-    "parameters": ("parameters", "Parameters", False),
+    "parameters": ("estimators", "Parameters", False),
     "estimation": ("estimation", "Estimation", False),
-    "power": ("power", "Power", False),
+    "power": ("estimation", "Power", False),
     "surrogates": ("surrogates", "Surrogates", False),
     "spsa": ("spsa", "SpsaVersusFdsa", False),
     "smoothness": ("smoothness", "Smoothness", True),
@@ -45,8 +43,8 @@ NAMES = tuple(_EXPERIMENTS)
 PAPERS = tuple(_PAPERS)
 """Papers whose table there is, as an experiment each."""
 
-
-_ALL = _EXPERIMENTS | _PAPERS
+ALL = _EXPERIMENTS | _PAPERS
+"""The module, class and need of each."""
 
 
 def find_experiment(name: str) -> type[Experiment]:
@@ -62,20 +60,9 @@ def find_experiment(name: str) -> type[Experiment]:
     InputError
         For another name, or where the extra ``neural`` is needed and not installed.
     """
-    check_choice("no such experiment", name, _ALL)
-    module, kind, neural = _ALL[name]
+    check_choice("no such experiment", name, ALL)
+    module, kind, neural = ALL[name]
     if neural and any(find_spec(needed) is None for needed in ("torch", "safetensors")):
         raise MissingExtraError(f"the experiment {name}", "neural")
     experiment: type[Experiment] = getattr(import_module(f"lmtune.laboratory.{module}"), kind)
     return experiment
-
-
-def summary(name: str) -> str:
-    """Say what an experiment shows: the second paragraph of its class, which is not imported for it."""
-    module, kind, _ = _ALL[name]
-    source = Path(__file__).parent / f"{module.replace('.', '/')}.py"
-    tree = ast.parse(source.read_text(encoding="utf-8"))
-    [text] = (
-        ast.get_docstring(node) for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind
-    )
-    return (text or "").split("\n")[2].rstrip(".")

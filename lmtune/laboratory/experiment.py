@@ -13,8 +13,6 @@ import pandas as pd
 from lmtune.options import check
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from lmtune.reporting.figures.style import Picture
     from lmtune.reporting.table import Table
 
@@ -153,8 +151,6 @@ class Experiment(ABC):
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make tables of the units' results by key: by default, of their rows by the name of a table."""
-        import pandas as pd
-
         names = dict.fromkeys(name for result in results.values() for name in result)
         together = {
             name: [row for result in results.values() for row in result.get(name, ())] for name in names

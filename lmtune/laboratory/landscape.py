@@ -37,13 +37,16 @@ class Roughness(NamedTuple):
         The largest value less the smallest.
     ratio : float
         Total variation over range: 1 for a monotone curve, at most 2 for a single hill; 0 for a
-        constant one. See `total_variation_ratio`.
+        constant one.
     excess : float
         Total variation over that of the smoothest curve with the same ends and the same maximum,
         less 1: 0 where the curve is a single hill (or monotone), 0.1 where it goes up and down a
-        tenth more than a hill has to. See `needless_variation`.
+        tenth more than a hill has to; infinite where it dips between two equal ends that are its maximum.
+        Of all such curves one that rises to the maximum and falls from it varies least: by twice the
+        maximum less both ends.
     maxima : int
-        Local maxima; see `local_maxima`.
+        Local maxima: runs of equal values with nothing higher beside them. Ends count where they are
+        higher than what is beside them; a constant curve has one.
     """
 
     total_variation: float
@@ -69,97 +72,22 @@ def roughness(values: ArrayLike) -> Roughness:
     ------
     InputError
         For another shape, no points, or values that are not finite.
-    """
-    curve = _curve(values)
-    return Roughness(
-        float(np.abs(np.diff(curve)).sum()),
-        float(np.ptp(curve)),
-        total_variation_ratio(curve),
-        needless_variation(curve),
-        local_maxima(curve),
-    )
-
-
-def total_variation_ratio(values: ArrayLike) -> float:
-    """Return a curve's total variation over its range; 0 where it is constant.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (points,)
-        The curve in the order of its argument.
-
-    Raises
-    ------
-    InputError
-        As `roughness`.
 
     Examples
     --------
-    >>> total_variation_ratio([0.0, 1.0, 2.0]), total_variation_ratio([0.0, 2.0, 1.0, 2.0])
+    >>> roughness([0.0, 1.0, 2.0]).ratio, roughness([0.0, 2.0, 1.0, 2.0]).ratio
     (1.0, 2.0)
-    """
-    curve = _curve(values)
-    span = float(np.ptp(curve))
-    return float(np.abs(np.diff(curve)).sum()) / span if span > 0.0 else 0.0
-
-
-def needless_variation(values: ArrayLike) -> float:
-    """Return by how much a curve's variation exceeds a single hill's, as a share of the hill's.
-
-    Of all curves with these ends and this maximum, one that rises to the maximum and falls from
-    it varies least: by twice the maximum less both ends.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (points,)
-        The curve in the order of its argument.
-
-    Returns
-    -------
-    float
-        0 or more; infinite where a hill would not vary at all and the curve does (it dips between
-        two equal ends that are its maximum).
-
-    Raises
-    ------
-    InputError
-        As `roughness`.
-
-    Examples
-    --------
-    >>> needless_variation([0.0, 2.0, 1.0]), needless_variation([0.0, 2.0, 1.0, 2.0])
+    >>> roughness([0.0, 2.0, 1.0]).excess, roughness([0.0, 2.0, 1.0, 2.0]).excess
     (0.0, 1.0)
-    """
-    curve = _curve(values)
-    variation = float(np.abs(np.diff(curve)).sum())
-    hill = 2.0 * float(curve.max()) - float(curve[0]) - float(curve[-1])
-    if hill <= 0.0:
-        return np.inf if variation > 0.0 else 0.0
-    # Rounding may leave a single hill a little below itself.
-    return max(0.0, variation / hill - 1.0)
-
-
-def local_maxima(values: ArrayLike) -> int:
-    """Count a curve's local maxima: runs of equal values with nothing higher beside them.
-
-    Ends count where they are higher than what is beside them; a constant curve has one maximum.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (points,)
-        The curve in the order of its argument.
-
-    Raises
-    ------
-    InputError
-        As `roughness`.
-
-    Examples
-    --------
-    >>> local_maxima([0, 1, 1, 0, 2]), local_maxima([0, 1, 1, 2])
+    >>> roughness([0, 1, 1, 0, 2]).maxima, roughness([0, 1, 1, 2]).maxima
     (2, 1)
     """
-    return _maxima(_curve(values))
+    curve = _curve(values)
+    variation, span = float(np.abs(np.diff(curve)).sum()), float(np.ptp(curve))
+    hill = 2.0 * float(curve.max()) - float(curve[0]) - float(curve[-1])
+    # Rounding may leave a single hill a little below itself.
+    excess = max(0.0, variation / hill - 1.0) if hill > 0.0 else np.inf if variation > 0.0 else 0.0
+    return Roughness(variation, span, variation / span if span > 0.0 else 0.0, excess, _maxima(curve))
 
 
 def jump_noise(values: ArrayLike) -> float:

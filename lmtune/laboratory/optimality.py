@@ -26,7 +26,7 @@ from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.options import option
-from lmtune.reporting.figures.profiles import cost_and_measure
+from lmtune.reporting.figures.parameters import cost_and_measure
 from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.losses.names import loss_names
 from lmtune.tuning.experiment.plan import Plan

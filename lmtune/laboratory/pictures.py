@@ -114,11 +114,8 @@ class Chart:
         if self.symlog:
             (ax.set_xscale if upright else ax.set_yscale)("symlog", linthresh=self.symlog)
         for number, (name, points) in enumerate(_parts(part, self.line).items()):
-            places: NDArray[Any] = (
-                np.array([words.index(word) for word in points[self.x]])
-                if words
-                else (points[self.x].to_numpy())
-            )
+            column = points[self.x]
+            places: NDArray[Any] = np.array([*map(words.index, column)]) if words else column.to_numpy()
             if self.dots:
                 places = places + 0.7 * ((number + 0.5) / len(look) - 0.5)
             self._draw(ax, name, look[name], (places, points), number, upright=bool(upright))

@@ -16,8 +16,7 @@ from lmtune.errors import check_choice
 from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.reporting.figures.style import Picture
-from lmtune.reporting.provenance import installed, versions
-from lmtune.reporting.result_folder import RECORD, ResultFolder
+from lmtune.reporting.result_folder import RECORD, ResultFolder, installed, versions
 from lmtune.reporting.table import RENDERED, Table, finite, frame_text, in_all_formats, render
 from lmtune.storage.digests import parse_json, sealed, sealed_text, unsealed
 from lmtune.storage.files import atomic_write
@@ -163,9 +162,7 @@ class _Plan:
         self.name = order.experiment.name
         self.units = order.experiment.units()
         self.results: dict[str, Any] = {}
-        self._parts = None if order.folder is None else order.folder / PARTS
-        self._of = ""
-        self._new = False
+        self._of, self._new = "", False
         keys = [unit.key for unit in self.units]
         if len(set(keys)) < len(keys):
             raise ValueError(f"{self.name}: two units of one key")
@@ -179,27 +176,26 @@ class _Plan:
 
     def open(self) -> None:
         """Read what an earlier run of the same settings, data and code has left."""
-        if self._parts is None or self.order.folder is None:
+        folder = self.order.folder
+        if folder is None:
             return
-        check_directory(self.order.folder, _KIND)
-        self._new = not self.order.folder.exists()
-        identity = _identity(self.order)
+        check_directory(folder, _KIND)
+        self._new = not folder.exists()
+        identity, known = _identity(self.order), None
         self._of = json.dumps(identity, sort_keys=True)
-        file = self._parts / _IDENTITY
-        known = None
+        file = folder / PARTS / _IDENTITY
         with contextlib.suppress(OSError, ValueError):
             known = parse_json(file.read_bytes())
         if known != identity:
-            shutil.rmtree(self._parts, ignore_errors=True)
-            self._parts.mkdir(parents=True)
+            shutil.rmtree(folder / PARTS, ignore_errors=True)
+            (folder / PARTS).mkdir(parents=True)
             with atomic_write(file) as stream:
                 stream.write(_json_text(identity))
         for unit in self.units:
-            part = self._part(unit)
             # A damaged piece is done again.
             with contextlib.suppress(OSError, ValueError):
-                if part is not None:
-                    self.results[unit.key] = unsealed(part.read_bytes(), self._of, {"result": Any})["result"]
+                content = _part(folder, unit).read_bytes()
+                self.results[unit.key] = unsealed(content, self._of, {"result": Any})["result"]
 
     def abandon(self) -> None:
         """Remove the folder if this run made it and has nothing to keep."""
@@ -212,9 +208,8 @@ class _Plan:
     def keep(self, unit: Unit, result: Any) -> None:
         # Through JSON in any case, so that resumed and fresh runs see the same.
         text = json.dumps(result)
-        part = self._part(unit)
-        if part is not None:
-            with atomic_write(part) as stream:
+        if self.order.folder is not None:
+            with atomic_write(_part(self.order.folder, unit)) as stream:
                 json.dump(sealed({"result": result}, self._of), stream)
         self.results[unit.key] = json.loads(text)
 
@@ -230,8 +225,9 @@ class _Plan:
             _write(self.order, self.order.folder, result)
         return result
 
-    def _part(self, unit: Unit) -> Path | None:
-        return None if self._parts is None else self._parts / f"{unit.key}.json"
+
+def _part(folder: Path, unit: Unit) -> Path:
+    return folder / PARTS / f"{unit.key}.json"
 
 
 def _identity(order: Order) -> dict[str, Any]:

@@ -223,59 +223,6 @@ def course(
     return costs
 
 
-def check_gradient(data: str, seed: int, width: float) -> dict[str, Any]:
-    """Find the minimum by the closed form, and compare that with finite differences."""
-    from scipy.optimize import minimize
-
-    net = rank_net(data, seed)
-    start = first_weights(net.features, seed, 1)
-
-    def both(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        return float(net.exact_costs(w[None])[0]), net.gradient(w)
-
-    options: Any = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
-    optimum = minimize(both, start, jac=True, method="L-BFGS-B", options=options)
-    rows = []
-    for name, w in (("start", start), ("minimum", optimum.x)):
-        closed = net.gradient(w)
-        for c in (width, _SMALL_WIDTH):
-            differences = fdsa_gradient(net.exact_costs, w, c, together=True)
-            largest = {"slope": np.abs(closed).max(), "difference": np.abs(differences - closed).max()}
-            rows.append({"weights": name, "c": c, **{f"largest_{of}": float(x) for of, x in largest.items()}})
-    return {"minimum": float(optimum.fun), "features": net.features, "pairs": net.pairs, "rows": rows}
-
-
-def count_evaluations(
-    features: tuple[int, ...], methods: Mapping[str, int | None], seed: int
-) -> list[dict[str, Any]]:
-    """Count the cost's evaluations in one step of each method, net by net."""
-    rows = []
-    for d in features:
-        rng = np.random.default_rng([seed, d])
-        x = rng.uniform(-1.0, 1.0, (10, d)).astype(np.float32)
-        net = LinearRankNet(RankingData.from_lengths(x, np.arange(10) % 3, [5, 5]))
-        for name, per_step in methods.items():
-            asked: list[int] = []
-
-            def costs(points: NDArray[np.float64], net: LinearRankNet = net, asked: list[int] = asked) -> Any:
-                asked.append(len(points))
-                return net.costs(points)
-
-            descent = minimise(
-                costs,
-                np.zeros(d),
-                method="spsa" if per_step else "fdsa",
-                evaluations_per_step=per_step,
-                budget=2 + (per_step or 2 * d),
-                gains=Gains(0.1, 0.01),
-                seed=seed,
-                together=True,
-            )
-            # But for the two ends, which belong to no step.
-            rows.append({"method": name, "features": d, "evaluations": (sum(asked) - 2) // descent.steps})
-    return rows
-
-
 FDSA = "FDSA"
 
 # Of the way from the start to the minimum.
@@ -323,11 +270,10 @@ class SpsaVersusFdsa(Experiment):
 
     def units(self) -> list[Unit]:
         """Return a unit for each method's choice of rate and runs, and two small ones."""
-        counting = {"features": self.features, "methods": self.methods, "seed": self.seed}
         return [
             *(Unit(_key(name), self.descend, {"per_step": f}) for name, f in self.methods.items()),
-            Unit("gradient", check_gradient, {"data": self.data, "seed": self.seed, "width": self.width}),
-            Unit("steps", count_evaluations, counting),
+            Unit("gradient", self.check_gradient, {}),
+            Unit("steps", self.count_evaluations, {}),
         ]
 
     def descend(self, per_step: int | None) -> dict[str, Any]:
@@ -345,6 +291,59 @@ class SpsaVersusFdsa(Experiment):
 
         rates, runs = [{"rate": rate} for rate in self.rates], range(self.runs + 1)
         return choose_by_first(descent, rates, runs, "mean", ("mean", "final"), lowest=True)
+
+    def check_gradient(self) -> dict[str, Any]:
+        """Find the minimum by the closed form, and compare that with finite differences."""
+        from scipy.optimize import minimize
+
+        net = rank_net(self.data, self.seed)
+        start = first_weights(net.features, self.seed, 1)
+
+        def both(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            return float(net.exact_costs(w[None])[0]), net.gradient(w)
+
+        options: Any = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
+        optimum = minimize(both, start, jac=True, method="L-BFGS-B", options=options)
+        rows = []
+        for name, w in (("start", start), ("minimum", optimum.x)):
+            closed = net.gradient(w)
+            for c in (self.width, _SMALL_WIDTH):
+                differences = fdsa_gradient(net.exact_costs, w, c, together=True)
+                largest = {"slope": np.abs(closed).max(), "difference": np.abs(differences - closed).max()}
+                rows.append(
+                    {"weights": name, "c": c, **{f"largest_{of}": float(x) for of, x in largest.items()}}
+                )
+        return {"minimum": float(optimum.fun), "features": net.features, "pairs": net.pairs, "rows": rows}
+
+    def count_evaluations(self) -> list[dict[str, Any]]:
+        """Count the cost's evaluations in one step of each method, net by net."""
+        rows = []
+        for d in self.features:
+            rng = np.random.default_rng([self.seed, d])
+            x = rng.uniform(-1.0, 1.0, (10, d)).astype(np.float32)
+            net = LinearRankNet(RankingData.from_lengths(x, np.arange(10) % 3, [5, 5]))
+            for name, per_step in self.methods.items():
+                asked: list[int] = []
+
+                def costs(
+                    points: NDArray[np.float64], net: LinearRankNet = net, asked: list[int] = asked
+                ) -> Any:
+                    asked.append(len(points))
+                    return net.costs(points)
+
+                descent = minimise(
+                    costs,
+                    np.zeros(d),
+                    method="spsa" if per_step else "fdsa",
+                    evaluations_per_step=per_step,
+                    budget=2 + (per_step or 2 * d),
+                    gains=Gains(0.1, 0.01),
+                    seed=self.seed,
+                    together=True,
+                )
+                # But for the two ends, which belong to no step.
+                rows.append({"method": name, "features": d, "evaluations": (sum(asked) - 2) // descent.steps})
+        return rows
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Return the mean costs with their ranges, what became of each method, and the checks."""

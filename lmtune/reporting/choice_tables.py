@@ -17,10 +17,17 @@ from lmtune.errors import PathLike
 from lmtune.measures.measure import parse_measure
 from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.comparison_tables import DASH, interval_text, p_text, signed
-from lmtune.reporting.provenance import command, describe, versions
 from lmtune.reporting.recommendation import gain_text, setting_text
-from lmtune.reporting.result_folder import RECORD, CsvFile, ResultFolder, read_record
-from lmtune.reporting.table import Cell, Column, Table, finite, in_all_formats, name_columns, render, short
+from lmtune.reporting.result_folder import (
+    RECORD,
+    CsvFile,
+    ResultFolder,
+    command,
+    describe,
+    read_record,
+    versions,
+)
+from lmtune.reporting.table import Cell, Column, Table, finite, in_all_formats, render, short
 from lmtune.reporting.tuning_results import PAGE, PICTURES, StoredResults, keep_results, read_results
 from lmtune.storage.digests import read_json
 from lmtune.storage.folders import FolderKind
@@ -95,20 +102,13 @@ def choice_tables(result: ChoiceResult) -> list[Table]:
 
 
 def _methods(result: ChoiceResult) -> Table:
-    groups: dict[object, list[list[Cell]]] = {}
+    groups: dict[object, list[list[str | Cell]]] = {}
     for one in result.rows:
-        row, key = one.row, (one.row.measure, one.row.method)
-        group = groups.setdefault(row.measure, [])
-        means = result.case_row(key, 0).mean, row.mean, one.score
+        row, group = one.row, groups.setdefault(one.row.measure, [])
+        means = result.case_row((row.measure, row.method), 0).mean, row.mean, one.score
         p = row.p_values.get(_TUNED)
-        group.append(
-            [
-                Cell(row.measure.title, repeated=bool(group)),
-                Cell(row.method),
-                *(Cell(short(mean)) for mean in means),
-                Cell(DASH if p is None else p_text(p)),
-            ]
-        )
+        title = Cell(row.measure.title, repeated=bool(group))
+        group.append([title, row.method, *map(short, means), DASH if p is None else p_text(p)])
     topics = quantity(len(result.rows[0].row.topics), "topic")
     legend = (
         f"First: {result.cases[0]}, not chosen. Chosen: of {len(result.cases)} cases the best on each fold's "
@@ -116,8 +116,8 @@ def _methods(result: ChoiceResult) -> Table:
         f"{'in inner folds' if result.inner else 'on training topics'}. p: Chosen against First, paired "
         f"t-test. {DEFAULT}: every case at its model's usual setting"
     )
-    columns = [*name_columns("Metric", "Method"), *map(Column, (FIRST, PICKED, "In sample", "p"))]
-    return Table(columns, list(groups.values()), "The choice, held out", legend)
+    figures = (FIRST, PICKED, "In sample", "p")
+    return Table.of(["Metric", "Method"], figures, groups.values(), "The choice, held out", legend)
 
 
 def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
@@ -126,23 +126,14 @@ def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
     rows, tuned = [], result.known_rows((measure, method))
     for number, case in enumerate(result.cases):
         row, proof = tuned.get(number), result.proofs.get((measure, number))
-        rows.append(
-            [
-                *map(Cell, case.values.values()),
-                Cell(short(result.case_row((measure, DEFAULT), number).mean)),
-                Cell(DASH if row is None else short(row.mean)),
-                Cell(DASH if row is None or row.final is None else short(row.final.train_value)),
-                *([Cell(DASH if proof is None else at_most(proof.bound))] if result.proofs else []),
-                Cell(f"{counts[number]}"),
-                Cell(f"{result.seconds[number]:.1f}"),
-            ]
-        )
-    place = len(result.choices)
-    rows.sort(
-        key=lambda cells: (cells[place + 1].text != DASH, *(c.text for c in cells[place + 1 :: -1])),
-        reverse=True,
-    )
-    names = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds", "seconds"]
+        texts = [*case.values.values(), short(result.case_row((measure, DEFAULT), number).mean)]
+        texts += [DASH if row is None else short(row.mean)]
+        texts += [DASH if row is None or row.final is None else short(row.final.train_value)]
+        texts += [DASH if proof is None else at_most(proof.bound)] if result.proofs else []
+        rows.append([*texts, f"{counts[number]}", f"{result.seconds[number]:.1f}"])
+    place = len(result.choices) + 1
+    rows.sort(key=lambda texts: (texts[place] != DASH, *texts[place::-1]), reverse=True)
+    figures = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds", "seconds"]
     legend = (
         f"{measure.title} of each case at its model's default, tuned by {method} and held out, and fitted on "
         "all topics; folds: in how many it was chosen"
@@ -152,73 +143,50 @@ def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
     if len(tuned) < len(result.cases):
         why = "its bound excludes that it is chosen" if result.proofs else "successive halving dropped it"
         legend += f"; {DASH}: not tuned, as {why}"
-    return Table(
-        [*name_columns(*(choice.name for choice in result.choices)), *map(Column, names)],
-        [rows],
-        "Cases",
-        legend,
-    )
+    return Table.of([choice.name for choice in result.choices], figures, [rows], "Cases", legend)
 
 
 def _effects(result: ChoiceResult, one: ChosenRow) -> Iterator[Table]:
-    rows = []
-    found = effects(result, (one.row.measure, one.row.method))
+    rows, found = [], effects(result, (one.row.measure, one.row.method))
     for effect in sorted(found, key=lambda e: (not e.best, -e.share)):
-        moved = (
-            [signed(effect.difference), interval_text(effect.interval, signed)] if effect.best else ["", ""]
-        )
-        levels = f"{effect.best} over {effect.worst}" if effect.best else ""
-        rows.append([Cell(effect.factor), Cell(f"{effect.share:.0%}"), Cell(levels), *map(Cell, moved)])
-    if found:
-        yield Table(
-            [*name_columns("What"), Column("share"), *name_columns("levels"), *map(Column, ("moves", "95%"))],
-            [rows],
-            "What each choice moves",
+        moved = ["", "", ""]
+        if effect.best:
+            moved = [f"{effect.best} over {effect.worst}", signed(effect.difference)]
+            moved.append(interval_text(effect.interval, signed))
+        rows.append([effect.factor, f"{effect.share:.0%}", *moved])
+    if rows:
+        legend = (
             "Share: of the variance of held-out means between cases, each tuned and at its default; moves: "
-            "between the levels with the best and the worst mean, with its interval over topics",
+            "between the levels with the best and the worst mean, with its interval over topics"
         )
+        figures = ("share", Column("levels", "left"), "moves", "95%")
+        yield Table.of(["What"], figures, [rows], "What each choice moves", legend)
 
 
 def as_records(result: ChoiceResult) -> list[Mapping[str, object]]:
     """Return a record a case, measure and method, and one of the procedure, all figures at full precision."""
-    return [*_case_records(result), *_chosen_records(result)]
-
-
-def _case_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
-    picks = {(one.row.measure, one.row.method): one.picks for one in result.rows}
+    records: list[Mapping[str, object]] = []
     for number, case in enumerate(result.cases):
-        for (measure, method), picked in picks.items():
-            row, proof = (
-                result.known_rows((measure, method)).get(number),
-                result.proofs.get((measure, number)),
-            )
-            yield {
-                "collection": result.name,
-                **case.values,
-                "measure": str(measure),
-                "method": method,
-                "held_out": None if row is None else row.mean,
-                "in_sample": None if row is None or row.final is None else row.final.train_value,
-                "bound": proof and proof.bound,
-                "folds": sum(pick == number for pick in picked),
-                "seconds": result.seconds[number],
-            }
-
-
-def _chosen_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
+        for one in result.rows:
+            key = one.row.measure, one.row.method
+            row, proof = result.known_rows(key).get(number), result.proofs.get((one.row.measure, number))
+            fitted = None if row is None or row.final is None else row.final.train_value
+            figures = None if row is None else row.mean, fitted, proof and proof.bound
+            folds = sum(pick == number for pick in one.picks)
+            records.append(_record(result, case.values, one, (*figures, folds, result.seconds[number])))
+    chosen = {choice.name: _PROCEDURE for choice in result.choices}
     for one in result.rows:
-        chosen = {choice.name: "chosen" for choice in result.choices}
-        yield {
-            "collection": result.name,
-            **chosen,
-            "measure": str(one.row.measure),
-            "method": one.row.method,
-            "held_out": one.row.mean,
-            "in_sample": one.score,
-            "bound": result.bound(one.row.measure),
-            "folds": len(one.picks),
-            "seconds": sum(result.seconds),
-        }
+        figures = one.row.mean, one.score, result.bound(one.row.measure)
+        records.append(_record(result, chosen, one, (*figures, len(one.picks), sum(result.seconds))))
+    return records
+
+
+def _record(
+    result: ChoiceResult, values: Mapping[str, str], one: ChosenRow, figures: Sequence[object]
+) -> dict[str, object]:
+    names = ("held_out", "in_sample", "bound", "folds", "seconds")
+    named = {"measure": str(one.row.measure), "method": one.row.method}
+    return {"collection": result.name, **values, **named, **dict(zip(names, figures, strict=True))}
 
 
 def topic_records(result: ChoiceResult) -> Iterator[dict[str, object]]:

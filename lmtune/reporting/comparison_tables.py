@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -13,7 +13,7 @@ from lmtune.measures.residual_bounds import JUDGED, is_exact
 from lmtune.measures.significance.comparison import EQUIVALENT, NOT_WORSE, Comparison, Contrast
 from lmtune.measures.significance.tests import paired_differences
 from lmtune.progress import quantity
-from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, render, short
+from lmtune.reporting.table import Cell, Table, listed, render, short
 
 BETTER, WORSE = "†", "‡"
 DASH = "–"
@@ -107,64 +107,55 @@ def comparison_tables(comparison: Comparison, per_topic: bool = False) -> list[T
 
 def _mean_table(comparison: Comparison) -> Table:
     """Make the table of means, systems by measures, as papers print it."""
-    rows = [
-        (
-            *([Cell(letter)] if comparison.options.pairwise else []),
-            Cell(system),
+    pairwise = comparison.options.pairwise
+    rows: list[list[str | Cell]] = [
+        [
+            *([letter] if pairwise else []),
+            system,
             *(
                 Cell(short(mean), _mark(comparison, measure, system))
                 for measure, mean in zip(comparison.measures, comparison.means(system), strict=True)
             ),
-            *(Cell(short(part)) for part in comparison.judged[place : place + 1]),
-        )
+            *map(short, comparison.judged[place : place + 1]),
+        ]
         for place, (letter, system) in enumerate(
             zip(letters(len(comparison.systems)), comparison.systems, strict=True)
         )
     ]
-    return Table(
-        [
-            *name_columns(*([""] if comparison.options.pairwise else []), "System"),
-            *map(Column, comparison.measures),
-            *([Column(_JUDGED)] if comparison.judged else []),
-        ],
-        [rows[:1], rows[1:]],
-        caption="Means over topics",
-        legend=legend(comparison),
-    )
+    names = [*([""] if pairwise else []), "System"]
+    figures = [*comparison.measures, *([_JUDGED] if comparison.judged else [])]
+    return Table.of(names, figures, [rows[:1], rows[1:]], "Means over topics", legend(comparison))
 
 
 def _contrast_table(comparison: Comparison) -> Table:
     """Make the table of what was tested: a row a contrast."""
-    tests = [*comparison.options.tests, *([NOT_WORSE, EQUIVALENT] if comparison.options.margin else [])]
-    corrected = comparison.options.correction != "none"
-    names = ["Measure", "System", "Against"][: 3 if comparison.options.pairwise else 2]
-    header = ["Diff.", "Rel.", "W/T/L", "g_z" if comparison.options.hedges else "d_z"]
-    header.append(f"{100 * comparison.options.confidence:g}% interval")
+    options = comparison.options
+    tests = [*options.tests, *([NOT_WORSE, EQUIVALENT] if options.margin else [])]
+    corrected = options.correction != "none"
+    names = ["Measure", "System", "Against"][: 3 if options.pairwise else 2]
+    header = ["Diff.", "Rel.", "W/T/L", "g_z" if options.hedges else "d_z"]
+    header.append(f"{100 * options.confidence:g}% interval")
     bounded = any(contrast.possible for contrast in comparison.contrasts)
     header += ["unjudged"] if bounded else []
     for name in tests:
         header += [f"p ({name})", *(["adjusted"] if corrected else [])]
-    groups: list[list[tuple[Cell, ...]]] = []
-    for measure in comparison.measures:
-        rows: list[tuple[Cell, ...]] = []
-        for contrast in (c for c in comparison.contrasts if c.measure == measure):
-            texts = [measure if not rows else "", contrast.system, contrast.against][: len(names)]
-            texts += _figures(contrast)
-            texts += [interval_text(contrast.possible, signed)] if contrast.possible else []
-            for name in tests:
-                texts.append(p_text(contrast.tested[name].p_value))
-                texts += [p_text(contrast.adjusted[name])] if corrected else []
-            rows.append(tuple(map(Cell, texts)))
-        groups.append(rows)
-    columns = [*name_columns(*names), *map(Column, header)]
-    return Table(
-        columns, groups, "Differences and their tests", legend=turning(comparison) if bounded else ""
-    )
+    groups: dict[str, list[list[str]]] = {measure: [] for measure in comparison.measures}
+    for contrast in comparison.contrasts:
+        rows = groups[contrast.measure]
+        texts = ["" if rows else contrast.measure, contrast.system, contrast.against][: len(names)]
+        texts += _figures(contrast)
+        texts += [interval_text(contrast.possible, signed)] if contrast.possible else []
+        for name in tests:
+            texts.append(p_text(contrast.tested[name].p_value))
+            texts += [p_text(contrast.adjusted[name])] if corrected else []
+        rows.append(texts)
+    said = turning(comparison) if bounded else ""
+    return Table.of(names, header, groups.values(), "Differences and their tests", said)
 
 
 def turning(comparison: Comparison) -> str:
     """Say in a line which differences the unjudged documents could turn, and how the bounds are."""
-    said = {"could turn": _named(comparison, True), "cannot turn": _named(comparison, False)}
+    said = {"could turn": _pairs(comparison, True), "cannot turn": _pairs(comparison, False)}
     parts = [f"{text} {names}" for text, names in said.items() if names]
     outer = [m for m in comparison.measures if not is_exact(parse_measure(m), difference=True)]
     remark = f" (of {listed(outer)} it may be wider than need be)" if outer else ""
@@ -172,7 +163,7 @@ def turning(comparison: Comparison) -> str:
     return f"Judging the unjudged {found}. Column unjudged: where the difference could then be{remark}"
 
 
-def _named(comparison: Comparison, could: bool) -> str:
+def _pairs(comparison: Comparison, could: bool) -> str:
     names = []
     for measure in comparison.measures:
         some = [one for one in comparison.contrasts if one.measure == measure and one.could_turn == could]
@@ -184,19 +175,15 @@ def _named(comparison: Comparison, could: bool) -> str:
 def _topic_table(comparison: Comparison) -> Table:
     """Make the table of every topic's difference."""
     names = ("measure", "system", "against", "topic")
-    rows = [
-        (
-            *(Cell(str(record[name])) for name in names),
-            *(Cell(short(float(str(record[name])))) for name in ("value", "against_value")),
-            Cell(signed(float(str(record["difference"])))),
+    rows = []
+    for record in topic_records(comparison):
+        value, other, difference = (
+            float(str(record[name])) for name in ("value", "against_value", "difference")
         )
-        for record in topic_records(comparison)
-    ]
-    return Table(
-        [*name_columns(*(name.title() for name in names)), *map(Column, ("Value", "Against's", "Diff."))],
-        [list(group) for _, group in groupby(rows, key=lambda row: row[:3])],
-        caption="Differences by topic, the largest gain first",
-    )
+        rows.append([*(str(record[name]) for name in names), short(value), short(other), signed(difference)])
+    groups = [list(group) for _, group in groupby(rows, key=lambda row: row[:3])]
+    caption = "Differences by topic, the largest gain first"
+    return Table.of([name.title() for name in names], ("Value", "Against's", "Diff."), groups, caption)
 
 
 def p_text(p: float) -> str:
@@ -252,7 +239,7 @@ def _figures(contrast: Contrast) -> list[str]:
     ]
 
 
-def interval_text(ends: tuple[float, float], number: Callable[[float], str] = short) -> str:
+def interval_text(ends: Sequence[float], number: Callable[[float], str] = short) -> str:
     """Print an interval, or a dash where there is none."""
     return DASH if math.isnan(ends[0]) else f"[{number(ends[0])}, {number(ends[1])}]"
 
@@ -279,23 +266,13 @@ def as_records(comparison: Comparison) -> list[dict[str, object]]:
     """
     records = []
     for contrast in comparison.contrasts:
-        record: dict[str, object] = {
-            "measure": contrast.measure,
-            "system": contrast.system,
-            "against": contrast.against,
-            "topics": len(comparison.topics),
-            "mean": contrast.mean,
-            "against_mean": contrast.against_mean,
-            "difference": contrast.difference,
-            "relative_difference": contrast.relative,
-            "wins": contrast.wins,
-            "ties": contrast.ties,
-            "losses": contrast.losses,
-        }
+        record: dict[str, object] = _named(contrast) | {"topics": len(comparison.topics)}
+        record |= {name: getattr(contrast, name) for name in ("mean", "against_mean", "difference")}
+        record["relative_difference"] = contrast.relative
+        record |= {name: getattr(contrast, name) for name in ("wins", "ties", "losses")}
         for name, test in contrast.tested.items():
             key = name.replace(" ", "_")
-            record[f"p_{key}"] = test.p_value
-            record[f"adjusted_p_{key}"] = contrast.adjusted[name]
+            record |= {f"p_{key}": test.p_value, f"adjusted_p_{key}": contrast.adjusted[name]}
             record[f"how_{key}"] = test.how
         record["effect_size"] = contrast.effect_size
         record["interval_low"], record["interval_high"] = contrast.interval
@@ -309,26 +286,19 @@ def as_records(comparison: Comparison) -> list[dict[str, object]]:
     return records
 
 
+def _named(contrast: Contrast) -> dict[str, object]:
+    return {name: getattr(contrast, name) for name in ("measure", "system", "against")}
+
+
 def topic_records(comparison: Comparison) -> list[dict[str, object]]:
     """Give each contrast's topics, the largest gain first; equal ones in the topics' order."""
     records: list[dict[str, object]] = []
     for contrast in comparison.contrasts:
-        m = comparison.measures.index(contrast.measure)
-        a, b = (
-            comparison.values[comparison.systems.index(name), :, m]
-            for name in (contrast.system, contrast.against)
-        )
+        values = comparison.values[:, :, comparison.measures.index(contrast.measure)]
+        a, b = (values[comparison.systems.index(name)] for name in (contrast.system, contrast.against))
         difference = paired_differences(a, b).values
-        records += [
-            {
-                "measure": contrast.measure,
-                "system": contrast.system,
-                "against": contrast.against,
-                "topic": comparison.topics[topic],
-                "value": float(a[topic]),
-                "against_value": float(b[topic]),
-                "difference": float(difference[topic]),
-            }
-            for topic in np.argsort(-difference.round(12), kind="stable").tolist()
-        ]
+        for topic in np.argsort(-difference.round(12), kind="stable").tolist():
+            figures = {"value": float(a[topic]), "against_value": float(b[topic])}
+            figures["difference"] = float(difference[topic])
+            records.append(_named(contrast) | {"topic": comparison.topics[topic]} | figures)
     return records

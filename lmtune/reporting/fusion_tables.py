@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
-from itertools import groupby
 from typing import Any
 
 from lmtune.fusion.certificate import MOST_RUNS
@@ -14,7 +13,7 @@ from lmtune.fusion.runs import MINIMUM, ZERO
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import BETTER, p_text, signed
 from lmtune.reporting.recommendation import fusion_answer
-from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
+from lmtune.reporting.table import Cell, Table, render, short
 from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
 
 RRF_BETTER, WORSE, RRF_WORSE = "‡", "↓", "⇓"
@@ -126,40 +125,38 @@ def _joined(part: Any) -> str:
 
 
 def _values(result: FusionResult) -> Table:
+    """Make the table of methods' values, in sample and held out, with their weights where runs are few."""
     against = {row.measure: result.baselines(row.measure) for row in result.rows}
     few = len(result.runs) <= FEW
     best = [own[BEST_SINGLE] for own in against.values()]
     shown = [row for row in result.rows if few or not row.is_single or any(row is own for own in best)]
     bounds = any(row.bound is not None for row in result.rows)
     held_out = not result.options.in_sample
-    groups = []
-    for measure, rows in groupby(shown, key=lambda row: row.measure):
-        lines = []
-        for row in rows:
-            marks = [
-                better if row.mean > against[measure][name].mean else worse
-                for better, worse, name in ((BETTER, WORSE, BEST_SINGLE), (RRF_BETTER, RRF_WORSE, "rrf"))
-                if row.p_values.get(name, 1.0) < SIGNIFICANCE
-            ]
-            single, shares = row.is_single, row.chosen.shares
-            said = replace(row.chosen, constant=_constant(row, result) or 0.0).said
-            name = row.name + (f" ({', '.join(said)})" if said else "")
-            if row.chosen.powers:
-                name += " (one for all)" if not any(row.chosen.powers.values()) else ""
-            cells = [Cell(measure.title), Cell(name)]
-            value = Cell(short(row.mean), "".join(marks))
-            cells += [Cell(short(row.in_sample)), value] if held_out else [value]
-            cells += [Cell("" if row.bound is None else at_most(row.bound))] if bounds else []
-            cells += [Cell("" if single else f"{shares[run]:.3f}".lstrip("0")) for run in result.runs if few]
-            lines.append(tuple(cells))
-        groups.append(lines)
-    columns = ["In sample", *(["Held out"] if held_out else []), *(["At most"] if bounds else [])]
-    return Table(
-        [*name_columns("Measure", "Method"), *map(Column, [*columns, *(result.runs if few else ())])],
-        groups,
-        caption="Runs fused",
-        legend=legend(result),
-    )
+    groups: dict[object, list[list[str | Cell]]] = {}
+    for row in shown:
+        marks = [
+            better if row.mean > against[row.measure][name].mean else worse
+            for better, worse, name in ((BETTER, WORSE, BEST_SINGLE), (RRF_BETTER, RRF_WORSE, "rrf"))
+            if row.p_values.get(name, 1.0) < SIGNIFICANCE
+        ]
+        cells: list[str | Cell] = [row.measure.title, _said(row, result)]
+        cells += [short(row.in_sample)] if held_out else []
+        cells += [Cell(short(row.mean), "".join(marks))]
+        cells += ["" if row.bound is None else at_most(row.bound)] if bounds else []
+        shares = row.chosen.shares
+        cells += ["" if row.is_single else f"{shares[run]:.3f}".lstrip("0") for run in result.runs if few]
+        groups.setdefault(row.measure, []).append(cells)
+    figures = ["In sample", *(["Held out"] if held_out else []), *(["At most"] if bounds else [])]
+    figures += result.runs if few else ()
+    return Table.of(["Measure", "Method"], figures, groups.values(), "Runs fused", legend(result))
+
+
+def _said(row: FusedRow, result: FusionResult) -> str:
+    """Name a method with what was chosen besides weights."""
+    said = replace(row.chosen, constant=_constant(row, result) or 0.0).said
+    powers = row.chosen.powers.values()
+    alike = " (one for all)" if powers and not any(powers) else ""
+    return row.name + (f" ({', '.join(said)})" if said else "") + alike
 
 
 def _bounds(result: FusionResult) -> list[str]:
@@ -177,17 +174,10 @@ def _gains(result: FusionResult) -> list[Table]:
         for name, ends in row.gains.items() if row.folds else ():
             other, p = result.baselines(row.measure)[name], row.p_values.get(name)
             texts = [row.measure.title, row.name, name, signed(row.mean - other.mean), _ends(ends, signed)]
-            lines.append(tuple(map(Cell, [*texts, "" if p is None else p_text(p)])))
-    if not lines:
-        return []
-    return [
-        Table(
-            [*name_columns("Measure", "Method", "Over"), *map(Column, ("Difference", "95%", "p"))],
-            [lines],
-            caption="Differences",
-            legend="95%: over resamples of the topics, each with its own fold's choice; p as above",
-        )
-    ]
+            lines.append([*texts, "" if p is None else p_text(p)])
+    legend = "95%: over resamples of the topics, each with its own fold's choice; p as above"
+    names, figures = ["Measure", "Method", "Over"], ["Difference", "95%", "p"]
+    return [Table.of(names, figures, [lines], "Differences", legend)] if lines else []
 
 
 def formula(row: FusedRow, result: FusionResult) -> str:
@@ -223,41 +213,27 @@ def _largest(result: FusionResult) -> list[Table]:
     for row in tuned:
         shares = sorted(row.chosen.shares.items(), key=lambda item: -item[1])[:_SHOWN]
         for_all = row.measure.title, row.name
-        texts = [(*for_all, run, short(share), _ends(row.interval.get(run))) for run, share in shares]
-        groups.append([tuple(map(Cell, own)) for own in texts])
-    return [
-        Table(
-            [*name_columns("Measure", "Method", "Run"), Column("Share"), Column("95%")],
-            groups,
-            caption="Weights",
-            legend=(
-                f"The {_SHOWN} largest of {len(result.runs)}; all with --format json; 95%: by how the folds' "
-                "weights differ (jackknife)"
-            ),
-        )
-    ]
+        groups.append([[*for_all, run, short(share), _ends(row.interval.get(run))] for run, share in shares])
+    legend = (
+        f"The {_SHOWN} largest of {len(result.runs)}; all with --format json; 95%: by how the folds' "
+        "weights differ (jackknife)"
+    )
+    return [Table.of(["Measure", "Method", "Run"], ["Share", "95%"], groups, "Weights", legend)]
 
 
 def _sureness(result: FusionResult) -> list[Table]:
     """Make the table of tuned weights, or none."""
-    lines = []
-    for row in result.rows:
-        for run, (low, high) in row.flat.items():
-            interval = row.interval.get(run)
-            texts = [row.measure.title, row.chosen.method, run, short(row.chosen.shares[run])]
-            texts += [_ends((low, high)), _ends(interval)]
-            lines.append(tuple(map(Cell, texts)))
-    if not lines:
-        return []
-    return [
-        Table(
-            [*name_columns("Measure", "Method", "Run"), *map(Column, ("Share", "Within .001", "95%"))],
-            [lines],
-            caption="Weights",
-            legend=(
-                "Within .001: the shares, the other runs in their proportions, that lose no more than that "
-                f"in sample; 95%: the middle of the best shares over {result.options.bootstrap} resamples of "
-                "topics"
-            ),
-        )
+    lines = [
+        [
+            *(row.measure.title, row.chosen.method, run, short(row.chosen.shares[run])),
+            *(_ends(ends), _ends(row.interval.get(run))),
+        ]
+        for row in result.rows
+        for run, ends in row.flat.items()
     ]
+    legend = (
+        "Within .001: the shares, the other runs in their proportions, that lose no more than that "
+        f"in sample; 95%: the middle of the best shares over {result.options.bootstrap} resamples of topics"
+    )
+    names, figures = ["Measure", "Method", "Run"], ["Share", "Within .001", "95%"]
+    return [Table.of(names, figures, [lines], "Weights", legend)] if lines else []

@@ -1,16 +1,19 @@
-"""Judges held against judgements: a table with a row a judge, the best first."""
+"""Judges against judgements, means corrected by people's, and what unjudged documents leave open."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from lmtune.judging.judges import Judge, JudgesResult
+from lmtune.judging.prediction_powered import FEW, PoweredResult
 from lmtune.judging.selection import ToJudge
+from lmtune.measures.residual_bounds import FIGURES, Residuals, residual_records
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import DASH, interval_text, signed
-from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
+from lmtune.reporting.table import Table, render, short
 
 
 def judge_table(found: JudgesResult, style: str, *, confusions: bool = False) -> str:
@@ -30,20 +33,14 @@ def judge_table(found: JudgesResult, style: str, *, confusions: bool = False) ->
 def table_to_judge(found: ToJudge) -> Table:
     """Make the table of pairs to judge next."""
     rows = [
-        [
-            Cell(pair.topic),
-            Cell(pair.docno),
-            Cell(f"{pair.weight:.4g}"),
-            *(Cell(f"{rank or DASH}") for rank in pair.ranks),
-        ]
+        [pair.topic, pair.docno, f"{pair.weight:.4g}", *(f"{rank or DASH}" for rank in pair.ranks)]
         for pair in found.pairs
     ]
-    columns = [*name_columns("topic", "document"), *map(Column, ("weight", *found.runs))]
     legend = (
         f"They carry {found.share:.0%} of what {quantity(found.unjudged, 'unjudged pair')} leave open of "
         f"{found.measure}; as many by their best rank {found.pooled:.0%}. Below runs: ranks"
     )
-    return Table(columns, [rows], "To judge next", legend)
+    return Table.of(["topic", "document"], ["weight", *found.runs], [rows], "To judge next", legend)
 
 
 def answer(found: JudgesResult) -> str:
@@ -65,15 +62,14 @@ def judge_tables(found: JudgesResult, *, confusions: bool = False) -> list[Table
     """Make the table of judges, of families where there are any, and of each one's errors if asked for."""
     header = ["pairs", "alpha", "interval", "nominal", "kappa", "weighted", "by topic", "shift"]
     header += ["tau", "interval", "tau-AP", "interval", "favours most", "by"] if found.systems else []
-    rows = [tuple(map(Cell, (judge.name, *_figures(found, judge)))) for judge in found.judges]
+    rows = [[judge.name, *_figures(found, judge)] for judge in found.judges]
     confidence = f"{100 * found.options.confidence:g}%"
     legend = (
         "alpha: Krippendorff's, ordinal and nominal; kappa: Cohen's, plain and quadratically weighted, the "
         "latter by topic too (quartiles); shift: mean label less the judgements'; intervals: "
         f"{confidence}, over topics"
     )
-    columns = [*name_columns("Judge"), *map(Column, header)]
-    tables = [Table(columns, [rows], "Judges and their agreement", legend)]
+    tables = [Table.of(["Judge"], header, [rows], "Judges and their agreement", legend)]
     tables += [_family_table(found, confidence)] if found.options.families and found.systems else []
     return tables + [_error_table(found, judge, confidence) for judge in found.judges if confusions]
 
@@ -81,20 +77,12 @@ def judge_tables(found: JudgesResult, *, confusions: bool = False) -> list[Table
 def _family_table(found: JudgesResult, confidence: str) -> Table:
     """Make the table of how judges treat families of runs."""
     rows = [
-        tuple(
-            map(
-                Cell,
-                (
-                    judge.name,
-                    family.name,
-                    str(family.runs),
-                    signed(family.favour),
-                    interval_text(family.favour_interval, signed),
-                    f"{family.places:+.1f}",
-                    interval_text(family.places_interval, "{:+.1f}".format),
-                ),
-            )
-        )
+        [
+            *(judge.name, family.name, str(family.runs), signed(family.favour)),
+            interval_text(family.favour_interval, signed),
+            f"{family.places:+.1f}",
+            interval_text(family.places_interval, "{:+.1f}".format),
+        ]
         for judge in found.judges
         for family in (judge.order.families if judge.order else ())
     ]
@@ -103,56 +91,44 @@ def _family_table(found: JudgesResult, confidence: str) -> Table:
         "the others'; places: what they gain in the order of all, ties sharing theirs; intervals: "
         f"{confidence}, over topics, each on its own"
     )
-    columns = [
-        *name_columns("Judge", "runs"),
-        *map(Column, ("n", "favour", "interval", "places", "interval")),
-    ]
-    return Table(columns, [rows], "Families of runs", legend)
+    figures = ["n", "favour", "interval", "places", "interval"]
+    return Table.of(["Judge", "runs"], figures, [rows], "Families of runs", legend)
 
 
 def _error_table(found: JudgesResult, judge: Judge, confidence: str) -> Table:
     """Make the table of the probability of a judge's labels given the judgements'."""
+    judged = zip(found.labels, judge.confusion.sum(axis=1), judge.errors, judge.errors_interval, strict=True)
     rows = [
         [
-            Cell(str(label)),
-            Cell(f"{pairs:,}"),
-            *(
-                Cell(f"{_known(value)} {interval_text((low, high))}")
-                for value, (low, high) in zip(own.tolist(), ends.tolist(), strict=True)
-            ),
+            *(str(label), f"{pairs:,}"),
+            *(f"{_known(value)} {interval_text(ends)}" for value, ends in zip(own, both, strict=True)),
         ]
-        for label, pairs, own, ends in zip(
-            found.labels,
-            judge.confusion.sum(axis=1).tolist(),
-            judge.errors,
-            judge.errors_interval,
-            strict=True,
-        )
+        for label, pairs, own, both in judged
     ]
     legend = f"How likely each label is, by the judgements' label; intervals: {confidence}, over topics"
-    columns = [
-        *name_columns(f"{judge.name}: judged"),
-        *map(Column, ("pairs", *(f"label {label}" for label in found.labels))),
-    ]
-    return Table(columns, [rows], f"Labels of {judge.name}", legend)
+    figures = ["pairs", *(f"label {label}" for label in found.labels)]
+    return Table.of([f"{judge.name}: judged"], figures, [rows], f"Labels of {judge.name}", legend)
 
 
 def as_records(found: JudgesResult) -> list[dict[str, object]]:
     """Return a record a judge, every figure at full precision; NaN where there is none."""
     records: list[dict[str, object]] = []
     for judge in found.judges:
-        record: dict[str, object] = {name: getattr(judge, name) for name in ("pairs", "topics", "alpha")}
-        record |= {"alpha_low": judge.alpha_interval[0], "alpha_high": judge.alpha_interval[1]}
-        record |= {
-            name: getattr(judge, name) for name in ("nominal_alpha", "kappa", "weighted_kappa", "shift")
-        }
+        low, high = judge.alpha_interval
+        record: dict[str, object] = {"judge": judge.name, **_taken(judge, "pairs topics alpha")}
+        record |= {"alpha_low": low, "alpha_high": high}
+        record |= _taken(judge, "nominal_alpha kappa weighted_kappa shift")
         if judge.order:
             for name in ("tau", "tau_ap"):
                 low, high = getattr(judge.order, f"{name}_interval")
                 record |= {name: getattr(judge.order, name), f"{name}_low": low, f"{name}_high": high}
             record |= {"order_topics": judge.order.judge_topics, "paired": judge.order.paired}
-        records.append({"judge": judge.name} | record)
+        records.append(record)
     return records
+
+
+def _taken(judge: Judge, names: str) -> dict[str, object]:
+    return {name: getattr(judge, name) for name in names.split()}
 
 
 def _errors(judge: Judge) -> dict[str, object]:
@@ -173,22 +149,85 @@ def _favours(found: JudgesResult, judge: Judge) -> dict[str, object]:
 def _figures(found: JudgesResult, judge: Judge) -> list[str]:
     known = judge.topic_kappas[~np.isnan(judge.topic_kappas)]
     quartiles = np.quantile(known, [0.25, 0.75]).tolist() if known.size else [math.nan] * 2
-    texts = [
-        f"{judge.pairs:,}",
-        _known(judge.alpha),
-        interval_text(judge.alpha_interval),
-        *map(_known, (judge.nominal_alpha, judge.kappa, judge.weighted_kappa)),
-        interval_text((quartiles[0], quartiles[1])),
-        DASH if math.isnan(judge.shift) else signed(judge.shift),
-    ]
+    texts = [f"{judge.pairs:,}", _known(judge.alpha), interval_text(judge.alpha_interval)]
+    texts += map(_known, (judge.nominal_alpha, judge.kappa, judge.weighted_kappa))
+    texts += [interval_text(quartiles), DASH if math.isnan(judge.shift) else signed(judge.shift)]
     if judge.order:
         most = int(judge.order.favour.argmax())
         texts += [_known(judge.order.tau), interval_text(judge.order.tau_interval)]
         texts += [_known(judge.order.tau_ap), interval_text(judge.order.tau_ap_interval), found.systems[most]]
-        low, high = judge.order.favour_interval[most].tolist()
-        texts.append(f"{signed(judge.order.favour[most])} {interval_text((low, high), signed)}")
+        between = interval_text(judge.order.favour_interval[most], signed)
+        texts.append(f"{signed(judge.order.favour[most])} {between}")
     return texts
 
 
 def _known(value: float) -> str:
     return DASH if math.isnan(value) else short(value)
+
+
+def powered_table(result: PoweredResult, style: str) -> str:
+    """Render corrected means as `lmtune.reporting.table.render` does."""
+    return render(style, lambda: [table_of(result)], lambda: list(powered_records(result)))
+
+
+def powered_records(result: PoweredResult) -> Iterator[Mapping[str, object]]:
+    """Yield a record of each run and measure."""
+    for row in result.rows:
+        low, high = row.corrected.interval(result.confidence)
+        yield {
+            "run": row.run,
+            "measure": row.measure,
+            "baseline": result.baseline or None,
+            "corrected": row.corrected.mean,
+            "low": low,
+            "high": high,
+            "weight": row.corrected.weight,
+            "people": row.human,
+            "people_error": row.human_error,
+            "model": row.model,
+        }
+
+
+def table_of(result: PoweredResult) -> Table:
+    """Make the table of corrected means."""
+    number = signed if result.baseline else short
+    rows = []
+    for row in result.rows:
+        ends = row.corrected.interval(result.confidence)
+        texts = [row.run, row.measure, number(row.corrected.mean), interval_text(ends, number)]
+        rows.append([*texts, number(row.human), f"± {short(row.human_interval(result))}", number(row.model)])
+    what = f"difference from {result.baseline}" if result.baseline else "mean"
+    percent = f"{result.confidence:.0%}"
+    figures = [what, percent, "people alone", percent, "model alone"]
+    legend = (
+        f"Over {quantity(result.human + result.model, 'topic')}, as people would judge them: by the model's "
+        f"judgements of all, corrected by people's of {result.human}; intervals by Student's t over topics"
+    )
+    if result.human < FEW:
+        legend += f". With fewer than {FEW} of people's topics they hold less often than they say"
+    return Table.of(["run", "measure"], figures, [rows], "Means corrected by people's judgements", legend)
+
+
+_BOUNDS = (
+    "Lowest and highest: over all ways to judge what the run ranks without a judgement, gains from 0 to the "
+    "largest of the judgements"
+)
+
+
+def residual_table(found: Sequence[Residuals], style: str, *, per_topic: bool = False) -> str:
+    """Render runs' bounds as `lmtune.reporting.table.render` does; with topics' own if asked for."""
+    return render(
+        style,
+        lambda: residual_tables(found, per_topic=per_topic),
+        lambda: residual_records(found, per_topic=per_topic),
+    )
+
+
+def residual_tables(found: Sequence[Residuals], *, per_topic: bool = False) -> list[Table]:
+    """Make the table: a row for each run and measure, or topic."""
+    names = ("run", "measure", *(["topic"] if per_topic else []))
+    rows: dict[object, list[list[str]]] = {}
+    for record in residual_records(found, per_topic=per_topic):
+        figures = [short(float(str(record[name]))) for name in FIGURES]
+        rows.setdefault(record["run"], []).append([*(str(record[name]) for name in names), *figures])
+    return [Table.of(names, FIGURES, rows.values(), "Measures and their bounds", _BOUNDS)]

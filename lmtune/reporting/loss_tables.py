@@ -19,10 +19,9 @@ from lmtune.measures.significance.tests import FEWEST
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import DASH, interval_text, letters, p_text
 from lmtune.reporting.figures import Course, difference_intervals, training_courses
-from lmtune.reporting.provenance import NEURAL, record
 from lmtune.reporting.recommendation import loss_answer
-from lmtune.reporting.result_folder import FIGURE_FORMATS, RECORD, ResultFolder
-from lmtune.reporting.table import FILES, Cell, Column, Table, in_all_formats, name_columns, render, short
+from lmtune.reporting.result_folder import FIGURE_FORMATS, NEURAL, RECORD, ResultFolder, record
+from lmtune.reporting.table import FILES, Cell, Table, in_all_formats, render, short
 from lmtune.reranking.comparison import OVER, Outcome, contrasts, history_rows
 from lmtune.storage.folders import FolderKind
 
@@ -121,11 +120,11 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         for convention in empty
         for measure in measures
     }
-    rows: dict[tuple[str, str], list[Cell]] = {}
+    rows: dict[tuple[str, str], list[str | Cell]] = {}
     why: dict[str, None] = {}
     for line in every:
-        start = (Cell(EMPTY[line["empty"]]), Cell(names[line["loss"]]), Cell(line["loss"]))
-        row = rows.setdefault((line["empty"], line["loss"]), [*start])
+        start: list[str | Cell] = [EMPTY[line["empty"]], names[line["loss"]], line["loss"]]
+        row = rows.setdefault((line["empty"], line["loss"]), start)
         marks = ["".join(names[other] for other in line["better_than"][over]) for over in OVER]
         top = line["mean"] == best[line["empty"], line["measure"]]
         few = several and len(line["trials"]) < FEWEST and len(names) > 1
@@ -137,17 +136,16 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         spread = f"± {short(line['half_width'])}"
         row.append(Cell(spread, marks[1] if several else "", caution=dashes[1]))
         if line["measure"] == measures[-1]:
-            row.append(Cell("" if line["learning_rate"] is None else f"{line['learning_rate']:g}"))
+            row.append("" if line["learning_rate"] is None else f"{line['learning_rate']:g}")
     over = "trials" if several else "queries"
     heads, shared = column_names(outcomes[0].measures)
-    headers = [Column(text) for head in heads for text in [head, over]]
-    return Table(
-        [*name_columns("Empty queries", "", "Loss"), *headers, Column("rate")],
+    said = filter(None, [_legend(len(outcomes), several), shared, *(f"{DASH} {text}" for text in why)])
+    return Table.of(
+        ["Empty queries", "", "Loss"],
+        [*(text for head in heads for text in (head, over)), "rate"],
         [[row for (line, _), row in rows.items() if line == convention] for convention in empty],
-        caption=f"Mean test values over queries and trials ± half of their 95% interval over {over}",
-        legend="; ".join(
-            filter(None, [_legend(len(outcomes), several), shared, *(f"{DASH} {said}" for said in why)])
-        ),
+        f"Mean test values over queries and trials ± half of their 95% interval over {over}",
+        "; ".join(said),
     )
 
 
@@ -245,29 +243,27 @@ def _importance_records(comparison: Comparison, gains: Mapping[str, float]) -> l
 
 
 def _importance(losses: Comparison, rows: list[dict[str, Any]]) -> Table:
+    with_gain = "gain" in rows[0]
     cells = [
-        (
-            Cell(row["feature"]),
+        [
+            row["feature"],
             Cell(short(row["loss"]), "†" if row["loss"] > 0 and row["adjusted_p"] < 0.05 else ""),
-            Cell(interval_text((row["low"], row["high"]))),
-            Cell(p_text(row["adjusted_p"])),
-            *([Cell(f"{row['gain']:.1%}")] if "gain" in row else []),
-        )
+            *(interval_text((row["low"], row["high"])), p_text(row["adjusted_p"])),
+            *([f"{row['gain']:.1%}"] if with_gain else []),
+        ]
         for row in rows
     ]
-    [measure] = losses.measures
-    headers = [f"{measure} lost", "95% interval", "adjusted p", *(["gain"] if "gain" in rows[0] else [])]
-    [whole] = losses.means(losses.systems[0])
-    gain = "; gain: LightGBM's, the share of all splits' gain in training" if "gain" in rows[0] else ""
-    return Table(
-        [*name_columns("Feature"), *map(Column, headers)],
-        [cells],
-        caption="What the measure loses where a feature's values are shuffled",
-        legend=f"{measure} of {len(losses.topics)} queries is {short(whole)}; lost where a feature's values "
+    [measure], [whole] = losses.measures, losses.means(losses.systems[0])
+    gain = "; gain: LightGBM's, the share of all splits' gain in training" if with_gain else ""
+    legend = (
+        f"{measure} of {len(losses.topics)} queries is {short(whole)}; lost where a feature's values "
         "are shuffled among a query's documents (one that they share: among queries). † significant: "
         "two-sided paired t-test over queries, Holm's correction over "
-        f"{len(rows)} features; the intervals hold together (Bonferroni){gain}",
+        f"{len(rows)} features; the intervals hold together (Bonferroni){gain}"
     )
+    caption = "What the measure loses where a feature's values are shuffled"
+    figures = [f"{measure} lost", "95% interval", "adjusted p", *(["gain"] if with_gain else [])]
+    return Table.of(["Feature"], figures, [cells], caption, legend)
 
 
 def write_importance(path: Path, comparison: Comparison, gains: Mapping[str, float]) -> None:

@@ -356,21 +356,17 @@ class Interval:
 
 @dataclass(frozen=True)
 class PlotScale:
-    """Where differences stand in a row's plot."""
+    """Where differences stand in a row's plot, and how many pixels wide it is."""
 
     low: float
     high: float
+    width: int = _PLOT_WIDTH
 
     def x(self, value: float) -> str:
         """Return a difference's place in pixels."""
-        width = (self.high - self.low) or 1.0
-        pixels = (value - self.low) / width * (_PLOT_WIDTH - 2 * _PLOT_MARGIN) + _PLOT_MARGIN
+        whole = (self.high - self.low) or 1.0
+        pixels = (value - self.low) / whole * (self.width - 2 * _PLOT_MARGIN) + _PLOT_MARGIN
         return f"{pixels:.1f}"
-
-    @property
-    def width(self) -> int:
-        """The width of a plot in pixels."""
-        return _PLOT_WIDTH
 
 
 def differences(result: CollectionResult) -> dict[str, Any]:

@@ -24,12 +24,10 @@ from lmtune.reporting import (
     comparison_tables,
     fusion_tables,
     judge_tables,
-    powered_tables,
-    residual_tables,
     run_tables,
     tuning_tables,
 )
-from lmtune.reporting.table import Cell, Column, Table, name_columns, short
+from lmtune.reporting.table import Table, short
 from lmtune.tuning.choices.experiment import ChoiceResult
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.tuner import Tuner
@@ -47,18 +45,46 @@ def tables(shown: Any) -> Sequence[Table]:
     raise InputError("nothing to show", value=type(shown).__name__, accepted="a result of lmtune")
 
 
-_RECORDS: dict[type, tuple[Callable[[Any], Iterable[Any]], Callable[[Any], Iterable[Any]]]] = {
-    Comparison: (comparison_tables.as_records, comparison_tables.topic_records),
-    ChoiceResult: (choice_tables.as_records, choice_tables.topic_records),
-    Evaluation: (run_tables.as_records, run_tables.topic_records),
-    JudgesResult: (judge_tables.as_records, judge_tables.as_records),
-    PoweredResult: (powered_tables.powered_records, powered_tables.powered_records),
-    ToJudge: (lambda own: own.records, lambda own: own.records),
-    FusionResult: (fusion_tables.as_records, fusion_tables.topic_records),
-    Residuals: (lambda one: residual_records([one]), lambda one: residual_records([one], per_topic=True)),
-    CollectionResult: (lambda result: tuning_tables.as_records([result]), tuning_tables.topic_records),
+Records = Callable[[Any], Iterable[Any]]
+_RESULTS: dict[type, tuple[Callable[[Any], Sequence[Table]], Records, Records]] = {
+    Comparison: (
+        comparison_tables.comparison_tables,
+        comparison_tables.as_records,
+        comparison_tables.topic_records,
+    ),
+    ChoiceResult: (choice_tables.choice_tables, choice_tables.as_records, choice_tables.topic_records),
+    Evaluation: (
+        lambda one: [run_tables.measure_table([one], per_topic=False, summary=True)],
+        run_tables.as_records,
+        run_tables.topic_records,
+    ),
+    JudgesResult: (judge_tables.judge_tables, judge_tables.as_records, judge_tables.as_records),
+    PoweredResult: (
+        lambda result: [judge_tables.table_of(result)],
+        judge_tables.powered_records,
+        judge_tables.powered_records,
+    ),
+    ToJudge: (
+        lambda pairs: [judge_tables.table_to_judge(pairs)],
+        lambda pairs: pairs.records,
+        lambda pairs: pairs.records,
+    ),
+    FusionResult: (fusion_tables.fusion_tables, fusion_tables.as_records, fusion_tables.topic_records),
+    Residuals: (
+        lambda one: judge_tables.residual_tables([one]),
+        lambda one: residual_records([one]),
+        lambda one: residual_records([one], per_topic=True),
+    ),
+    CollectionResult: (
+        lambda result: [tuning_tables.mean_table([result]), tuning_tables.parameter_table([result])],
+        lambda result: tuning_tables.as_records([result]),
+        tuning_tables.topic_records,
+    ),
 }
-"""Of a result: its records, and one a topic."""
+"""Of a result: its tables, its records, and one a topic."""
+
+for _kind, _makers in _RESULTS.items():
+    tables.register(_kind, _makers[0])
 
 
 @singledispatch
@@ -66,9 +92,9 @@ def to_frame(shown: Any, per_topic: bool = False) -> pd.DataFrame:
     """Make a tidy frame of a result; see `lmtune.showing.Shown`."""
     import pandas as pd
 
-    if type(shown) not in _RECORDS:
+    if type(shown) not in _RESULTS:
         raise InputError("no frame of this", value=type(shown).__name__, accepted="a result of lmtune")
-    return pd.DataFrame(_RECORDS[type(shown)][per_topic](shown))
+    return pd.DataFrame(_RESULTS[type(shown)][1 + per_topic](shown))
 
 
 @singledispatch
@@ -121,9 +147,9 @@ def _beginning(table: Table) -> Table:
 
 def _facts(caption: str, facts: dict[str, object]) -> Table:
     """Make a table of one row."""
-    cells = [Cell(f"{value:,}" if isinstance(value, int) else str(value)) for value in facts.values()]
+    cells = [f"{value:,}" if isinstance(value, int) else str(value) for value in facts.values()]
     first, *others = facts
-    return Table([*name_columns(first), *map(Column, others)], [[cells]], caption)
+    return Table.of([first], others, [[cells]], caption)
 
 
 @tables.register(Dataset)
@@ -174,36 +200,6 @@ def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
     )
 
 
-@tables.register(JudgesResult)
-def _(shown: JudgesResult) -> Sequence[Table]:
-    return judge_tables.judge_tables(shown)
-
-
-@tables.register(PoweredResult)
-def _(shown: PoweredResult) -> Sequence[Table]:
-    return [powered_tables.table_of(shown)]
-
-
-@tables.register(ToJudge)
-def _(shown: ToJudge) -> Sequence[Table]:
-    return [judge_tables.table_to_judge(shown)]
-
-
-@tables.register(Residuals)
-def _(shown: Residuals) -> Sequence[Table]:
-    return residual_tables.residual_tables([shown])
-
-
-@tables.register(Evaluation)
-def _(shown: Evaluation) -> Sequence[Table]:
-    return [run_tables.measure_table([shown], per_topic=False, summary=True)]
-
-
-@tables.register(Comparison)
-def _(shown: Comparison) -> Sequence[Table]:
-    return comparison_tables.comparison_tables(shown)
-
-
 @plot.register(Comparison)
 def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
     from lmtune.reporting.figures.comparisons import contrast_differences, difference_intervals
@@ -213,32 +209,17 @@ def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
     return contrast_differences(shown, title=title, **contrast)
 
 
-@tables.register(ChoiceResult)
-def _(shown: ChoiceResult) -> Sequence[Table]:
-    return choice_tables.choice_tables(shown)
-
-
 @plot.register(ChoiceResult)
 def _(shown: ChoiceResult, *, title: str = "") -> Figure:
-    from lmtune.reporting.figures.choices import choice_interactions
+    from lmtune.reporting.figures.comparisons import choice_interactions
 
     return choice_interactions(shown, title=title)
-
-
-@tables.register(FusionResult)
-def _(shown: FusionResult) -> Sequence[Table]:
-    return fusion_tables.fusion_tables(shown)
-
-
-@tables.register(CollectionResult)
-def _(shown: CollectionResult) -> Sequence[Table]:
-    return [tuning_tables.mean_table([shown]), tuning_tables.parameter_table([shown])]
 
 
 @plot.register(CollectionResult)
 def _(shown: CollectionResult, *, title: str = "") -> Figure:
     from lmtune.reporting.figures.drawing import chosen_parameters, parameter_axes
-    from lmtune.reporting.figures.spread import parameter_spread
+    from lmtune.reporting.figures.parameters import parameter_spread
 
     return parameter_spread(chosen_parameters(shown), parameter_axes(shown), title=title or shown.name)
 
@@ -246,16 +227,12 @@ def _(shown: CollectionResult, *, title: str = "") -> Figure:
 @tables.register(Tuner)
 def _(shown: Tuner) -> Sequence[Table]:
     if not hasattr(shown, "best_params_"):
-        return [Table(name_columns("Tuner"), [[[Cell(f"{shown!r}, not fitted yet")]]], "")]
+        return [Table.of(["Tuner"], [], [[[f"{shown!r}, not fitted yet"]]])]
     names = [*shown.best_params_, _value_column(shown), "evaluations", "seconds", "on the edge"]
     texts = [tuning_tables.parameter_text(name, value) for name, value in shown.best_params_.items()]
-    texts += [
-        short(shown.best_value_),
-        f"{shown.n_evaluations_:,}",
-        f"{max(shown.seconds_, default=0.0):.1f}",
-    ]
-    cells = [Cell(text) for text in (repr(shown), *texts, ", ".join(shown.at_edge_) or "no")]
-    return [Table([*name_columns("Tuner"), *map(Column, names)], [[cells]], "The best setting")]
+    spent = f"{max(shown.seconds_, default=0.0):.1f}"
+    texts += [short(shown.best_value_), f"{shown.n_evaluations_:,}", spent, ", ".join(shown.at_edge_) or "no"]
+    return [Table.of(["Tuner"], names, [[[repr(shown), *texts]]], "The best setting")]
 
 
 @to_frame.register(Tuner)

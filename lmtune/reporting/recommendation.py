@@ -1,28 +1,44 @@
-"""The recommendation of an experiment: one choice, what it gains over the usual one, and how sure that is."""
+"""The recommendation of an experiment: what it gains, how sure that is, and how far the judgements reach.
+
+One choice, its gain over the usual one, and what the judgements cover of the first ranks and leave open.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
+from lmtune.errors import PathLike, visible
+from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
+from lmtune.fusion.methods import FEW, METHODS, Chosen, fused_pool
+from lmtune.fusion.runs import RunSet
+from lmtune.measures.from_files import EvaluationOptions, evaluations
+from lmtune.measures.measure import Measure, parse_measure
+from lmtune.measures.residual_bounds import JUDGED, difference_bounds, is_bounded, run_residuals
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.effects import detectable_difference
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.models.model import known_model
+from lmtune.models.parameter import Setting
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import p_text, signed
 from lmtune.reporting.table import listed, short
+from lmtune.tuning.choices.experiment import ChoiceResult
+from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult
 
 if TYPE_CHECKING:
-    from lmtune.fusion.fusing import FusedRow, FusionResult
     from lmtune.measures.lists import Empty
     from lmtune.measures.significance.comparison import Comparison
     from lmtune.reranking.comparison import Outcome
+
 
 _QUERIES = ("query", "queries")
 
@@ -104,8 +120,6 @@ def default_remark(result: CollectionResult) -> str:
 
 def fusion_answer(result: FusionResult) -> str:
     """Say which method and weights to use; nothing where none were judged on topics held out."""
-    from lmtune.fusion.fusing import BEST_SINGLE
-
     row = result.recommended
     if row is None:
         return ""
@@ -123,8 +137,6 @@ def fusion_answer(result: FusionResult) -> str:
 
 def _fused_by(row: FusedRow, runs: int) -> str:
     """Name a method, with its constant and weights if they were chosen and are few enough to read."""
-    from lmtune.fusion.methods import FEW, METHODS
-
     constant = row.chosen.said
     chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW
     weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
@@ -182,3 +194,123 @@ def gain_text(
             doubt = f"95% {low} to {high}, p {p_said.replace('<', '< ')}, {counted}, paired t-test"
             return f"{said} ({doubt})"
     return f"{said} ({counted}: no test of so few, or of one difference on all)"
+
+
+_RANKS = 10
+_COMPLETE = EvaluationOptions(complete=True)
+Run = Mapping[str, Mapping[str, float]]
+
+
+def trust(
+    qrels: Mapping[str, Mapping[str, int]],
+    runs: Mapping[str, Any],
+    measure: Measure | str,
+    file: PathLike | None,
+    *,
+    ranks: int = _RANKS,
+    remark: str = "",
+) -> str:
+    """Say how much of runs' first documents is judged, and where judging the rest could put a measure.
+
+    Parameters
+    ----------
+    qrels : mapping of str to mapping of str to int
+        Judgements of the topics that count, each alike.
+    runs : mapping of str to path-like, or others
+        One or two, by what the line calls them: what is recommended, and what it is held against.
+    measure : Measure or str
+        The measure of the table; its bounds are given where they are known and something is open.
+    file : path-like or None
+        Where the judgements were read from.
+    ranks : int
+        How many documents runs rank at least, where these are fewer than ten.
+    remark : str
+        What is to be added.
+    """
+    parsed = parse_measure(str(measure))
+    spans: dict[str, str] = {}
+    if is_bounded(parsed):
+        found = list(run_residuals(qrels, runs, str(parsed), settings=_COMPLETE))
+        judged = [one.evaluation for one in found]
+        if any((one.lowest < one.highest).any() for one in found):
+            ends = [(one.lowest.mean(), one.highest.mean()) for one in found]
+            spans = {name: " to ".join(map(short, own)) for name, own in zip(runs, ends, strict=True)}
+    else:
+        judged = list(evaluations(qrels, runs, JUDGED, settings=_COMPLETE))
+    means = [float(np.mean(np.array(one.column(JUDGED).values, np.float64))) for one in judged]
+    shares = [f"{short(mean)} by {name}" for mean, name in zip(means, runs, strict=True)]
+    parts = [f"Judged of the first {ranks}: {', '.join(shares)}"]
+    if spans:
+        told = [f"{name} {span}" for name, span in spans.items()]
+        told += [f"their difference {_difference(qrels, runs, parsed)}"] if len(spans) == 2 else []
+        parts.append(f"judging what else they rank could leave {parsed.title} of {listed(told)}")
+    parts += [] if file is None else [f"judgements: {visible(os.fspath(file))}"]
+    return f"{'; '.join([*parts, *filter(None, [remark])])}\n"
+
+
+def _difference(qrels: Mapping[str, Mapping[str, int]], runs: Mapping[str, Any], measure: Measure) -> str:
+    one, other = runs
+    bounds = difference_bounds(qrels, runs, [(one, other)], str(measure), _COMPLETE)[one, other]
+    return " to ".join(map(signed, bounds[0].tolist()))
+
+
+def tuning_trust(prepared: Prepared, result: CollectionResult, depth: int) -> str:
+    """Say it of the recommended setting and the default, to a run depth; nothing where there is none."""
+    row = result.recommended
+    if row is None or row.setting is None:
+        return ""
+    default = next((own for own in result.rows if own.method == DEFAULT), row)
+    settings = {"the setting": row.setting.params, "the default": default.fits[0].params}
+    return _of_settings({name: (prepared, own) for name, own in settings.items()}, row.measure, depth)
+
+
+def choice_trust(result: ChoiceResult, chosen: Prepared, first: Prepared) -> str:
+    """Say it of the choice made at last and of the first case's default; nothing where there is no choice."""
+    one = result.recommended
+    if one is None:
+        return ""
+    key = one.row.measure, one.row.method
+    final = one.row.final or result.case_row(key, one.final).fits[0]
+    default = result.case_row((one.row.measure, DEFAULT), 0).fits[0]
+    settings = {
+        "the choice": (chosen, final.params),
+        f"{result.cases[0]} at its default": (first, default.params),
+    }
+    return _of_settings(settings, one.row.measure, result.cases[0].plan.depth)
+
+
+def fusion_trust(
+    fused: FusionResult, runs: RunSet, qrels: Mapping[str, Mapping[str, int]], file: PathLike
+) -> str:
+    """Say it of what is recommended for the first measure, and of reciprocal rank fusion."""
+    written = {}
+    for row in filter(None, (fused.recommended, fused.baselines(fused.rows[0].measure)["rrf"])):
+        alone = Chosen("equal", {name: float(name == row.name) for name in runs.names})
+        chosen = alone if row.is_single else row.chosen
+        pool = fused_pool(runs, chosen, fused.options, qrels, fused.topics)
+        written[row.name] = _run(pool, chosen.setting, fused.options.depth)
+    judged = {topic: qrels[topic] for topic in fused.topics}
+    remark = weighted_remark(fused.options.topic_weights)
+    return trust(judged, written, fused.rows[0].measure, file, remark=remark)
+
+
+def _of_settings(settings: Mapping[str, tuple[Prepared, Setting]], measure: Measure, depth: int) -> str:
+    runs = {name: _run(own.pool.drawn_at(at), at, depth) for name, (own, at) in settings.items()}
+    prepared, _ = next(iter(settings.values()))
+    qrels = {topic: prepared.dataset.qrels[topic] for topic in prepared.pool.topics}
+    remark = weighted_remark(prepared.pool.topic_weights)
+    ranks = min(_RANKS, depth)
+    return trust(qrels, runs, measure, prepared.dataset.qrels_file, ranks=ranks, remark=remark)
+
+
+def _run(pool: CandidatePool, setting: Setting, depth: int) -> Run:
+    """Return a setting's run, with scores that trec_eval ranks as the pool does."""
+    return {
+        ranking.topic: {docno: -float(place) for place, docno in enumerate(ranking.docnos)}
+        for ranking in rank(pool, setting, hits=depth)
+    }
+
+
+def weighted_remark(weights: object) -> str:
+    """Say that topics were weighted, where they were."""
+    return "" if weights is None else "topics are weighted in fits, and count alike in means"

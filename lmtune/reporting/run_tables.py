@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from lmtune.errors import as_text
 from lmtune.measures.from_files import Evaluation, MeasureColumn, run_names
 from lmtune.measures.trec_names import Summary, Value
-from lmtune.reporting.table import Cell, Column, Table, name_columns, render
+from lmtune.reporting.table import Table, render
 
 
 def run_table(
@@ -76,11 +76,7 @@ def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: b
         if len(names) > len(rows):
             header, *rows = [list(column) for column in zip(["run", *names], *rows, strict=True)]
     leading = 2 if per_topic else 1
-    return Table(
-        [*name_columns(*header[:leading]), *map(Column, header[leading:])],
-        [[tuple(map(Cell, row)) for row in rows]],
-        caption="Measures of each run",
-    )
+    return Table.of(header[:leading], header[leading:], [rows], "Measures of each run")
 
 
 def _values(evaluation: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple[str, str, Value]]:
@@ -153,19 +149,12 @@ def trec_eval_text(evaluation: Evaluation, *, per_topic: bool = False, summary: 
     str
         Lines of measure, topic (or ``all``) and value, with tabs between them.
     """
-    lines: list[str] = []
-    if per_topic:
-        lines += _topic_lines(evaluation)
-    if summary:
-        lines += [
-            line(column, "all", column.mean) for column in evaluation.columns if column.mean is not None
-        ]
-    return "".join(lines)
+    return "".join(line(*value) for value in _values(evaluation, per_topic, summary))
 
 
-def line(column: MeasureColumn, topic: str, value: Value) -> str:
+def line(label: str, topic: str, value: Value) -> str:
     """Print one value."""
-    return f"{column.label:<22}\t{topic}\t{shown(value)}\n"
+    return f"{label:<22}\t{topic}\t{shown(value)}\n"
 
 
 def shown(value: Value) -> str:
@@ -177,10 +166,3 @@ def topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
     """Return the measures that trec_eval prints for each topic."""
     only_together = (Summary.RUN, Summary.GEOMETRIC)
     return [column for column in evaluation.columns if column.summary not in only_together]
-
-
-def _topic_lines(evaluation: Evaluation) -> Iterator[str]:
-    columns = topic_columns(evaluation)
-    for number, topic in evaluation.listed():
-        for column in columns:
-            yield line(column, topic, column.values[number])

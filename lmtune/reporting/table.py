@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,6 +98,23 @@ class Table:
     caption: str
     legend: str = ""
     typeset_legend: tuple[Cell, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        figures: Sequence[str | Column],
+        groups: Iterable[Iterable[Iterable[Any]]],
+        caption: str = "",
+        legend: str = "",
+    ) -> Table:
+        """Make a table with columns of names, flush left, then of figures; cells may be texts alone."""
+        cells = [
+            [[Cell(part) if isinstance(part, str) else part for part in row] for row in group]
+            for group in groups
+        ]
+        others = [Column(header) if isinstance(header, str) else header for header in figures]
+        return cls([*name_columns(*names), *others], cells, caption, legend)
 
     def text(self) -> str:
         """Render as plain text with aligned columns."""

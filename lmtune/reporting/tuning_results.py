@@ -23,8 +23,17 @@ from lmtune.measures.measure import parse_measure
 from lmtune.models.model import label
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count, Progress, note, silent
-from lmtune.reporting.provenance import command, describe, versions
-from lmtune.reporting.result_folder import RECORD, SETTING, CsvFile, ResultFolder, file_name, read_record
+from lmtune.reporting.result_folder import (
+    RECORD,
+    SETTING,
+    CsvFile,
+    ResultFolder,
+    command,
+    describe,
+    file_name,
+    read_record,
+    versions,
+)
 from lmtune.reporting.table import frame_text, in_all_formats, one_line
 from lmtune.reporting.tuning_tables import (
     parameter_table,
@@ -351,20 +360,21 @@ def _named_rows(results: Sequence[CollectionResult]) -> Iterator[tuple[Row, tupl
             yield row, (result.name, str(row.measure), row.method)
 
 
+def _cells(fit: Fit) -> tuple[object, ...]:
+    means = fit.train_value, fit.test_value
+    return (*fit.params.values(), *means, fit.evaluations, " and ".join(fit.at_edge))
+
+
 def _chosen(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
     for row, name in _named_rows(results):
         for number, fit in enumerate(row.fits, 1):
-            means = fit.train_value, fit.test_value
-            edges = " and ".join(fit.at_edge)
-            yield (*name, number, *fit.params.values(), *means, fit.evaluations, edges, fit.bound, fit.step)
+            yield (*name, number, *_cells(fit), fit.bound, fit.step)
 
 
 def _final(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
     for row, name in _named_rows(results):
-        if (fit := row.final) is not None:
-            means = fit.train_value, fit.test_value
-            edges = " and ".join(fit.at_edge)
-            yield (*name, *fit.params.values(), *means, fit.evaluations, edges, fit.step)
+        if row.final is not None:
+            yield (*name, *_cells(row.final), row.final.step)
 
 
 def _topics(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:

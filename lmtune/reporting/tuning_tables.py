@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from itertools import groupby
+from dataclasses import asdict, replace
 
+from lmtune.measures.measure import Measure
 from lmtune.models.model import described, known_model
 from lmtune.reporting.comparison_tables import DASH
 from lmtune.reporting.recommendation import answer, default_remark
-from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, one_line, render, short
+from lmtune.reporting.table import Cell, Column, Table, listed, one_line, render, short
 from lmtune.tuning.experiment.result import (
     DEFAULT,
     DIRECT,
@@ -73,55 +73,39 @@ def answers(results: Sequence[CollectionResult]) -> str:
 def mean_table(results: Sequence[CollectionResult]) -> Table:
     """Make the table of means over test topics: a row a method, a column a collection."""
     found = [{(row.measure, row.method): row for row in result.rows} for result in results]
-    keys = dict.fromkeys(key for own in found for key in own)
-    groups = [
-        [
-            (
-                Cell(measure.title, repeated=number > 0),
-                Cell(method),
-                *(
-                    _mean(own.get((measure, method)), result)
-                    for own, result in zip(found, results, strict=True)
-                ),
-            )
-            for number, method in enumerate(method for other, method in keys if other == measure)
+    groups: dict[Measure, list[list[str | Cell]]] = {}
+    for measure, method in dict.fromkeys(key for own in found for key in own):
+        group = groups.setdefault(measure, [])
+        means = [
+            _mean(own.get((measure, method)), result) for own, result in zip(found, results, strict=True)
         ]
-        for measure in dict.fromkeys(measure for measure, _ in keys)
-    ]
+        group.append([Cell(measure.title, repeated=bool(group)), method, *means])
     models, remarks = _models(results), remarks_on(results)
     sentences = f": than {RANKNET}; {BELOW_DIRECT} significantly worse than {DIRECT} ({_TEST})."
     sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
     sentences += "".join(f" {remark}." for remark in remarks)
-    return Table(
-        [*name_columns("Metric", "Method"), *(Column(result.name, marked=True) for result in results)],
-        groups,
-        caption="Means over test topics",
-        legend="\n".join([" ".join([_LEGEND, *(f"({model})" for model in models)]), *remarks]),
-        typeset_legend=(
-            Cell("Italics", style="italic"),
-            Cell(f": significantly better than {DIRECT}; "),
-            Cell("bold", style="bold"),
-            Cell(sentences),
-        ),
-    )
+    figures = [Column(result.name, marked=True) for result in results]
+    legend = "\n".join([" ".join([_LEGEND, *(f"({model})" for model in models)]), *remarks])
+    made = Table.of(["Metric", "Method"], figures, groups.values(), "Means over test topics", legend)
+    typeset = [
+        Cell("Italics", style="italic"),
+        Cell(f": significantly better than {DIRECT}; "),
+        *(Cell("bold", style="bold"), Cell(sentences)),
+    ]
+    return replace(made, typeset_legend=tuple(typeset))
 
 
 def weight_tables(results: Sequence[CollectionResult]) -> list[Table]:
     """Show how far models with weights overfit, and whom they harm; none where no model has some."""
     weighted = [result for result in results if _has_weights(result)]
-    if not weighted:
-        return []
     groups = [
         [
-            (
+            [
                 Cell(result.name, repeated=at > 0),
-                Cell(row.measure.title),
-                Cell(row.method),
-                Cell(short(row.in_sample)),
-                Cell(short(row.mean)),
-                *(Cell(DASH if plain is None else f"{share:.2f}") for share in row.changes(plain or row)),
-                Cell(", ".join(filter(None, (fit.step for fit in row.fits)))),
-            )
+                *(row.measure.title, row.method, short(row.in_sample), short(row.mean)),
+                *(DASH if plain is None else f"{share:.2f}" for share in row.changes(plain or row)),
+                ", ".join(filter(None, (fit.step for fit in row.fits))),
+            ]
             for at, (row, plain) in enumerate(_beside_default(result))
         ]
         for result in weighted
@@ -129,10 +113,9 @@ def weight_tables(results: Sequence[CollectionResult]) -> list[Table]:
     legend = "In sample: on the topics of the fit, the mean over folds; held out: on the test topics. "
     legend += f"Harmed, helped: shares of the test topics, against {DEFAULT}. Ridge: what folds of the "
     legend += "training topics chose, a fold each: the plain query, feedback alone, or a ridge's strength"
-    headers = ("in sample", "held out", "harmed", "helped")
-    columns = [*name_columns("Collection", "Metric", "Method"), *map(Column, headers)]
-    caption = "Overfitting and robustness"
-    return [Table([*columns, *name_columns("ridge")], groups, caption=caption, legend=legend)]
+    names = ["Collection", "Metric", "Method"]
+    figures = ("in sample", "held out", "harmed", "helped", Column("ridge", "left"))
+    return [Table.of(names, figures, groups, "Overfitting and robustness", legend)] if weighted else []
 
 
 def _has_weights(result: CollectionResult) -> bool:
@@ -150,31 +133,23 @@ def _beside_default(result: CollectionResult) -> Iterator[tuple[Row, Row | None]
 
 def parameter_table(results: Sequence[CollectionResult]) -> Table:
     """Make the table of what each method chose on each fold."""
-    return Table(
-        [
-            *name_columns("Collection", "Metric", "Method", "Fold"),
-            *map(Column, (*parameters(results), "train", "test", "evaluations")),
-        ],
+    groups = [
         [
             [
-                (
-                    *(
-                        Cell(text, repeated=number > 1)
-                        for text in (result.name, row.measure.title, row.method)
-                    ),
-                    Cell(str(number)),
-                    *(Cell(parameter_text(name, value)) for name, value in fit.params.items()),
-                    *(Cell(f"{mean:.4f}") for mean in (fit.train_value, fit.test_value)),
-                    Cell(str(fit.evaluations)),
-                )
-                for row in result.rows
-                if row.method != DEFAULT
-                for number, fit in enumerate(row.fits, 1)
+                *(Cell(text, repeated=number > 1) for text in (result.name, row.measure.title, row.method)),
+                str(number),
+                *(parameter_text(name, value) for name, value in fit.params.items()),
+                *(f"{fit.train_value:.4f}", f"{fit.test_value:.4f}", str(fit.evaluations)),
             ]
-            for result in results
-        ],
-        caption="Parameters chosen in each fold",
-    )
+            for row in result.rows
+            if row.method != DEFAULT
+            for number, fit in enumerate(row.fits, 1)
+        ]
+        for result in results
+    ]
+    figures = [*parameters(results), "train", "test", "evaluations"]
+    names = ["Collection", "Metric", "Method", "Fold"]
+    return Table.of(names, figures, groups, "Parameters chosen in each fold")
 
 
 def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
@@ -184,39 +159,28 @@ def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
     fitted = [f"{len(topics_of(result)):,} of {result.name}" for result in results]
     folds = sorted({len(result.folds) for result in results})
     held = f"{' or '.join(map(str, folds))} folds" if folds != [1] else "the test topics"
-    said = (
+    legend = (
         f"Final: fitted on all topics ({listed(fitted)}), with the mean there; held out: the mean "
         f"on topics held out ({held}) of settings chosen in the same way"
     )
-    columns = ["Collection", "Metric", "Method"]
-    return [
-        Table(
-            [*name_columns(*columns), *map(Column, (*parameters(results), "all topics", "held out"))],
-            [
-                [
-                    (
-                        Cell(result.name, repeated=position > 0),
-                        Cell(row.measure.title, repeated=number > 0),
-                        Cell(row.method),
-                        *(Cell(parameter_text(*item)) for item in row.final.params.items()),
-                        *(Cell(short(mean)) for mean in (row.final.train_value, row.final.test_value)),
-                    )
-                    for position, (number, row) in enumerate(_final_rows(result))
-                    if row.final
-                ]
-                for result in results
-            ],
-            caption="Settings fitted on all topics",
-            legend=said,
-        )
-    ]
+    figures = [*parameters(results), "all topics", "held out"]
+    groups = [list(_final_rows(result)) for result in results]
+    names = ["Collection", "Metric", "Method"]
+    return [Table.of(names, figures, groups, "Settings fitted on all topics", legend)]
 
 
-def _final_rows(result: CollectionResult) -> Iterator[tuple[int, Row]]:
-    """Yield the rows with a final fit, each with its number among those of its measure."""
-    fitted = (row for row in result.rows if row.final)
-    for _, rows in groupby(fitted, key=lambda row: row.measure):
-        yield from enumerate(rows)
+def _final_rows(result: CollectionResult) -> Iterator[list[str | Cell]]:
+    """Yield a row a method and measure that was fitted on all topics."""
+    known: set[object] = set()
+    for row in result.rows:
+        if (fit := row.final) is not None:
+            names = (
+                Cell(result.name, repeated=bool(known)),
+                Cell(row.measure.title, repeated=row.measure in known),
+            )
+            known.add(row.measure)
+            texts = [parameter_text(*item) for item in fit.params.items()]
+            yield [*names, row.method, *texts, short(fit.train_value), short(fit.test_value)]
 
 
 def topics_of(result: CollectionResult) -> set[str]:
@@ -315,17 +279,11 @@ def _with_columns_of_parameters(results: Sequence[CollectionResult]) -> list[dic
 
 def _with_fits(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     """Add the settings of each fold, and those fitted on all topics, to the records."""
-    return [
-        record
-        | {
-            "cautions": list(row.cautions),
-            "folds": [asdict(fit) for fit in row.fits],
-            "final": row.final and asdict(row.final),
-        }
-        for record, row in zip(
-            as_records(results), (row for result in results for row in result.rows), strict=True
-        )
-    ]
+    records = as_records(results)
+    for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
+        record |= {"cautions": list(row.cautions), "folds": [asdict(fit) for fit in row.fits]}
+        record["final"] = row.final and asdict(row.final)
+    return records
 
 
 def _models(results: Sequence[CollectionResult]) -> list[str]:

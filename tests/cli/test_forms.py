@@ -16,10 +16,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lmtune.cli.forms import Command
-from lmtune.cli.groups import Group
-from lmtune.cli.main import app, run
-from lmtune.cli.synonyms import ONE_MEANING
+from lmtune.cli.forms import Command, Group
+from lmtune.cli.main import ONE_MEANING, app, run
 from lmtune.errors import InputError
 from lmtune.options import option
 

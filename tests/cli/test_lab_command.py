@@ -9,6 +9,7 @@ import pytest
 import toy_experiment
 from click.testing import CliRunner, Result
 
+from lmtune.cli import lab as commands
 from lmtune.cli.main import app
 from lmtune.laboratory import catalogue
 
@@ -17,7 +18,7 @@ from lmtune.laboratory import catalogue
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "NAMES", ("toy",))
     monkeypatch.setattr(catalogue, "find_experiment", lambda _: toy_experiment.Powers)
-    monkeypatch.setattr(catalogue, "summary", lambda _: "Powers of a number")
+    monkeypatch.setattr(commands, "summary", lambda _: "Powers of a number")
 
 
 def lab(*arguments: str) -> Result:

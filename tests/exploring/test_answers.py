@@ -27,9 +27,8 @@ from lmtune.cli.main import app
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.exploring import answers, background
-from lmtune.exploring.background import OutdatedError, Surfaces, Turns
+from lmtune.exploring.background import OutdatedError, Surfaces, Turns, coarse_first
 from lmtune.exploring.opening import Shown, open_collection, open_runs, way_up
-from lmtune.exploring.plans import coarse_first
 from lmtune.exploring.server import exported
 from lmtune.exploring.view import Mark, View
 from lmtune.indexing.analysis import Analyzer

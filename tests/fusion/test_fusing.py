@@ -20,7 +20,7 @@ from lmtune.fusion.fusing import FusionResult, fuse_runs
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, rankings
 from lmtune.fusion.normalisation import NORMALISATIONS, borda, counted, normalised, reciprocal_ranks
 from lmtune.fusion.runs import RunSet, ranks
-from lmtune.fusion.search import ExactLineSearch, climb_starts, coordinate_line, fit_linear
+from lmtune.fusion.search import ExactLineSearch, Fitting, climb_starts, coordinate_line, fit_linear
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.reporting.fusion_tables import fusion_table
@@ -108,7 +108,7 @@ def test_held_out_values_are_those_of_weights_from_other_topics() -> None:
     assert row.mean <= row.bound + 1e-12
     pool = runs.pool(normalised("min-max", "minimum"), judged, found.topics)
     for fold in cross_validation(found.topics, 4):
-        tuner, _ = fit_linear(pool, row.measure, fold.train)
+        tuner, _ = fit_linear(Fitting(pool, row.measure, fold.train))
         places = pool.positions(fold.test)
         values = measure_settings(pool, tuner.best_params_, [row.measure], topics=places)
         np.testing.assert_array_equal(values[:, 0, 0], row.values[places])
@@ -133,10 +133,10 @@ def test_no_random_weights_beat_the_optimum_of_two_runs() -> None:
 def test_climbs_never_end_below_their_starts_and_lines_stay_on_the_simplex() -> None:
     runs, judged = made(11, runs=4, topics=10, docs=30, levels=30)
     pool = runs.pool(normalised("min-max", "minimum"), judged)
-    starts, taken = climb_starts(pool, parse_measure("AP"), pool.topics)
+    starts, taken = climb_starts(Fitting(pool, parse_measure("AP"), pool.topics))
     # Equal weights, a gradient's end, four runs, eight of the weights drawn.
     assert len(starts) == 14 and taken > 1000
-    tuner, evaluations = fit_linear(pool, parse_measure("AP"), pool.topics)
+    tuner, evaluations = fit_linear(Fitting(pool, parse_measure("AP"), pool.topics))
     assert evaluations == taken + tuner.n_evaluations_
     assert (tuner.results_[list(runs.names)] >= 0.0).all(axis=None)
     for start in starts:
@@ -321,7 +321,7 @@ def random_best(pool: CandidatePool, measure: str, draws: int = 10_000) -> float
 def test_no_random_weights_beat_a_climb(seed: int, runs: int, measure: str) -> None:
     given, judged = made(seed, runs=runs, topics=12, docs=30, levels=40)
     pool = given.pool(normalised("min-max", "minimum"), judged)
-    tuner, _ = fit_linear(pool, parse_measure(measure), pool.topics)
+    tuner, _ = fit_linear(Fitting(pool, parse_measure(measure), pool.topics))
     assert random_best(pool, measure) <= tuner.best_value_ + 1e-12
 
 
@@ -332,7 +332,7 @@ def test_no_random_weights_beat_a_climb_among_six_real_runs(measure: str) -> Non
     given = {path.stem: read_run(path) for path in (DL19 / "runs").iterdir()}
     runs, judged = RunSet.of(given), read_qrels(DL19 / "qrels.txt")
     pool = runs.pool(normalised("min-max", "minimum"), judged, [t for t in judged if t in runs.docs])
-    tuner, _ = fit_linear(pool, parse_measure(measure), pool.topics)
+    tuner, _ = fit_linear(Fitting(pool, parse_measure(measure), pool.topics))
     assert random_best(pool, measure) <= tuner.best_value_ + 1e-12
 
 
@@ -375,7 +375,7 @@ def test_real_runs() -> None:
     runs = RunSet.of({name: read_run(DL19 / f"runs/{name}.run") for name in names})
     judged = read_qrels(DL19 / "qrels.txt")
     pool = runs.pool(normalised("min-max", "minimum"), judged, [t for t in judged if t in runs.docs])
-    tuner, _ = fit_linear(pool, parse_measure("nDCG@10"), pool.topics)
+    tuner, _ = fit_linear(Fitting(pool, parse_measure("nDCG@10"), pool.topics))
     ranked = {r.topic: r for r in rankings(runs, Chosen("linear", tuner.best_params_), FusionOptions())}
     run = {
         t: dict(zip(r.docnos, -np.arange(len(r.docnos), dtype=float), strict=True)) for t, r in ranked.items()

@@ -29,7 +29,7 @@ from lmtune.fusion.methods import (
 from lmtune.fusion.normalisation import fit_logistic, normalised
 from lmtune.fusion.query_features import QUERY_FEATURES, features_of
 from lmtune.fusion.runs import RunSet
-from lmtune.fusion.search import ForwardSelection, fit_per_query, fit_shrunk
+from lmtune.fusion.search import Fitting, ForwardSelection, fit_per_query, fit_shrunk
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 
@@ -109,8 +109,8 @@ def test_weights_are_one_for_all_queries_where_features_tell_nothing(seed: int) 
     chosen = Chosen("per-query", dict.fromkeys(runs.names, 1.0))
     pool = fused_pool(runs, chosen, FusionOptions(), judged)
     plain = fused_pool(runs, replace(chosen, method="shrunk"), FusionOptions(), judged)
-    own, _ = fit_per_query(pool, AP, pool.topics)
-    shared, _ = fit_shrunk(plain, AP, pool.topics)
+    own, _ = fit_per_query(Fitting(pool, AP, pool.topics))
+    shared, _ = fit_shrunk(Fitting(plain, AP, pool.topics))
     assert {name: own.best_params_[name] for name in runs.names} == shared.best_params_
     assert not any(own.best_params_[name] for name in own.best_params_ if name not in runs.names)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
-from lmtune.judging.agreement import cohen_kappa, kendall_tau, krippendorff_alpha, tau_ap
+from lmtune.judging.judges import cohen_kappa, kendall_tau, krippendorff_alpha, tau_ap
 
 
 def labels(seed: int) -> tuple[list[int], list[int]]:

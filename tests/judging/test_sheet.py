@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.judging.sheet import Entry, put_label, read_sheet, write_sheet
+from lmtune.judging.selection import Entry, put_label, read_sheet, write_sheet
 
 
 def test_a_label_is_put_and_taken_out(tmp_path: Path) -> None:

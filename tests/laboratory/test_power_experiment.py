@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from lmtune.laboratory.data import load_pool
-from lmtune.laboratory.power import Power, found_share
+from lmtune.laboratory.estimation import Power, found_share
 from lmtune.laboratory.running import run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure

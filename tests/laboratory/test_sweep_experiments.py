@@ -16,8 +16,9 @@ from scipy.stats import ttest_rel
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
 
+from lmtune.cli.lab import summary  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.laboratory.catalogue import find_experiment, summary  # noqa: E402
+from lmtune.laboratory.catalogue import find_experiment  # noqa: E402
 from lmtune.laboratory.running import Result, run, settings_of  # noqa: E402
 
 torch.set_num_threads(1)

@@ -15,8 +15,8 @@ from lmtune.candidates.ranking import rank
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions, rankings
 from lmtune.fusion.runs import RunSet
+from lmtune.reporting.recommendation import fusion_trust, trust
 from lmtune.reporting.table import short
-from lmtune.reporting.trust import fusion_trust, trust
 
 
 def judged_of(run: Any, qrels: dict[str, dict[str, int]]) -> float:

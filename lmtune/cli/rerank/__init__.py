@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lmtune.cli.groups import Member, of_module
+from lmtune.cli.forms import Member, of_module
 from lmtune.cli.parameters import Tuned
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, MissingExtraError

@@ -11,7 +11,7 @@ from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.options import option, usual
-from lmtune.reporting.provenance import NEURAL, check_recorded, describe, write_record
+from lmtune.reporting.result_folder import NEURAL, check_recorded, describe, write_record
 from lmtune.reranking.text.options import TextOptions
 
 

@@ -16,8 +16,8 @@ from lmtune.measures.lists import Empty
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import note, quantity, timed
+from lmtune.reporting.recommendation import trust, weighted_remark
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.trust import trust, weighted_remark
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, folds_of_run

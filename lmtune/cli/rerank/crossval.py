@@ -21,10 +21,9 @@ from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import Progress
-from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
-from lmtune.reporting.recommendation import reranking_answer
+from lmtune.reporting.recommendation import reranking_answer, trust, weighted_remark
+from lmtune.reporting.result_folder import NEURAL, check_recorded, write_record
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.trust import trust, weighted_remark
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, TrainingData, folds_of_run, from_letor

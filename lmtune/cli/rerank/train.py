@@ -14,7 +14,7 @@ from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.options import option, usual
-from lmtune.reporting.provenance import NEURAL, describe, record
+from lmtune.reporting.result_folder import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, from_letor, from_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -128,7 +128,7 @@ class LossTable(Experiment):
         def unit(run: Run) -> Unit:
             settings = replace(list(asked.values())[run.case][run.option], seed=self.seed + run.trial)
             key = f"method{run.case + 1}-options{run.option + 1}-trial{run.trial + 1}"
-            return Unit(key, train, self._arguments(settings))
+            return Unit(key, self.train, {"settings": settings.as_record()})
 
         return Study(asked, self.trials, unit)
 
@@ -137,19 +137,34 @@ class LossTable(Experiment):
         check_name(self.data)
         return self.study().units()
 
-    def _arguments(self, settings: Settings) -> dict[str, Any]:
-        from lmtune.reranking.reranker import learner_of
+    def train(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Train one scorer and measure it.
 
-        scales = learner_of(settings).scorer.scales
-        return {
-            "data": self.data,
-            "data_seed": self.seed,
-            "validation": self.validation,
-            "normalisation": asdict(self.protocol.normalisation if scales else _RAW),
-            "settings": settings.as_record(),
-            "cutoffs": list(self.protocol.cutoffs),
-            "device": self.device,
-        }
+        Parameters
+        ----------
+        settings : mapping
+            A record of `lmtune.reranking.settings.Settings`.
+
+        Returns
+        -------
+        dict
+            ``validation``, the best epoch's value; ``test``, each query's nDCG at each cutoff, NaN without a
+            relevant document. ``failed``, instead, where the data are too few for a paper's trees.
+        """
+        from lmtune.reranking.reranker import learner_of, measured
+
+        learner = learner_of(Settings.from_record(settings))
+        normalisation = self.protocol.normalisation if learner.scorer.scales else _RAW
+        split = load_split(self.data, self.seed, normalisation, self.validation)
+        try:
+            scorer = learner.fit(split.train, split.validation, device=self.device)
+        except InputError as error:
+            if learner.scorer.has_rate:
+                raise
+            return {"failed": str(error)}
+        scores = scorer.score(split.test, device=self.device)
+        values = measured([(split.test, scores)], list(map(exponential_ndcg, self.protocol.cutoffs)))
+        return {"validation": scorer.validation, "test": values.tolist()}
 
     def _asked(self) -> dict[str, list[Settings]]:
         """Return, by method, the settings that validation chooses from."""
@@ -223,49 +238,6 @@ class LossTable(Experiment):
             Claim("Notes", figures("notes", "note")),
             *differing(self, [*([] if known else [other]), *self.protocol.differences]),
         )
-
-
-def train(
-    data: str,
-    data_seed: int,
-    validation: str | None,
-    normalisation: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    cutoffs: list[int],
-    device: str,
-) -> dict[str, Any]:
-    """Train one scorer and measure it.
-
-    Parameters
-    ----------
-    data, data_seed, validation, normalisation
-        As `lmtune.laboratory.data.load_split` takes them; of the last, the fields.
-    settings : mapping
-        A record of `lmtune.reranking.settings.Settings`.
-    cutoffs : list of int
-        Of the nDCG.
-    device : str
-        Where to train.
-
-    Returns
-    -------
-    dict
-        ``validation``, the best epoch's value; ``test``, each query's nDCG at each cutoff, NaN without a
-        relevant document. ``failed``, instead, where the data are too few for a paper's trees.
-    """
-    from lmtune.reranking.reranker import learner_of, measured
-
-    learner = learner_of(Settings.from_record(settings))
-    split = load_split(data, data_seed, Normalisation(**normalisation), validation)
-    try:
-        scorer = learner.fit(split.train, split.validation, device=device)
-    except InputError as error:
-        if learner.scorer.has_rate:
-            raise
-        return {"failed": str(error)}
-    scores = scorer.score(split.test, device=device)
-    values = measured([(split.test, scores)], [exponential_ndcg(cutoff) for cutoff in cutoffs])
-    return {"validation": scorer.validation, "test": values.tolist()}
 
 
 # Trials have processes of their own: one thread each.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,7 @@ from lmtune.laboratory.experiment import Claim, Experiment, Tables
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.reporting.comparison_tables import DASH, letters
-from lmtune.reporting.table import Cell, Column, Table, name_columns, short
+from lmtune.reporting.table import Cell, Table, short
 from lmtune.reranking.comparison import Outcome, Over, contrasts
 
 _LEVEL = 0.05
@@ -104,11 +103,8 @@ def differing(experiment: Experiment, otherwise: Iterable[str]) -> list[Claim]:
         if name not in _FREE and getattr(experiment, name) != getattr(usual, name)
     ]
     texts = [f"this run has {', '.join(changed)}", *texts] if changed else texts
-    return [_stated("Differs from the paper", text) for text in texts]
-
-
-def _stated(lead: str, text: str) -> Claim:
-    return Claim(lead, lambda _: pd.DataFrame(index=[text]))
+    stated = [pd.DataFrame(index=[text]) for text in texts]
+    return [Claim("Differs from the paper", lambda _, frame=frame: frame) for frame in stated]  # type: ignore[misc]
 
 
 def paper_table(rows: pd.DataFrame, *, caption: str, over: str, first: str = "") -> Table:
@@ -129,29 +125,23 @@ def paper_table(rows: pd.DataFrame, *, caption: str, over: str, first: str = "")
     names = dict(zip(methods, letters(len(methods)), strict=True))
     beside = [column for column in columns if any(rows[rows["column"] == column]["printed"])]
     cells = {(row["group"], row["method"], row["column"]): row for row in rows.to_dict("records")}
-    groups = []
-    for group, keys in groupby(dict.fromkeys((row[0], row[1]) for row in cells), key=lambda key: key[0]):
-        lines = []
-        for number, (_, method) in enumerate(keys):
-            line = [Cell(group, repeated=number > 0)] if first else []
-            line += [Cell(names[method]), Cell(method)]
-            for column in columns:
-                row = cells[group, method, column]
-                line.append(_cell(row, names))
-                line += [Cell(row["printed"] or DASH)] if column in beside else []
-            lines.append(line)
-        groups.append(lines)
-    headers = [Column(text) for column in columns for text in [column, "printed"][: 1 + (column in beside)]]
-    return Table(
-        [*name_columns(*([first] if first else []), "", "Method"), *headers],
-        groups,
-        caption=caption,
-        legend=(
-            f"Means ± half of their 95% interval over {over}. Raised letters: the methods that a mean is "
-            "significantly better than: two-sided paired t-tests over queries, Holm's correction over all "
-            "pairs of a column, adjusted p < .05"
-        ),
+    groups: dict[str, list[list[str | Cell]]] = {}
+    for group, method in dict.fromkeys((row[0], row[1]) for row in cells):
+        lines = groups.setdefault(group, [])
+        line = [Cell(group, repeated=bool(lines))] if first else []
+        line += [Cell(names[method]), Cell(method)]
+        for column in columns:
+            row = cells[group, method, column]
+            line.append(_cell(row, names))
+            line += [Cell(row["printed"] or DASH)] if column in beside else []
+        lines.append([*line])
+    headers = [text for column in columns for text in [column, "printed"][: 1 + (column in beside)]]
+    legend = (
+        f"Means ± half of their 95% interval over {over}. Raised letters: the methods that a mean is "
+        "significantly better than: two-sided paired t-tests over queries, Holm's correction over all "
+        "pairs of a column, adjusted p < .05"
     )
+    return Table.of([*([first] if first else []), "", "Method"], headers, groups.values(), caption, legend)
 
 
 def _cell(row: Mapping[Hashable, Any], names: Mapping[str, str]) -> Cell:

@@ -1,11 +1,11 @@
 """The pictures, and where they are."""
 
-from .choices import choice_interactions as choice_interactions
-from .choices import choice_pictures as choice_pictures
-from .choices import interactions as interactions
+from .comparisons import choice_interactions as choice_interactions
+from .comparisons import choice_pictures as choice_pictures
 from .comparisons import comparison_pictures as comparison_pictures
 from .comparisons import contrast_differences as contrast_differences
 from .comparisons import difference_intervals as difference_intervals
+from .comparisons import interactions as interactions
 from .comparisons import recall_precision_curves as recall_precision_curves
 from .comparisons import topic_differences as topic_differences
 from .courses import Course as Course
@@ -17,10 +17,10 @@ from .courses import training_courses as training_courses
 from .drawing import draw as draw
 from .fusion import fusion_pictures as fusion_pictures
 from .fusion import weight_profiles as weight_profiles
-from .profiles import best_profiles as best_profiles
-from .profiles import cost_and_measure as cost_and_measure
-from .spread import feature_weights as feature_weights
-from .spread import parameter_spread as parameter_spread
+from .parameters import best_profiles as best_profiles
+from .parameters import cost_and_measure as cost_and_measure
+from .parameters import feature_weights as feature_weights
+from .parameters import parameter_spread as parameter_spread
 from .style import FORMATS as FORMATS
 from .style import Picture as Picture
 from .style import alt_text as alt_text

@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, PathLike
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
-from lmtune.reporting.figures.comparisons import recall_precision_curves, topic_differences
+from lmtune.reporting.figures.comparisons import method_differences, recall_precision_curves
 from lmtune.reporting.figures.courses import Search, at_lowest, best_so_far, convergence
-from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
-from lmtune.reporting.figures.spread import feature_weights, parameter_spread
+from lmtune.reporting.figures.parameters import (
+    best_profiles,
+    cost_and_measure,
+    feature_weights,
+    parameter_spread,
+)
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
 from lmtune.reporting.result_folder import file_name
@@ -85,7 +89,7 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
         for rows in by_measure.values():
             yield from collection.weights(rows)
             if {DIRECT, RANKNET} <= rows.keys():
-                yield collection.differences(rows[RANKNET], rows[DIRECT])
+                yield method_differences(result.name, rows[RANKNET], rows[DIRECT], "topics")
             first = next(iter(rows.values()))
             yield from collection.recall(first)
             yield from collection.smooth(first.measure)
@@ -133,9 +137,7 @@ class _Collection:
         self.axes = parameter_axes(result)
         self.parameters = [axis.name for axis in self.axes]
         known = known_model(result.model)
-        held = (
-            [] if known is None else [parameter.name for parameter in known.parameters if parameter.is_fixed]
-        )
+        held = known.fixed if known else {}
         self.free = [axis for axis in self.axes if axis.name not in held]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
@@ -176,7 +178,7 @@ class _Collection:
             picture = self.picture("answer", f"{name}: {best.method} on the surface of all topics", figure)
             yield replace(picture, lead=True)
         if default is not best:
-            yield replace(self.differences(best, default, "gains"), lead=True)
+            yield replace(method_differences(name, best, default, "gains"), lead=True)
 
     def is_plane(self, settings: pd.DataFrame | None) -> TypeGuard[pd.DataFrame]:
         """Tell whether settings can be a surface: of two parameters, and not spread without a value twice."""
@@ -203,20 +205,6 @@ class _Collection:
             title = f"{self.result.name}, {measure.title}: weights by feature"
             figure = feature_weights(chosen, title=title)
             yield self.picture(f"{measure}-features", f"{title}, means and 95% intervals over folds", figure)
-
-    def differences(self, system: Row, baseline: Row, name: str = "topics") -> Picture:
-        measure = system.measure
-        names = system.method, baseline.method
-        figure = topic_differences(
-            system.values,
-            baseline.values,
-            measure=measure.label,
-            topics=system.topics,
-            names=names,
-            title=f"{self.result.name}, {' against '.join(names)}",
-        )
-        title = f"{self.result.name}, {measure.label}: {' minus '.join(names)} on each topic"
-        return self.picture(f"{measure}-{name}", title, figure)
 
     def recall(self, row: Row) -> Iterator[Picture]:
         table = RECALL.frame(self.folder)

@@ -20,7 +20,6 @@ pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
 from lmtune.cli.main import app
 from lmtune.errors import InputError
 from lmtune.formats.letor import write_letor
-from lmtune.laboratory.papers import losses
 from lmtune.laboratory.papers.losses import BRUCH, QIU, Bruch, LossTable, Qiu
 from lmtune.laboratory.running import run, settings_of
 from lmtune.measures.lists import ndcg
@@ -174,17 +173,17 @@ def test_printed_figures_are_the_papers(protocol: Any, file: str) -> None:
 def test_a_killed_run_goes_on(web30k: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = settings_of(Bruch, {"data": web30k, "network": "b:4", "epochs": 1}, quick=True)
     whole = run(experiment, folder=tmp_path / "whole")
-    trained = losses.train
+    trained = LossTable.train
     count = 0
 
-    def train(**arguments: Any) -> dict[str, Any]:
+    def train(self: LossTable, settings: Any) -> dict[str, Any]:
         nonlocal count
         count += 1
         if count == 5:
             raise KeyboardInterrupt
-        return trained(**arguments)
+        return trained(self, settings)
 
-    monkeypatch.setattr(losses, "train", train)
+    monkeypatch.setattr(LossTable, "train", train)
     with pytest.raises(KeyboardInterrupt):
         run(experiment, folder=tmp_path / "killed")
     assert not (tmp_path / "killed/table.txt").exists()

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from lmtune.reporting.figures import alt_text, interactions, render
-from lmtune.reporting.figures.choices import full_design, within_topics
+from lmtune.reporting.figures.comparisons import full_design, within_topics
 
 LEVELS = {
     "stemmer": ("none", "porter"),

@@ -1,4 +1,4 @@
-r"""A measure along a line of weights: where documents change places, and what that does to the measure.
+r"""A measure over weights of runs: step by step along a line, and bounded over the inside of a simplex.
 
 Along the line from weights A to weights B a document's score is (1 - t) a + t b, with its scores a at
 A and b at B. Two documents change places at most once, at t = \|x\| / (\|x\| + \|y\|), where x and y are
@@ -6,6 +6,16 @@ the differences of their scores at A and at B: before it their order is that at 
 B, and at t itself their scores are equal and the tie order decides, in which documents stand. So each
 crossing takes effect either at t (half 0) or just beyond it (half 1); at an end of the line, where x
 or y is 0, likewise.
+
+Over a simplex a topic's value is bounded from above. The difference of two documents' scores is linear in
+the weights: where one scores no less than the other at any vertex and more at one, it scores more
+everywhere inside; where they are equal at all vertices, the tie order decides. With n(r) the number of
+documents of lower gain that stand above a relevant document r for certain, sorted, the i-th relevant
+document's rank is i - 1 + n_i at least (why: `lmtune.tuning.certificate.bound_kernels`). DCG is a sum over
+gains: with :math:`G_1 < G_2 < ...` it is :math:`\sum_l (G_l - G_{l-1})` times the sum of discounts of the
+documents with a gain of :math:`G_l` or more, and each of these sums is bounded so, with all documents of
+lower gains in the place of nonrelevant ones. Where all pairs of different gains are decided, bounds are the
+values.
 """
 
 from __future__ import annotations
@@ -17,7 +27,7 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, SUCCESS
-from lmtune.tuning.certificate.bound_kernels import MeasureScale
+from lmtune.tuning.certificate.bound_kernels import MeasureScale, value_from_counts
 
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -247,3 +257,60 @@ def _worth(standing: Standing, goal: MeasureScale, r: int) -> float:
     if kind == BPREF and special > 0:
         return float(1.0 - min(special, goal.relevant) / min(goal.relevant, goal.nonrelevant))
     return 1.0
+
+
+class Levels(NamedTuple):
+    """A topic's documents by what they are worth.
+
+    Attributes
+    ----------
+    level : numpy.ndarray of int64, shape (documents,)
+        0 for the least, in tie order.
+    position : numpy.ndarray of int64, shape (relevant,)
+        The relevant documents' places.
+    worth : numpy.ndarray of float64, shape (levels,)
+        For DCG: what each level adds to the one below; empty for other measures, whose levels are
+        unjudged or nonrelevant, judged nonrelevant (for Bpref), relevant.
+    """
+
+    level: Integers
+    position: Integers
+    worth: Doubles
+
+
+@compiled()
+def bound_topic(scores: Doubles, levels: Levels, scale: MeasureScale) -> tuple[float, int]:
+    """Return the bound, and how many pairs are undecided; ``scores`` are those at each vertex."""
+    level, position = levels.level, levels.position
+    counts = np.zeros((position.size, level.max() + 1), np.int64)
+    undecided = 0
+    for r in range(position.size):
+        i = position[r]
+        for j in range(level.size):
+            if level[j] >= level[i]:
+                continue
+            up = down = False
+            for v in range(scores.shape[0]):
+                up = up or scores[v, j] > scores[v, i]
+                down = down or scores[v, j] < scores[v, i]
+                if up and down:
+                    break
+            if up and down:
+                undecided += 1
+            elif up or (j < i and not down):
+                counts[r, level[j]] += 1
+    if levels.worth.size == 0:
+        return value_from_counts(scale, counts.sum(axis=1), counts[:, 1]), undecided
+    total = 0.0
+    for own in range(1, levels.worth.size):
+        above = np.empty(position.size, np.int64)
+        size = 0
+        for r in range(position.size):
+            if level[position[r]] >= own:
+                above[size] = counts[r, :own].sum()
+                size += 1
+        ranked = np.sort(above[:size])
+        for i in range(size):
+            if i + ranked[i] < scale.cutoff:
+                total += levels.worth[own] / np.log2(i + ranked[i] + 2.0)
+    return total / scale.divisor, undecided
