@@ -34,6 +34,7 @@ document at most is needed, which is tried.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.measures.kinds import EXPONENTIAL
 from lmtune.measures.measure import Measure
-from lmtune.measures.residual_kernels import values_by_count
+from lmtune.measures.residual_kernels import precisions_by_count, preferences_by_count
 
 Integers = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -92,19 +93,16 @@ class OpenTopic(NamedTuple):
         cls, judgements: Mapping[bytes, int], one: Sequence[bytes], other: Sequence[bytes], largest: int
     ) -> OpenTopic:
         """Look two rankings up in a topic's judgements; gains below 0 are none."""
-        unjudged = [docno for docno in dict.fromkeys((*one, *other)) if judgements.get(docno, -1) < 0]
+        gain_of = {docno: gain for docno, gain in judgements.items() if gain >= 0}
+        unjudged = [docno for docno in dict.fromkeys(chain(one, other)) if docno not in gain_of]
         places = []
         for docnos in (one, other):
-            at = {docno: place for place, docno in enumerate(docnos)}
-            judged = [docno for docno in docnos if judgements.get(docno, -1) >= 0]
-            places.append(
-                Places(
-                    np.array([at.get(docno, NOWHERE) for docno in unjudged], np.int64),
-                    np.array([at[docno] for docno in judged], np.int64),
-                    np.array([judgements[docno] for docno in judged], np.int64),
-                )
-            )
-        gains = np.array([gain for gain in judgements.values() if gain >= 0], np.int64)
+            at = dict(zip(docnos, range(len(docnos)), strict=True))
+            judged = sorted((at[docno], gain) for docno, gain in gain_of.items() if docno in at)
+            ranked = np.array(judged, np.int64).reshape(-1, 2)
+            open_places = np.fromiter(map(at.get, unjudged, repeat(NOWHERE)), np.int64, len(unjudged))
+            places.append(Places(open_places, ranked[:, 0], ranked[:, 1]))
+        gains = np.fromiter(gain_of.values(), np.int64, len(gain_of))
         return cls(places[0], places[1], gains, largest)
 
     def exchanged(self) -> OpenTopic:
@@ -235,14 +233,10 @@ def _highest_by_count(measure: Measure, topic: OpenTopic) -> float:
     for places, is_best in ((topic.one, True), (topic.other, False)):
         known = np.sort(places.judged[places.gains >= measure.rel])
         unjudged = np.sort(places.unjudged)
-        by_count = values_by_count(
-            measure.kind == "Bpref",
-            is_best,
-            measure.cutoff or NOWHERE,
-            known,
-            unjudged,
-            relevant,
-            topic.gains.size - relevant,
-        )
+        found = is_best, measure.cutoff or NOWHERE, known, unjudged, relevant
+        if measure.kind == "AP":
+            by_count = precisions_by_count(*found)
+        else:
+            by_count = preferences_by_count(*found, topic.gains.size - relevant)
         values.append(by_count if could else by_count[:1])
     return float((values[0] - values[1]).max())

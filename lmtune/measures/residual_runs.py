@@ -114,7 +114,7 @@ def run_residuals(
     for file, run in read_runs(runs, judgements, settings):
         found = evaluate_run(judgements, run, parse_families([*labels, JUDGED]), settings, file=file)
         topics = [topic.encode() for topic in found.topics]
-        spread = _bounds(parsed, judgements, topics, rankings(run, settings), {})
+        spread = ranking_bounds(parsed, judgements, topics, rankings(run, settings), {})
         yield Residuals(found, labels, spread[..., 0], spread[..., 1])
 
 
@@ -168,7 +168,7 @@ def difference_bounds(
     ranked = {run.tag: rankings(run, settings) for _, run in read_runs(runs, judgements, settings)}
     topics = sorted(judgements)
     return {
-        (one, other): _bounds(parsed, judgements, topics, ranked[one], ranked[other]).mean(axis=0)
+        (one, other): ranking_bounds(parsed, judgements, topics, ranked[one], ranked[other]).mean(axis=0)
         for one, other in pairs
     }
 
@@ -194,14 +194,17 @@ def _checked(measures: Any, settings: EvaluationOptions) -> list[Measure]:
     return parsed
 
 
-def _bounds(
+def ranking_bounds(
     measures: Sequence[Measure],
     judgements: Judgements,
     topics: Sequence[bytes],
     one: Rankings,
     other: Rankings,
 ) -> Doubles:
-    """Return lowest and highest values, shape (topics, measures, 2)."""
+    """Return lowest and highest values of one run minus another's, shape (topics, measures, 2).
+
+    `other` ranks nothing where one run is bounded alone; measures are those that `check_bounded` lets pass.
+    """
     largest = max(1, *(gain for judged in judgements.values() for gain in judged.values()))
     found = np.empty((len(topics), len(measures), 2))
     for t, topic in enumerate(topics):
