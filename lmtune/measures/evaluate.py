@@ -220,7 +220,7 @@ def _measure(
         while end < len(sizes) and (docs + sizes[end]) * together <= SCORES:
             docs, end = docs + sizes[end], end + 1
         topics = slice(first, end)
-        some = formula.prepare(documents.of(topics))
+        some = documents.of(topics)
         step = max(1, SCORES // max(docs, 1))
         for begin in range(0, len(settings), step):
             part = settings[begin : begin + step]

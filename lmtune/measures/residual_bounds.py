@@ -231,8 +231,8 @@ def _highest_by_count(measure: Measure, topic: OpenTopic) -> float:
     could = topic.largest >= measure.rel
     values = []
     for places, is_best in ((topic.one, True), (topic.other, False)):
-        known = np.sort(places.judged[places.gains >= measure.rel])
-        unjudged = np.sort(places.unjudged)
+        known = places.judged[places.gains >= measure.rel]
+        unjudged = np.sort(places.unjudged, kind="stable")  # nearly sorted as they come
         found = is_best, measure.cutoff or NOWHERE, known, unjudged, relevant
         if measure.kind == "AP":
             by_count = precisions_by_count(*found)
