@@ -106,7 +106,7 @@ def measure_settings(
     order, cells = _by_cell(pool, settings, regions, depth)
     ordered = settings[order]
     whole = pool.documents(pool.candidates)
-    judged = kernels.Judged.at(pool.judged_candidates, whole.docs, pool.candidates.gain)
+    judged = _judged_of(pool)
     kind = type(pool.formula)
 
     def work(chunk: slice) -> None:
@@ -279,6 +279,15 @@ def measure(
 def lacks_nonrelevant(pool: CandidatePool, measure: Measure) -> bool:
     """Say whether a measure needs documents judged nonrelevant, and a pool has none."""
     return measure.declared.needs_nonrelevant and not pool.judged_counts(measure.rel)[1].any()
+
+
+def _judged_of(pool: CandidatePool) -> kernels.Judged:
+    """Return a pool's judged candidates as kernels take them: looked up once."""
+    if None not in pool.targets:
+        docs = pool.documents(pool.candidates).docs
+        pool.targets[None] = kernels.Judged.at(pool.judged_candidates, docs, pool.candidates.gain)
+    known: kernels.Judged = pool.targets[None]
+    return known
 
 
 def targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:

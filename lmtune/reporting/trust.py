@@ -119,14 +119,14 @@ def fusion_trust(
         alone = Chosen("equal", {name: float(name == row.name) for name in runs.names})
         chosen = alone if row.is_single else row.chosen
         pool = fused_pool(runs, chosen, fused.options, qrels, fused.topics)
-        written[row.name] = _run(pool, chosen.setting, fused.options.depth)
+        written[row.name] = run_of(pool, chosen.setting, fused.options.depth)
     judged = {topic: qrels[topic] for topic in fused.topics}
     remark = weighted_remark(fused.options.topic_weights)
     return trust(judged, written, fused.rows[0].measure, file, remark=remark)
 
 
 def _of_settings(settings: Mapping[str, tuple[Prepared, Setting]], measure: Measure, depth: int) -> str:
-    runs = {name: _run(own.pool.drawn_at(at), at, depth) for name, (own, at) in settings.items()}
+    runs = {name: run_of(own.pool.drawn_at(at), at, depth) for name, (own, at) in settings.items()}
     prepared, _ = next(iter(settings.values()))
     qrels = {topic: prepared.dataset.qrels[topic] for topic in prepared.pool.topics}
     remark = weighted_remark(prepared.pool.topic_weights)
@@ -134,7 +134,7 @@ def _of_settings(settings: Mapping[str, tuple[Prepared, Setting]], measure: Meas
     return trust(qrels, runs, measure, prepared.dataset.qrels_file, ranks=ranks, remark=remark)
 
 
-def _run(pool: CandidatePool, setting: Setting, depth: int) -> RunColumns:
+def run_of(pool: CandidatePool, setting: Setting, depth: int) -> RunColumns:
     """Return a setting's run, with scores that trec_eval ranks as the pool does."""
     [vector] = as_settings(pool.formula.parameters, setting)
     tops = [start + pool.top(t, vector, depth) for t, start in enumerate(pool.candidates.start[:-1].tolist())]
