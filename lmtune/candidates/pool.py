@@ -270,7 +270,7 @@ class CandidatePool(Shown):
         settings = setting[None]
         self.require(settings, hits)
         scores = np.empty(int(self.candidates.start[t + 1] - self.candidates.start[t]))
-        topic = self.formula.prepare(self.documents(self.candidates).of(slice(t, t + 1)))
+        topic = self.documents(self.candidates).of(slice(t, t + 1))
         self.formula.rank_scores(topic, settings, scores)
         # Positions are the tie order, so that a stable sort breaks ties as measuring does.
         return np.argsort(-scores, kind="stable")[:hits]

@@ -108,7 +108,7 @@ def measure_settings(
     order, cells = _by_cell(pool, settings, regions, depth)
     ordered = settings[order]
     whole = pool.documents(pool.candidates)
-    judged = kernels.Judged.at(pool.judged_candidates, whole.docs, pool.candidates.gain)
+    judged = _judged_of(pool)
     kind = type(pool.formula)
 
     def work(chunk: slice) -> None:
@@ -227,7 +227,7 @@ def _measure(
         while end < len(sizes) and (docs + sizes[end]) * together <= SCORES:
             docs, end = docs + sizes[end], end + 1
         topics = slice(first, end)
-        some = formula.prepare(documents.of(topics))
+        some = documents.of(topics)
         step = max(1, SCORES // max(docs, 1))
         for begin in range(0, len(settings), step):
             part = settings[begin : begin + step]
@@ -286,6 +286,15 @@ def measure(
 def lacks_nonrelevant(pool: CandidatePool, measure: Measure) -> bool:
     """Say whether a measure needs documents judged nonrelevant, and a pool has none."""
     return measure.declared.needs_nonrelevant and not pool.judged_counts(measure.rel)[1].any()
+
+
+def _judged_of(pool: CandidatePool) -> kernels.Judged:
+    """Return a pool's judged candidates as kernels take them: looked up once."""
+    if None not in pool.targets:
+        docs = pool.documents(pool.candidates).docs
+        pool.targets[None] = kernels.Judged.at(pool.judged_candidates, docs, pool.candidates.gain)
+    known: kernels.Judged = pool.targets[None]
+    return known
 
 
 def targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:

@@ -279,6 +279,8 @@ def _named(runs: Any) -> Iterable[tuple[str, Any]]:
 def _columns_of(name: str, run: Any, settings: EvaluationOptions) -> RunColumns:
     if isinstance(run, _PATH):
         return read_run_columns(run, lenient=settings.lenient, like_trec_eval=True)
+    if isinstance(run, RunColumns):
+        return run
     from lmtune.formats.frames import as_run
 
     topics = {

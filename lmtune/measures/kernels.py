@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL, RECIPROCAL_RANK, SUCCESS
 from lmtune.models import bm25_kernels
-from lmtune.models.kernels import Documents, divide, rank_topic
+from lmtune.models.kernels import Documents, rank_topic
 
 
 class Targets(NamedTuple):
@@ -282,18 +282,12 @@ def measure_cells(
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(value.size, docs)
         position = judged.position[judged.bounds[i, 0] : judged.bounds[i, 1]]
         gain = judged.gain[judged.bounds[i, 0] : judged.bounds[i, 1]]
-        y: NDArray[Any]
-        if floored is not None:
-            y = np.empty(tf.shape)
-            divide(tf, value, y)
-        if mean_length is not None:
-            y = tf
         for g in range(cells.cell.size):
             cell, end = cells.cell[g], cells.begin[g + 1]
-            own_y, own_length, places, gains = y, length, position, gain
+            own_tf, own_length, places, gains = tf, length, position, gain
             if cell >= 0:
                 chosen = cells.position[cells.start[i, cell] : cells.start[i, cell + 1]]
-                own_y, own_length, places, gains = take(chosen, y, length, position, gain)
+                own_tf, own_length, places, gains = take(chosen, tf, length, position, gain)
             docs = own_length.size
             step = max(1, SCORES // max(docs, 1))
             for begin in range(cells.begin[g], end, step):
@@ -301,22 +295,22 @@ def measure_cells(
                 some, found = settings[part], out[i, part]
                 score = scores[: docs * found.shape[0]].reshape(found.shape[0], docs)
                 if mean_length is not None:
-                    bm25_kernels.rank_topic(own_y, own_length, value * count, mean_length, some, score)
+                    bm25_kernels.rank_topic(own_tf, own_length, value * count, mean_length, some, score)
                 if floored is not None and docs > 0:
-                    rank_topic(own_y, own_length, value, count, longest, some, floored, score)
+                    rank_topic(own_tf, own_length, value, count, longest, some, floored, score)
                 measure_topic(score, places, gains, targets, i, found)
 
 
 @compiled()
 def take(
     chosen: NDArray[np.int32],
-    tf: NDArray[Any],
+    tf: NDArray[np.int32],
     length: NDArray[np.int32],
     position: NDArray[np.int64],
     gain: NDArray[np.int32],
-) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
     """Return these columns of some of a topic's documents, and places and gains of the judged among them."""
-    own_tf, own_length = np.empty((tf.shape[0], chosen.size), tf.dtype), np.empty(chosen.size, np.int32)
+    own_tf, own_length = np.empty((tf.shape[0], chosen.size), np.int32), np.empty(chosen.size, np.int32)
     for w in range(tf.shape[0]):
         row, own = tf[w], own_tf[w]
         for k in range(chosen.size):

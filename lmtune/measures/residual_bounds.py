@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ from lmtune.measures.from_files import (
 )
 from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.measures.kinds import EXPONENTIAL
-from lmtune.measures.list_kernels import values_by_count
+from lmtune.measures.list_kernels import precisions_by_count, preferences_by_count
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.options import check
@@ -112,19 +113,16 @@ class OpenTopic(NamedTuple):
         cls, judgements: Mapping[bytes, int], one: Sequence[bytes], other: Sequence[bytes], largest: int
     ) -> OpenTopic:
         """Look two rankings up in a topic's judgements; gains below 0 are none."""
-        unjudged = [docno for docno in dict.fromkeys((*one, *other)) if judgements.get(docno, -1) < 0]
+        gain_of = {docno: gain for docno, gain in judgements.items() if gain >= 0}
+        unjudged = [docno for docno in dict.fromkeys(chain(one, other)) if docno not in gain_of]
         places = []
         for docnos in (one, other):
-            at = {docno: place for place, docno in enumerate(docnos)}
-            judged = [docno for docno in docnos if judgements.get(docno, -1) >= 0]
-            places.append(
-                Places(
-                    np.array([at.get(docno, NOWHERE) for docno in unjudged], np.int64),
-                    np.array([at[docno] for docno in judged], np.int64),
-                    np.array([judgements[docno] for docno in judged], np.int64),
-                )
-            )
-        gains = np.array([gain for gain in judgements.values() if gain >= 0], np.int64)
+            at = dict(zip(docnos, range(len(docnos)), strict=True))
+            judged = sorted((at[docno], gain) for docno, gain in gain_of.items() if docno in at)
+            ranked = np.array(judged, np.int64).reshape(-1, 2)
+            open_places = np.fromiter(map(at.get, unjudged, repeat(NOWHERE)), np.int64, len(unjudged))
+            places.append(Places(open_places, ranked[:, 0], ranked[:, 1]))
+        gains = np.fromiter(gain_of.values(), np.int64, len(gain_of))
         return cls(places[0], places[1], gains, largest)
 
     def exchanged(self) -> OpenTopic:
@@ -253,17 +251,13 @@ def _highest_by_count(measure: Measure, topic: OpenTopic) -> float:
     could = topic.largest >= measure.rel
     values = []
     for places, is_best in ((topic.one, True), (topic.other, False)):
-        known = np.sort(places.judged[places.gains >= measure.rel])
-        unjudged = np.sort(places.unjudged)
-        by_count = values_by_count(
-            measure.kind == "Bpref",
-            is_best,
-            measure.cutoff or NOWHERE,
-            known,
-            unjudged,
-            relevant,
-            topic.gains.size - relevant,
-        )
+        known = places.judged[places.gains >= measure.rel]
+        unjudged = np.sort(places.unjudged, kind="stable")  # nearly sorted as they come
+        found = is_best, measure.cutoff or NOWHERE, known, unjudged, relevant
+        if measure.kind == "AP":
+            by_count = precisions_by_count(*found)
+        else:
+            by_count = preferences_by_count(*found, topic.gains.size - relevant)
         values.append(by_count if could else by_count[:1])
     return float((values[0] - values[1]).max())
 
@@ -350,7 +344,7 @@ def run_residuals(
     for file, run in read_runs(runs, judgements, settings):
         found = evaluate_run(judgements, run, parse_families([*labels, JUDGED]), settings, file=file)
         topics = [topic.encode() for topic in found.topics]
-        spread = _bounds(parsed, judgements, topics, rankings(run, settings), {})
+        spread = ranking_bounds(parsed, judgements, topics, rankings(run, settings), {})
         yield Residuals(found, labels, spread[..., 0], spread[..., 1])
 
 
@@ -404,7 +398,7 @@ def difference_bounds(
     ranked = {run.tag: rankings(run, settings) for _, run in read_runs(runs, judgements, settings)}
     topics = sorted(judgements)
     return {
-        (one, other): _bounds(parsed, judgements, topics, ranked[one], ranked[other]).mean(axis=0)
+        (one, other): ranking_bounds(parsed, judgements, topics, ranked[one], ranked[other]).mean(axis=0)
         for one, other in pairs
     }
 
@@ -430,14 +424,17 @@ def _checked(measures: Any, settings: EvaluationOptions) -> list[Measure]:
     return parsed
 
 
-def _bounds(
+def ranking_bounds(
     measures: Sequence[Measure],
     judgements: Judgements,
     topics: Sequence[bytes],
     one: Rankings,
     other: Rankings,
 ) -> Doubles:
-    """Return lowest and highest values, shape (topics, measures, 2)."""
+    """Return lowest and highest values of one run minus another's, shape (topics, measures, 2).
+
+    `other` ranks nothing where one run is bounded alone; measures are those that `check_bounded` lets pass.
+    """
     largest = max(1, *(gain for judged in judgements.values() for gain in judged.values()))
     found = np.empty((len(topics), len(measures), 2))
     for t, topic in enumerate(topics):

@@ -285,10 +285,6 @@ class Formula(ABC):
                 off = float(sums[np.argmax(np.abs(sums - 1.0))])
                 raise InputError(f"{names} do not add up to 1", value=off, accepted="shares of 1")
 
-    def prepare(self, documents: Documents) -> Documents:
-        """Compute once what `rank_scores` would compute anew for each setting."""
-        return documents
-
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
     ) -> None:
@@ -297,7 +293,7 @@ class Formula(ABC):
         Parameters
         ----------
         documents : Documents
-            Of some topics, from `prepare`.
+            Of some topics.
         settings : numpy.ndarray of float64, shape (settings, parameters)
             Inside the domain.
         out : numpy.ndarray of float64

@@ -42,7 +42,7 @@ class Documents(NamedTuple):
     length : numpy.ndarray of int32
         Document lengths, as the formula takes them.
     tf : numpy.ndarray of int32
-        Term frequencies; or what a formula's `prepare` made of them.
+        Term frequencies.
     value : numpy.ndarray of float64
         What the formula's `term_value` says of each column.
     counts : numpy.ndarray of int64 or float64
@@ -63,7 +63,7 @@ class Documents(NamedTuple):
     tfs: NDArray[np.int64]
     terms: NDArray[np.int64]
     length: NDArray[np.int32]
-    tf: NDArray[np.int32] | NDArray[np.float64]
+    tf: NDArray[np.int32]
     value: NDArray[np.float64]
     counts: NDArray[Any]
     group: NDArray[np.int8]
@@ -125,35 +125,6 @@ def scores_as_product(p_min: float, longest: int, weight: int, lambda_: float, m
 
 
 @compiled()
-def relative_frequencies(documents: Documents) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return y = tf / P(w|C), which does not depend on the parameters, and where topics begin and end."""
-    topics = documents.docs.shape[0]
-    bounds = np.empty((topics, 2), np.int64)
-    filled = 0
-    for i in range(topics):
-        bounds[i, 0] = filled
-        filled += documents.tfs[i, 1] - documents.tfs[i, 0]
-        bounds[i, 1] = filled
-    y = np.empty(filled)
-    for i in range(topics):
-        p = documents.value[documents.terms[i, 0] : documents.terms[i, 1]]
-        docs = documents.docs[i, 1] - documents.docs[i, 0]
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
-        divide(tf, p, y[bounds[i, 0] : bounds[i, 1]].reshape(p.size, docs))
-    return bounds, y
-
-
-@compiled()
-def divide(tf: NDArray[np.int32], p: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-    """Fill y = tf / P(w|C) of a topic, shape (terms, documents)."""
-    for w in range(p.size):
-        row, out = tf[w], y[w]
-        scale = 1.0 / p[w]
-        for j in range(row.size):
-            out[j] = row[j] * scale
-
-
-@compiled()
 def rank_scores(
     documents: Documents, settings: NDArray[np.float64], floored: bool, out: NDArray[np.float64]
 ) -> None:
@@ -163,8 +134,9 @@ def rank_scores(
     (y + mu) (1 - lambda) / (mu + |D|) + lambda: one division a document, two multiply-adds a
     term, no logarithm. Where that product could leave the range of a double, the sum of its
     logarithms stands in. ``floored`` raises factors below 1 to 1, as Lucene's Dirichlet
-    smoothing does. ``documents.tf`` holds y, ``settings`` has columns lambda and mu; ``out`` is
-    filled as `lmtune.models.formula.Formula.rank_scores` says.
+    smoothing does. ``settings`` has columns lambda and mu; ``out`` is filled as
+    `lmtune.models.formula.Formula.rank_scores` says. y is made of tf as it is
+    used: kept, it would take twice the memory to read.
     """
     filled = 0
     for i in range(documents.docs.shape[0]):
@@ -174,15 +146,15 @@ def rank_scores(
         docs = length.size
         if docs == 0:
             continue
-        y = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
+        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
-        rank_topic(y, length, p, count, documents.longest, settings, floored, own)
+        rank_topic(tf, length, p, count, documents.longest, settings, floored, own)
         filled += own.size
 
 
 @compiled()
 def rank_topic(
-    y: NDArray[np.float64],
+    tf: NDArray[np.int32],
     length: NDArray[np.int32],
     p: NDArray[np.float64],
     count: NDArray[np.int64],
@@ -192,19 +164,20 @@ def rank_topic(
     out: NDArray[np.float64],
 ) -> None:
     """Fill out[s, j] for setting s and document j of one topic, which has documents."""
-    ratio = np.empty(min(length.size, _DOCUMENTS))
+    ratio, scale = np.empty(min(length.size, _DOCUMENTS)), 1.0 / p
     p_min, weight = p[0], repeats(count)
     for w in range(p.size):
         p_min = min(p_min, p[w])
     for s in range(settings.shape[0]):
         lambda_, mu = settings[s, 0], settings[s, 1]
         product = scores_as_product(p_min, longest, weight, lambda_, mu)
-        _score(y, length, count, lambda_, mu, product, floored, ratio, out[s])
+        _score(tf, scale, length, count, lambda_, mu, product, floored, ratio, out[s])
 
 
 @compiled()
 def _score(
-    y: NDArray[np.float64],
+    tf: NDArray[np.int32],
+    scale: NDArray[np.float64],
     length: NDArray[np.int32],
     count: NDArray[np.int64],
     lambda_: float,
@@ -220,30 +193,31 @@ def _score(
         size, own, w = length[first:last], score[first:last], 0
         if simple and count[0] == 1:
             # The usual case in one pass: 1 times a factor is the factor.
-            row, w = y[0, first:last], 1
+            row, by, w = tf[0, first:last], scale[0], 1
             for i in range(own.size):
                 ratio[i] = keep / (mu + size[i])
-                own[i] = (row[i] + mu) * ratio[i] + lambda_
+                own[i] = (row[i] * by + mu) * ratio[i] + lambda_
         else:
             for i in range(own.size):
                 ratio[i] = keep / (mu + size[i])
                 own[i] = 1.0 if product else 0.0
         while w < count.size:
-            row = y[w, first:last]
+            row, by = tf[w, first:last], scale[w]
             if simple and w + 1 < count.size and count[w] == 1 and count[w + 1] == 1:
                 # Two terms a pass: fetching and keeping the scores takes as long as multiplying.
-                after, w = y[w + 1, first:last], w + 1
+                after, then, w = tf[w + 1, first:last], scale[w + 1], w + 1
                 for i in range(own.size):
-                    by_one = own[i] * ((row[i] + mu) * ratio[i] + lambda_)
-                    own[i] = by_one * ((after[i] + mu) * ratio[i] + lambda_)
+                    by_one = own[i] * ((row[i] * by + mu) * ratio[i] + lambda_)
+                    own[i] = by_one * ((after[i] * then + mu) * ratio[i] + lambda_)
             else:
-                add_term(row, count[w], lambda_, mu, product, floored, ratio, own)
+                add_term(row, by, count[w], lambda_, mu, product, floored, ratio, own)
             w += 1
 
 
 @compiled()
 def add_term(
-    y: NDArray[np.float64],
+    tf: NDArray[np.int32],
+    scale: float,
     count: int,
     lambda_: float,
     mu: float,
@@ -257,17 +231,17 @@ def add_term(
     if floored and product:
         for _ in range(int(count)):
             for i in range(docs):
-                score[i] *= max((y[i] + mu) * ratio[i] + lambda_, 1.0)
+                score[i] *= max((tf[i] * scale + mu) * ratio[i] + lambda_, 1.0)
     elif floored:
         for i in range(docs):
-            score[i] += count * math.log(max((y[i] + mu) * ratio[i] + lambda_, 1.0))
+            score[i] += count * math.log(max((tf[i] * scale + mu) * ratio[i] + lambda_, 1.0))
     elif product:
         for _ in range(int(count)):
             for i in range(docs):
-                score[i] *= (y[i] + mu) * ratio[i] + lambda_
+                score[i] *= (tf[i] * scale + mu) * ratio[i] + lambda_
     else:
         for i in range(docs):
-            score[i] += count * math.log((y[i] + mu) * ratio[i] + lambda_)
+            score[i] += count * math.log((tf[i] * scale + mu) * ratio[i] + lambda_)
 
 
 class TopicDocuments(NamedTuple):

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index, Postings
 from lmtune.indexing.windows import Window, count_windows, windows_of
-from lmtune.models import kernels as two_stage
 from lmtune.models import sdm_kernels as kernels
 from lmtune.models.formula import Formula, QueryColumn
 from lmtune.models.kernels import Documents, TopicDocuments
@@ -124,11 +123,6 @@ class SequentialDependence(Formula):
         gradients = np.empty((len(self.parameters), topic.length.size))
         kernels.differentiate(topic, setting, scores, gradients)
         return scores, gradients
-
-    def prepare(self, documents: Documents) -> Documents:
-        """Return documents with tf / P in place of tf."""
-        bounds, y = two_stage.relative_frequencies(documents)
-        return documents._replace(tfs=bounds, tf=y)
 
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]

@@ -42,7 +42,7 @@ def weight_of(setting: NDArray[np.float64], group: int) -> float:
 
 @compiled()
 def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; `documents.tf` holds tf / P.
+    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says.
 
     A group's likelihood over that of a document without length is a product of factors, or a sum of
     their logarithms where the product could leave the range of a double, as in
@@ -56,7 +56,7 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
         p, count = documents.value[terms], documents.counts[terms]
         starts = group_starts(documents.group[terms])
         docs = length.size
-        y = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
+        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         logs, ratio = np.zeros((GROUPS, docs)), np.empty(docs)
         for s in range(settings.shape[0]):
             setting = settings[s]
@@ -71,7 +71,7 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
                 for j in range(docs):
                     ratio[j] = (1.0 - lambda_) / (mu + length[j])
                 for w in range(starts[g], starts[g + 1]):
-                    add_term(y[w], count[w], lambda_, mu, product, False, ratio, logs[g])
+                    add_term(tf[w], 1.0 / p[w], count[w], lambda_, mu, product, False, ratio, logs[g])
                 if product:
                     for j in range(docs):
                         logs[g, j] = math.log(logs[g, j])

@@ -86,11 +86,6 @@ class TwoStage(Formula):
         of = {"freq": held.tf, "dl": held.length, "P": p, "cf": held.term.cf, "|C|": held.term.size.terms}
         return [Factor("log P(w|D)", value, formula, {**of, "lambda": lambda_, "mu": mu})]
 
-    def prepare(self, documents: Documents) -> Documents:
-        """Return documents with tf / P(w|C) in place of tf."""
-        bounds, y = kernels.relative_frequencies(documents)
-        return documents._replace(tfs=bounds, tf=y)
-
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
     ) -> None:

@@ -319,11 +319,6 @@ class Weighted(Formula):
         parts, _ = self.base.parts(topic, setting[: self._size])
         return weights[:: max(len(self.fields), 1), None] * parts
 
-    def prepare(self, documents: Documents) -> Documents:
-        """Compute once what the formula would compute anew."""
-        plain = documents._replace(counts=documents.counts[0])
-        return self.base.prepare(plain)._replace(counts=documents.counts)
-
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
     ) -> None:

@@ -14,19 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import rank
 from lmtune.errors import PathLike, visible
+from lmtune.formats.columns import RunColumns
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
 from lmtune.fusion.methods import FEW, METHODS, Chosen, fused_pool
 from lmtune.fusion.runs import RunSet
-from lmtune.measures.from_files import EvaluationOptions, evaluations
+from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements, read_runs
+from lmtune.measures.judged_ranking import judge
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.residual_bounds import JUDGED, difference_bounds, is_bounded, run_residuals
+from lmtune.measures.residual_bounds import Rankings, is_bounded, ranking_bounds, rankings
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.effects import detectable_difference
 from lmtune.measures.significance.tests import FEWEST
+from lmtune.measures.trec_measures import judged
 from lmtune.models.model import known_model
-from lmtune.models.parameter import Setting
+from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import p_text, signed
 from lmtune.reporting.table import listed, short
@@ -198,7 +200,6 @@ def gain_text(
 
 _RANKS = 10
 _COMPLETE = EvaluationOptions(complete=True)
-Run = Mapping[str, Mapping[str, float]]
 
 
 def trust(
@@ -227,31 +228,28 @@ def trust(
     remark : str
         What is to be added.
     """
-    parsed = parse_measure(str(measure))
-    spans: dict[str, str] = {}
-    if is_bounded(parsed):
-        found = list(run_residuals(qrels, runs, str(parsed), settings=_COMPLETE))
-        judged = [one.evaluation for one in found]
-        if any((one.lowest < one.highest).any() for one in found):
-            ends = [(one.lowest.mean(), one.highest.mean()) for one in found]
-            spans = {name: " to ".join(map(short, own)) for name, own in zip(runs, ends, strict=True)}
-    else:
-        judged = list(evaluations(qrels, runs, JUDGED, settings=_COMPLETE))
-    means = [float(np.mean(np.array(one.column(JUDGED).values, np.float64))) for one in judged]
-    shares = [f"{short(mean)} by {name}" for mean, name in zip(means, runs, strict=True)]
+    parsed, judgements = parse_measure(str(measure)), as_judgements(qrels)
+    ranked = [rankings(run, _COMPLETE) for _, run in read_runs(runs, judgements, _COMPLETE)]
+    shares = [f"{short(_judged(judgements, own))} by {name}" for name, own in zip(runs, ranked, strict=True)]
     parts = [f"Judged of the first {ranks}: {', '.join(shares)}"]
-    if spans:
-        told = [f"{name} {span}" for name, span in spans.items()]
-        told += [f"their difference {_difference(qrels, runs, parsed)}"] if len(spans) == 2 else []
-        parts.append(f"judging what else they rank could leave {parsed.title} of {listed(told)}")
+    if is_bounded(parsed):
+        topics = sorted(judgements)
+        found = [ranking_bounds([parsed], judgements, topics, own, {})[:, 0] for own in ranked]
+        if any((ends[:, 0] < ends[:, 1]).any() for ends in found):
+            spans = [" to ".join(map(short, ends.mean(axis=0).tolist())) for ends in found]
+            told = [f"{name} {span}" for name, span in zip(runs, spans, strict=True)]
+            if len(ranked) == 2:
+                low, high = ranking_bounds([parsed], judgements, topics, *ranked).mean(axis=0)[0].tolist()
+                told.append(f"their difference {signed(low)} to {signed(high)}")
+            parts.append(f"judging what else they rank could leave {parsed.title} of {listed(told)}")
     parts += [] if file is None else [f"judgements: {visible(os.fspath(file))}"]
     return f"{'; '.join([*parts, *filter(None, [remark])])}\n"
 
 
-def _difference(qrels: Mapping[str, Mapping[str, int]], runs: Mapping[str, Any], measure: Measure) -> str:
-    one, other = runs
-    bounds = difference_bounds(qrels, runs, [(one, other)], str(measure), _COMPLETE)[one, other]
-    return " to ".join(map(signed, bounds[0].tolist()))
+def _judged(judgements: Judgements, ranked: Rankings) -> float:
+    """Return Judged@10 of all judged topics, 0 where a run misses one."""
+    tops = [judge(ranked.get(topic, ())[:_RANKS], own) for topic, own in sorted(judgements.items())]
+    return float(np.mean([judged(top, [_RANKS]) for top in tops]))
 
 
 def tuning_trust(prepared: Prepared, result: CollectionResult, depth: int) -> str:
@@ -288,14 +286,14 @@ def fusion_trust(
         alone = Chosen("equal", {name: float(name == row.name) for name in runs.names})
         chosen = alone if row.is_single else row.chosen
         pool = fused_pool(runs, chosen, fused.options, qrels, fused.topics)
-        written[row.name] = _run(pool, chosen.setting, fused.options.depth)
+        written[row.name] = run_of(pool, chosen.setting, fused.options.depth)
     judged = {topic: qrels[topic] for topic in fused.topics}
     remark = weighted_remark(fused.options.topic_weights)
     return trust(judged, written, fused.rows[0].measure, file, remark=remark)
 
 
 def _of_settings(settings: Mapping[str, tuple[Prepared, Setting]], measure: Measure, depth: int) -> str:
-    runs = {name: _run(own.pool.drawn_at(at), at, depth) for name, (own, at) in settings.items()}
+    runs = {name: run_of(own.pool.drawn_at(at), at, depth) for name, (own, at) in settings.items()}
     prepared, _ = next(iter(settings.values()))
     qrels = {topic: prepared.dataset.qrels[topic] for topic in prepared.pool.topics}
     remark = weighted_remark(prepared.pool.topic_weights)
@@ -303,12 +301,21 @@ def _of_settings(settings: Mapping[str, tuple[Prepared, Setting]], measure: Meas
     return trust(qrels, runs, measure, prepared.dataset.qrels_file, ranks=ranks, remark=remark)
 
 
-def _run(pool: CandidatePool, setting: Setting, depth: int) -> Run:
+def run_of(pool: CandidatePool, setting: Setting, depth: int) -> RunColumns:
     """Return a setting's run, with scores that trec_eval ranks as the pool does."""
-    return {
-        ranking.topic: {docno: -float(place) for place, docno in enumerate(ranking.docnos)}
-        for ranking in rank(pool, setting, hits=depth)
-    }
+    [vector] = as_settings(pool.formula.parameters, setting)
+    tops = [start + pool.top(t, vector, depth) for t, start in enumerate(pool.candidates.start[:-1].tolist())]
+    docs, places = np.unique(pool.candidates.doc[np.concatenate(tops)], return_inverse=True)
+    docnos = np.array([docno.encode() for docno in pool.index.docnos(docs)], object)[places]
+    each = np.split(docnos, np.cumsum([len(top) for top in tops])[:-1])
+    return RunColumns(
+        "",
+        {
+            t.encode(): (own.tolist(), list(range(0, -own.size, -1)))
+            for t, own in zip(pool.topics, each, strict=True)
+        },
+        {},
+    )
 
 
 def weighted_remark(weights: object) -> str:

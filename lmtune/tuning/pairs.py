@@ -279,7 +279,7 @@ class Lists:
             for t in range(chunk.start, chunk.stop):
                 rows = pool.candidates.rows(t)
                 scores = np.empty((_SETTINGS, rows.stop - rows.start))
-                topic = pool.formula.prepare(documents.of(slice(t, t + 1)))
+                topic = documents.of(slice(t, t + 1))
                 pool.formula.rank_scores(topic, settings, scores.reshape(-1))
                 chosen = np.flatnonzero(_are_best(scores, depth).any(axis=0))
                 gain = pool.candidates.gain[rows][chosen]

@@ -90,7 +90,7 @@ def best_in_cell(regions: Regions, lambda_: float, mu: float, depth: int) -> lis
         return []
     columns = pool.candidates.take([chosen])
     scores = np.empty(chosen.size)
-    pool.formula.rank_scores(pool.formula.prepare(pool.documents(columns)), at(lambda_, mu), scores)
+    pool.formula.rank_scores(pool.documents(columns), at(lambda_, mu), scores)
     best = np.argsort(-scores, kind="stable")[:depth]
     return [int(d) for d in columns.doc[best]]
 

@@ -84,8 +84,7 @@ def test_scores_too_large_to_multiply_are_sums_of_logarithms() -> None:
     docs, tfs, terms = (np.array([[0, size]]) for size in (length.size, tf.size, p.size))
     counts, group = np.ones(p.size, np.int64), np.zeros(p.size, np.int8)
     documents = Documents(docs, tfs, terms, length, tf.ravel(), p, counts, group, int(length.max()), 1.0)
-    prepared = LUCENE_DIRICHLET.prepare(documents)
-    LUCENE_DIRICHLET.rank_scores(prepared, np.array([[0.0, 500.0]]), scores)
+    LUCENE_DIRICHLET.rank_scores(documents, np.array([[0.0, 500.0]]), scores)
     exact = [
         printed([*zip(own.tolist(), p.tolist(), counts.tolist(), strict=True)], words, 500.0)
         for own, words in zip(tf.T, length.tolist(), strict=True)

@@ -175,10 +175,12 @@ def test_blocks_and_pairs_of_terms_leave_each_score_its_bits(
     size: int, count: list[int], floored: bool
 ) -> None:
     rng = np.random.default_rng(size)
-    y, length = rng.uniform(0.0, 1e5, (len(count), size)), rng.integers(1, 900, size).astype(np.int32)
-    docs, tfs, terms = (np.array([[0, end]]) for end in (size, y.size, len(count)))
-    value, group = np.full(len(count), 0.01), np.zeros(len(count), np.int8)
-    documents = Documents(docs, tfs, terms, length, y.ravel(), value, np.array(count), group, 900, 300.0)
+    tf = rng.integers(0, 900, (len(count), size)).astype(np.int32)
+    length = rng.integers(1, 900, size).astype(np.int32)
+    docs, tfs, terms = (np.array([[0, end]]) for end in (size, tf.size, len(count)))
+    value, group = rng.uniform(0.001, 0.5, len(count)), np.zeros(len(count), np.int8)
+    y = tf * (1.0 / value)[:, None]
+    documents = Documents(docs, tfs, terms, length, tf.ravel(), value, np.array(count), group, 900, 300.0)
     found = np.empty((2, size))
     settings_ = np.array([[0.3, 120.0], [0.0, 2000.0]])
     rank_scores(documents, settings_, floored, found.ravel())

@@ -164,7 +164,7 @@ def test_gradients_are_those_of_the_scores(name: str) -> None:
             np.testing.assert_allclose(gradients[at], (up - down) / (2 * step), rtol=2e-5, atol=2e-6)
         # What orders documents is the same sum, computed by the base's kernels, or its exponential.
         ranked = np.empty((2, scores.size))
-        prepared = pool.formula.prepare(pool.documents(pool.candidates).of(slice(t, t + 1)))
+        prepared = pool.documents(pool.candidates).of(slice(t, t + 1))
         pool.formula.rank_scores(prepared, np.stack((setting, setting)), ranked.reshape(-1))
         np.testing.assert_array_equal(ranked[0], ranked[1])
         gaps = np.diff(scores[np.argsort(-ranked[0], kind="stable")])

@@ -15,7 +15,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions, rankings
 from lmtune.fusion.runs import RunSet
-from lmtune.reporting.recommendation import fusion_trust, trust
+from lmtune.reporting.recommendation import fusion_trust, run_of, trust
 from lmtune.reporting.table import short
 
 
@@ -47,6 +47,18 @@ def test_of_two_settings() -> None:
         assert f"{name} {short(low)} to {short(high)}" in line
     assert "their difference " in line
     assert "could leave" not in trust(qrels, runs, "ERR@10", None)
+
+
+def test_of_a_settings_own_run() -> None:
+    index, topics, qrels = random_collection(3)
+    pool, setting = CandidatePool.build(index, topics, qrels, model="bm25"), {"k1": 0.7, "b": 0.4}
+    ranked = {
+        r.topic: {docno: -float(place) for place, docno in enumerate(r.docnos)}
+        for r in rank(pool, setting, hits=20)
+    }
+    line = trust(qrels, {"it": run_of(pool, setting, 20)}, "AP", None)
+    assert line == trust(qrels, {"it": ranked}, "AP", None)
+    assert "could leave MAP of it" in line
 
 
 def judging_of(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) -> tuple[float, float]:
