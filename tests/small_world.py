@@ -73,7 +73,7 @@ ORDERS = (
 """In an order in which each has what it reads."""
 
 MODULES = (
-    *(f"lmtune.cli.{name}" for name in ("fuse", "lab", "results", "search", "tune")),
+    *(f"lmtune.cli.{name}" for name in ("fuse", "lab", "search", "tune")),
     *(
         "lmtune.fusion.fusing",
         "lmtune.indexing.builder",
