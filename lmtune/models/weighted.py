@@ -53,6 +53,8 @@ SPREAD = Parameter("spread", 1.0, 1.0, "log", 1.0, is_counted=True)
 """What a user's feature is standardised by: its mean over query terms, and its standard deviation."""
 _LARGEST = 300.0
 """Of an exponent's size: no setting makes a weight infinite."""
+_ONE, _NONE = np.zeros(1, np.intp), np.zeros(0, np.intp)
+"""Where columns of one query begin; and no columns."""
 
 
 class Feedback(NamedTuple):
@@ -61,6 +63,22 @@ class Feedback(NamedTuple):
     kind: str
     documents: int = 10
     terms: int = 20
+
+
+class _Made(NamedTuple):
+    """Of columns: standardised features, weights in the query and in the feedback, and what those are of."""
+
+    features: Doubles
+    query: Doubles
+    feedback: Doubles = np.zeros(0)
+    powers: Doubles = np.zeros(0)
+    logs: Doubles = np.zeros(0)
+
+    def weights(self, original: float) -> Doubles:
+        """Return the weights, given that of the original query."""
+        if not self.feedback.size:
+            return self.query
+        return original * self.query + (1.0 - original) * self.feedback
 
 
 class Weighted(Formula):
@@ -250,23 +268,33 @@ class Weighted(Formula):
         weights : numpy.ndarray of float64, shape (columns,)
         derivatives : numpy.ndarray of float64, shape (parameters - the formula's, columns)
         """
-        count, features = rows[0], self._standardised(rows, setting)
-        exponent = setting[self._thetas] @ features
-        query = count * np.exp(np.clip(exponent, -_LARGEST, _LARGEST))
-        units = np.zeros((2 * int(self._users.sum()), count.size))
+        made, first = self._made(rows, setting, _ONE), self._size
+        units = np.zeros((2 * int(self._users.sum()), rows.shape[1]))
         if self.norm is None:
-            return query, np.concatenate((query * features, units))
-        original, sharpness = setting[self._size : self._thetas.start]
+            return made.query, np.concatenate((made.query * made.features, units))
+        original, feedback = setting[first], made.feedback
+        slope = _norm_slope(made.powers, made.logs, self.norm)
+        own = np.stack((made.query - feedback, (1.0 - original) * feedback * (made.logs - slope)))
+        slopes = np.concatenate((own, original * made.query * made.features, units))
+        return made.weights(original), slopes
+
+    def _made(self, rows: Doubles, setting: Doubles, starts: NDArray[np.intp]) -> _Made:
+        """Return what the weights of queries are made of, given where each query's columns begin."""
+        features = self._standardised(rows, setting)
+        # Feature by feature, so that a column's weight does not depend on its place.
+        exponent = (setting[self._thetas, None] * features).sum(axis=0)
+        query = rows[0] * np.exp(np.clip(exponent, -_LARGEST, _LARGEST))
+        if self.norm is None or not rows.size:
+            return _Made(features, query)
         held = rows[1] > 0.0
         logs = np.log(rows[1], where=held, out=np.zeros(held.size))
-        powers = np.where(held, np.exp(sharpness * (logs - logs[held].max(initial=-np.inf))), 0.0)
-        scale = norm_of(rows[1], self.norm) / (norm_of(powers, self.norm) or 1.0)
-        feedback = scale * powers
-        slope = _norm_slope(powers, logs, self.norm)
-        own = np.stack((query - feedback, (1.0 - original) * feedback * (logs - slope)))
-        return original * query + (1.0 - original) * feedback, np.concatenate(
-            (own, original * query * features, units)
-        )
+        sizes = np.diff(starts, append=held.size)
+        heaviest = np.maximum.reduceat(np.where(held, logs, -np.inf), starts).repeat(sizes)
+        powers = np.zeros(held.size)
+        np.exp(setting[self._size + 1] * (logs - heaviest), where=held, out=powers)
+        norms = _norms(powers, self.norm, starts)
+        scale = _norms(rows[1], self.norm, starts) / np.where(norms, norms, 1.0)
+        return _Made(features, query, scale.repeat(sizes) * powers, powers, logs)
 
     def _standardised(self, rows: NDArray[np.float64], setting: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the features, users' own in units of their spread."""
@@ -325,11 +353,14 @@ class Weighted(Formula):
         """Fill the formula's scores at each setting's weights."""
         sizes = documents.docs[:, 1] - documents.docs[:, 0]
         ends = np.concatenate(([0], np.cumsum(sizes)))
-        weights = np.zeros(documents.counts.shape[1])
+        terms = documents.terms[documents.terms[:, 0] < documents.terms[:, 1]]
+        columns = np.concatenate([_NONE, *(np.arange(*own) for own in terms.tolist())])
+        starts = np.cumsum(terms[:, 1] - terms[:, 0]) - (terms[:, 1] - terms[:, 0])
+        rows, weights = documents.counts[:, columns], np.zeros(documents.counts.shape[1])
         scores = out if len(settings) == 1 else np.empty(int(ends[-1]))
         for s, setting in enumerate(settings):
-            for first, last in documents.terms.tolist():
-                weights[first:last] = self.weights(documents.counts[:, first:last], setting)[0]
+            original = setting[self._size] if self.norm is not None else 1.0
+            weights[columns] = self._made(rows, setting, starts).weights(original)
             self.base.rank_scores(documents._replace(counts=weights), setting[None, : self._size], scores)
             if len(settings) > 1:
                 for begin, size in zip(ends.tolist(), sizes.tolist(), strict=False):
@@ -343,11 +374,16 @@ def _restored(base: Formula, feedback: Feedback | None, features: Sequence[Any],
     return formula
 
 
-def norm_of(values: NDArray[np.float64], norm: float) -> float:
+def norm_of(values: Doubles, norm: float) -> float:
     """Return a norm of numbers that are 0 or more: 1, 2 or infinity; 0 of none."""
-    if np.isinf(norm) or not values.size:
-        return float(values.max(initial=0.0))
-    return float((values**norm).sum() ** (1.0 / norm))
+    return float(_norms(values, norm, _ONE)[0]) if values.size else 0.0
+
+
+def _norms(values: Doubles, norm: float, starts: NDArray[np.intp]) -> Doubles:
+    """Return the norm of each part of an array, given where parts begin."""
+    if np.isinf(norm):
+        return np.asarray(np.maximum.reduceat(values, starts))
+    return np.asarray(np.add.reduceat(values**norm, starts) ** (1.0 / norm))
 
 
 def _norm_slope(powers: NDArray[np.float64], logs: NDArray[np.float64], norm: float) -> float:
