@@ -70,15 +70,13 @@ def test_a_measure_of_ones_own_is_its_formula(work: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_the_notebook_runs_and_shows_tables_and_pictures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_notebook_runs_and_shows_tables_and_pictures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed")
     client = pytest.importorskip("nbclient", reason="nbclient is not installed")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
     client.NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(work)}}
     ).execute()
     shown: list[str] = []
     for cell in notebook.cells:
