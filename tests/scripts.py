@@ -17,7 +17,7 @@ def run_script(script: Path, arguments: Sequence[str | os.PathLike[str]] = (), *
 
     An error, or an end that is not 0, is raised here.
     """
-    argv = [os.fspath(script), *map(os.fspath, arguments)]
+    argv = [os.fspath(script), *(os.fspath(own) for own in arguments)]
     shown = io.StringIO()
     with (
         chdir(cwd),
