@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 from lmtune.indexing.lucene.java import start
 
@@ -41,6 +42,8 @@ def main() -> None:
         check=True,
         capture_output=True,
     )
+    # Neural encoders, for which it imports torch and transformers; no search by words asks them.
+    sys.modules["pyserini.encode"] = MagicMock()
     searching = importlib.import_module("pyserini.search.lucene")
     topics = json.loads(Path(topics_file).read_text(encoding="utf-8"))
     searcher = searching.LuceneSearcher(index)

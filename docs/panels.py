@@ -29,7 +29,8 @@ def collection() -> tuple[lmtune.Dataset, lmtune.ColumnarIndex]:
 def pool_of(topics: Sequence[str]) -> lmtune.CandidatePool:
     """Return some topics' candidates."""
     data, index = collection()
-    return lmtune.CandidatePool.build(index, {topic: data.topics[topic] for topic in topics}, data.qrels)
+    queries, qrels = ({topic: whole[topic] for topic in topics} for whole in (data.topics, data.qrels))
+    return lmtune.CandidatePool.build(index, queries, qrels)
 
 
 def panel(height: float = 2.5) -> tuple[Figure, Axes]:

@@ -108,7 +108,7 @@ def estimates(seen: Training) -> Figure:
 def surrogate(seen: Training) -> Figure:
     """Draw NDCG and minus SONG's objective as one weight moves."""
     figure, ax = panel(2.7)
-    shifts = np.linspace(-3.0, 3.0, 241)
+    shifts = np.linspace(-3.0, 3.0, 121)
     moved = seen.weights.repeat(shifts.size, 1)
     moved[:, int(seen.weights.abs().argmax())] += torch.from_numpy(shifts)
     scores = moved @ seen.x.T

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -18,6 +21,18 @@ def require_java() -> Any:
     if not java.is_installed():
         pytest.skip("the extra 'lucene' is not installed: no pyserini")
     return java.start()
+
+
+def require_searcher() -> Any:
+    """Return pyserini's LuceneSearcher, without the neural encoders that its module imports beside: 13 s."""
+    require_java()
+    name = "pyserini.encode"
+    is_ours = sys.modules.setdefault(name, stand_in := MagicMock()) is stand_in
+    try:
+        return importlib.import_module("pyserini.search.lucene").LuceneSearcher
+    finally:
+        if is_ours:
+            del sys.modules[name]
 
 
 def write_index(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from scripts import run_script
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 HERE = str(BENCHMARKS.parent)
@@ -80,13 +79,4 @@ def test_it_runs_to_its_end(name: str, tmp_path: Path) -> None:
     needed = "torch" if name in NEURAL else OTHERS.get(name)
     if needed and find_spec(needed) is None:
         pytest.skip(f"{needed} is not installed")
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / f"{name}.py", *SMALLEST[name]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    assert run_script(BENCHMARKS / f"{name}.py", SMALLEST[name], cwd=tmp_path)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import run_script
 
 import lmtune
 from lmtune.formats.runs import read_run
@@ -51,10 +49,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_scripts_run(work: Path, name: str, holds: Callable[..., bool]) -> None:
     script = ROOT / "examples" / f"{name}.py"
     assert len(script.read_text(encoding="utf-8").splitlines()) <= 60
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    shown = subprocess.run(
-        [sys.executable, script], cwd=work, env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    shown = run_script(script, cwd=work)
     before = "AP|than|nDCG@10|alone:|mean|default|grid|gradient|single|linear|rrf|combmnz"
     assert holds(*map(float, re.findall(rf"(?:{before}) +(0?\.\d{{4}})\b", shown)))
     if name == "fuse_runs":
@@ -75,15 +70,13 @@ def test_a_measure_of_ones_own_is_its_formula(work: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_the_notebook_runs_and_shows_tables_and_pictures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_notebook_runs_and_shows_tables_and_pictures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed")
     client = pytest.importorskip("nbclient", reason="nbclient is not installed")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
     client.NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(work)}}
     ).execute()
     shown: list[str] = []
     for cell in notebook.cells:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -226,7 +227,9 @@ class SurrogateCost:
                 self._sizes[chunk], scores[chunk], slopes[chunk], spread, gradient, own[chunk]
             )
 
-        over_slices(work, len(own), threads=threads or self._threads)
+        # One thread takes few pairs at once: a slice costs more than its topics do.
+        threads = threads or self._threads
+        over_slices(work, len(own), threads=threads, seconds=0.0 if threads == 1 else math.inf)
         own[:, 0] = losses
         return own
 

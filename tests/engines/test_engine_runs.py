@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from made_engines import write_collection
-from made_lucene import require_java
+from made_lucene import require_java, require_searcher
 
 from lmtune import Analyzer
 from lmtune.candidates.search import search
@@ -31,7 +31,7 @@ CASES = [*((engine, BM25) for engine in IN_PYTHON), ("lucene", DIRICHLET)]
 def held(engine: str, tuned: tuple[str, dict[str, float]], collection: Collection) -> Check:
     """Check an engine, or skip where it is not here."""
     if engine == "lucene":
-        require_java()
+        require_searcher()
     elif engine == "pyterrier":
         pytest.skip("Terrier's jars are fetched from a network, which no test asks")
     else:

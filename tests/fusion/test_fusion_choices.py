@@ -55,7 +55,7 @@ def test_window_and_constant_are_chosen_on_training_topics() -> None:
     assert chosen.said[0] == f"k = {chosen.constant:g}"
 
 
-def told_runs(topics: int = 40) -> tuple[RunSet, dict[str, dict[str, int]], dict[str, float]]:
+def told_runs(topics: int = 24) -> tuple[RunSet, dict[str, dict[str, int]], dict[str, float]]:
     """Make two runs: each is right on the topics of which a user says so, and noise on others."""
     rng = np.random.default_rng(2)
     runs: dict[str, dict[str, dict[str, float]]] = {"a": {}, "b": {}}
@@ -81,7 +81,7 @@ def test_a_users_features_tell_queries_apart_and_travel(
         write_run(f"{name}.run", rankings(runs.only(name), alone, FusionOptions()), tag="t")
     write_qrels("qrels.txt", judged)
     Path("told.tsv").write_text("".join(f"{topic}\tkind\t{value}\n" for topic, value in said.items()))
-    line = "fuse qrels.txt a.run b.run -m AP --method per-query,shrunk --bootstrap 0 --output o.run"
+    line = "fuse qrels.txt a.run b.run -m AP --method per-query,shrunk --folds 3 --bootstrap 0 --output o.run"
 
     def ran(more: str) -> str:
         found = CliRunner().invoke(app, [*line.split(), *more.split()])

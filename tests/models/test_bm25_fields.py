@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_lucene import require_java
+from made_lucene import require_searcher
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 from support import COLLECTIONS, FieldedTiny
@@ -171,9 +171,8 @@ def test_expansion_counts_the_collection_as_its_model_does() -> None:
 
 
 def test_the_sum_of_fields_is_anserinis(tmp_path: Path) -> None:
-    require_java()
+    searcher_of = require_searcher()
     from pyserini.pyclass import autoclass
-    from pyserini.search.lucene import LuceneSearcher
 
     rng = np.random.default_rng(3)
     words = np.array([f"{chr(97 + n % 26)}word{n}" for n in range(150)])
@@ -193,7 +192,7 @@ def test_the_sum_of_fields_is_anserinis(tmp_path: Path) -> None:
     autoclass("io.anserini.index.IndexCollection").main([*where, *how, "-fields", "title"])
     topics = {str(t): " ".join(rng.choice(words, 3)) for t in range(20)}
     pool = CandidatePool.build(FieldedTiny(texts), topics, model="bm25-fields:title,body")
-    searcher = LuceneSearcher(str(tmp_path / "lucene"))
+    searcher = searcher_of(str(tmp_path / "lucene"))
     searcher.set_bm25(1.2, 0.6)
     setting = {"w_title": 0.75, "w_body": 0.25, "b_title": 0.6, "b_body": 0.6, "k1": 1.2}
     for ranking in rank(pool, setting):
