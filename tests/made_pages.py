@@ -22,7 +22,7 @@ def make_pages_world(home: Path) -> None:
     """Write everything that a page names and no command of it makes."""
     rng = np.random.default_rng(2)
     texts = {f"d{n}": " ".join(rng.choice(_WORDS, 4 + n % 9)) for n in range(_DOCUMENTS)}
-    mine, others, new = (_topics(rng, own) for own in (range(401, 451, 3), range(501, 505), range(901, 904)))
+    mine, others, new = (_topics(rng, own) for own in (range(401, 451, 5), range(501, 505), range(901, 904)))
     for name, own in (("my-collection", mine), ("other-collection", others)):
         _collection(home / name, texts, own)
         _sgml(home / name / "topics.txt", own)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 # From the lowest to the highest of a parameter that is shown on a logarithmic axis.
 _MANY = 100.0
+# Of more parameters, panels a pair could not be read.
+_MOST_PAIRED = 6
 _CERTIFICATE = ("boxes", "best", "bound")
 
 
@@ -260,7 +262,7 @@ class _Collection:
             chosen = {method: {**fit.params, "train": fit.train_value} for method, fit in fits.items()}
             figure = best_profiles(lines, self.free, chosen, measure=measure.title, title=title)
             yield self.picture(f"{name}-profiles", f"{title}: the measure along each parameter", figure, part)
-        if grid is not None and len(self.free) > len(TWO_STAGE):
+        if grid is not None and len(TWO_STAGE) < len(self.free) <= _MOST_PAIRED:
             figure = pairs(self.pairs(grid, rows, number), self.free, measure=measure.title, title=title)
             yield self.picture(f"{name}-pairs", f"{title}: each pair of parameters", figure, part)
         if searches := self.searches(grid, str(measure), number):

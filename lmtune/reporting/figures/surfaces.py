@@ -190,7 +190,7 @@ def pairs(
         values = np.asarray(panel.values, np.float64)
         order = np.argsort(values, kind="stable")
         xs, ys = (np.asarray(coordinates, np.float64)[order] for coordinates in (panel.x, panel.y))
-        ax.scatter(xs, ys, c=_below(values[order]), **_colours(), s=5, lw=0, zorder=1)
+        ax.scatter(xs, ys, c=_below(values[order]), **_colours(), s=5, lw=0, zorder=1, rasterized=True)
         _overlay(ax, panel, handles)
         for ticks, axis in ((ax.xaxis, axes[x]), (ax.yaxis, axes[y])):
             if axis.is_log:
