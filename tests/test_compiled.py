@@ -76,14 +76,14 @@ def test_kernels_work_where_nothing_can_be_cached(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path) -> None:
     copy_package(tmp_path)
-    kernels = "".join(f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(8))
+    kernels = "".join(f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(20))
     source = tmp_path / "lmtune" / "race_kernels.py"
     source.write_text(f"from lmtune.compiled import compiled\n{kernels}", encoding="utf-8")
     code = (
         "import sys, time, numpy as np, lmtune.race_kernels as r; "
         "x = np.array([1, 2], sys.argv[1]); time.sleep(max(0, float(sys.argv[2]) - time.time())); "
-        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(8)), "
-        "sum(sum(getattr(r, f'f{n}').stats.cache_misses.values()) for n in range(8)))"
+        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(20)), "
+        "sum(sum(getattr(r, f'f{n}').stats.cache_misses.values()) for n in range(20)))"
     )
 
     def start(kind: str, at: float) -> subprocess.Popen[str]:
@@ -92,7 +92,7 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path)
         )
 
     kinds = ("f4", "f4", "f8", "i8")
-    for at, compiled in ((time.time() + 5.0, 3 * 8), (0.0, 0)):  # compiling together, then loading
+    for at, compiled in ((time.time() + 5.0, 3 * 20), (0.0, 0)):  # compiling together, then loading
         running = [start(kind, at) for kind in kinds]
         shown = [process.communicate()[0].split() for process in running]
         assert [right for right, _ in shown] == ["True"] * len(kinds)
