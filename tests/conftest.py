@@ -119,8 +119,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     make_world(home)
     with forked_commands(*modules()) as made:
         for order in ORDERS:
-            # Java does not outlive a fork; the report's pictures are the plot's.
-            if order.is_here and order.name not in ("index-lucene", "report"):
+            if order.is_here and order.name != "index-lucene":  # Java does not outlive a fork
                 made.prepare(order.arguments, cwd=home)
         yield made
 

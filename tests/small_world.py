@@ -80,7 +80,8 @@ MODULES = (
         "lmtune.laboratory.running",
         "lmtune.reporting.figures.drawing",
     ),
-    *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.optimize", "toy_lab"),
+    *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.optimize"),
+    *("drawn_once", "toy_lab"),
 )
 """What most commands import."""
 

@@ -17,6 +17,9 @@ from lmtune.indexing.index import Positions, Postings
 COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "100"))
 """How many made collections, documents or lists a property is tried on; `make attack` says more."""
 
+SAMPLED = "TRITON_INTERPRET" in os.environ and "LMTUNE_EACH_LOSS" not in os.environ
+"""Whether lists are few: Triton's interpreter takes a millisecond for what a GPU does in a cycle."""
+
 
 class TinyIndex:
     """Documents given as white-space separated tokens; queries are analysed the same way."""

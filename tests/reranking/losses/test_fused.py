@@ -1,6 +1,7 @@
 """The losses' kernels for a GPU: in Triton's interpreter, compiled without a GPU, and on one.
 
-`make attack`, which sets ``LMTUNE_EACH_LOSS``, interprets lists without ties and every shift of scores too.
+`make attack`, which sets ``LMTUNE_EACH_LOSS``, interprets more and longer lists, and compiles
+each kernel for each device and type of scores.
 """
 
 from __future__ import annotations
@@ -23,46 +24,73 @@ from test_loss_kernels import every_loss, made, run  # noqa: E402
 
 EVERY = "LMTUNE_EACH_LOSS" in os.environ
 
-_INTERPRETED = """
+HOME = Path(__file__).parents[1]
+INTERPRETED = {
+    # The CPU's kernels are compared with Triton's kernels there, not with plain PyTorch.
+    "losses/test_loss_kernels.py": "agree_with_torch and 37 and (ranknet or lambdarank or ndcg)",
+    "losses/test_loss_properties.py": "layout and (torch or k-song) or adding and torch",
+    "song/test_songs.py": "not (long_lists or tracked or drift or converges)",
+    "song/test_song_kernels.py": "in_kernels",
+    "song/test_thresholds.py": "roots",
+}
+"""Tests of other files that are repeated in Triton's interpreter."""
+
+if not EVERY:
+    INTERPRETED["losses/test_loss_kernels.py"] += " and True"
+    INTERPRETED["losses/test_loss_properties.py"] += " and (padding or 131072) and not dtype1"
+    INTERPRETED["song/test_songs.py"] += " and (not TestSamples or 2-4 or 3-2)"
+    INTERPRETED["song/test_song_kernels.py"] += " and (37-float32 and share or 3-float64)"
+
+# At each call of a function the interpreter looks through all of the language for what it replaces.
+_PROGRAM = """
 import pytest, sys, torch
+from triton.runtime import interpreter
 from lmtune.reranking.losses.evaluation import is_fused
+
+replace, replaced = interpreter._patch_lang, set()
+
+class Stays:
+    def restore(self):
+        pass
+
+def replace_once(function):
+    seen = id(function.__globals__)
+    if seen not in replaced:
+        replaced.add(seen)
+        replace(function)
+    return Stays()
+
+interpreter._patch_lang = replace_once
 assert is_fused(torch.zeros(1, 1))
 sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
-def _interpreted(file: Path, chosen: str) -> subprocess.CompletedProcess[str]:
-    """Run some of a file's tests in Triton's interpreter."""
+@pytest.fixture(scope="module")
+def interpreted() -> str:
+    """Run some of the files' tests in Triton's interpreter, and return what that says."""
     if triton.__version__ < "3.7" and np.lib.NumpyVersion(np.__version__) >= "2.4.0":
         pytest.skip("the interpreter of Triton before 3.7 fails with NumPy 2.4 and newer")
+    chosen = " or ".join(f"{Path(file).stem} and ({tests})" for file, tests in INTERPRETED.items())
+    options = ["-k", chosen, "-n", "0", "-q", "-rA", "-p", "no:cacheprovider"]
     return subprocess.run(
-        [sys.executable, "-c", _INTERPRETED, file, "-k", chosen, "-n", "0", "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-c", _PROGRAM, *(str(HOME / file) for file in INTERPRETED), *options],
         env={**os.environ, "TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,
         check=False,
-    )
+    ).stdout
 
 
 @pytest.mark.slow
-def test_interpreted_kernels_equal_those_of_the_cpu() -> None:
-    """The CPU's kernels are then compared with Triton's kernels, not with plain PyTorch."""
-    lists = "37" if EVERY else "37 and True"
-    pairs = f"agree_with_torch and {lists} and (ranknet or lambdarank or ndcg)"
-    file = Path(__file__).with_name("test_loss_kernels.py")
-    done = _interpreted(file, pairs)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{52 if EVERY else 26} passed" in done.stdout
-
-
-@pytest.mark.slow
-def test_interpreted_kernels_mind_neither_layout_nor_large_scores() -> None:
-    shifts = "adding" if EVERY else "adding and (padding or 131072) and not dtype1"
-    done = _interpreted(
-        Path(__file__).with_name("test_loss_properties.py"),
-        f"(layout and (torch or k-song) or {shifts} and torch) and (rank or ndcg or song)",
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize(
+    ("file", "count"),
+    list(zip(INTERPRETED, (52, 90, 140, 96, 6) if EVERY else (26, 34, 110, 8, 6), strict=True)),
+)
+def test_interpreted_kernels(file: str, count: int, interpreted: str) -> None:
+    ended = [line.split()[0] for line in interpreted.splitlines() if f"{file}::" in line]
+    assert ended.count("PASSED") >= count, interpreted
+    assert not {"FAILED", "ERROR"} & set(ended), interpreted
 
 
 class _Started(NamedTuple):
@@ -167,6 +195,7 @@ def test_without_a_use_for_triton_losses_are_computed_in_torch(
 def test_kernels_compile_without_a_gpu(
     capability: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`make test` compiles each for one capability and type, in turn."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
@@ -200,42 +229,22 @@ def test_kernels_compile_without_a_gpu(
         (fused_song.song_kernel, {"margin": 5.0, "scale": 0.0, "tau1": 1.0, "theoretical": False}),
         (fused_hinges.threshold_kernel, {"block": 128, "tau1": 0.1, "tau2": 1e-4}),
     ]
+    turn, turns = (2 * (kind == "*fp64") + (capability == 90), 4) if not EVERY else (0, 1)
+    cases = cases[turn::turns]
     if kind == "*fp64":  # NeuralNDCG's alone
-        cases += [
+        neural: list[tuple[Any, dict[str, Any]]] = [
             (fused.sides_kernel, {"alpha": 0.0, "wanted": "spread", **places}),
             (fused_sort.sinkhorn_kernel, matrix),
             (fused_sort.sinkhorn_slopes_kernel, {"k": 10, **matrix}),
             (fused_sort.neural_sort_slopes_kernel, matrix),
             (fused_sort.neural_ndcg_kernel, {"tau": 0.5}),
         ]
+        cases += neural[turn % 2 :: min(turns, 2)]
     for kernel, flags in cases:
         signature = lists | planes | weighed | dict.fromkeys(flags, "constexpr")
         ordered = {name: signature[name] for name in kernel.arg_names}
         made = triton.compile(ASTSource(kernel, ordered, flags), target=GPUTarget("cuda", capability, 32))
         assert f"sm_{capability}" in made.asm["ptx"]
-
-
-@pytest.mark.slow
-def test_interpreted_sums_of_song_give_its_formulas() -> None:
-    folder = Path(__file__).parents[1] / "song"
-    quick = "not (long_lists or tracked or drift or converges)"
-    done = _interpreted(folder / "test_songs.py", quick)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_interpreted_bounds_of_song_equal_those_of_plain_torch() -> None:
-    lists = "in_kernels" if EVERY else "in_kernels and (37-float32 or 3-float64)"
-    done = _interpreted(Path(__file__).parents[1] / "song" / "test_song_kernels.py", lists)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "skipped" not in done.stdout
-
-
-@pytest.mark.slow
-def test_interpreted_thresholds_equal_those_of_the_cpu() -> None:
-    done = _interpreted(Path(__file__).parents[1] / "song" / "test_thresholds.py", "roots")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 passed" in done.stdout
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support import SAMPLED
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
@@ -83,7 +84,7 @@ def test_order_of_items_does_not_matter(loss: Loss, pairs: Any, random: Any) -> 
 
 
 @every_loss
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5 if SAMPLED else 20, deadline=None)
 @given(items, st.lists(st.tuples(st.floats(), st.floats()), min_size=1, max_size=5), st.data())
 def test_padding_changes_nothing(loss: Loss, pairs: Any, junk: Any, data: Any) -> None:
     value, gradient = run(loss, *columns(pairs))
@@ -241,8 +242,9 @@ def test_a_gradient_is_scaled_before_it_is_rounded(loss: Loss) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_layout_changes_nothing(loss: Loss, dtype: Any) -> None:
     generator = torch.Generator().manual_seed(5)
-    s = torch.randn(7, 11, generator=generator, dtype=dtype)
-    y, mask = (torch.randint(0, most, (7, 11), generator=generator) for most in (4, 5))
+    shape = (3 if SAMPLED else 7), 11
+    s = torch.randn(shape, generator=generator, dtype=dtype)
+    y, mask = (torch.randint(0, most, shape, generator=generator) for most in (4, 5))
     wanted = found = None
     for transposed in (False, True):
         given = [own.T.contiguous().T if transposed else own for own in (s, y, mask > 0)]
@@ -268,8 +270,9 @@ def test_adding_to_all_scores_changes_nothing(
 ) -> None:
     """Scores are multiples of what the largest of them are rounded by, so that they are shifted exactly."""
     generator = torch.Generator().manual_seed(6)
-    s = torch.randint(-3 * steps, 3 * steps, (3, 70), generator=generator).double() / steps
-    y = torch.randint(0, 4, (3, 70), generator=generator)
+    shape = (2, 40) if SAMPLED else (3, 70)
+    s = torch.randint(-3 * steps, 3 * steps, shape, generator=generator).double() / steps
+    y = torch.randint(0, 4, shape, generator=generator)
     shifted = (s + far).to(dtype)
     assert torch.equal(shifted.double() - far, s)
     (value, gradient), (found, slope) = (_value_and_slope(loss, own, y) for own in (s.to(dtype), shifted))
