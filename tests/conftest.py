@@ -57,12 +57,29 @@ _IDLE = {
     "distributed.admin.system-monitor.interval": "10s",
 }
 
-collect_ignore = ["toy_lab.py"]  # its import is the change; looking for doctests would import it
+collect_ignore = [
+    "drawn_once.py",
+    "toy_lab.py",
+]  # their import is the change, and looking for doctests imports
 
 
 def pytest_collection_finish() -> None:
     """Leave what importing the tests has made out of every later look for circles."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _usual_ends() -> Iterator[None]:
+    """Take back what a command run here does with signals.
+
+    A forked process would do it too, and a signal that comes before Python is ready there would be lost:
+    a pool of processes that ends at once would wait for ever.
+    """
+    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {end: signal.getsignal(end) for end in ends}
+    yield
+    for end, handler in before.items():
+        signal.signal(end, handler)
 
 
 @pytest.fixture(scope="session")
