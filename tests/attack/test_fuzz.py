@@ -100,12 +100,12 @@ def judgements(data: bytes) -> dict[str, dict[str, int]]:
     ]
     found: dict[str, dict[str, int]] = {}
     for row in rows[beir:]:
-        if len(row) != (3 if beir else 4) or not re.fullmatch(rb"[+-]?[0-9]{1,9}", row[-1]):
+        if len(row) != (3 if beir else 4) or not re.fullmatch(rb"[+-]?[0-9]{1,9}(\.0*)?", row[-1]):
             raise ValueError(row)
         own = found.setdefault(row[0].decode(), {})
         if row[-2].decode() in own:
             raise ValueError("twice")
-        own[row[-2].decode()] = int(row[-1])
+        own[row[-2].decode()] = int(row[-1].partition(b".")[0])
     if not found:
         raise ValueError("none")
     return found
