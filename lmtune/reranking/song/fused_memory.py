@@ -188,7 +188,9 @@ def estimate_kernel(
                 seen = tl.load(found + query * wide + 6, mask=query < lists, other=0)
                 queries += (seen > 0).to(tl.int64)
             share = tl.minimum(tl.maximum(tl.sum(queries, 0), 1).to(tl.float64) / active, 1) / pair
-        weight = gamma if gamma > 0 else tl.where(whole, 1, length * 0 + 0.3)
+        weight = length * 0 + (gamma if gamma > 0 else 0.3)  # in double precision
+        if gamma == 0:
+            weight = tl.where(whole, 1, weight)
         new = _moved(old, current, tl.sum(change, 1) / length, weight, share, rule)
         if rule != "moving-average":  # these can overshoot; no g is below an item's own hinge
             new = tl.maximum(new, itself)

@@ -84,7 +84,7 @@ def test_bounds_in_kernels(name: str, items: int, dtype: str, monkeypatch: pytes
 
 REMEMBERING: dict[str, Callable[..., Any]] = {
     **MODULES,
-    "song, gamma": partial(Song, gamma=0.5, margin=1.0),
+    "song, gamma": partial(Song, gamma=0.3, margin=1.3),
     "k-song, anew": partial(KSong, cutoff=5, eta="solve"),
     "k-song, a share": partial(KSong, cutoff=0.3),
     "k-song, whole": partial(KSong, cutoff=100),
