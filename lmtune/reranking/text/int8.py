@@ -1,13 +1,14 @@
 """Cross-encoders with weights and activations of eight bits, which ONNX Runtime computes on the CPU.
 
 Scales of activations are those of all texts that are read together, so that a score depends a little on the
-texts beside it; those of weights are of a matrix. The table of words stays as it is.
+texts beside it; those of weights are of a column. The table of words stays as it is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,7 +59,8 @@ class Int8Model(nn.Module):
                 raise InputError("the model cannot be computed in int8", value=reason) from error
             written = onnx.load(path)
             del written.graph.value_info[:]  # which the quantiser takes for those of turned matrices
-            quantization.quantize_dynamic(written, path, op_types_to_quantize=["MatMul", "Gemm"])
+            kinds = ["MatMul", "Gemm"]
+            quantization.quantize_dynamic(written, path, op_types_to_quantize=kinds, per_channel=True)
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = torch.get_num_threads()
             self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -73,9 +75,13 @@ class Int8Model(nn.Module):
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Keep the exporter's and the quantiser's advice from the screen."""
+    handler = logging.NullHandler()  # without any, advice to the root makes one for all that is said later
+    logging.root.addHandler(handler)
     logging.disable(logging.WARNING)
     try:
-        with contextlib.redirect_stdout(None):
+        with contextlib.redirect_stdout(None), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(logging.NOTSET)
+        logging.root.removeHandler(handler)
