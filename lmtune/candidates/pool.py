@@ -270,8 +270,7 @@ class CandidatePool(Shown):
         settings = setting[None]
         self.require(settings, hits)
         scores = np.empty(int(self.candidates.start[t + 1] - self.candidates.start[t]))
-        topic = self.documents(self.candidates).of(slice(t, t + 1))
-        self.formula.rank_scores(topic, settings, scores)
+        self.formula.rank_scores(self._documents.of(slice(t, t + 1)), settings, scores)
         # Positions are the tie order, so that a stable sort breaks ties as measuring does.
         return np.argsort(-scores, kind="stable")[:hits]
 
@@ -372,6 +371,10 @@ class CandidatePool(Shown):
     def targets(self) -> dict[object, Any]:
         """What measures take of the judgements, once it was worked out."""
         return {}
+
+    @cached_property
+    def _documents(self) -> Documents:
+        return self.documents(self.candidates)
 
     @cached_property
     def _drawn(self) -> dict[bytes, CandidatePool]:

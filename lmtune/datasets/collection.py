@@ -171,6 +171,7 @@ class Collection:
             split=self.split,
             topic_fields=self.topic_fields,
             need=[part for part in PARTS if part in need and (part != "documents" or not self.index)],
+            home=self.indexes,
             progress=lambda done, total: progress(f"making {self.name}", done, total),
         )
         if self.name == NAME and self.topics is None and self.qrels is None:

@@ -248,6 +248,7 @@ def load(
     split: str | None = None,
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = PARTS,
+    home: PathLike | None = None,
     progress: Count | None = None,
 ) -> Dataset:
     """Load a test collection.
@@ -274,6 +275,8 @@ def load(
     need : collection of {"documents", "topics", "qrels"}
         The parts that the caller has a use for; the others are left empty unless they are given.
         Without documents an index has to stand for them.
+    home : path-like, optional
+        Where what pydocs is made of is kept, as for `lmtune.datasets.pydocs.load_pydocs`.
     progress : callable, optional
         Called with (work done, work in all) while a synthetic collection's judgements are made.
 
@@ -300,7 +303,7 @@ def load(
     if name == PYDOCS:
         if topics is None:
             _check_title_alone(PYDOCS, topic_fields)
-        base = load_pydocs()
+        base = load_pydocs(home)
     elif isinstance(name, str) and name.startswith(synthetic.PREFIX):
         if topics is None:
             _check_title_alone(name, topic_fields)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
+import json
 import os
 import re
 import sys
@@ -18,9 +20,13 @@ from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.formats.qrels import write_qrels
 from lmtune.formats.topics import write_topics
+from lmtune.storage.digests import sealed_bytes, unsealed_bytes
+from lmtune.storage.files import atomic_write
+from lmtune.storage.locks import StaleError, build_once
 
 NAME = "pydocs"
 _FEWEST_LINKS = 2
+_KEPT = "lmtune pydocs 1"  # raised whenever other pages are made of the same docstrings
 _NAME_PARTS = re.compile(r"[._]+|(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W\d_]")
 
@@ -46,7 +52,7 @@ class Written(NamedTuple):
     changed: bool
 
 
-def load_pydocs() -> Dataset:
+def load_pydocs(home: PathLike | None = None) -> Dataset:
     """Make the test collection that every installation carries.
 
     Documents are the docstrings of the public callables of numpy, scipy and pandas and of their
@@ -60,6 +66,12 @@ def load_pydocs() -> Dataset:
     Judged nonrelevant (gain 0) are the other documents of the same module or class. Topics are
     numbered from 1 in docno order; the document itself stands first in a topic's judgements.
 
+    Parameters
+    ----------
+    home : path-like, optional
+        A folder in which the docstrings, taken apart, are kept for the same versions: importing all of
+        scipy takes longer than reading them.
+
     Returns
     -------
     Dataset
@@ -71,7 +83,7 @@ def load_pydocs() -> Dataset:
     InputError
         If Python was started without docstrings (``-OO``).
     """
-    pages = _pages()
+    pages = _pages() if home is None else _kept_pages(Path(home, f"{NAME}.pages"))
     aliases = {name: docno for docno, page in pages.items() for name in page.names}
     siblings: dict[str, list[str]] = defaultdict(list)
     for docno in pages:
@@ -101,8 +113,12 @@ def load_pydocs() -> Dataset:
         ),
         topics=topics,
         qrels=qrels,
-        versions={package: version(package) for package in NAMESPACES},
+        versions=_versions(),
     )
+
+
+def _versions() -> dict[str, str]:
+    return {package: version(package) for package in NAMESPACES}
 
 
 def write_pydocs(home: PathLike, dataset: Dataset) -> Written:
@@ -146,6 +162,31 @@ def _write_if_new(target: Path, write: Callable[[Path], None]) -> bool:
     finally:
         candidate.unlink(missing_ok=True)
     return True
+
+
+def _kept_pages(path: Path) -> dict[str, _Page]:
+    """Return `_pages`, read from a file where it has those of the same versions."""
+    origin = json.dumps([_KEPT, sys.version, _versions()])
+
+    def read() -> dict[str, _Page]:
+        try:
+            pages = json.loads(unsealed_bytes(path.read_bytes(), origin))
+        except (OSError, ValueError) as error:
+            raise StaleError(str(error)) from None
+        return {
+            docno: _Page(Docstring(summary, body, tuple(links)), names)
+            for docno, names, summary, body, links in pages
+        }
+
+    def build() -> dict[str, _Page]:
+        pages = _pages()
+        content = json.dumps([[docno, page.names, *page.parts] for docno, page in pages.items()])
+        # Where nothing can be written, they are made each time.
+        with contextlib.suppress(InputError), atomic_write(path, mode="binary") as file:
+            file.write(sealed_bytes(content.encode(), origin))
+        return pages
+
+    return build_once(path, read, build)
 
 
 def _pages() -> dict[str, _Page]:

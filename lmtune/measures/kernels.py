@@ -114,42 +114,35 @@ def measure_topic(
         least = min(least, targets.rel[m])
         wants_bpref = wants_bpref or targets.kind[m] == BPREF
     is_relevant = gain >= least
-    positions, others = position[is_relevant], position[~is_relevant]
+    positions = position[is_relevant]
+    others = position[~is_relevant] if wants_bpref else position[:0]
     if positions.size == 0:
         out[:] = 0.0
         return
-    others_before = np.searchsorted(others, positions)
-    other_score = np.empty(others.size)
+    buckets = room_for_buckets(scores.shape[1], positions.size)
+    order = buckets.order
     gain_of = gain[is_relevant].astype(np.int64)
+    above, others_over = np.empty(positions.size, np.int64), np.empty(positions.size, np.int64)
     ranks = np.empty(positions.size, np.int64)
     gains = np.empty(positions.size, np.int64)
-    places = np.empty(positions.size, np.int64)
     others_above = np.zeros(positions.size, np.int64)
     # Fields of tuples are dear in loops: each look counts references.
     kind, cutoff, rel, depth = targets.kind, targets.cutoff, targets.rel, targets.depth
     relevant, nonrelevant = targets.relevant[topic], targets.nonrelevant[topic]
     ideal = targets.ideal[topic]
     for s in range(scores.shape[0]):
-        score = scores[s]
+        count_all_above(scores[s], positions, others, buckets, above, others_over)
         retrieved = 0
-        for j in range(positions.size):
-            rank = count_above(score, positions[j], score[positions[j]])
-            if rank < depth:
-                # Sorted as they come: of a few relevant ones, that takes far less than the counting.
+        for n in range(order.size):
+            j = order[n]
+            if above[j] < depth:
+                # Sorted as they come: few, or in order but for a few.
                 k = retrieved
-                while k > 0 and ranks[k - 1] > rank:
-                    ranks[k], places[k] = ranks[k - 1], places[k - 1]
+                while k > 0 and ranks[k - 1] > above[j]:
+                    ranks[k], gains[k], others_above[k] = ranks[k - 1], gains[k - 1], others_above[k - 1]
                     k -= 1
-                ranks[k], places[k] = rank, j
+                ranks[k], gains[k], others_above[k] = above[j], gain_of[j], others_over[j]
                 retrieved += 1
-        for k in range(retrieved):
-            gains[k] = gain_of[places[k]]
-        if wants_bpref:
-            for j in range(others.size):
-                other_score[j] = score[np.uint64(others[j])]
-            for k in range(retrieved):
-                j = places[k]
-                others_above[k] = count_above(other_score, others_before[j], score[positions[j]])
         for m in range(kind.size):
             out[s, m] = _value(
                 kind[m],
@@ -162,6 +155,140 @@ def measure_topic(
                 gains,
                 others_above,
             )
+
+
+# Buckets of scores at most, from the least relevant document's to the best one's, one below and one above.
+_MOST_BUCKETS = 1 << 11
+# Relevant documents of which each is compared with all others sooner than all are sorted into buckets.
+_FEW = 24
+
+
+class Buckets(NamedTuple):
+    """Room for sorting one topic's documents by score, roughly.
+
+    Attributes
+    ----------
+    of : numpy.ndarray of int16, shape (documents,)
+        The bucket of each document; without documents where there are too few relevant ones.
+    after : numpy.ndarray of int64, shape (relevant documents,)
+        The next relevant document in a bucket, negative behind the last one.
+    first : numpy.ndarray of int64, shape (buckets,)
+        The first relevant document in each bucket.
+    sizes : numpy.ndarray of int64, shape (2, buckets)
+        Documents in each bucket: all, and the others of which relevant ones are asked.
+    order : numpy.ndarray of int64, shape (relevant documents,)
+        The relevant documents, nearly as they are ranked.
+    """
+
+    of: NDArray[np.int16]
+    after: NDArray[np.int64]
+    first: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    order: NDArray[np.int64]
+
+
+@compiled()
+def room_for_buckets(documents: int, relevant: int) -> Buckets:
+    """Return the room that `count_all_above` needs."""
+    size = min(documents // 2, _MOST_BUCKETS) + 2
+    if relevant <= _FEW:
+        documents = size = 0
+    return Buckets(
+        np.empty(documents, np.int16),
+        np.empty(relevant, np.int64),
+        np.empty(size, np.int64),
+        np.empty((2, size), np.int64),
+        np.arange(relevant),
+    )
+
+
+@compiled()
+def count_all_above(
+    score: NDArray[np.float64],
+    positions: NDArray[np.int64],
+    others: NDArray[np.int64],
+    buckets: Buckets,
+    above: NDArray[np.int64],
+    others_above: NDArray[np.int64],
+) -> None:
+    """Count the documents ranked above each of some relevant ones, and those of some others; places ascend.
+
+    Many relevant documents are counted for at once: documents are sorted into buckets by their scores, and
+    compared with the relevant ones of their own bucket alone.
+    """
+    if buckets.of.size == 0:
+        other_score = np.empty(others.size)
+        for j in range(others.size):
+            other_score[j] = score[np.uint64(others[j])]
+        before = np.searchsorted(others, positions)
+        for j in range(positions.size):
+            threshold = score[positions[j]]
+            above[j] = count_above(score, positions[j], threshold)
+            others_above[j] = count_above(other_score, before[j], threshold)
+        return
+    of, after, first, order = buckets.of, buckets.after, buckets.first, buckets.order
+    everything, asked, last = buckets.sizes[0], buckets.sizes[1], first.size - 2
+    least, most = _key(score[positions[0]]), _key(score[positions[0]])
+    for j in range(positions.size):
+        key = _key(score[positions[j]])
+        least, most = min(least, key), max(most, key)
+    shift = np.int64(0)
+    while (most - least) >> shift >= last:
+        shift += 1
+    for b in range(first.size):
+        first[b] = -1
+        everything[b] = 0
+        asked[b] = 0
+    for i in range(score.size):
+        of[i] = np.int16(min(max((_key(score[i]) - least) >> shift, -1), last) + 1)
+    for i in range(score.size):
+        everything[np.uint64(of[i])] += 1
+    for j in range(others.size):
+        asked[np.uint64(of[np.uint64(others[j])])] += 1
+    for j in range(positions.size):
+        own = of[positions[j]]
+        after[j], first[own] = first[own], j
+    better = better_asked = np.int64(0)
+    ordered, following = 0, np.int64(0)
+    for b in range(first.size - 1, -1, -1):
+        following = first[b]
+        while following >= 0:
+            above[following], others_above[following], order[ordered] = better, better_asked, following
+            following, ordered = after[following], ordered + 1
+        better += everything[b]
+        better_asked += asked[b]
+    for i in range(score.size):
+        if first[np.uint64(of[i])] >= 0:
+            _count_in_bucket(score, i, positions, first[of[i]], after, above)
+    for j in range(others.size):
+        if first[of[others[j]]] >= 0:
+            _count_in_bucket(score, others[j], positions, first[of[others[j]]], after, others_above)
+
+
+@compiled(inline=True)
+def _key(score: float) -> np.int64:
+    """Return a whole number that never falls as a score rises: its bits, which do so for scores above 0.
+
+    All but the last, so that no difference of two is too large.
+    """
+    bits = np.float64(score + 0.0).view(np.int64)  # no -0
+    return (bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))) >> np.int64(1)
+
+
+@compiled()
+def _count_in_bucket(
+    score: NDArray[np.float64],
+    i: int,
+    positions: NDArray[np.int64],
+    j: int,
+    after: NDArray[np.int64],
+    above: NDArray[np.int64],
+) -> None:
+    """Count document i for those relevant ones from j on that it is ranked above."""
+    while j >= 0:
+        threshold = score[positions[j]]
+        above[j] += score[i] > threshold or (score[i] == threshold and i < positions[j])
+        j = after[j]
 
 
 @compiled()

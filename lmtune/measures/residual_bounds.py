@@ -33,9 +33,9 @@ document at most is needed, which is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -112,22 +112,60 @@ class OpenTopic(NamedTuple):
     def of(
         cls, judgements: Mapping[bytes, int], one: Sequence[bytes], other: Sequence[bytes], largest: int
     ) -> OpenTopic:
-        """Look two rankings up in a topic's judgements; gains below 0 are none."""
-        gain_of = {docno: gain for docno, gain in judgements.items() if gain >= 0}
-        unjudged = [docno for docno in dict.fromkeys(chain(one, other)) if docno not in gain_of]
-        places = []
-        for docnos in (one, other):
-            at = dict(zip(docnos, range(len(docnos)), strict=True))
-            judged = sorted((at[docno], gain) for docno, gain in gain_of.items() if docno in at)
-            ranked = np.array(judged, np.int64).reshape(-1, 2)
-            open_places = np.fromiter(map(at.get, unjudged, repeat(NOWHERE)), np.int64, len(unjudged))
-            places.append(Places(open_places, ranked[:, 0], ranked[:, 1]))
-        gains = np.fromiter(gain_of.values(), np.int64, len(gain_of))
-        return cls(places[0], places[1], gains, largest)
+        """Look two rankings up in a topic's judgements."""
+        every = dict.fromkeys(chain(judgements, one, other))
+        number = dict(zip(every, range(len(every)), strict=True))
+        judged, *ranked = (
+            np.fromiter(map(number.__getitem__, docnos), np.int64, len(docnos))
+            for docnos in (judgements, one, other)
+        )
+        gains = np.fromiter(judgements.values(), np.int64, len(judgements))
+        return cls.of_numbers((judged, gains), ranked, largest)
+
+    @classmethod
+    def of_numbers(
+        cls,
+        judgements: tuple[NDArray[np.integer], NDArray[np.integer]],
+        ranked: Sequence[NDArray[np.integer]],
+        largest: int,
+    ) -> OpenTopic:
+        """Take one or two rankings of documents by any numbers, and the judged with their gains.
+
+        Gains below 0 are none.
+        """
+        gains = judgements[1].astype(np.int64)
+        judged, gains = judgements[0][gains >= 0], gains[gains >= 0]
+        every, codes = np.unique(np.concatenate((judged, *ranked)), return_inverse=True)
+        known, *sides = np.split(codes, np.cumsum((judged.size, *map(len, ranked)))[:-1])
+        places = np.full((2, every.size), NOWHERE)
+        for own, docs in zip(places, sides, strict=False):
+            own[docs] = np.arange(docs.size)
+        is_open = places.min(axis=0, initial=NOWHERE) < NOWHERE
+        is_open[known] = False
+
+        def side(own: Integers) -> Places:
+            order = np.argsort(own[known])
+            order = order[own[known][order] < NOWHERE]
+            return Places(own[is_open], own[known][order], gains[order])
+
+        return cls(side(places[0]), side(places[1]), gains, largest)
+
+    def judged_share(self, depth: int) -> float:
+        """Return the part of the first run's best documents, or of as many as it ranks, that is judged."""
+        ranked = self.one.judged.size + int((self.one.unjudged < NOWHERE).sum())
+        return int((self.one.judged < depth).sum()) / max(min(depth, ranked), 1)
 
     def exchanged(self) -> OpenTopic:
         """Let the runs change sides."""
         return self._replace(one=self.other, other=self.one)
+
+    def alone(self) -> OpenTopic:
+        """Leave the first run alone."""
+        unjudged, nothing = self.one.unjudged[self.one.unjudged < NOWHERE], np.empty(0, np.int64)
+        return self._replace(
+            one=self.one._replace(unjudged=unjudged),
+            other=Places(np.full(unjudged.size, NOWHERE), nothing, nothing),
+        )
 
 
 def is_bounded(measure: Measure) -> bool:
@@ -344,7 +382,7 @@ def run_residuals(
     for file, run in read_runs(runs, judgements, settings):
         found = evaluate_run(judgements, run, parse_families([*labels, JUDGED]), settings, file=file)
         topics = [topic.encode() for topic in found.topics]
-        spread = ranking_bounds(parsed, judgements, topics, rankings(run, settings), {})
+        spread = topic_bounds(parsed, open_topics(judgements, topics, rankings(run, settings), {}))
         yield Residuals(found, labels, spread[..., 0], spread[..., 1])
 
 
@@ -398,8 +436,10 @@ def difference_bounds(
     ranked = {run.tag: rankings(run, settings) for _, run in read_runs(runs, judgements, settings)}
     topics = sorted(judgements)
     return {
-        (one, other): ranking_bounds(parsed, judgements, topics, ranked[one], ranked[other]).mean(axis=0)
-        for one, other in pairs
+        pair: topic_bounds(parsed, open_topics(judgements, topics, *(ranked[run] for run in pair))).mean(
+            axis=0
+        )
+        for pair in pairs
     }
 
 
@@ -424,20 +464,15 @@ def _checked(measures: Any, settings: EvaluationOptions) -> list[Measure]:
     return parsed
 
 
-def ranking_bounds(
-    measures: Sequence[Measure],
-    judgements: Judgements,
-    topics: Sequence[bytes],
-    one: Rankings,
-    other: Rankings,
-) -> Doubles:
-    """Return lowest and highest values of one run minus another's, shape (topics, measures, 2).
-
-    `other` ranks nothing where one run is bounded alone; measures are those that `check_bounded` lets pass.
-    """
+def open_topics(
+    judgements: Judgements, topics: Sequence[bytes], one: Rankings, other: Rankings
+) -> Iterator[OpenTopic]:
+    """Look topics' rankings up in judgements; `other` ranks nothing where one run is bounded alone."""
     largest = max(1, *(gain for judged in judgements.values() for gain in judged.values()))
-    found = np.empty((len(topics), len(measures), 2))
-    for t, topic in enumerate(topics):
-        opened = OpenTopic.of(judgements[topic], one.get(topic, ()), other.get(topic, ()), largest)
-        found[t] = [bounds(measure, opened) for measure in measures]
-    return found + 0.0  # no -0
+    for topic in topics:
+        yield OpenTopic.of(judgements[topic], one.get(topic, ()), other.get(topic, ()), largest)
+
+
+def topic_bounds(measures: Sequence[Measure], topics: Iterable[OpenTopic]) -> Doubles:
+    """Return lowest and highest values, shape (topics, measures, 2); measures as for `bounds`."""
+    return np.array([[bounds(measure, topic) for measure in measures] for topic in topics]) + 0.0  # no -0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import PathLike, visible
-from lmtune.formats.columns import RunColumns
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
 from lmtune.fusion.methods import FEW, METHODS, Chosen, fused_pool
 from lmtune.fusion.runs import RunSet
-from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements, read_runs
-from lmtune.measures.judged_ranking import judge
+from lmtune.indexing.index import Index
+from lmtune.measures.from_files import EvaluationOptions, as_judgements, read_runs
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.residual_bounds import Rankings, is_bounded, ranking_bounds, rankings
+from lmtune.measures.residual_bounds import OpenTopic, bounds, is_bounded, open_topics, rankings
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.effects import detectable_difference
 from lmtune.measures.significance.tests import FEWEST
-from lmtune.measures.trec_measures import judged
 from lmtune.models.model import known_model
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import quantity
@@ -228,28 +226,37 @@ def trust(
     remark : str
         What is to be added.
     """
-    parsed, judgements = parse_measure(str(measure)), as_judgements(qrels)
+    judgements = as_judgements(qrels)
     ranked = [rankings(run, _COMPLETE) for _, run in read_runs(runs, judgements, _COMPLETE)]
-    shares = [f"{short(_judged(judgements, own))} by {name}" for name, own in zip(runs, ranked, strict=True)]
-    parts = [f"Judged of the first {ranks}: {', '.join(shares)}"]
-    if is_bounded(parsed):
-        topics = sorted(judgements)
-        found = [ranking_bounds([parsed], judgements, topics, own, {})[:, 0] for own in ranked]
-        if any((ends[:, 0] < ends[:, 1]).any() for ends in found):
-            spans = [" to ".join(map(short, ends.mean(axis=0).tolist())) for ends in found]
-            told = [f"{name} {span}" for name, span in zip(runs, spans, strict=True)]
-            if len(ranked) == 2:
-                low, high = ranking_bounds([parsed], judgements, topics, *ranked).mean(axis=0)[0].tolist()
-                told.append(f"their difference {signed(low)} to {signed(high)}")
-            parts.append(f"judging what else they rank could leave {parsed.title} of {listed(told)}")
+    opened = open_topics(judgements, sorted(judgements), *[*ranked, {}][:2])
+    return _trust([*runs], opened, parse_measure(str(measure)), file, ranks=ranks, remark=remark)
+
+
+def _trust(
+    runs: Sequence[str],
+    topics: Iterable[OpenTopic],
+    measure: Measure,
+    file: PathLike | None,
+    *,
+    ranks: int = _RANKS,
+    remark: str = "",
+) -> str:
+    shares, ends = [], []
+    for topic in topics:
+        sides = topic.alone(), topic.exchanged().alone()
+        shares.append([side.judged_share(_RANKS) for side in sides])
+        ends.append([bounds(measure, side) for side in (*sides, topic)] if is_bounded(measure) else [])
+    judged = zip(map(short, np.mean(shares, axis=0).tolist()), runs, strict=False)
+    parts = [f"Judged of the first {ranks}: {', '.join(map(' by '.join, judged))}"]
+    spreads = np.array(ends)[:, : len(runs)]
+    if (spreads[..., :1] < spreads[..., 1:]).any():
+        means = (np.mean(ends, axis=0) + 0.0).tolist()  # no -0
+        told = [f"{name} {' to '.join(map(short, own))}" for name, own in zip(runs, means, strict=False)]
+        if len(runs) == 2:
+            told.append(f"their difference {' to '.join(map(signed, means[-1]))}")
+        parts.append(f"judging what else they rank could leave {measure.title} of {listed(told)}")
     parts += [] if file is None else [f"judgements: {visible(os.fspath(file))}"]
     return f"{'; '.join([*parts, *filter(None, [remark])])}\n"
-
-
-def _judged(judgements: Judgements, ranked: Rankings) -> float:
-    """Return Judged@10 of all judged topics, 0 where a run misses one."""
-    tops = [judge(ranked.get(topic, ())[:_RANKS], own) for topic, own in sorted(judgements.items())]
-    return float(np.mean([judged(top, [_RANKS]) for top in tops]))
 
 
 def tuning_trust(prepared: Prepared, result: CollectionResult, depth: int) -> str:
@@ -285,37 +292,42 @@ def fusion_trust(
     for row in filter(None, (fused.recommended, fused.baselines(fused.rows[0].measure)["rrf"])):
         alone = Chosen("equal", {name: float(name == row.name) for name in runs.names})
         chosen = alone if row.is_single else row.chosen
-        pool = fused_pool(runs, chosen, fused.options, qrels, fused.topics)
-        written[row.name] = run_of(pool, chosen.setting, fused.options.depth)
-    judged = {topic: qrels[topic] for topic in fused.topics}
+        written[row.name] = fused_pool(runs, chosen, fused.options, qrels, fused.topics), chosen.setting
+    opened = _opened([*written.values()], fused.options.depth)
     remark = weighted_remark(fused.options.topic_weights)
-    return trust(judged, written, fused.rows[0].measure, file, remark=remark)
+    return _trust([*written], opened, fused.rows[0].measure, file, remark=remark)
 
 
 def _of_settings(settings: Mapping[str, tuple[Prepared, Setting]], measure: Measure, depth: int) -> str:
-    runs = {name: run_of(own.pool.drawn_at(at), at, depth) for name, (own, at) in settings.items()}
     prepared, _ = next(iter(settings.values()))
-    qrels = {topic: prepared.dataset.qrels[topic] for topic in prepared.pool.topics}
+    opened = _opened([(own.pool.drawn_at(at), at) for own, at in settings.values()], depth)
     remark = weighted_remark(prepared.pool.topic_weights)
-    ranks = min(_RANKS, depth)
-    return trust(qrels, runs, measure, prepared.dataset.qrels_file, ranks=ranks, remark=remark)
+    ranks, file = min(_RANKS, depth), prepared.dataset.qrels_file
+    return _trust([*settings], opened, measure, file, ranks=ranks, remark=remark)
 
 
-def run_of(pool: CandidatePool, setting: Setting, depth: int) -> RunColumns:
-    """Return a setting's run, with scores that trec_eval ranks as the pool does."""
+def _opened(settings: Sequence[tuple[CandidatePool, Setting]], depth: int) -> Iterator[OpenTopic]:
+    """Rank each topic at settings of one or two pools, which have the same topics and judgements."""
+    pool, _ = settings[0]
+    runs = [_ranked(own, at, depth, pool.index) for own, at in settings]
+    largest = max(1, int(pool.judgements.max(initial=1)))
+    for t, ranked in enumerate(zip(*runs, strict=True)):
+        rows = pool.judged.rows(t)
+        opened = OpenTopic.of_numbers((pool.judged.doc[rows], pool.judged.gain[rows]), ranked, largest)
+        # With those of documents that the collection lacks.
+        gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
+        yield opened._replace(gains=gains.astype(np.int64))
+
+
+def _ranked(pool: CandidatePool, setting: Setting, depth: int, index: Index) -> list[NDArray[np.integer]]:
+    """Return each topic's ranking, of documents by their numbers in an index of the same collection."""
     [vector] = as_settings(pool.formula.parameters, setting)
     tops = [start + pool.top(t, vector, depth) for t, start in enumerate(pool.candidates.start[:-1].tolist())]
-    docs, places = np.unique(pool.candidates.doc[np.concatenate(tops)], return_inverse=True)
-    docnos = np.array([docno.encode() for docno in pool.index.docnos(docs)], object)[places]
-    each = np.split(docnos, np.cumsum([len(top) for top in tops])[:-1])
-    return RunColumns(
-        "",
-        {
-            t.encode(): (own.tolist(), list(range(0, -own.size, -1)))
-            for t, own in zip(pool.topics, each, strict=True)
-        },
-        {},
-    )
+    docs = pool.candidates.doc[np.concatenate(tops)]
+    if pool.index is not index:
+        distinct, places = np.unique(docs, return_inverse=True)
+        docs = index.doc_numbers(pool.index.docnos(distinct))[places]
+    return np.split(docs, np.cumsum([len(top) for top in tops])[:-1])
 
 
 def weighted_remark(weights: object) -> str:

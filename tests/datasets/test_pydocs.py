@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lmtune.datasets.pydocs
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset, check, split_topics
 from lmtune.datasets.docstrings import public_docstrings
@@ -204,3 +205,28 @@ def test_other_judgements_are_not_kept_as_pydocs_own(tmp_path: Path, monkeypatch
     assert not (tmp_path / "qrels").exists()
     Collection("pydocs").load(["topics", "qrels"])
     assert (tmp_path / "qrels/qrels.pydocs.txt").exists()
+
+
+def test_kept_pages_are_read_where_they_are_whole_and_of_these_versions(
+    pydocs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def make() -> object:
+        made.append(1)
+        return pages()
+
+    pages = lmtune.datasets.pydocs._pages
+    monkeypatch.setattr(lmtune.datasets.pydocs, "_pages", make)
+    path = tmp_path / "home" / "pydocs.pages"
+    for damage in ("none yet", "none", "damaged", "other", "none"):
+        if damage == "damaged":
+            path.write_bytes(path.read_bytes().replace(b"numpy", b"NumPy", 1))
+        elif damage == "other":
+            monkeypatch.setattr("lmtune.datasets.pydocs._KEPT", "another")
+        assert load_pydocs(path.parent) == pydocs
+        assert made == ([] if damage == "none" else [1])
+        made.clear()
+    path.unlink()
+    path.mkdir()  # in the way
+    assert load_pydocs(path.parent) == pydocs

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from support import random_collection
+from support import TinyIndex, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
@@ -15,7 +16,8 @@ from lmtune.candidates.ranking import rank
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions, rankings
 from lmtune.fusion.runs import RunSet
-from lmtune.reporting.recommendation import fusion_trust, run_of, trust
+from lmtune.measures.measure import parse_measure
+from lmtune.reporting.recommendation import _of_settings, fusion_trust, trust
 from lmtune.reporting.table import short
 
 
@@ -49,16 +51,23 @@ def test_of_two_settings() -> None:
     assert "could leave" not in trust(qrels, runs, "ERR@10", None)
 
 
-def test_of_a_settings_own_run() -> None:
+def test_of_settings_of_two_indexes() -> None:
     index, topics, qrels = random_collection(3)
-    pool, setting = CandidatePool.build(index, topics, qrels, model="bm25"), {"k1": 0.7, "b": 0.4}
-    ranked = {
-        r.topic: {docno: -float(place) for place, docno in enumerate(r.docnos)}
-        for r in rank(pool, setting, hits=20)
-    }
-    line = trust(qrels, {"it": run_of(pool, setting, 20)}, "AP", None)
-    assert line == trust(qrels, {"it": ranked}, "AP", None)
-    assert "could leave MAP of it" in line
+    other = TinyIndex(dict(reversed(index.documents.items())))
+    settings, ranked = {}, {}
+    for name, own, k1 in (("it", index, 0.7), ("that", other, 1.9)):
+        pool, setting = CandidatePool.build(own, topics, qrels, model="bm25"), {"k1": k1, "b": 0.4}
+        prepared: Any = SimpleNamespace(pool=pool, dataset=SimpleNamespace(qrels_file=None))
+        settings[name] = prepared, setting
+        ranked[name] = {
+            r.topic: {docno: -float(place) for place, docno in enumerate(r.docnos)}
+            for r in rank(pool, setting, hits=20)
+        }
+    for names in (["it"], ["it", "that"]):
+        line = _of_settings({name: settings[name] for name in names}, parse_measure("AP"), 20)
+        assert line == trust(qrels, {name: ranked[name] for name in names}, "AP", None)
+        assert "could leave MAP of it" in line
+        assert ("their difference" in line) == (len(names) == 2)
 
 
 def judging_of(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) -> tuple[float, float]:
