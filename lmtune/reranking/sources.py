@@ -254,62 +254,20 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class Taught:
-    """Lists with a teacher's scores, of another `ListSource`'s lists.
+    """Another `ListSource`'s lists, with a teacher's scores and what topics count in training.
 
     Attributes
     ----------
     source : ListSource
-    teacher : path
+    teacher : path, optional
         The teacher's run. What it lacks of a topic's documents has its lowest score there.
-    """
-
-    source: ListSource
-    teacher: Path
-
-    def lists(
-        self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
-    ) -> RunFeatures:
-        """Make the lists.
-
-        Raises
-        ------
-        InputError
-            As the other source, and for a topic that the teacher's run lacks.
-        """
-        teacher = read_run(self.teacher)
-        if (lacking := next((topic for topic in run if not teacher.get(topic)), None)) is not None:
-            accepted = "a run of all topics that are learnt from"
-            raise InputError("the teacher lacks a topic", file=self.teacher, value=lacking, accepted=accepted)
-        made = self.source.lists(run, dataset, collection, progress)
-        scores = np.empty(made.data.labels.size, np.float32)
-        for q, topic in enumerate(made.data.queries):
-            known, rows = teacher[topic], made.data.rows(q)
-            lowest = min(known.values())
-            scores[rows] = [known.get(docno, lowest) - lowest for docno in (made.data.docnos or ())[rows]]
-        return replace(made, data=replace(made.data, teacher=scores))
-
-    def names(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return the features' names."""
-        return self.source.names(fields)
-
-    def facts(self, fields: Sequence[str]) -> dict[str, Any]:
-        """Return what a model must remember."""
-        return {**self.source.facts(fields), "teacher": self.teacher.name}
-
-
-@dataclass(frozen=True)
-class Weighted:
-    """Lists with what topics count in training, of another `ListSource`'s lists.
-
-    Attributes
-    ----------
-    source : ListSource
-    weights : mapping of str to float
+    weights : mapping of str to float, optional
         Of each judged topic, above 0.
     """
 
     source: ListSource
-    weights: Mapping[str, float]
+    teacher: Path | None
+    weights: Mapping[str, float] | None
 
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
@@ -319,13 +277,29 @@ class Weighted:
         Raises
         ------
         InputError
-            As the other source, and for a judged topic without a weight.
+            As the other source, for a topic that the teacher's run lacks, and a judged one without a weight.
         """
+        teacher = {} if self.teacher is None else read_run(self.teacher)
+        lacking = next((topic for topic in run if not teacher.get(topic)), None)
+        if self.teacher is not None and lacking is not None:
+            accepted = "a run of all topics that are learnt from"
+            raise InputError("the teacher lacks a topic", file=self.teacher, value=lacking, accepted=accepted)
         judged = [topic for topic in run if topic in dataset.qrels]
-        known = dict(zip(judged, weights_of(judged, self.weights), strict=True))
+        counts: dict[str, float] = {}
+        if self.weights is not None:
+            counts = dict(zip(judged, weights_of(judged, self.weights), strict=True))
         made = self.source.lists(run, dataset, collection, progress)
-        weights = np.array([known.get(topic, 1.0) for topic in made.data.queries])
-        return replace(made, data=replace(made.data, weights=weights))
+        data = made.data
+        if self.teacher is not None:
+            scores = np.empty(data.labels.size, np.float32)
+            for q, topic in enumerate(data.queries):
+                known, rows = teacher[topic], data.rows(q)
+                lowest = min(known.values())
+                scores[rows] = [known.get(docno, lowest) - lowest for docno in (data.docnos or ())[rows]]
+            data = replace(data, teacher=scores)
+        if self.weights is not None:
+            data = replace(data, weights=np.array([counts.get(topic, 1.0) for topic in data.queries]))
+        return replace(made, data=data)
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
         """Return the features' names."""
@@ -333,7 +307,9 @@ class Weighted:
 
     def facts(self, fields: Sequence[str]) -> dict[str, Any]:
         """Return what a model must remember."""
-        return {**self.source.facts(fields), "topic_weights": dict(self.weights)}
+        more: dict[str, Any] = {} if self.teacher is None else {"teacher": self.teacher.name}
+        weights = {} if self.weights is None else {"topic_weights": dict(self.weights)}
+        return {**self.source.facts(fields), **more, **weights}
 
 
 @dataclass(frozen=True)

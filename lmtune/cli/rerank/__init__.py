@@ -18,7 +18,7 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, ListSource, Taught, Weighted
+from lmtune.reranking.sources import FeatureSettings, ListSource, Taught
 from lmtune.reranking.text.options import TextOptions
 
 _COMMANDS = {
@@ -94,8 +94,8 @@ class Lessons:
             check_teacher(loss, self.teacher is not None)
             if self.topic_weights is not None:
                 check_weighted(loss)
-        taught = source if self.teacher is None else Taught(source, self.teacher)
-        return taught if self.topic_weights is None else Weighted(taught, self.topic_weights)
+        plain = self.teacher is None and self.topic_weights is None
+        return source if plain else Taught(source, self.teacher, self.topic_weights)
 
 
 def tuned_features(

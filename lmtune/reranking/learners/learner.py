@@ -25,6 +25,7 @@ class ScoringOptions(TypedDict, total=False):
 
     device: str
     bf16: bool
+    int8: bool
     checkpoint: Path | None
 
 

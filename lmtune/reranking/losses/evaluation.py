@@ -533,7 +533,7 @@ def evaluate(
     in_torch, in_kernels : callable
         The same formula; the kernels, if there are any, give the gradient in any case.
     in_triton : tuple of str and mapping, optional
-        The same, as a function of a module beside this one by name, and its options.
+        The same, as a function by name, and its options; see `by_triton`.
 
     Returns
     -------
@@ -574,9 +574,12 @@ def evaluate(
 def by_triton(
     scores: Tensor, labels: Tensor, mask: Tensor | None, reduce: Reduce, name: str, options: Mapping[str, Any]
 ) -> Tensor:
-    """Compute a loss by Triton's kernels, which look at labels and padding themselves."""
+    """Compute a loss by Triton's kernels, which look at labels and padding themselves.
+
+    `name` is a function's in the modules of `lmtune.reranking`, imported when first used.
+    """
     module, _, function = name.rpartition(".")
-    kernels = getattr(importlib.import_module(f"lmtune.reranking.losses.{module}"), function)
+    kernels = getattr(importlib.import_module(f"lmtune.reranking.{module}"), function)
     check_lists(scores, labels, mask)
 
     def compute(gradient_wanted: bool) -> LossAndGradient:

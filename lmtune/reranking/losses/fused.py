@@ -321,8 +321,13 @@ def pair_costs(
     gains: str = "exponential",
 ) -> Evaluated:
     """Evaluate RankNet's cost, over the number of pairs for its mean, or with a measure's weights."""
-    chosen = {"k": k or 0, "gains": gains}
-    options = {"sigma": sigma, "mu": mu, "measure": measure, "shared": measure == "ndcg" or mean}
+    chosen: dict[str, Any] = {"k": k or 0, "gains": gains}
+    options: dict[str, Any] = {
+        "sigma": sigma,
+        "mu": mu,
+        "measure": measure,
+        "shared": measure == "ndcg" or mean,
+    }
     sides = scores
     if mean or measure not in ("", "arp"):
         wanted = "pairs" if mean else "rank"
@@ -334,16 +339,16 @@ def approx_ndcg(
     scores: Tensor, labels: Tensor, mask: Tensor, *, alpha: float, k: int | None, alpha_k: float, gains: str
 ) -> Evaluated:
     """Evaluate minus the NDCG of smooth ranks."""
-    chosen = {"alpha": alpha, "k": k or 0, "gains": gains}
+    chosen: dict[str, Any] = {"alpha": alpha, "k": k or 0, "gains": gains}
     sides = filled(sides_kernel, scores, labels, mask, wanted="smooth", **chosen)
     return evaluated(filled(approx_kernel, scores, labels, mask, sides, alpha_k=alpha_k, **chosen))
 
 
-def filled(kernel: Any, scores: Tensor, *others: Tensor, **options: Any) -> Tensor:
-    """Let a kernel fill three planes of the scores' shape, one program a query and block of items."""
+def filled(kernel: Any, scores: Tensor, *others: Tensor, planes: int = 3, **options: Any) -> Tensor:
+    """Let a kernel fill planes of the scores' shape, one program a query and block of items."""
     queries, items = scores.shape
     kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
-    out = scores.new_empty(3, queries, items, dtype=kind)
+    out = scores.new_empty(planes, queries, items, dtype=kind)
     programs = queries, triton.cdiv(items, ROWS.value)
     return fill(out, kernel, programs, scores, *others, items=items, **options)
 

@@ -501,7 +501,7 @@ def approx_ndcg(
 
     options = {"alpha": alpha, "k": k, "alpha_k": alpha_k, "gains": gains}
     batch = LossCall(scores, labels, mask, reduce, backend)
-    return evaluate(batch, in_torch, in_kernels, ("fused.approx_ndcg", options))
+    return evaluate(batch, in_torch, in_kernels, ("losses.fused.approx_ndcg", options))
 
 
 # Items of a list whose rows Triton compiles; those of longer ones take minutes, or fail.
@@ -535,7 +535,8 @@ def neural_ndcg(
     scores, labels, mask, reduce, backend
         As of `lmtune.reranking.losses.ranknet`.
     tau : float
-        Temperature; above 0. As it falls, P becomes the permutation that sorts the scores.
+        Temperature; above 0. As it falls, or lists become longer, P becomes the permutation that sorts the
+        scores: for some sixty items and more 10 may learn better (FINDINGS.md).
     sinkhorn : int
         Iterations; 0 leaves P as NeuralSort gives it. The gradient goes through them. Of long
         lists, 50 come within about 1e-4 of the limit.
@@ -603,7 +604,7 @@ def neural_ndcg(
     options = {"tau": tau, "sinkhorn": sinkhorn, "k": k, "gains": gains}
     scores, labels, mask = as_padded(scores, labels, mask)
     batch = LossCall(scores, labels, mask, reduce, backend)
-    fused = ("fused_sort.neural_ndcg", options) if scores.shape[1] <= _LONGEST_FUSED else None
+    fused = ("losses.fused_sort.neural_ndcg", options) if scores.shape[1] <= _LONGEST_FUSED else None
     return evaluate(batch, in_torch, in_kernels, fused)
 
 
@@ -734,7 +735,7 @@ def k_song(
 
 def _of_whole(module: Song, scores: Scores, labels: Labels, mask: Tensor | None) -> Tensor:
     score, label, real = as_padded(scores, labels, mask)
-    if score.numel() and module.sums_pairs(score):
-        return by_triton(score, label, real, "mean", "fused_song.bound", module.options())
+    if module.sums_pairs(score):
+        return by_triton(score, label, real, "mean", "losses.fused_song.bound", module.options())
     lists = PaddedLists.of(score.double() if score.is_floating_point() else score, label, real)
     return module.of_lists(score, lists) if score.numel() else 0 * score.sum()

@@ -203,7 +203,7 @@ def ranknet(
     batch = LossCall(scores, labels, mask, reduce, backend)
     if pairs == "all":
         return evaluate(batch, in_torch)
-    in_triton = "fused.pair_costs", {"sigma": sigma, "mean": pairs == "mean"}
+    in_triton = "losses.fused.pair_costs", {"sigma": sigma, "mean": pairs == "mean"}
     return evaluate(batch, in_torch, in_kernels, in_triton)
 
 
@@ -386,7 +386,7 @@ def _weighted(
         return pair_costs(lists, sigma, weights)
 
     options = {"sigma": sigma, "measure": measure, "k": k, "mu": mu, "gains": gains}
-    return evaluate(batch, in_torch, in_kernels, ("fused.pair_costs", options))
+    return evaluate(batch, in_torch, in_kernels, ("losses.fused.pair_costs", options))
 
 
 def _tightness(gain: Tensor, mu: float) -> Tensor:

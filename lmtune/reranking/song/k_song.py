@@ -81,7 +81,7 @@ def solve_thresholds(kept: Tensor, unknown: Tensor, slope: Slope) -> Tensor:
     float64 Tensor (B, 1)
     """
     if is_fused(slope.scores):
-        from lmtune.reranking.song.fused_hinges import roots
+        from lmtune.reranking.song.fused_memory import roots
 
         scores, weights, target, tau1, tau2 = slope
         return torch.where(unknown, roots(scores, weights, target, tau1=tau1, tau2=tau2), kept)
@@ -213,6 +213,18 @@ class KSong(Song):
         """Return what the kernels for whole lists take."""
         names = "scale", "epsilon", "tau1", "tau2", "theoretical"
         return super().options() | {name: getattr(self, name) for name in names}
+
+    def sums_pairs(self, scores: Tensor) -> bool:
+        """Tell whether kernels compute it; they have no weights by rank."""
+        return self.inside == "threshold" and super().sums_pairs(scores)
+
+    def moves(self) -> dict[str, Any]:
+        """Return when `fused_song.threshold_kernel` looks for thresholds anew, and how far it steps."""
+        step = 0.01 * max(self.margin, 1.0) if self.eta is None else self.eta
+        anew = "unknown" if self.eta is not None else "whole"
+        if isinstance(step, str):
+            anew, step = "all", 0.0
+        return {"anew": anew, "step": step, "gamma": self.gamma_curvature if self.theoretical else 0.0}
 
     def remembered(self) -> list[Tensor]:
         """Return what is kept of each query, (queries,) each, to be written to as well."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from lmtune.reranking.losses.evaluation import (
     PaddedLists,
     Positive,
     Share,
+    by_triton,
     checked,
     eager,
     is_fused,
@@ -28,23 +29,18 @@ from lmtune.reranking.losses.evaluation import (
 )
 from lmtune.reranking.losses.plain_torch import ideal_dcg
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs, check_cutoff
-from lmtune.reranking.song.state import ESTIMATORS, EstimatorName, PairState, Sample, sample_of, whole_sample
+from lmtune.reranking.song.state import (
+    ESTIMATORS,
+    EstimatorName,
+    PairState,
+    Sample,
+    real_items,
+    sample_of,
+    whole_sample,
+)
 
 # Items of a list up to which an H200 was quicker through all pairs than by a sort.
 _LONGEST_UNSORTED = 2048
-
-
-class PairSums(Protocol):
-    """Sums over the pairs of lists, as `SortedLists` has them."""
-
-    def inner(self) -> Tensor:
-        """Compute g_i."""
-
-    def gradient(self, outer: Tensor) -> Tensor:
-        """Compute the gradient of sum_i a_i g_i."""
-
-    def derivative(self, changes: Tensor) -> Tensor:
-        """Compute the derivative of each g_i along changes."""
 
 
 class SortedLists(NamedTuple):
@@ -276,11 +272,18 @@ class Song(nn.Module):
         InputError
             For unknown ids, shapes that do not match, and missing previous scores.
         """
+        compared = self._compared(previous_scores, score_changes)
+        if self.sums_pairs(scores):
+            real = real_items(scores, labels, mask, queries, items)
+            asked = {"module": self, "queries": queries, "items": items, "compared": compared}
+            value = by_triton(scores, labels, real, "mean", "song.fused_memory.bound", asked)
+            self.objective = self.state.told(value.detach())
+            return value
         with torch.no_grad():
             batch = sample_of(self.state, scores, labels, mask, queries, items)
             lists = self._sums(batch, batch.scores)
             current = self._inner(batch, lists)
-            change = self._change(batch, lists, current, previous_scores, score_changes)
+            change = self._change(batch, lists, current, compared)
             estimate = self._estimate(batch, current, change)
             ideal = self._recalled("ideal", batch)
             total, gradient = self._bound(batch, lists, estimate, ideal)
@@ -307,7 +310,7 @@ class Song(nn.Module):
         return with_gradient(scores, total, gradient)
 
     def _bound(
-        self, batch: Sample, lists: PairSums, estimate: Tensor, ideal: Tensor
+        self, batch: Sample, lists: SortedLists, estimate: Tensor, ideal: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Compute the objective's estimate and its gradient (B, n), given u (B, n) and Z (B, 1)."""
         gain = torch.where(batch.relevant, torch.exp2(batch.labels) - 1.0, 0.0)
@@ -356,41 +359,44 @@ class Song(nn.Module):
         """Return what the kernels for whole lists take, see `lmtune.reranking.losses.fused_song.bound`."""
         return {"margin": self.margin, "cutoff": self.cutoff}
 
-    @staticmethod
-    def sums_pairs(scores: Tensor) -> bool:
-        """Tell whether a kernel goes through all pairs of lists (B, n), where a sort would be slower."""
-        return is_fused(scores) and scores.shape[1] <= _LONGEST_UNSORTED
+    def remembered(self) -> list[Tensor]:
+        """Return what is kept of each query, (queries,) each, to be written to as well."""
+        return []
 
-    def _sums(self, batch: Sample, scores: Tensor) -> PairSums:
-        if self.sums_pairs(scores):
-            from lmtune.reranking.song.fused_hinges import HingeSums
+    def moves(self) -> dict[str, Any]:
+        """Return how a kernel moves what is kept of each query."""
+        return {}
 
-            return HingeSums(scores, batch.mask, batch.others.double(), self.margin)
+    def sums_pairs(self, scores: Tensor) -> bool:
+        """Tell whether kernels go through all pairs of lists (B, n), where a sort would be slower."""
+        return bool(scores.numel()) and is_fused(scores) and scores.shape[1] <= _LONGEST_UNSORTED
+
+    def _sums(self, batch: Sample, scores: Tensor) -> SortedLists:
         return SortedLists.sort(scores, batch.mask, self.margin, batch.others)
 
-    def _inner(self, batch: Sample, lists: PairSums) -> Tensor:
+    def _inner(self, batch: Sample, lists: SortedLists) -> Tensor:
         """Compute g^_i, in which item i counts once whatever its weight among the others."""
         itself = self.margin**2 / batch.lengths
         whole = lists.inner() + itself - self.margin**2 * batch.others
         # Never below its own hinge, not even where scores cancel to the last bit.
         return torch.maximum(whole, itself)
 
-    def _change(
-        self,
-        batch: Sample,
-        lists: PairSums,
-        current: Tensor,
-        previous_scores: Tensor | None,
-        score_changes: Tensor | None,
-    ) -> Tensor | None:
+    def _compared(self, previous_scores: Tensor | None, score_changes: Tensor | None) -> Tensor | None:
         compares = ESTIMATORS[self.estimator].compares
         if not compares:
             return None
         argument = previous_scores if compares == "previous_scores" else score_changes
         if argument is None:
             raise InputError(f"the estimator '{self.estimator}' needs {compares}")
-        other = torch.where(batch.mask, argument.detach().double(), 0.0)
-        if compares == "score_changes":
+        return argument.detach()
+
+    def _change(
+        self, batch: Sample, lists: SortedLists, current: Tensor, compared: Tensor | None
+    ) -> Tensor | None:
+        if compared is None:
+            return None
+        other = torch.where(batch.mask, compared.double(), 0.0)
+        if ESTIMATORS[self.estimator].compares == "score_changes":
             return lists.derivative(other)
         return current - self._inner(batch, self._sums(batch, other))
 

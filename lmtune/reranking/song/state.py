@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
@@ -18,7 +19,7 @@ from torch.nn.functional import pad
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses import evaluation
-from lmtune.reranking.losses.evaluation import Bounds, PaddedLists
+from lmtune.reranking.losses.evaluation import Bounds, PaddedLists, is_fused
 from lmtune.reranking.song.pairs import RelevantPairs
 
 Rule = Callable[[Tensor, Tensor, Tensor | None, Tensor, Tensor], Tensor]
@@ -182,8 +183,7 @@ class PairState(nn.Module):
     fingerprint: Tensor
     query_ids: Tensor
     keys: Tensor
-    lengths: Tensor
-    counts: Tensor
+    sizes: Tensor
 
     def __init__(self, pairs: RelevantPairs) -> None:
         super().__init__()
@@ -198,8 +198,7 @@ class PairState(nn.Module):
         for name, values in {
             "query_ids": torch.from_numpy(pairs.queries),
             "keys": torch.cat([keys, torch.tensor([_NO_PAIR])]),
-            "lengths": torch.from_numpy(pairs.lengths),
-            "counts": torch.from_numpy(pairs.counts),
+            "sizes": torch.from_numpy(np.stack([pairs.counts, pairs.lengths - pairs.counts])),
             "fault": torch.zeros(1, _FAULT, dtype=torch.int64),
         }.items():
             self.register_buffer(name, values, persistent=False)
@@ -274,6 +273,12 @@ class PairState(nn.Module):
                 value=f"{seen} of a list's {relevant} relevant items, {unseen} of its {others} others",
                 accepted="2 relevant items and 1 other, or all where there are fewer",
             )
+
+    def told(self, value: Tensor) -> Tensor:
+        """Return a loss for which kernels have noticed faults; on the CPU, raise them."""
+        if evaluation.on_cpu(value):
+            self.check()
+        return value
 
     def sound(self, value: Tensor) -> Tensor:
         """Return a loss, as NaN if something was wrong."""
@@ -378,6 +383,29 @@ def sample_of(
         For shapes that do not match, and (see `PairState`) unknown queries, relevant pairs that are
         not known, and samples of too few items.
     """
+    mask = real_items(scores, labels, mask, queries, items)
+    kept = torch.where(mask, scores.detach().double(), 0.0)
+    label = torch.where(mask, labels.double(), 0.0)
+    relevant, (seen, unseen) = _kinds(label, mask)
+    if scores.numel() and is_fused(scores):
+        from lmtune.reranking.song.fused_memory import look_up
+
+        found = look_up(state, label, mask, queries, items)
+        positions, faults, slots = found.tensor_split([1, 10], dim=1)
+        state.notice(faults)
+        seen, count, unseen, others = faults[:, 5:].tensor_split(4, dim=1)
+        positions = positions.squeeze(1)
+    else:
+        positions, strange = state.positions(queries)
+        slots, unknown = state.slots(positions, items, relevant)
+        count, others = state.sizes.index_select(1, positions).unsqueeze(2)
+        _look_for_faults(state, (queries, items), strange, unknown, (seen, count, unseen, others))
+    sizes = seen, count, unseen, others
+    return _weighed(PaddedLists(kept, label, mask), relevant, sizes, (positions, slots))
+
+
+def real_items(scores: Tensor, labels: Tensor, mask: Tensor | None, queries: Tensor, items: Tensor) -> Tensor:
+    """Return the mask, by default of items from 0; raise InputError for shapes that do not match."""
     if scores.dim() != 2 or labels.shape != scores.shape or items.shape != scores.shape:
         raise InputError(
             "scores, labels and items differ in shape",
@@ -386,17 +414,7 @@ def sample_of(
         )
     if queries.shape != scores.shape[:1]:
         raise InputError("not one query id a list", value=tuple(queries.shape))
-    if mask is None:
-        mask = items >= 0
-    kept = torch.where(mask, scores.detach().double(), 0.0)
-    label = torch.where(mask, labels.double(), 0.0)
-    relevant, seen = _kinds(label, mask)
-    positions, strange = state.positions(queries)
-    slots, unknown = state.slots(positions, items, relevant)
-    length, relevant_in_list = (sizes[positions].unsqueeze(1) for sizes in (state.lengths, state.counts))
-    sizes = seen[0], relevant_in_list, seen[1], length - relevant_in_list
-    _look_for_faults(state, (queries, items), strange, unknown, sizes)
-    return _weighed(PaddedLists(kept, label, mask), relevant, sizes, (positions, slots))
+    return items >= 0 if mask is None else mask
 
 
 def whole_sample(lists: PaddedLists) -> Sample:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -136,6 +137,23 @@ class CrossEncoder(nn.Module):
         """Write the model into a folder; see `lmtune.reranking.text.models.save_language_model`."""
         save_language_model(folder, LanguageModel(self.model, self.tokenizer))
 
+    def in_int8(self) -> Self:
+        """Return the same in eight bits, which can score on the CPU alone; see `lmtune.reranking.text.int8`.
+
+        Raises
+        ------
+        InputError
+            On another device, and for a model that cannot be written for ONNX.
+        """
+        if (device := self.last.weight.device.type) != "cpu":
+            raise InputError("int8 on another device", value=device, accepted="cpu; or bf16")
+        from lmtune.reranking.text.int8 import Int8Model
+
+        pieces = self.encode(["a"] * 2, ["b", "b c d"])
+        other = copy.copy(self)
+        other._modules = {"model": Int8Model(self.model, self._padded(pieces.columns, torch.arange(2)))}
+        return other
+
     def encode(self, queries: Sequence[str], documents: Sequence[str]) -> Pieces:
         """Tokenise pairs, one or several pieces each.
 
@@ -210,11 +228,13 @@ class CrossEncoder(nn.Module):
         return zeros.scatter_reduce(0, pair, scores, how, include_self=False)
 
     def _scores(self, columns: Mapping[str, list[list[int]]], places: Tensor) -> Tensor:
+        logits: Tensor = self.model(**self._padded(columns, places)).logits
+        return logits.squeeze(-1).float()
+
+    def _padded(self, columns: Mapping[str, list[list[int]]], places: Tensor) -> dict[str, Tensor]:
         chosen = {name: [rows[row] for row in places.tolist()] for name, rows in columns.items()}
         padded = self.tokenizer.pad(chosen, return_tensors="pt")
-        device = self.last.weight.device
-        logits: Tensor = self.model(**{name: tensor.to(device) for name, tensor in padded.items()}).logits
-        return logits.squeeze(-1).float()
+        return {name: tensor.to(self.last.weight.device) for name, tensor in padded.items()}
 
 
 def _positions(model: Any) -> int:

@@ -268,10 +268,13 @@ class TextTrained(Training):
         """
         lists = check_texts(data)
         device, folder, bf16 = how.get("device", "cpu"), how.get("checkpoint"), how.get("bf16", False)
-        of = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
+        kind = "int8" if (int8 := how.get("int8", False)) else bf16
+        of = f"{_weights_digest(self.weights)} {lists.text_digest()} {kind}" if folder else ""
+        network = self.network.to(device)
+        network = network.in_int8() if int8 else network
         feed = TextFeed(lists, device, bf16=bf16)
         begin = time.perf_counter()
-        scores = feed.scores(self.network.to(device), Kept(folder, of), progress)
+        scores = feed.scores(network, Kept(folder, of), progress)
         spent = time.perf_counter() - begin
         note(
             f"{quantity(len(scores), 'document')} scored in {spent:.1f} s, {len(scores) / spent:.3g} a second"

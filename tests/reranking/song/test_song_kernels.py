@@ -10,12 +10,18 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
+from test_song_steps import MODULES, made_pairs, steps  # noqa: E402
+
+from lmtune.errors import InputError  # noqa: E402
 from lmtune.reranking.losses import k_song, song  # noqa: E402
 from lmtune.reranking.losses.evaluation import is_fused  # noqa: E402
+from lmtune.reranking.song import KSong, Song, state  # noqa: E402
 from lmtune.reranking.song import k_song as thresholds  # noqa: E402
-from lmtune.reranking.song.songs import Song  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+in_kernels = pytest.mark.skipif(
+    not is_fused(torch.zeros(1, 1, device=DEVICE)), reason="no CUDA device, nor interpreter"
+)
 
 BOUNDS: dict[str, Callable[..., Any]] = {
     "song": song,
@@ -46,7 +52,7 @@ def _evaluate(loss: Any, scores: Any, labels: Any, mask: Any) -> tuple[Any, Any]
     return value.detach(), torch.autograd.grad(value, given)[0]
 
 
-@pytest.mark.skipif(not is_fused(torch.zeros(1, 1, device=DEVICE)), reason="no CUDA device, nor interpreter")
+@in_kernels
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("items", [1, 3, 37, 300])
 @pytest.mark.parametrize("name", BOUNDS)
@@ -64,7 +70,7 @@ def test_bounds_in_kernels(name: str, items: int, dtype: str, monkeypatch: pytes
     moved, moved_slope = _evaluate(loss, *(values[:, order] for values in lists))
     torch.testing.assert_close(moved, value, rtol=tolerance, atol=0)
     with monkeypatch.context() as patch:
-        patch.setattr(Song, "sums_pairs", staticmethod(lambda _scores: False))
+        patch.setattr(Song, "sums_pairs", lambda _module, _scores: False)
         patch.setattr(thresholds, "is_fused", lambda _scores: False)
         wanted, steep = _evaluate(loss, scores.double(), labels, mask)
     torch.testing.assert_close(value.double(), wanted, rtol=min(tolerance, 3e-6), atol=0)
@@ -74,3 +80,72 @@ def test_bounds_in_kernels(name: str, items: int, dtype: str, monkeypatch: pytes
     assert (slope[~mask] == 0).all()
     labels[0, 0] = -2
     assert loss(scores, labels, mask=mask).isnan()
+
+
+REMEMBERING: dict[str, Callable[..., Any]] = {
+    **MODULES,
+    "song, gamma": partial(Song, gamma=0.3, margin=1.3),
+    "k-song, anew": partial(KSong, cutoff=5, eta="solve"),
+    "k-song, a share": partial(KSong, cutoff=0.3),
+    "k-song, whole": partial(KSong, cutoff=100),
+}
+
+
+@in_kernels
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_steps_in_kernels(name: str, trained: bool, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples, then whole lists: values, gradients and all that is kept."""
+    kind = getattr(torch, dtype)
+    found, wanted = (REMEMBERING[name](made_pairs()).double() for _ in range(2))
+    outcomes = []
+    for module in (found, wanted):
+        if module is wanted:
+            monkeypatch.setattr(Song, "sums_pairs", lambda _module, _scores: False)
+            monkeypatch.setattr(thresholds, "is_fused", lambda _scores: False)
+            monkeypatch.setattr(state, "is_fused", lambda _scores: False)
+        outcome = []
+        for number, step in enumerate(steps(module.to(DEVICE), DEVICE, dtype=kind)):
+            module.train(trained or number == 0)
+            outcome.append(step())
+        outcomes.append(outcome)
+    near: dict[str, Any] = {"rtol": 1e-11 if dtype == "float64" else 3e-6, "atol": 1e-13, "equal_nan": True}
+    for (value, slope), (right, steep) in zip(*outcomes, strict=True):
+        torch.testing.assert_close(value, right, **near)
+        torch.testing.assert_close(slope, steep, rtol=0, atol=near["rtol"] * float(steep.abs().max()))
+    torch.testing.assert_close(found.state_dict(), wanted.state_dict(), **near)
+    assert found.state.kept[-1].isnan()
+
+
+@in_kernels
+def test_a_pair_twice_in_a_batch_moves_once_in_kernels() -> None:
+    module, once = (KSong(made_pairs(), cutoff=2, eta=0.1, gamma=0.3).double().to(DEVICE) for _ in range(2))
+    for own, scale in ((module, 1.0), (once, 1.0), (module, 1.5), (once, 1.5)):
+        rows = [3, 3] if own is module and scale > 1 else [3]
+        items = torch.arange(60, device=DEVICE).expand(len(rows), -1)
+        known = own.state.keys[:-1]
+        labels = torch.isin(3 * own.state.stride + items, known).double()
+        scores = scale * torch.sin(items.double())
+        own(scores, labels, queries=torch.tensor(rows, device=DEVICE), items=items)
+    torch.testing.assert_close(module.state_dict(), once.state_dict(), equal_nan=True, rtol=0, atol=0)
+
+
+@in_kernels
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"queries": torch.tensor([3, 77])}, "a query that the training data lacks: 77"),
+        ({"items": torch.arange(120).reshape(2, 60)}, r"labelled relevant .*: \(4, \d+\)"),
+        ({"labels": torch.zeros(2, 60)}, "too small for unbiased estimates: .0 of a list.s 4 relevant"),
+    ],
+)
+def test_what_is_wrong_is_noticed_in_kernels(change: dict[str, Any], words: str) -> None:
+    module, scores = Song(made_pairs()).to(DEVICE), torch.zeros(2, 60, device=DEVICE)
+    items = torch.arange(60).expand(2, -1)
+    keys = torch.tensor([[3], [4]]) * module.state.stride + items
+    batch = {"queries": torch.tensor([3, 4]), "items": items}
+    batch |= {"labels": torch.isin(keys, module.state.keys.cpu()).float(), **change}
+    with pytest.raises(InputError, match=words):
+        assert module(scores, **{name: values.to(DEVICE) for name, values in batch.items()}).isnan()
+        module.state_dict()

@@ -45,7 +45,9 @@ def made_pairs() -> RelevantPairs:
     return RelevantPairs.from_rows(*np.array(rows).T, lengths=ITEMS)
 
 
-def steps(module: Any, device: str = "cpu", count: int = 3) -> list[Callable[[], tuple[Any, Any]]]:
+def steps(
+    module: Any, device: str = "cpu", count: int = 3, dtype: Any = torch.float64
+) -> list[Callable[[], tuple[Any, Any]]]:
     """Make steps on samples and, last, on whole lists, each of six of the lists."""
     random = np.random.default_rng(1)
     sampler = ListSampler(made_pairs(), ITEMS, relevant=3, others=8, seed=0)
@@ -54,7 +56,7 @@ def steps(module: Any, device: str = "cpu", count: int = 3) -> list[Callable[[],
         chosen = random.permutation(LISTS)[:6]
         whole = number == count - 1
         sample = sampler.all_items(chosen) if whole else sampler.draw(chosen, epoch=0, step=number)
-        scores = torch.from_numpy(random.normal(size=sample.items.shape)).to(device).requires_grad_()
+        scores = torch.from_numpy(random.normal(size=sample.items.shape)).to(device, dtype).requires_grad_()
         batch = {"queries": chosen, "items": sample.items, "labels": sample.labels}
         given = {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
         estimator = getattr(module, "estimator", "")
@@ -79,6 +81,29 @@ def test_a_step_waits_for_nothing(name: str, device: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(thresholds, "_MOST_STEPS", 3)  # which are all alike
     for step in steps(MODULES[name](made_pairs()).to(device), device):
         launches(step, device)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MODULES if name not in ("cross-entropy", "k-song, by rank")]
+)
+def test_nor_do_those_of_kernels_which_launch_little_else(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    from lmtune.reranking.losses import fused, fused_song
+    from lmtune.reranking.song import fused_memory, songs
+
+    started = []
+
+    def fill(out: Any, kernel: Any, *_inputs: Any, **_options: Any) -> Any:
+        started.append(kernel)
+        return out
+
+    monkeypatch.setattr(songs, "is_fused", lambda _scores: True)
+    for module in (fused, fused_song, fused_memory):
+        monkeypatch.setattr(module, "fill", fill)
+    for step in steps(MODULES[name](made_pairs()).to("meta"), "meta"):
+        started.clear()
+        assert launches(step, "meta") <= 18
+        assert len(started) == 4 + name.startswith("k-song")
 
 
 @pytest.mark.parametrize("device", DEVICES)
