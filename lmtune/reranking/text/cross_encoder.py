@@ -140,6 +140,8 @@ class CrossEncoder(nn.Module):
     def in_int8(self) -> Self:
         """Return the same in eight bits, which can score on the CPU alone; see `lmtune.reranking.text.int8`.
 
+        Tried with cross-encoders (``text:``), not with ``maxsim:`` and ``decoder:``.
+
         Raises
         ------
         InputError
