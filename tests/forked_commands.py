@@ -141,11 +141,13 @@ def _serve_one(order: dict[str, Any]) -> Ended:
     said, said_in = os.pipe()
     counted, counted_in = os.pipe()
     begun = time.perf_counter()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the command begins
     child = os.fork()
     if child == 0:
         os.close(said)
         os.close(counted)
         _be_command(order, said_in, counted_in)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.close(said_in)
     os.close(counted_in)
     timer = threading.Timer(order["after"] or 0.0, os.kill, (child, order["sent"]))
@@ -192,6 +194,11 @@ def _be_command(order: dict[str, Any], said: int, counted: int) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.argv = ["lmtune", *order["arguments"]]
         sys.addaudithook(watch)
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        except KeyboardInterrupt:
+            sys.exit(130)
+        status = 130  # unless how it ends is known before an interruption
         _command()
         status = 0
     except SystemExit as ended:
@@ -202,6 +209,7 @@ def _be_command(order: dict[str, Any], said: int, counted: int) -> None:
         traceback.print_exc()
         status = 1
     finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
