@@ -64,7 +64,6 @@ KEPT = {
         "nDCG@10-linear-weights.svg",
     ),
     "explore": Kept((TUNE, "lmtune explore pydocs --from DIR --no-browser"), "page.png"),
-    "metzler": Kept(("lmtune lab estimators --output DIR",), "losses-small.png"),
     "yue": Kept(("lmtune lab smoothness --networks linear --output DIR",), "smoothness.png"),
     "burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
     "bruch": Kept(("lmtune lab alpha --output DIR",), "alpha.png"),

@@ -300,13 +300,11 @@ def load(
     own: list[Part] = [part for part in PARTS if part in need and given[part] is None]
     if split is not None and (qrels is not None or name is None or not Path(name).is_dir()):
         raise InputError("--split without a folder, or beside --qrels", value=split, accepted="FOLDER alone")
+    if topics is None and (name == PYDOCS or str(name).startswith(synthetic.PREFIX)):
+        _check_title_alone(str(name), topic_fields)
     if name == PYDOCS:
-        if topics is None:
-            _check_title_alone(PYDOCS, topic_fields)
         base = load_pydocs(home)
     elif isinstance(name, str) and name.startswith(synthetic.PREFIX):
-        if topics is None:
-            _check_title_alone(name, topic_fields)
         short = name.removeprefix(synthetic.PREFIX)
         base = synthetic.load_synthetic(short, need=own, progress=progress)
     elif isinstance(name, str) and name.startswith(irds.PREFIX):

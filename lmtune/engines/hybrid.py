@@ -15,7 +15,7 @@ from lmtune.formats.runs import read_run
 from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
 from lmtune.fusion.runs import ZERO, RunSet
 from lmtune.measures.significance.run_files import run_labels
-from lmtune.reporting.table import Cell, Table, name_columns
+from lmtune.reporting.table import Table
 from lmtune.storage.digests import read_json
 
 _SUMS = ("linear", "shrunk", "forward", "equal", "combsum")
@@ -207,8 +207,8 @@ def fusion_cost(path: PathLike, engine: str, options: FusionOptions) -> Table | 
         [name, row["method"], f"{row[value]:.4f}", f"{row[value] - tuned[value]:+.4f}"]
         for name, row in (("tuned", tuned), (f"nearest of {HYBRIDS[engine].title}", best))
     ]
-    columns = name_columns("", "method", f"{tuned['measure']}, {value.replace('_', ' ')}", "difference")
-    return Table(columns, [[[*map(Cell, cells)] for cells in shown]], "What the nearest fusion costs.")
+    names = ["", "method", f"{tuned['measure']}, {value.replace('_', ' ')}", "difference"]
+    return Table.of(names, (), [shown], "What the nearest fusion costs.")
 
 
 def _is_expressed(row: Mapping[str, Any], engine: str, options: FusionOptions) -> bool:

@@ -12,8 +12,7 @@ from lmtune.laboratory.experiment import Experiment
 _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "map-smoothness": ("smoothness", "MapSmoothness", False),
     "map-optimality": ("optimality", "MapOptimality", False),
-    "estimators": ("estimators", "Estimators", False),
-    "parameters": ("estimators", "Parameters", False),
+    "parameters": ("parameters", "Parameters", False),
     "estimation": ("estimation", "Estimation", False),
     "power": ("estimation", "Power", False),
     "surrogates": ("surrogates", "Surrogates", False),

@@ -55,10 +55,8 @@ def count_ascents(
 ) -> landscape.AscentTest:
     """Test a point by random directions, with the noise of the objective's jumps along each step."""
     line = (objective, point, scale, steps)
-    noise = landscape.line_noise(*line, seed=seed, along=objective.along).tolist()
-    return landscape.ascent_test(
-        *line, directions, seed, confidence=confidence, noise=noise, along=objective.along
-    )
+    noise = landscape.line_noise(*line, seed=seed).tolist()
+    return landscape.ascent_test(*line, directions, seed, confidence=confidence, noise=noise)
 
 
 def ascent_claim(table: str, case: str, title: str, share: float, confidence: float) -> Claim:

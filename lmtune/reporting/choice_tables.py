@@ -18,15 +18,7 @@ from lmtune.measures.measure import parse_measure
 from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.comparison_tables import DASH, interval_text, p_text, signed
 from lmtune.reporting.recommendation import gain_text, setting_text
-from lmtune.reporting.result_folder import (
-    RECORD,
-    CsvFile,
-    ResultFolder,
-    command,
-    describe,
-    read_record,
-    versions,
-)
+from lmtune.reporting.result_folder import RECORD, CsvFile, ResultFolder, describe, read_record, record
 from lmtune.reporting.table import Cell, Column, Table, finite, in_all_formats, render, short
 from lmtune.reporting.tuning_results import PAGE, PICTURES, StoredResults, keep_results, read_results
 from lmtune.storage.digests import read_json
@@ -267,15 +259,13 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         SHOWN: json.dumps(_shown(result), indent=1) + "\n",
         TOPICS.name: TOPICS.text((), ([*record.values()] for record in topic_records(result))),
     }
-    record = {
-        "command": command(),
-        "versions": versions(),
-        "choices": {choice.name: choice.values for choice in result.choices},
-        "inner_folds": result.inner,
-        "race": result.race,
-        "plan": chosen.plan.as_record(),
-        "collections": [describe(ready.dataset, ready.index)],
-    }
+    made = record(
+        choices={choice.name: choice.values for choice in result.choices},
+        inner_folds=result.inner,
+        race=result.race,
+        plan=chosen.plan.as_record(),
+        collections=[describe(ready.dataset, ready.index)],
+    )
     caution = (
         f"{chosen} was chosen among {quantity(len(result.cases), 'case')} with these topics' help: the means "
         "here flatter it, those of the folder above do not"
@@ -289,7 +279,7 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         from lmtune.reporting.figures import choice_interactions
 
         figures["interactions"] = choice_interactions(result)
-    ResultFolder(tables, record, figures).write(
+    ResultFolder(tables, made, figures).write(
         path,
         CHOICES_KIND,
         lambda folder: keep_results(folder / CHOSEN, [ready], [flattered], chosen.plan, progress=progress),

@@ -206,7 +206,6 @@ def trust(
     measure: Measure | str,
     file: PathLike | None,
     *,
-    ranks: int = _RANKS,
     remark: str = "",
 ) -> str:
     """Say how much of runs' first documents is judged, and where judging the rest could put a measure.
@@ -221,15 +220,13 @@ def trust(
         The measure of the table; its bounds are given where they are known and something is open.
     file : path-like or None
         Where the judgements were read from.
-    ranks : int
-        How many documents runs rank at least, where these are fewer than ten.
     remark : str
         What is to be added.
     """
     judgements = as_judgements(qrels)
     ranked = [rankings(run, _COMPLETE) for _, run in read_runs(runs, judgements, _COMPLETE)]
     opened = open_topics(judgements, sorted(judgements), *[*ranked, {}][:2])
-    return _trust([*runs], opened, parse_measure(str(measure)), file, ranks=ranks, remark=remark)
+    return _trust([*runs], opened, parse_measure(str(measure)), file, remark=remark)
 
 
 def _trust(

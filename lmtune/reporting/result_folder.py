@@ -266,12 +266,8 @@ def _engine(index: AnyIndex) -> dict[str, Any]:
 
     if not isinstance(index, LuceneIndex):
         return {}
-    lucene: dict[str, Any] = {"lengths": index.lengths_kind, **index.origin}
-    try:
-        lucene["pyserini"] = version("pyserini")
-    except PackageNotFoundError:  # all was read from the store
-        lucene["pyserini"] = None
-    return {"lucene": lucene}
+    pyserini = installed("pyserini").get("pyserini")  # none where all was read from the store
+    return {"lucene": {"lengths": index.lengths_kind, **index.origin, "pyserini": pyserini}}
 
 
 def command() -> str:

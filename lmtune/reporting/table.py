@@ -114,7 +114,7 @@ class Table:
             for group in groups
         ]
         others = [Column(header) if isinstance(header, str) else header for header in figures]
-        return cls([*name_columns(*names), *others], cells, caption, legend)
+        return cls([*(Column(header, "left") for header in names), *others], cells, caption, legend)
 
     def text(self) -> str:
         """Render as plain text with aligned columns."""
@@ -278,11 +278,6 @@ def finite(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return [finite(part) for part in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
-def name_columns(*headers: str) -> list[Column]:
-    """Make columns of names."""
-    return [Column(header, "left") for header in headers]
 
 
 def short(value: float) -> str:

@@ -28,11 +28,10 @@ from lmtune.reporting.result_folder import (
     SETTING,
     CsvFile,
     ResultFolder,
-    command,
     describe,
     file_name,
     read_record,
-    versions,
+    record,
 )
 from lmtune.reporting.table import frame_text, in_all_formats, one_line
 from lmtune.reporting.tuning_tables import (
@@ -185,15 +184,13 @@ def keep_results(
     InputError
         For a folder that holds something else.
     """
-    record = {
-        "command": command(),
-        "versions": versions(),
-        "plan": plan.as_record(),
-        "collections": [
+    made = record(
+        plan=plan.as_record(),
+        collections=[
             describe(one.dataset, one.index) | {"opened": one.collection.as_record()} for one in collections
         ],
-        "notes": {result.name: result.notes for result in results},
-    }
+        notes={result.name: result.notes for result in results},
+    )
     pools = [one.pool for one in collections]
     tasks = [*zip(pools, results, strict=True)]
     lines = [
@@ -206,7 +203,7 @@ def keep_results(
     ]
     count = partial(progress, "writing runs")
     texts = [one.dataset.topics for one in collections]
-    kept = partial(write_results, path, results, pools, record, lines=lines, smooth=smooth, texts=texts)
+    kept = partial(write_results, path, results, pools, made, lines=lines, smooth=smooth, texts=texts)
     kept(hits=plan.depth, progress=count)
 
 

@@ -311,6 +311,10 @@ class Batch:
     queries: NDArray[np.int64]
 
 
+# Batches whose queries are sorted by length among themselves.
+_TOGETHER = 8
+
+
 def batches(
     data: RankingData,
     *,
@@ -321,7 +325,6 @@ def batches(
     list_relevant: int | None = None,
     shuffle: bool = True,
     start: int = 0,
-    bucket: int = 8,
 ) -> Iterator[Batch]:
     """Yield one epoch's batches, of lists of about the same length.
 
@@ -345,35 +348,16 @@ def batches(
         among these, the others among the others; all of a kind where it has fewer, and more of
         the other kind then. A uniform sample by default.
     shuffle : bool
-        Whether queries come in random order. Without, they come by length descending, those of
-        equal length as in the data.
+        Whether queries come in random order, those of a few batches sorted by length, which saves
+        padding. Without, they come by length descending, those of equal length as in the data.
     start : int
         How many batches to skip.
-    bucket : int
-        With `shuffle`, queries are drawn at random for `bucket` batches at a time and sorted by
-        length among these; 1 draws each batch from all, at the price of more padding.
 
     Yields
     ------
     Batch
-
-    Raises
-    ------
-    InputError
-        For sizes below 1, or numbers below 0.
     """
-    for name, value, lowest in (
-        ("size", size, 1),
-        ("bucket", bucket, 1),
-        ("list_size", list_size, 1),
-        ("list_relevant", list_relevant, 1),
-        ("seed", seed, 0),
-        ("epoch", epoch, 0),
-        ("start", start, 0),
-    ):
-        if value is not None and value < lowest:
-            raise InputError(f"{name} is too small", value=value, accepted=f"{lowest} or more")
-    plan = _plan(data, size, seed, epoch, list_size, shuffle, bucket)
+    plan = _plan(data, size, seed, epoch, list_size, shuffle)
     for step in range(start, len(plan)):
         random = np.random.default_rng([seed, epoch, 1, step]) if shuffle else None
         yield batch_of(data, plan[step], list_size, list_relevant, random)
@@ -385,7 +369,7 @@ def number_of_batches(data: RankingData, size: int) -> int:
 
 
 def _plan(
-    data: RankingData, size: int, seed: int, epoch: int, list_size: int | None, shuffle: bool, bucket: int
+    data: RankingData, size: int, seed: int, epoch: int, list_size: int | None, shuffle: bool
 ) -> list[NDArray[np.int64]]:
     """Return the query numbers of each batch."""
     count = len(data.queries)
@@ -396,8 +380,8 @@ def _plan(
     random = np.random.default_rng([seed, epoch, 0])
     order = random.permutation(count)
     plan: list[NDArray[np.int64]] = []
-    for first in range(0, count, size * bucket):
-        drawn = order[first : first + size * bucket]
+    for first in range(0, count, size * _TOGETHER):
+        drawn = order[first : first + size * _TOGETHER]
         drawn = drawn[np.argsort(-lengths[drawn], kind="stable")]
         plan += [drawn[begin : begin + size] for begin in range(0, drawn.size, size)]
     return [plan[number] for number in random.permutation(len(plan)).tolist()]

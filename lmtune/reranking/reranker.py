@@ -385,25 +385,14 @@ def learn_folds(
     if len(parts) == 1:
         check_device(device)
     spread = len(parts) > 1 and is_spread(device)
-
-    def tasks() -> Iterator[Task]:
-        for part in parts:
-            yield (
-                learn,
-                {
-                    "train": part.train,
-                    "validation": part.validation,
-                    "settings": settings,
-                    "normalisation": normalisation,
-                    "names": part.names,
-                    "facts": part.facts,
-                    "checkpoint": checkpoint and checkpoint / part.fold,
-                    "checkpoint_every": checkpoint_every,
-                    "progress": None if spread else partial(progress, f"{part.label}training"),
-                },
-            )
-
-    learnt = in_order(run_on_devices(list(tasks()), device))
+    shared = {"settings": settings, "normalisation": normalisation, "checkpoint_every": checkpoint_every}
+    tasks: list[Task] = []
+    for part in parts:
+        own = {name: getattr(part, name) for name in ("train", "validation", "names", "facts")}
+        own["checkpoint"] = checkpoint and checkpoint / part.fold
+        own["progress"] = None if spread else partial(progress, f"{part.label}training")
+        tasks.append((learn, shared | own))
+    learnt = in_order(run_on_devices(tasks, device))
     for done, part in enumerate(parts, 1):
         with timed(f"{part.label}{quantity(len(part.train.queries), 'query', 'queries')} learnt from"):
             reranker = next(learnt)

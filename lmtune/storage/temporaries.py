@@ -88,8 +88,8 @@ def _discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def hold(path: Path, *, wait: bool = False) -> int | None:
-    """Lock a file or folder; None where another has taken it away, or has it and we do not wait.
+def hold(path: Path) -> int | None:
+    """Lock a file or folder; None where another has it, or has taken it away.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def hold(path: Path, *, wait: bool = False) -> int | None:
     with contextlib.suppress(FileNotFoundError, BlockingIOError), contextlib.ExitStack() as stack:
         descriptor = os.open(path, os.O_RDONLY)
         stack.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), path.lstat()):
             stack.pop_all()
             return descriptor

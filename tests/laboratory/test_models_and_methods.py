@@ -11,7 +11,7 @@ from scipy import stats
 
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.errors import InputError
-from lmtune.laboratory.estimators import Parameters, _freedom
+from lmtune.laboratory.parameters import Parameters, _freedom
 from lmtune.laboratory.running import run
 from lmtune.measures.evaluate import measure
 from lmtune.tuning.experiment.plan import Plan

@@ -10,10 +10,15 @@ import pytest
 from rich.console import Console
 
 from lmtune.errors import InputError
-from lmtune.reporting.table import STYLES, Cell, Column, Table, name_columns, render, short
+from lmtune.reporting.table import STYLES, Cell, Column, Table, render, short
 
 MADE = Table(
-    [*name_columns("Name", "of\n_what_"), Column("x|y"), Column("marked", marked=True), Column("z")],
+    [
+        *(Column(name, "left") for name in ("Name", "of\n_what_")),
+        Column("x|y"),
+        Column("marked", marked=True),
+        Column("z"),
+    ],
     [
         [
             (Cell("漢字"), Cell("a|b_c"), Cell("1.5"), Cell(".5"), Cell(".25", "ab")),
@@ -85,7 +90,7 @@ def test_latex_is_a_table_with_caption_and_legend() -> None:
 
 def test_a_typeset_legend_has_styles_of_its_own() -> None:
     legend = (Cell("Bold", style="bold"), Cell(": better. "), Cell("†"), Cell(": worse."))
-    table = Table(name_columns("a"), [[(Cell("b"),)]], caption="c", legend="plain", typeset_legend=legend)
+    table = Table([Column("a", "left")], [[(Cell("b"),)]], caption="c", legend="plain", typeset_legend=legend)
     assert table.text().endswith("\nplain\n")
     assert table.markdown().endswith("\n\n**Bold**: better. †: worse.\n")
     assert r"\textbf{Bold}: better. $\dagger$: worse.\par" in table.latex()

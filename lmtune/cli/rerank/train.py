@@ -131,15 +131,8 @@ def learn_all(
         check_folder(home)
     scored = []
     with distributed.process_group(machine.device) as device, stages() as progress:
-        for part, reranker in learn_folds(
-            parts,
-            settings,
-            normalisation,
-            device=device,
-            checkpoint=learning.checkpoint,
-            checkpoint_every=learning.checkpoint_every,
-            progress=progress,
-        ):
+        how = {"device": device, "progress": progress, **learning.options()}
+        for part, reranker in learn_folds(parts, settings, normalisation, **how):
             if distributed.rank() > 0:
                 continue
             if homes:

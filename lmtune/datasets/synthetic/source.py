@@ -23,7 +23,7 @@ from lmtune.datasets.synthetic.model import (
 )
 from lmtune.errors import InputError
 from lmtune.formats.documents import Document, InvertedCollection
-from lmtune.progress import Count
+from lmtune.progress import Count, part_of, unseen
 
 # A word ends in a vowel that no stemmer strips, has no two vowels in a row, and is longer than any
 # stopword of its kind: all of lmtune's analyses leave it as it is.
@@ -218,7 +218,7 @@ class SyntheticDocuments:
         """
         from lmtune.datasets.synthetic.drawing import draw, judge
 
-        first, second = _halves(progress)
+        first, second = (part_of(progress or unseen, step, 2) for step in range(2))
         drawn = draw(self.shape, threads=threads, progress=first)
         judged = judge(self.shape, drawn, threads=threads, progress=second)
         total = self.shape.documents
@@ -360,13 +360,3 @@ class SyntheticBatch:
         for docno, end, count in zip(self.docnos, ends, self.counts, strict=True):
             here = slice(end - count, end)
             yield Document(docno, " ".join(np.repeat(words[self.terms[here]], self.tfs[here])))
-
-
-def _halves(progress: Count | None) -> tuple[Count | None, Count | None]:
-    """Split one account of progress into those of two steps."""
-    if progress is None:
-        return None, None
-    return (
-        lambda done, total: progress(done, 2 * total),
-        lambda done, total: progress(total + done, 2 * total),
-    )

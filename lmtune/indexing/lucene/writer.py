@@ -12,6 +12,7 @@ from typing import Any
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import DocumentSource, unchanged
+from lmtune.indexing.builder import duplicate
 from lmtune.indexing.lucene import java
 from lmtune.storage.digests import sealed_text, unsealed
 from lmtune.storage.folders import FolderKind, atomic_directory
@@ -118,7 +119,7 @@ def _write_json(
         for number, batch in enumerate(source.batches()):
             for docno, text in batch.read():
                 if docno in seen:
-                    raise _repeated(source, docno)
+                    raise duplicate(source, docno)
                 # Dealt by number, so that one batch keeps every thread busy.
                 line = {"id": docno, "contents": text if text.strip() else _NO_TEXT}
                 streams[len(seen) % files].write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -126,14 +127,6 @@ def _write_json(
             done += batch.size
             report("writing documents", done, max(source.size, done, number))
     return len(seen)
-
-
-def _repeated(source: DocumentSource, docno: str) -> InputError:
-    places = source.locate(docno)
-    file, line = places[1] if len(places) > 1 else (None, None)
-    return InputError(
-        "a second document of the same docno", file=file, line=line, value=docno, accepted="each docno once"
-    )
 
 
 def _index(jnius: Any, arguments: Mapping[str, Any], report: Callable[[int], None]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 
 from lmtune.laboratory.lambdas import examples
 from lmtune.reranking.losses.lambda_functions import LambdaFunction
@@ -90,9 +90,7 @@ def listnet() -> LambdaFunction:
 
 def listnet_cost(scores: Array, labels: Array) -> float:
     """Return ListNet's cross-entropy of who comes first."""
-    top = scores.max()
-    logarithm = scores - top - np.log(np.exp(scores - top).sum())
-    return float(-(softmax(labels) * logarithm).sum())
+    return float(-(softmax(labels) * log_softmax(scores)).sum())
 
 
 def constant_pairs() -> LambdaFunction:
@@ -178,13 +176,6 @@ def gains(labels: Array) -> Array:
 def discount(rank: Array, k: int | None = None) -> Array:
     """Return 1 / log2(1 + rank), 0 beyond rank k."""
     return np.where(rank <= (np.inf if k is None else k), 1.0 / np.log2(1.0 + rank), 0.0)
-
-
-def softmax(values: Array) -> Array:
-    """Return e^v over their sum."""
-    powers = np.exp(values - values.max())
-    shares: Array = powers / powers.sum()
-    return shares
 
 
 def _pairs(scores: Array, labels: Array) -> tuple[Array, NDArray[np.bool_]]:

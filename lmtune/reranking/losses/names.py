@@ -283,7 +283,6 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
     from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
     from lmtune.reranking.losses.evaluation import declared_options
     from lmtune.reranking.losses.gumbel_noise import StochasticOptions
-    from lmtune.reranking.losses.names import TreeSettings
     from lmtune.reranking.losses.table import LOSSES, SONGS
 
     if name.removesuffix(TEACHER) in LOSSES:
