@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -197,27 +197,6 @@ def gains_of_ranks(
     return reached(above, tied), reached(best, np.ones_like(best))
 
 
-class NdcgParts(NamedTuple):
-    """What NDCG takes besides scores.
-
-    Attributes
-    ----------
-    starts : numpy.ndarray of int64, shape (lists + 1,)
-        As of `LabelledLists`.
-    gains : numpy.ndarray of float64, shape (rows,)
-        Of the documents.
-    discount : numpy.ndarray of float64, shape (depth,)
-        Of the ranks that count.
-    best : numpy.ndarray of float64, shape (lists,)
-        The largest DCG; NaN where it is 0.
-    """
-
-    starts: NDArray[np.int64]
-    gains: NDArray[np.float64]
-    discount: NDArray[np.float64]
-    best: NDArray[np.float64]
-
-
 class Measurer:
     """A measure made ready for some lists, to be taken of many score vectors.
 
@@ -238,11 +217,6 @@ class Measurer:
     ------
     InputError
         For an unknown measure, or a threshold that is no positive number.
-
-    Attributes
-    ----------
-    ndcg_parts : NdcgParts or None
-        Of NDCG.
     """
 
     def __init__(
@@ -253,19 +227,17 @@ class Measurer:
         if not (np.isfinite(threshold) and threshold > 0):
             raise InputError("bad threshold", value=threshold, accepted="a label above 0")
         self._lists = lists
-        self.ndcg_parts: NdcgParts | None = None
         self._starts = np.ascontiguousarray(lists.starts, np.int64)
         labels, lengths = np.asarray(lists.labels, np.float64), np.diff(self._starts)
         self._kernel = self.measure.declared.kernel
         if self._kernel == DCG:
-            gains = _gains(labels, self.measure.dcg)
+            self._gains = _gains(labels, self.measure.dcg)
             depth = min(self.measure.cutoff or labels.size, int(lengths.max(initial=0)))
-            discount = _discount(np.arange(depth))
+            self._discount = _discount(np.arange(depth))
             best = np.empty((1, lengths.size))
-            kernels.dcg_lists(gains[np.newaxis], gains, self._starts, discount, best)
+            kernels.dcg_lists(self._gains[np.newaxis], self._gains, self._starts, self._discount, best)
             self._counts: NDArray[np.bool_] = best[0] > 0.0
-            least = np.where(self._counts, best[0], np.nan)
-            self.ndcg_parts = NdcgParts(self._starts, gains, discount, least)
+            self._best = np.where(self._counts, best[0], np.nan)
         elif self._kernel == PAIRWISE_ERROR:
             self._grades, self._pairs = _grades(labels, self._starts)
             self._counts = self._pairs > 0
@@ -302,9 +274,8 @@ class Measurer:
         values = np.empty((table.shape[0], self._counts.size))
         kernel, starts = self._kernel, self._starts
         if kernel == DCG:
-            assert self.ndcg_parts is not None
-            kernels.dcg_lists(table, self.ndcg_parts.gains, starts, self.ndcg_parts.discount, values)
-            values /= self.ndcg_parts.best
+            kernels.dcg_lists(table, self._gains, starts, self._discount, values)
+            values /= self._best
         elif kernel == PAIRWISE_ERROR:
             kernels.pairwise_error_lists(table, self._grades, starts, self._pairs, values)
         else:
