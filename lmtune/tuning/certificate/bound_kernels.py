@@ -18,6 +18,14 @@ How relevant documents stand to each other need not be known. Where every pair i
 the bounds are the values: the documents above r are a subset of those above any lower r', so m
 sorts relevant documents as n does.
 
+For nDCG it matters, so that there n(r) counts all documents above r everywhere in the box. With a gain
+written as the sum of its rises to the levels g up to it,
+
+    nDCG  = 1/Z sum over g of rise_g sum { 1 / log2(rank(r) + 2) : gain(r) >= g, rank(r) < cutoff },
+
+and of the ranks of documents of gain g or more, which differ, the i-th is at least the larger of n_i and
+one more than the least that the one before can have.
+
 A group below as many others as the cutoff in all of a box is not counted there. Where it is above a relevant
 document, these are too, and that document is out whatever else is above it. The first of a ranking are never
 left out so: hence n <= N still, and the bound of a box without undecided pairs is the value.
@@ -36,7 +44,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.region_kernels import LinearModels, from_plane, linear
 from lmtune.compiled import compiled
-from lmtune.measures.kinds import AP, BPREF, RECIPROCAL_RANK, SUCCESS
+from lmtune.measures.kinds import AP, BPREF, DCG, RECIPROCAL_RANK, SUCCESS
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
 from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Doubles, Integers, Places, Sides, models
 
@@ -122,9 +130,11 @@ class BoundColumns(NamedTuple):
         measure has no smaller one.
     topics : Topics
     groups : DocumentGroups
-        Nonrelevant documents.
+        Nonrelevant documents, for nDCG all.
     relevant : DocumentGroups
         Relevant candidates.
+    worth : numpy.ndarray of float64
+        What each relevant candidate adds to DCG at the first rank.
     """
 
     formula: int
@@ -133,6 +143,7 @@ class BoundColumns(NamedTuple):
     topics: Topics
     groups: DocumentGroups
     relevant: DocumentGroups
+    worth: Doubles
 
 
 class State(NamedTuple):
@@ -228,9 +239,14 @@ def bound_box(
             columns.kind, columns.cutoff, topics.relevant[t], topics.nonrelevant[t], topics.divisor[t]
         )
         _deactivate(scale, total, base, counts, now_base, now_active)
-        bound[t] = min(bound[t], value_from_counts(scale, total, base[0] + counts[0, CERTAIN]))
-        judged = base[0] + counts[0, AT_CENTRE]
-        centre[t] = value_from_counts(scale, judged + base[1] + counts[1, AT_CENTRE], judged)
+        judged, whole = base[0] + counts[0, AT_CENTRE], base[1] + counts[1, AT_CENTRE]
+        if columns.kind == DCG:
+            worth = columns.worth[rels]
+            bound[t] = min(bound[t], ndcg_from_counts(scale, total, worth))
+            centre[t] = ndcg_from_counts(scale, judged + whole, worth)
+        else:
+            bound[t] = min(bound[t], value_from_counts(scale, total, base[0] + counts[0, CERTAIN]))
+            centre[t] = value_from_counts(scale, judged + whole, judged)
         if not now_active.any():
             filled = new.doc_start[2 * t]
             new.doc_start[2 * t + 1 : 2 * t + 3] = filled
@@ -458,7 +474,7 @@ def _deactivate(
                 continue
             certain = base[c, i] + counts[c, CERTAIN, i]
             done = out or counts[c, UNSURE, i] == 0
-            if kind != AP and kind != RECIPROCAL_RANK and inside:
+            if kind != AP and kind != RECIPROCAL_RANK and kind != DCG and inside:
                 # P@k needs no more. Nor does Bpref of groups that are not judged, or of judged
                 # ones after the first R.
                 done = done or c == 1 or certain >= scale.relevant
@@ -498,3 +514,23 @@ def value_from_counts(scale: MeasureScale, above: Integers, judged_above: Intege
         passed = int(ranked[i])
         total += 1.0 - min(passed, relevant) / min(relevant, nonrelevant) if passed > 0 else 1.0
     return total / divisor
+
+
+@compiled()
+def ndcg_from_counts(scale: MeasureScale, above: Integers, worth: Doubles) -> float:
+    """Return nDCG for counts of all documents above each relevant candidate, rounded up.
+
+    By more than this sum of parts, or the measuring kernel's of whole gains, can round.
+    """
+    order, levels = np.argsort(above), np.unique(worth)
+    total, last = 0.0, 0.0
+    for level in levels:
+        rank = -1
+        for i in order:
+            if worth[i] >= level:
+                rank = max(rank + 1, above[i])
+                if rank >= scale.cutoff:
+                    break
+                total += (level - last) / np.log2(rank + 2.0)
+        last = level
+    return float(total / scale.divisor * (1.0 + (levels.size + 1) * (above.size + 2) * 2.0**-51))

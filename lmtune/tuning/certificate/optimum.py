@@ -44,8 +44,8 @@ class CertifiedOptimum(Tuner):
     Parameters
     ----------
     measure : str, or an object of ir_measures
-        What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, P@k, R@k, RR,
-        Success@k or Bpref.
+        What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, nDCG, nDCG@k, P@k, R@k,
+        RR, Success@k or Bpref.
     tolerance : float
         Stop when the bound is at most this above the best mean found.
     space : ParameterSpace

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice
-from lmtune.measures.kinds import KINDS
+from lmtune.measures.evaluate import ideal_dcg
+from lmtune.measures.kinds import EXPONENTIAL, KINDS
 from lmtune.measures.measure import Measure
 from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
@@ -23,8 +24,10 @@ from lmtune.tuning.certificate.bound_kernels import (
     TWO_STAGE,
     BoundColumns,
     DocumentGroups,
+    MeasureScale,
     State,
     Topics,
+    ndcg_from_counts,
 )
 from lmtune.tuning.space import ParameterSpace
 
@@ -246,9 +249,7 @@ _PROOFS = {"two-stage": _TWO_STAGE, "bm25": _BM25}
 
 
 _KERNELS = {
-    name: kind.kernel
-    for name, kind in KINDS.items()
-    if kind.cutoff is not None and kind.kernel is not None and not kind.is_graded
+    name: kind.kernel for name, kind in KINDS.items() if kind.cutoff is not None and kind.kernel is not None
 }
 # Relative, and more than a logarithm is wrong by.
 _WIDEN = 2.0**-50
@@ -259,7 +260,7 @@ class Problem:
     r"""What to bound, as columns for `lmtune.tuning.certificate.bound_kernels.bound_box`.
 
     Only topics with a relevant candidate are here; the others measure 0 at every setting.
-    Nonrelevant documents with the same term frequencies, length and class are one group.
+    Nonrelevant documents (for nDCG all) with the same term frequencies, length and class are one group.
 
     A group and a relevant document whose scores are equal for *all* parameters are twins;
     `lmtune.tuning.certificate.problem` says which are. No box decides such a pair. Where their places do at
@@ -319,14 +320,25 @@ class Problem:
         proof.check(space)
         parts = [_topic(pool, t, measure, proof.topic(pool, t, space)) for t in chosen]
         cutoff = depth if measure.cutoff is None else min(depth, measure.cutoff)
-        divisor = _divisor(measure, relevant[chosen])
+        divisor = _divisor(pool, measure, relevant)[chosen]
         found = np.array([part.relevant.length.size for part in parts], np.int64)
+        kind = _KERNELS[measure.kind]
+        gains = [gain[pool.candidates.rows(t)] for t in chosen]
+        worth = [_worth(measure, own[own >= measure.rel]) for own in gains]
+        ceiling = np.minimum(np.minimum(found, cutoff) / divisor, 1.0)
+        if measure.declared.is_graded:
+            scales = [MeasureScale(kind, cutoff, 0, 0, own) for own in divisor]
+            best = [
+                ndcg_from_counts(one, np.zeros(own.size, np.int64), own)
+                for one, own in zip(scales, worth, strict=True)
+            ]
+            ceiling = np.array(best, np.float64)
         return cls(
             topics=topics.size,
             places=np.array(chosen, np.int64),
             columns=BoundColumns(
                 proof.model,
-                _KERNELS[measure.kind],
+                kind,
                 cutoff,
                 Topics(
                     occurrences=_join([pool.count[pool.term_rows(t)] for t in chosen], np.int64),
@@ -340,8 +352,9 @@ class Problem:
                 ),
                 _documents([part.groups for part in parts]),
                 _documents([part.relevant for part in parts]),
+                _join(worth, np.float64),
             ),
-            ceiling=np.minimum(np.minimum(found, cutoff) / divisor, 1.0),
+            ceiling=ceiling,
             state=_undecided(parts, found),
             sides=_sides(proof, space),
             proof=proof,
@@ -369,7 +382,7 @@ class _Topic(NamedTuple):
 def _topic(pool: CandidatePool, t: int, measure: Measure, scores: TopicScores) -> _Topic:
     gain = pool.candidates.gain[pool.candidates.rows(t)]
     rels = np.flatnonzero(gain >= measure.rel)
-    others = np.flatnonzero(gain < measure.rel)
+    others = np.flatnonzero((gain < measure.rel) | measure.declared.is_graded)
     judged = (gain >= 0) if measure.kind == "Bpref" else np.zeros(gain.size, np.bool_)
 
     # Judged groups come first, as a class of their own.
@@ -396,13 +409,21 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, scores: TopicScores) -
     )
 
 
-def _divisor(measure: Measure, relevant: NDArray[np.int64]) -> NDArray[np.float64]:
+def _divisor(pool: CandidatePool, measure: Measure, relevant: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return what each topic's sum is divided by, of how many are relevant to it."""
+    if measure.declared.is_graded:
+        return ideal_dcg(pool, measure)
     if measure.kind == "P":
         return np.full(relevant.size, measure.cutoff, np.float64)
     if measure.kind in ("RR", "Success"):
         return np.ones(relevant.size)
     return relevant.astype(np.float64)
+
+
+def _worth(measure: Measure, gains: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return what documents of these gains add to DCG at the first rank."""
+    worth = gains.astype(np.float64)
+    return np.exp2(worth) - 1.0 if measure.dcg == EXPONENTIAL else worth
 
 
 def _undecided(parts: Sequence[_Topic], found: NDArray[np.int64]) -> State:

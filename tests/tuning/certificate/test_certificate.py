@@ -43,6 +43,9 @@ MEASURES = [
     "RR@4",
     "R@7",
     "Success@2",
+    "nDCG",
+    "nDCG@10",
+    "nDCG(dcg='exp-log2')@5",
 ]
 SPACE = ParameterSpace.of()
 WHOLE = COLLECTIONS > 100  # in `make attack`
@@ -391,7 +394,7 @@ def test_topics_that_find_nothing_count_zero() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"measure": "nDCG@10"},
+        {"measure": "RBP"},
         {"measure": "Rprec"},
         {"tolerance": 0.0},
         {"tolerance": -1.0},
