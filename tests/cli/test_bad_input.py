@@ -147,7 +147,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "grid-digits": (("tune", "c", "--grid", "５x５"), ("--grid",)),
     "mu-zero": (("tune", "c", "--mu-range", "0,10"), ("mu > 0",)),
     "certify": (("tune", "c", "--certify", "0"), ("tolerance", "0.0")),
-    "certify-measure": (("tune", "c", "--certify", "0.01", "-m", "nDCG"), ("certified", "'nDCG'")),
+    "certify-measure": (("tune", "c", "--certify", "0.01", "-m", "RBP"), ("certified", "'RBP'")),
     "rel": (("tune", "c", "--ranknet-rel", "0"), ("rel",)),
     "same-name": (("tune", "c", "../x/c"), ("one name",)),
     "index-analysis": (("tune", "c", "--index", "c", "--stemmer", "none"), ("--stemmer", "--index")),

@@ -129,7 +129,9 @@ class Plan:
         EVALUATIONS, "Settings that each of them may measure, a fold and measure.", low=FEWEST
     )
     certify: float | None = option(
-        None, "Prove Optimal to be this near the best possible, such as 1e-3; Ctrl-C ends it."
+        None,
+        "Prove Optimal to be this near the best possible, such as 1e-3, by AP, nDCG, P, R, RR, Bpref or "
+        "Success; Ctrl-C ends it.",
     )
 
     def __post_init__(self) -> None:
