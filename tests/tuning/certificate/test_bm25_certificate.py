@@ -61,7 +61,7 @@ def test_scores_stay_within_the_error_of_their_model(
 
 
 @settings(deadline=None, max_examples=80)
-@given(st.integers(0, 10**6), st.sampled_from(["AP", "P@5", "Bpref", "RR", "AP(rel=2)"]))
+@given(st.integers(0, 10**6), st.sampled_from(["AP", "P@5", "Bpref", "RR", "AP(rel=2)", "nDCG", "nDCG@5"]))
 def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str) -> None:
     rng = np.random.default_rng(seed)
     measure = parse_measure(name)
@@ -87,7 +87,7 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["bm25", "lucene-bm25"])
-@pytest.mark.parametrize("name", ["AP", "P@5", "Bpref"])
+@pytest.mark.parametrize("name", ["AP", "P@5", "Bpref", "nDCG@10"])
 def test_certificates_hold_and_reach_their_tolerance(model: str, name: str) -> None:
     index, topics, qrels = random_collection(3, documents=150, topics=20, vocabulary=14)
     # Lengths that are no multiples of each other: where b is 1, proportional documents would tie.

@@ -266,7 +266,7 @@ def test_a_bound_that_rounding_holds_up_everywhere_ends_the_search() -> None:
     assert values.max() <= optimum.bound_
 
 
-@pytest.mark.parametrize("name", ["AP", "P@3", "Bpref"])
+@pytest.mark.parametrize("name", ["AP", "P@3", "Bpref", "nDCG@5"])
 def test_certificates_of_pruned_candidates_hold_for_all(name: str) -> None:
     index, topics, qrels = random_collection(9, documents=150, topics=15)
     whole_pool = CandidatePool.build(index, topics, qrels)
