@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
 from lmtune.candidates.judgements import frequencies
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError, check_least
+from lmtune.errors import check_least
 from lmtune.models.parameter import Setting, as_settings
+from lmtune.progress import quantity
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
 from lmtune.tuning.space import ParameterSpace
@@ -46,9 +47,11 @@ class Pairs:
     rel : int
         The smallest gain that is relevant.
     stand_ins : int
-        How many unjudged documents of a topic stand in where none is judged nonrelevant.
+        How many unjudged documents of a topic are sampled as negatives, if any are.
     rule : str
         Where the nonrelevant documents come from, for the reader of a result.
+    are_stand_ins : bool
+        Whether unjudged documents were sampled as negatives.
     """
 
     pool: CandidatePool
@@ -57,14 +60,16 @@ class Pairs:
     rel: int
     stand_ins: int
     rule: str
+    are_stand_ins: bool
 
     @classmethod
     def build(cls, pool: CandidatePool, *, rel: int = 1, stand_ins: int = STAND_INS) -> Pairs:
         """Pair all judged relevant with all judged nonrelevant documents.
 
-        Where the collection has no judged nonrelevant document at all, unjudged documents that hold
-        a query term stand in, drawn at random: those at the top of a run are too often relevant, and
-        no parameters order them well (FINDINGS.md).
+        Where fewer than half of the topics with a relevant document have a judged non-relevant one,
+        unjudged documents that hold a query term are added as negatives. They are sampled at random:
+        those at the top of a run are too often relevant, and no parameters order them well
+        (FINDINGS.md).
 
         Parameters
         ----------
@@ -74,36 +79,17 @@ class Pairs:
             The smallest gain that is relevant.
         stand_ins : int
             How many a topic, or all where there are no more.
-
-        Raises
-        ------
-        InputError
-            Where no topic has a pair.
         """
-        _, nonrelevant = pool.judged_counts(rel)
-        if nonrelevant.any():
-            columns = pool.judged
-            rule = "all (relevant, nonrelevant) judged pairs"
-        else:
+        relevant, nonrelevant = (counts > 0 for counts in pool.judged_counts(rel))
+        paired = int((relevant & nonrelevant).sum())
+        sampled = paired == 0 or 2 * paired < int(relevant.sum())
+        columns, rule = pool.judged, "all (relevant, nonrelevant) judged pairs"
+        if sampled:
             columns = _with_stand_ins(pool, stand_ins)
-            rule = (
-                f"no document is judged nonrelevant: {stand_ins} unjudged ones a topic, drawn from "
-                "those with a query term, stand in"
-            )
-        columns, relevant = _relevant_first(pool, columns, rel)
-        pairs = cls(pool, columns, relevant, rel, stand_ins, rule)
-        if not pairs.per_topic.any():
-            raise InputError(
-                "RankNet has no pair to learn from",
-                value=pool.name,
-                accepted="a topic with a relevant and a nonrelevant document",
-            )
-        return pairs
-
-    @property
-    def are_stand_ins(self) -> bool:
-        """Whether unjudged documents stand in for nonrelevant ones."""
-        return not self.pool.judged_counts(self.rel)[1].any()
+            few = f"{quantity(paired, 'topic')} with judged non-relevant documents"
+            rule = f"{few}: {stand_ins} unjudged documents a topic were sampled as negatives"
+        columns, counts = _relevant_first(pool, columns, rel)
+        return cls(pool, columns, counts, rel, stand_ins, rule, sampled)
 
     @property
     def per_topic(self) -> NDArray[np.int64]:

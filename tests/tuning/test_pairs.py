@@ -17,6 +17,7 @@ from support import TinyIndex, random_collection
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.models.two_stage import score_and_gradient
+from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.pairs import Pairs
 
 mp.dps = 50
@@ -107,7 +108,8 @@ def test_unjudged_documents_stand_in_where_none_is_judged_nonrelevant() -> None:
     index = TinyIndex(texts)
     pool = CandidatePool.build(index, {"1": "x", "2": "z"}, {"1": {"d5": 1}, "2": {"other": 2}})
     pairs = Pairs.build(pool, stand_ins=3)
-    assert "3 unjudged ones a topic" in pairs.rule
+    assert "3 unjudged documents a topic" in pairs.rule
+    assert pairs.are_stand_ins
     first, *others = index.docnos(pairs.columns.doc[pairs.columns.rows(0)])
     assert first == "d5"
     assert len(set(others)) == 3
@@ -136,7 +138,17 @@ def test_stand_ins_are_drawn_evenly_and_by_the_topic_alone() -> None:
     assert sorted(turned.docnos(rows.doc))[:-1] == drawn[7]
 
 
-def test_one_judged_nonrelevant_document_anywhere_is_enough() -> None:
+def test_negatives_are_sampled_where_most_topics_have_none_judged() -> None:
+    index = TinyIndex({"a": "x", "b": "x y", "c": "y", "d": "x y y"})
+    qrels = {"1": {"a": 1, "b": 0}, "2": {"c": 1}, "3": {"b": 1}}
+    pairs = Pairs.build(CandidatePool.build(index, {"1": "x", "2": "y", "3": "x"}, qrels))
+    assert pairs.are_stand_ins
+    assert "1 topic with judged non-relevant" in pairs.rule
+    # Judged non-relevant documents stay negatives; unjudged ones with a query term join them.
+    assert pairs.per_topic.tolist() == [2, 2, 2]
+
+
+def test_judged_nonrelevant_documents_of_half_of_the_topics_are_enough() -> None:
     index = TinyIndex({"a": "x", "b": "x y", "c": "y"})
     qrels = {"1": {"a": 1, "b": 0}, "2": {"c": 1}}
     pairs = Pairs.build(CandidatePool.build(index, {"1": "x", "2": "y"}, qrels))
@@ -151,11 +163,12 @@ def test_negative_gains_are_no_judgements() -> None:
     assert Pairs.build(pool).per_topic.tolist() == [1]
 
 
-def test_no_pair_at_all_is_an_error() -> None:
+def test_fitting_without_a_pair_is_an_error() -> None:
     index = TinyIndex({"a": "x"})
     pool = CandidatePool.build(index, {"1": "x"}, {"1": {"a": 1}})
+    assert Pairs.build(pool).per_topic.tolist() == [0]
     with pytest.raises(InputError, match="no pair"):
-        Pairs.build(pool)
+        RankNetTuner().fit(pool)
 
 
 def test_costs_do_not_depend_on_threads() -> None:

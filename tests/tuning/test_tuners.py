@@ -134,7 +134,8 @@ def test_evaluations_are_counted_once_each(pool: CandidatePool) -> None:
             return super().cost(setting, **options)
 
     pairs = Pairs.build(pool)
-    counting = Counting(pool, pairs.columns, pairs.relevant, pairs.rel, pairs.stand_ins, pairs.rule)
+    others = pairs.rel, pairs.stand_ins, pairs.rule, pairs.are_stand_ins
+    counting = Counting(pool, pairs.columns, pairs.relevant, *others)
     tuner = RankNetTuner(starts=2).fit(pool, pairs=counting)
     assert tuner.n_evaluations_ == len(calls)
     assert len(set(calls)) >= 0.9 * len(calls)

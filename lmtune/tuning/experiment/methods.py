@@ -26,7 +26,7 @@ from lmtune.tuning.gradient import GradientTuner, RankNetTuner
 from lmtune.tuning.grid import KnownValues, Surface, together
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ridge import RidgeTuner
-from lmtune.tuning.space import space_for
+from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.spsa import SEARCHES
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Point, Tuner
@@ -158,13 +158,7 @@ class FoldMethods:
         self._suffix = f"fold{number + 1}" if fold.test else "final"
         self.fold = fold
         self._search: dict[str, Any] = {"space": self.plan.space, "depth": self.plan.depth}
-        self._ranknet = self._weighing(self._ranknet_tuner())
-        pairs: dict[str, Any] = {"pairs": shared.pairs}
-        self._ranknet.fit(self.pool, topics=fold.train, progress=self._begin(RANKNET), **pairs)
-        self._keep("ranknet", self._ranknet.results_)
-        self._ranknet_choice = self._of_gradient(RANKNET, self._ranknet)
-        if not self._ranknet.converged_:
-            self._remark(f"{RANKNET}'s descent was cut short")
+        self._ranknet_choice = self._descend_ranknet()
         self._ascents: dict[Measure, CoordinateAscent] = {}
         for known in shared.known:
             ascents = [self._ascent(measure) for measure in known.measures]
@@ -176,10 +170,39 @@ class FoldMethods:
             held = set(rng.permutation(fold.train)[:size])
             self._validation = [topic for topic in fold.train if topic in held]
             fitting = [topic for topic in fold.train if topic not in held]
-            self._stopped = self._ranknet_tuner()
-            self._stopped.fit(self.pool, topics=fitting, progress=self._begin(RANKNET), **pairs)
-            self._keep("ranknet-val", self._stopped.results_)
-            self._descent_evaluations = self._stopped.n_evaluations_
+            self._stopped: RankNetTuner | None = None
+            if self._has_pairs(fitting, STOPPED):
+                self._stopped = self._ranknet_tuner()
+                self._stopped.fit(
+                    self.pool, topics=fitting, progress=self._begin(RANKNET), pairs=shared.pairs
+                )
+                self._keep("ranknet-val", self._stopped.results_)
+                self._descent_evaluations = self._stopped.n_evaluations_
+
+    def _descend_ranknet(self) -> Choice:
+        """Fit RankNet to the fold's training topics; stay at the start where they have no pair."""
+        topics = self.fold.train
+        if not self._has_pairs(topics, RANKNET):
+            return self._start()
+        tuner, pairs = self._weighing(self._ranknet_tuner()), {"pairs": self.shared.pairs}
+        tuner.fit(self.pool, topics=topics, progress=self._begin(RANKNET), **pairs)
+        self._keep("ranknet", tuner.results_)
+        if not tuner.converged_:
+            self._remark(f"{RANKNET}'s descent was cut short")
+        return self._of_gradient(RANKNET, tuner)
+
+    def _has_pairs(self, topics: Sequence[str], method: str) -> bool:
+        """Tell whether topics have a pair to learn from; note the method's name where not."""
+        places = self.pool.positions(topics) if topics else slice(0)
+        paired = bool(self.shared.pairs.per_topic[places].any())
+        if not paired:
+            self._remark(f"{method} had no pair of documents to learn from")
+        return paired
+
+    def _start(self, space: ParameterSpace | None = None) -> Choice:
+        """Return the space's initial point, for a method with nothing to learn from."""
+        space = space or self.plan.space
+        return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
 
     def _weighing(self, tuner: GradientTuner) -> GradientTuner | RidgeTuner:
         """Return a tuner that decides how much to take of a formula's weights, if it has some."""
@@ -247,7 +270,7 @@ class FoldMethods:
         lists = smooth_lists(self.shared.lists, self.pool, self.plan, measure, space)
         if not lists.with_relevant(places, measure.rel).size:
             self._remark(f"{APPROX} had no relevant document to learn {measure.title} from")
-            return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
+            return self._start(space)
         smooth = SurrogateTuner(
             smooth_form(measure), **self._search, seed=self.plan.seed, measures=self._traced(measure)
         )
@@ -286,6 +309,8 @@ class FoldMethods:
 
     def stopped(self, measure: Measure) -> Choice:
         """Take the iterate of RankNet's descent that is best on held-back training topics."""
+        if self._stopped is None:
+            return self._start()
         tuner = self._stopped.stop_on(self.pool, measure, topics=self._validation)
         return Choice(tuner.best_params_, self._descent_evaluations + len(tuner.results_))
 

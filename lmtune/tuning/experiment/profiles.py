@@ -155,13 +155,13 @@ def measure_profiles(
     fits = {(row.measure, row.method): row.fits for row in result.rows}
     lines: dict[str, pd.DataFrame] = {}
     for number, fold in enumerate(result.folds):
-        along = _along(plan.space, fits[plan.measures[0], RANKNET][number])
-        shared = _Settings(pool, pairs, fold, plan, along)
-        for measure in plan.measures:
+        along = _along(plan.space, fits[result.measures[0], RANKNET][number])
+        shared = _Settings(pool, pairs, fold, plan, along, result.measures)
+        for measure in result.measures:
             across = _across(plan.space, *(fits[measure, m][number] for m in (RANKNET, DIRECT)))
             if len(plan.space.free) > _PLANE:
                 across += _along(plan.space, fits[measure, DIRECT][number], BEST)
-            own = _Settings(pool, pairs, fold, plan, across, [measure]) if len(across) else None
+            own = _Settings(pool, pairs, fold, plan, across, (measure,)) if len(across) else None
             tables = [part.table(measure) for part in (own, shared) if part is not None]
             lines[f"{measure}-fold{number + 1}"] = pd.concat(tables, ignore_index=True)
         if progress is not None:
@@ -215,15 +215,15 @@ class _Settings:
         fold: Fold,
         plan: Plan,
         places: list[Place],
-        measures: list[Measure] | None = None,
+        measures: tuple[Measure, ...],
     ) -> None:
         self.places = places
         self.names = plan.space.names
-        self.measures = measures or list(plan.measures)
+        self.measures = measures
         settings = np.array([setting for _, _, setting in places])
         train = pool.positions(fold.train)
         count = int(pairs.per_topic[train].sum())
-        self.cost = [pairs.cost(setting, topics=train).value / count for setting in settings]
+        self.cost = [pairs.cost(setting, topics=train).value / max(count, 1) for setting in settings]
 
         def means(topics: NDArray[np.int64]) -> NDArray[np.float64]:
             values = measure_settings(pool, settings, self.measures, topics=topics, depth=plan.depth)

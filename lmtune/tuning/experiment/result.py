@@ -175,14 +175,22 @@ class CollectionResult(Plotted):
     near: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures of the rows: those of the plan that the judgements define."""
+        return tuple(dict.fromkeys(row.measure for row in self.rows))
+
+    @property
     def recommended(self) -> Row | None:
-        """The row to use for the first measure; None without rows.
+        """The row to use for the first measure; None without rows."""
+        return self.recommended_for(self.measures[0]) if self.rows else None
+
+    def recommended_for(self, measure: Measure) -> Row | None:
+        """Return the row to use for a measure; None where it has no row.
 
         It has the best held-out mean; of those equal to four digits, it took the fewest evaluations.
         Optimal, which is chosen on test topics, is never recommended.
         """
-        rows = [row for row in self.rows if row.method != OPTIMAL]
-        rows = [row for row in rows if row.measure == rows[0].measure]
+        rows = [row for row in self.rows if row.measure == measure and row.method != OPTIMAL]
         return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
 
     def bound(self, row: Row) -> float | None:

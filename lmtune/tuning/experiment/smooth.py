@@ -95,7 +95,7 @@ def smooth_surfaces(
     shown = _every_other(surface.settings)
     training = {topic for fold in result.folds for topic in fold.train}
     places = pool.positions([topic for topic in pool.topics if topic in training])
-    for done, measure in enumerate(plan.measures, 1):
+    for done, measure in enumerate(result.measures, 1):
         lists = smooth_lists(known, pool, plan, measure)
         if lists.with_relevant(places, measure.rel).size:
             cost = SurrogateCost(lists, objective_for(smooth_form(measure), pool, plan.depth), places)
@@ -103,7 +103,7 @@ def smooth_surfaces(
             smooth = np.array([-cost(setting, ALPHAS[-1]).value for setting in surface.settings[shown]])
             tables[str(measure)] = table.assign(measure=surface.means(measure, places)[shown], smooth=smooth)
         if progress is not None:
-            progress(done, len(plan.measures))
+            progress(done, len(result.measures))
     return tables
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from support import random_collection
+from support import TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold, cross_validation
@@ -21,6 +21,7 @@ from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.parallel import Workers
 from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import (
     APPROX,
     DEFAULT,
@@ -32,6 +33,7 @@ from lmtune.tuning.experiment.result import (
     STOPPED,
 )
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.smooth import smooth_surfaces
 from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.surrogate import SurrogateTuner
 
@@ -258,6 +260,22 @@ def test_every_method_ends_with_a_fit_on_all_topics(pool: CandidatePool, plan: P
         assert row.final.test_value == row.mean
 
 
+def test_ranknet_stays_at_the_start_of_a_fold_without_pairs() -> None:
+    index = TinyIndex({"a": "x", "b": "y", "c": "y x", "d": "z x", "e": "z z"})
+    qrels = {"1": {"a": 1}, "2": {"b": 1, "c": 0}, "3": {"e": 1, "d": 0}}
+    pool = CandidatePool.build(index, {"1": "w", "2": "y", "3": "z"}, qrels)
+    plan = Plan(tuple(parse_measures(["AP"])), grid=(2, 2), validation=0.5)
+    folds = [Fold(("1",), ("2", "3")), Fold(("2", "3"), ("1",))]
+    result = run_experiment(pool, folds, plan)
+    for method in (RANKNET, STOPPED):
+        [row] = [row for row in result.rows if row.method == method]
+        assert list(row.fits[0].params.values()) == plan.space.start.tolist()
+        assert row.fits[0].evaluations == 0
+    assert row.fits[1].evaluations > 0
+    assert "RankNet had no pair of documents to learn from in fold 1" in result.notes
+    assert list(measure_profiles(pool, result, plan)) == ["AP-fold1", "AP-fold2"]
+
+
 def test_bpref_is_left_out_without_a_judged_nonrelevant_document() -> None:
     index, topics, qrels = random_collection(7, documents=100, topics=6)
     relevant = {topic: {docno: 1 for docno, gain in own.items() if gain > 0} for topic, own in qrels.items()}
@@ -265,6 +283,8 @@ def test_bpref_is_left_out_without_a_judged_nonrelevant_document() -> None:
     only = CandidatePool.build(index, topics, relevant)
     result = run_experiment(only, cross_validation(only.topics, 2), plan)
     assert "BPREF left out: no document is judged nonrelevant" in result.notes
+    assert list(measure_profiles(only, result, plan)) == ["AP-fold1", "AP-fold2"]
+    assert list(smooth_surfaces(only, result, plan)) == ["AP"]
     for row in result.rows:
         assert str(row.measure) == "AP"
         assert (STAND_INS in row.cautions) == (row.method in (RANKNET, STOPPED))
