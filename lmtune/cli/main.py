@@ -186,11 +186,12 @@ ONE_MEANING = tuple(
 
 def suggestion(error: click.NoSuchOption) -> str:
     """Return in brackets what an unknown option may stand for, nothing where there is no guess."""
-    from lmtune.cli.parameters import PARAMETER_NAMES
+    from lmtune.models.model import MODELS
 
     name = error.option_name.lstrip("-").replace("_", "-").lower()
-    said = {name, "set"} if name in PARAMETER_NAMES else {name}
-    meant = {one for names in ONE_MEANING if said & names for one in names} | {f"{name}-range"}
+    is_parameter = any(name.removesuffix("-range") in model.default for model in MODELS.values())
+    said = {name, "set"} if is_parameter else {name}
+    meant = {one for names in ONE_MEANING if said & names for one in names}
     parameters = error.ctx.command.params if error.ctx is not None else []
     options = [
         f"{flag} {own.metavar or ''}".strip()
@@ -203,6 +204,6 @@ def suggestion(error: click.NoSuchOption) -> str:
         for own in parameters:
             if isinstance(own, click.Argument) and own.name in meant:
                 return f" ({own.metavar} stands without one: {usage})"
-    by_letters = () if name in PARAMETER_NAMES else error.possibilities
+    by_letters = () if is_parameter else error.possibilities
     near = ", ".join(options or by_letters or ())
     return f" (Possible options: {near})" if near else ""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.models.model import MODELS, NAMES, find_model, named_model
-from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, read, usual
 from lmtune.reporting.tuning_results import FinalSetting, take_final
@@ -27,77 +26,16 @@ def _value(flag: str, text: str) -> tuple[str, float]:
     return name.strip(), read(float, value, f"{flag} {name}")
 
 
-def _range(flag: str, example: str, text: str) -> tuple[float, float]:
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"bad {flag}", value=text, accepted=f"LOW,HIGH, such as {example}") from None
-    return low, high
-
-
-def _named_range(text: str) -> tuple[str, tuple[float, float]]:
+def _range(text: str) -> tuple[str, tuple[float, float]]:
     name, equals, bounds = text.partition("=")
     if not equals:
         raise InputError("bad --range", value=text, accepted="NAME=LOW,HIGH, such as mu=1,100000")
-    return name.strip(), _range(f"--range {name}", "1,100000", bounds)
-
-
-# Names of several words have no short form.
-_PARAMETERS = {
-    parameter.name: parameter
-    for model in MODELS.values()
-    for parameter in model.parameters
-    if "_" not in parameter.name
-}
-PARAMETER_NAMES = frozenset(_PARAMETERS)
-"""Parameters that have options of their own."""
-_KEYWORDS = {"lambda": "lambda_"}
-
-
-def _short_forms(
-    make: Callable[[Parameter], Any], kind: Any, suffix: str = ""
-) -> Callable[[type[T]], type[T]]:
-    """Give a class an option for every model's every parameter."""
-
-    def add(form: type[T]) -> type[T]:
-        for name, parameter in _PARAMETERS.items():
-            field = f"{name}{suffix}"
-            field = _KEYWORDS.get(field, field)
-            form.__annotations__[field] = kind
-            setattr(form, field, make(parameter))
-        return form
-
-    return add
-
-
-def _shorts(form: Any, suffix: str = "") -> dict[str, Any]:
-    names = [f"{name}{suffix}" for name in _PARAMETERS]
-    return {f"--{name.replace('_', '-')}": getattr(form, _KEYWORDS.get(name, name)) for name in names}
-
-
-def _of_models(parameter: Parameter, show: Callable[[Parameter], str]) -> str:
-    """Show what models say of a parameter that they do not fix, each thing once."""
-    shown: dict[str, str] = {}
-    for model in MODELS.values():
-        for one in model.parameters:
-            if one.name == parameter.name and not one.is_fixed and show(one) not in shown.values():
-                shown[model.name] = show(one)
-    first, *others = shown.items()
-    return ", ".join([first[1], *(f"for {model} {text}" for model, text in others)])
-
-
-def _value_option(parameter: Parameter) -> Any:
-    default = _of_models(parameter, lambda one: f"{one.default:g}")
-    text = f"Short for --set {parameter.name}=...: {parameter.what}; default: {default}."
-    return option(None, text, flag=f"--{parameter.name}")
-
-
-def _range_option(parameter: Parameter) -> Any:
-    default = _of_models(parameter, lambda one: f"{one.low:.6g},{one.high:.6g}")
-    flag = f"--{parameter.name}-range"
-    text = f"Short for --range {parameter.name}=LOW,HIGH; default: {default}."
-    example = f"{parameter.low:.6g},{parameter.high:.6g}"
-    return option(None, text, read=partial(_range, flag, example), metavar="LOW,HIGH")
+    try:
+        low, high = (float(part) for part in bounds.split(","))
+    except ValueError:
+        accepted = "LOW,HIGH, such as 1,100000"
+        raise InputError(f"bad --range {name}", value=bounds, accepted=accepted) from None
+    return name.strip(), (low, high)
 
 
 @dataclass(frozen=True)
@@ -125,7 +63,6 @@ class Tuned:
 
 
 @dataclass(frozen=True)
-@_short_forms(_value_option, float | None)
 class Setting:
     """The model and its parameters."""
 
@@ -141,17 +78,15 @@ class Setting:
 
     def values(self, model: str) -> dict[str, float]:
         """Return the values of all parameters of a model by name, its own where none is given."""
-        return {**find_model(model).default, **_by_name(model, "--set", self.named, _shorts(self))}
+        return {**find_model(model).default, **_by_name(model, "--set", self.named)}
 
     def of(self, tuned: Tuned, collection: Collection) -> FinalSetting:
         """Return the setting that is given, or the tuned one, which nothing may contradict."""
         if tuned.results is None:
             model = named_model(self.model or TWO_STAGE.name, collection.fields)
             return FinalSetting(model, self.values(model), collection)
-        flags = [f"--set {name}" for name, _ in self.named]
-        flags += [flag for flag, value in _shorts(self).items() if value is not None]
-        if flags:
-            raise InputError(f"{flags[0]} beside --from", accepted="one of the two")
+        if self.named:
+            raise InputError(f"--set {self.named[0][0]} beside --from", accepted="one of the two")
         taken = tuned.take(collection)
         if self.model not in (None, taken.model):
             raise InputError(
@@ -161,7 +96,6 @@ class Setting:
 
 
 @dataclass(frozen=True)
-@_short_forms(_range_option, tuple[float, float] | None, "_range")
 class Ranges:
     """Where to look for parameters."""
 
@@ -169,14 +103,14 @@ class Ranges:
         (),
         "A parameter's range, for every method; repeat it for several. Default: the model's own.",
         flag="--range",
-        read=_named_range,
+        read=_range,
         separator=None,
         metavar="NAME=LOW,HIGH",
     )
 
     def of(self, model: str) -> dict[str, tuple[float, float]]:
         """Return the ranges that are given, by name."""
-        return _by_name(model, "--range", self.named, _shorts(self, "_range"))
+        return _by_name(model, "--range", self.named)
 
 
 @dataclass(frozen=True)
@@ -192,25 +126,21 @@ class Baseline:
 
     def of(self, model: str) -> dict[str, float]:
         """Return the values that are given, by name."""
-        return _by_name(model, "--baseline", self.baseline, {})
+        return _by_name(model, "--baseline", self.baseline)
 
 
-def _by_name(
-    model: str, flag: str, named: Iterable[tuple[str, T]], short: Mapping[str, T | None]
-) -> dict[str, T]:
-    """Join what was given by name and by short options; refuse what the model fixes or lacks."""
-    pairs = [(f"{flag} {name}", name, value) for name, value in named]
-    pairs += [(name, name.split("-")[2], value) for name, value in short.items() if value is not None]
+def _by_name(model: str, flag: str, named: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Return the given values by name; refuse a parameter that the model fixes or does not have."""
     names, fixed = list(find_model(model).default), find_model(model).fixed
     values: dict[str, T] = {}
-    for option_, name, value in pairs:
+    for name, value in named:
         if name not in names:
             others = ", ".join(own.name for own in MODELS.values() if name in own.default)
             accepted = ", ".join(names) + (f"; of --model {others} it is one" if others else "")
-            raise InputError(f"{option_}: no parameter of {model}", value=name, accepted=accepted)
+            raise InputError(f"{flag} {name}: no parameter of {model}", value=name, accepted=accepted)
         if name in fixed:
             raise InputError(
-                f"{option_} beside --model {model}, which fixes {name}",
+                f"{flag} {name} beside --model {model}, which fixes {name}",
                 value=value,
                 accepted=f"{name} = {fixed[name]:g}, which needs no option",
             )

@@ -142,7 +142,7 @@ def test_search_and_features_take_what_tuning_ended_with(home: Path) -> None:
         (["--index", "stemmed"], "another analysis than the results"),
         (["--stemmer", "krovetz"], "--stemmer beside results of another analysis"),
         (["--model", "dirichlet"], "accepted: two-stage"),
-        (["--mu", "3"], "--mu beside --from"),
+        (["--set", "mu=3"], "--set mu beside --from"),
     ):
         shown = lmtune_command("search", "one", "--from", "kept/final", *wrong, cwd=home)
         assert shown.returncode == 2
@@ -160,7 +160,18 @@ def test_tune_opens_with_the_answer_and_ends_with_its_command(home: Path) -> Non
     rows = {row["method"]: row for row in json.loads(shown.stdout)}
     assert rows["Default"]["folds"][0]["params"] == {"k1": 1.2, "b": 0.75}
     assert rows["Default"]["evaluations"] == 0
-    fields = ["search", "one", "--model", "bm25", "--k1", "1.2", "--b", "0.75", "--output", "usual.run"]
+    fields = [
+        "search",
+        "one",
+        "--model",
+        "bm25",
+        "--set",
+        "k1=1.2",
+        "--set",
+        "b=0.75",
+        "--output",
+        "usual.run",
+    ]
     lmtune_command(*fields, cwd=home)
     measured = lmtune_command("evaluate", "one/qrels.txt", "usual.run", "-m", "AP", cwd=home)
     assert float(measured.stdout.split()[-1]) == pytest.approx(rows["Default"]["mean"], abs=5e-5)
@@ -259,8 +270,8 @@ def test_index_then_search(home: Path) -> None:
     built = lmtune_command("index", "one", "--output", "built", "--stemmer", "none", cwd=home)
     assert built.returncode == 0, built.stderr
     assert "80 documents" in built.stderr
-    arguments = ["search", "--index", "built", "--topics", "one/topics.tsv", "--lambda", "0.3"]
-    arguments += ["--mu", "50", "--hits", "7", "--run-tag", "mine"]
+    arguments = ["search", "--index", "built", "--topics", "one/topics.tsv", "--set", "lambda=0.3"]
+    arguments += ["--set", "mu=50", "--hits", "7", "--run-tag", "mine"]
     shown = lmtune_command(*arguments, cwd=home)
     assert shown.returncode == 0, shown.stderr
     lines = [line.split() for line in shown.stdout.splitlines()]
@@ -276,7 +287,7 @@ def test_a_redirected_run_is_appended_where_the_shell_says(home: Path) -> None:
     search = f"{sys.executable} -c 'from lmtune.cli import main; main()' search one --hits 2"
     for output in ("", "--output /dev/stdout"):
         target = home / "all.run"
-        script = f"(echo header; {search} {output}; {search} --mu 5 {output}; echo footer) >> all.run"
+        script = f"(echo header; {search} {output}; {search} --set mu=5 {output}; echo footer) >> all.run"
         target.write_text("kept\n")
         subprocess.run(["bash", "-c", script], cwd=home, check=True, capture_output=True)
         lines = target.read_text().splitlines()

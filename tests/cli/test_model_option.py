@@ -50,27 +50,27 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 REFUSED = {
-    "tune-lambda": ("tune c --model dirichlet --lambda-range 0,0.5", "--lambda-range", "fixes"),
-    "tune-mu": ("tune c --model jelinek-mercer --mu-range 1,5", "--mu-range", "mu = 0"),
-    "tune-lucene": ("tune c --model lucene-dirichlet --lambda-range 0,0", "-range beside", "fixes"),
-    "search-lambda": ("search c --model dirichlet --lambda 0.4", "--lambda beside", "lambda = 0"),
-    "search-mu": ("search c --model jelinek-mercer --mu 9", "--mu beside", "mu = 0"),
-    "search-zero": ("search c --model jelinek-mercer --lambda 0", "0.0", "mu = 0"),
+    "tune-lambda": ("tune c --model dirichlet --range lambda=0,0.5", "--range lambda", "fixes"),
+    "tune-mu": ("tune c --model jelinek-mercer --range mu=1,5", "--range mu", "mu = 0"),
+    "tune-lucene": ("tune c --model lucene-dirichlet --range lambda=0,0", "--range lambda beside", "fixes"),
+    "search-lambda": ("search c --model dirichlet --set lambda=0.4", "--set lambda beside", "lambda = 0"),
+    "search-mu": ("search c --model jelinek-mercer --set mu=9", "--set mu beside", "mu = 0"),
+    "search-zero": ("search c --model jelinek-mercer --set lambda=0", "0.0", "mu = 0"),
     "tune-name": ("tune c --model bm26", "'bm26'", "lucene-dirichlet"),
     "search-name": ("search c --model bm26", "'bm26'", "two-stage"),
-    "search-mu-bm25": ("search c --model bm25 --mu 9", "--mu: no parameter of bm25", "k1, b"),
-    "search-b": ("search c --model bm25 --b 1.2", "b is outside its domain: 1.2", "0 <= b <= 1"),
-    "search-k1": ("search c --model bm25 --k1 -1", "k1 is outside its domain: -1.0", "k1 > 0"),
-    "tune-b": ("tune c --model bm25 --b-range 0,2", "b is outside its domain: 2.0", "0 <= b <= 1"),
+    "search-mu-bm25": ("search c --model bm25 --set mu=9", "--set mu: no parameter of bm25", "k1, b"),
+    "search-b": ("search c --model bm25 --set b=1.2", "b is outside its domain: 1.2", "0 <= b <= 1"),
+    "search-k1": ("search c --model bm25 --set k1=-1", "k1 is outside its domain: -1.0", "k1 > 0"),
+    "tune-b": ("tune c --model bm25 --range b=0,2", "b is outside its domain: 2.0", "0 <= b <= 1"),
     "search-weights": (
-        "search c --model sdm --ordered 0.9 --set unordered=0.3",
+        "search c --model sdm --set ordered=0.9 --set unordered=0.3",
         "weights of windows are outside their domain: (0.9, 0.3)",
         "together 1 at most",
     ),
     "search-sdm-lambda": ("search c --model sdm --set lambda_ordered=0.3", "beside --model sdm", "= 0"),
     "search-windows": ("search c --model sdm --set mu_windows=3", "no parameter of sdm", "mu_unordered"),
     "certify": ("tune c --model lucene-dirichlet --certify 1e-2", "no certificate's proof holds", "bm25"),
-    "jm-range": ("tune c --model jelinek-mercer --lambda-range 0,0.5", "lambda = 0", "mu = 0"),
+    "jm-range": ("tune c --model jelinek-mercer --range lambda=0,0.5", "lambda = 0", "mu = 0"),
 }
 
 
@@ -149,11 +149,11 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
         ("", "lmtune-lambda0-mu1000"),
         ("--model dirichlet", "lmtune-dirichlet-mu1000"),
         ("--model jelinek-mercer", "lmtune-jelinek-mercer-lambda0.1"),
-        ("--model lucene-dirichlet --mu 50", "lmtune-lucene-dirichlet-mu50"),
+        ("--model lucene-dirichlet --set mu=50", "lmtune-lucene-dirichlet-mu50"),
         ("--model bm25", "lmtune-bm25-k10.9-b0.4"),
-        ("--model lucene-bm25 --k1 1.2 --b 0.75", "lmtune-lucene-bm25-k11.2-b0.75"),
+        ("--model lucene-bm25 --set k1=1.2 --set b=0.75", "lmtune-lucene-bm25-k11.2-b0.75"),
         (
-            "--model sdm --ordered 0.2 --mu 500",
+            "--model sdm --set ordered=0.2 --set mu=500",
             "lmtune-sdm-ordered0.2-unordered0.05-mu500-mu_ordered1000-mu_unordered1000",
         ),
     ],
@@ -171,14 +171,14 @@ def test_runs_say_the_model_and_its_setting(arguments: str, tag: str, run: Run, 
 
 def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
     for case, plain in [
-        ("--model dirichlet --mu 300", "--lambda 0 --mu 300"),
-        ("--model jelinek-mercer --lambda 0.7", "--lambda 0.7 --mu 0"),
+        ("--model dirichlet --set mu=300", "--set lambda=0 --set mu=300"),
+        ("--model jelinek-mercer --set lambda=0.7", "--set lambda=0.7 --set mu=0"),
     ]:
         one, other = (
             run("search", "c", *arguments.split(), "--run-tag", "x")[1] for arguments in (case, plain)
         )
         assert one == other
-    lucene = run("search", "c", "--model", "lucene-dirichlet", "--mu", "300", "--run-tag", "x")[1]
+    lucene = run("search", "c", "--model", "lucene-dirichlet", "--set", "mu=300", "--run-tag", "x")[1]
     assert lucene != one
 
 

@@ -1,10 +1,11 @@
-"""Values and ranges by parameter name, and their short forms."""
+"""Values and ranges by parameter name."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,42 +19,36 @@ def test_values_by_name_and_the_models_own_for_the_rest() -> None:
     assert Setting().values("two-stage") == {"lambda": 0.0, "mu": 1000.0}
     assert Setting(named=(("mu", 300.0),)).values("two-stage") == {"lambda": 0.0, "mu": 300.0}
     assert Setting("jelinek-mercer").values("jelinek-mercer") == {"lambda": 0.1, "mu": 0.0}
-    short: dict[str, Any] = {"lambda_": 0.4, "mu": 7.0}
-    assert Setting(**short) == Setting(**short)
-    by_name = Setting(named=(("mu", 7.0), ("lambda", 0.4)))
-    assert Setting(**short).values("two-stage") == by_name.values("two-stage")
-    short = {"k1": 1.2, "b": 0.75}
-    assert Setting("bm25", **short).values("bm25") == short
+    assert Setting("bm25", (("k1", 1.2), ("b", 0.75))).values("bm25") == {"k1": 1.2, "b": 0.75}
 
 
 def test_ranges_by_name() -> None:
     assert Ranges().of("two-stage") == {}
-    short: dict[str, Any] = {"mu_range": (2.0, 3.0)}
-    given = Ranges(named=(("lambda", (0.0, 0.5)),), **short)
+    given = Ranges(named=(("lambda", (0.0, 0.5)), ("mu", (2.0, 3.0))))
     assert given.of("two-stage") == {"lambda": (0.0, 0.5), "mu": (2.0, 3.0)}
 
 
 @pytest.mark.parametrize(
-    ("model", "setting", "message"),
+    ("model", "named", "message"),
     [
         (
             "two-stage",
-            {"named": (("b", 1.0),)},
+            (("b", 1.0),),
             "--set b: no parameter of two-stage: 'b';"
             " accepted: lambda, mu; of --model bm25, lucene-bm25 it is one",
         ),
-        ("two-stage", {"named": (("mu", 1.0),), "mu": 2.0}, "mu is given twice: 2.0; accepted: once"),
+        ("two-stage", (("mu", 1.0), ("mu", 2.0)), "mu is given twice: 2.0; accepted: once"),
         (
             "dirichlet",
-            {"named": (("lambda", 0.4),)},
+            (("lambda", 0.4),),
             "--set lambda beside --model dirichlet, which fixes lambda: 0.4;"
             " accepted: lambda = 0, which needs no option",
         ),
     ],
 )
-def test_what_a_model_does_not_have(model: str, setting: dict[str, Any], message: str) -> None:
+def test_what_a_model_does_not_have(model: str, named: tuple[tuple[str, float], ...], message: str) -> None:
     with pytest.raises(InputError) as found:
-        Setting(model, **setting).values(model)
+        Setting(model, named).values(model)
     assert str(found.value) == message
 
 
@@ -79,17 +74,40 @@ def test_bad_text_is_one_line(arguments: str, message: str) -> None:
     assert shown.stderr.count("\n") == 1
 
 
-def test_names_and_short_forms_write_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_makes_the_run_tag_and_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs.jsonl").write_text(
         "".join(json.dumps({"id": f"d{i}", "contents": "alpha " * (i + 1) + "beta"}) + "\n" for i in range(4))
     )
     (tmp_path / "topics.tsv").write_text("1\talpha beta\n")
     common = ["search", "--documents", "docs.jsonl", "--topics", "topics.tsv", "--output"]
-    for name, setting in (("a", "--lambda 0.3 --mu 20"), ("b", "--set mu=20 --set lambda=0.3")):
-        shown = CliRunner().invoke(app, [*common, name, *setting.split()])
-        assert shown.exit_code == 0, shown.stderr
-    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
+    shown = CliRunner().invoke(app, [*common, "a", "--set", "mu=20", "--set", "lambda=0.3"])
+    assert shown.exit_code == 0, shown.stderr
     assert (tmp_path / "a").read_text().count("lmtune-lambda0.3-mu20") == 4
-    made = json.loads((tmp_path / "b.made.json").read_text())
+    made = json.loads((tmp_path / "a.made.json").read_text())
     assert made["model"] == {"name": "two-stage", "lambda": 0.3, "mu": 20.0}
+
+
+def test_a_parameter_called_model_leaves_the_option_model(tmp_path: Path) -> None:
+    """A model from outside may name its parameters as options are named."""
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import sys\n"
+        "from copy import copy\n"
+        "from dataclasses import replace\n"
+        "from lmtune.models.model import MODELS, Model\n"
+        "own = copy(MODELS['bm25'].formula)\n"
+        "k1, b = own.parameters\n"
+        "own.name, own.parameters = 'own', (replace(k1, name='model'), b)\n"
+        "MODELS['own'] = Model('own', 'BM25', own, own.parameters)\n"
+        "from lmtune.cli.main import run\n"
+        "sys.exit(run(['search', 'c', 'alpha', '--model', 'own', '--set', 'model=1.2']))\n"
+    )
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/docs.jsonl").write_text('{"id": "d1", "contents": "alpha beta"}\n')
+    shown = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "own with model = 1.2, b = 0.4" in shown.stderr
+    assert shown.stdout.split()[:2] == ["1", "d1"]

@@ -43,7 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def results(home: Path, index: str, out: str) -> dict[str, bytes]:
     """Search and tune, and return the files, but for the command line in what says how they were made."""
     workers = "--workers 2" if index.endswith("5") else ""
-    command(f"search c --index {index} --mu 30 {workers} --output {out}.txt", home)
+    command(f"search c --index {index} --set mu=30 {workers} --output {out}.txt", home)
     command(f"search c --index {index} --model sdm --output {out}-sdm.txt", home)
     options = "--train-topics 1-4 --grid 3x3 -m AP --no-approx"
     command(f"tune c --index {index} {options} --output {out}", home)
