@@ -244,6 +244,12 @@ class CandidatePool(Shown):
         """Return `count` of some topics, places in this pool, shape (..., columns)."""
         return np.concatenate([self.count[..., self.term_rows(t)] for t in topics.tolist()], axis=-1)
 
+    @cached_property
+    def negative(self) -> list[str]:
+        """The topics with a negative term weight, for which no pruning and no certificate is proved."""
+        weights = np.atleast_2d(self.count)[0]
+        return [own for t, own in enumerate(self.topics) if (weights[self.term_rows(t)] < 0).any()]
+
     def tf_block(self, columns: Columns, t: int) -> NDArray[np.int32]:
         """Return topic t's term frequencies in `columns`, shape (terms, documents)."""
         block = columns.tf[columns.tf_start[t] : columns.tf_start[t + 1]]
@@ -517,7 +523,7 @@ class PoolBuilder:
             terms=tuple(tuple(column.term for column in own) for own in self.columns),
             term_start=starts(self.columns),
             value=np.array(self.value, np.float64),
-            count=_times(columns),
+            count=_times(columns, self.formula.weight_rows),
             group=np.array([column.group for column in columns], np.int8),
             candidates=replace(candidates, gain=gain),
             unknown_terms=self.unknown_terms,
@@ -546,9 +552,11 @@ def weighed(index: Index, topics: Mapping[str, str], formula: Formula) -> Mappin
     return weigh(index, topics, formula, first)
 
 
-def _times(columns: Sequence[QueryColumn]) -> NDArray[Any]:
+def _times(columns: Sequence[QueryColumn], rows: int) -> NDArray[Any]:
     """Return whole counts as such, weights in double precision, and of several numbers a row each."""
     times = [column.times for column in columns]
+    if not times and rows:
+        return np.empty((rows, 0))
     whole = all(isinstance(own, int) for own in times)
     return np.ascontiguousarray(np.array(times, np.int64 if whole else np.float64).T)
 

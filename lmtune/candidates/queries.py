@@ -54,7 +54,8 @@ def weigh(
     """
     wanted = formula.feedback or Feedback("rm3")
     found = _best(index, first, formula.first, wanted.documents) if formula.searches_first else {}
-    known = {term: term_statistics(index, term) for term in _terms(index, topics, found)}
+    counts = {topic: _counts(index, text, formula) for topic, text in topics.items()}
+    known = {term: term_statistics(index, term) for term in _terms(counts.values(), found)}
     collection = Collection(known, index.num_docs, index.total_terms)
     computes = [
         own.compute.of_terms(index.analyze, topics) if isinstance(own.compute, TermFile) else own.compute
@@ -66,13 +67,12 @@ def weigh(
         feedback: Weights = {}
         if formula.feedback is not None:
             feedback = feedback_weights(EXPANSIONS[wanted.kind], documents, wanted.terms, collection)
-        counts = _counts(index, text)
         shares: Weights = {}
         if "feedback" in formula.features:
             shares = feedback_weights(EXPANSIONS["rm3"], documents, _EVERY, collection)
         beside = _beside(index, text) if formula.needs_positions else {}
-        terms = _query_terms(topic, counts, shares, collection, beside)
-        scaled = _scaled(feedback, counts, formula.norm)
+        terms = _query_terms(topic, counts[topic], shares, collection, beside)
+        scaled = _scaled(feedback, counts[topic], formula.norm)
         rows = _rows(terms, None if formula.feedback is None else scaled, computes)
         weighted[topic] = WeightedQuery.of(rows, are_terms=True) if rows else text
     return weighted
@@ -150,14 +150,15 @@ def _best(
     return {topic: [FeedbackDocument(next(vectors), score) for score in own] for topic, own in scores.items()}
 
 
-def _counts(index: Index, text: str) -> Mapping[str, float]:
+def _counts(index: Index, text: str, formula: Weighted) -> Mapping[str, float]:
+    """Return how often the formula counts each term of a query, or the term's weight there."""
     if isinstance(text, WeightedQuery):
         return {term: float(weight) for term, weight in text.by_term(index.analyze).items()}  # type: ignore[arg-type]
-    return Counter(index.analyze(text))
+    return {column.term: column.times for column in formula.columns(index.analyze(text))}  # type: ignore[misc]
 
 
 def _terms(
-    index: Index, topics: Mapping[str, str], found: Mapping[str, list[FeedbackDocument]]
+    counts: Iterable[Mapping[str, float]], found: Mapping[str, list[FeedbackDocument]]
 ) -> dict[str, None]:
-    terms = {term: None for text in topics.values() for term in _counts(index, text)}
+    terms = {term: None for own in counts for term in own}
     return terms | {term: None for own in found.values() for document in own for term in document.terms}

@@ -105,9 +105,15 @@ class Regions:
         ------
         InputError
             For arguments outside their domain, a range or a depth that a pruned pool was not
-            made for, or another model.
+            made for, another model, or a topic with a negative term weight.
         """
         check_choice("the proof of pruning by regions is for other models", pool.formula.bounds, _SCORED)
+        if pool.negative:
+            raise InputError(
+                "no pruning by regions is proved for a topic with a negative term weight",
+                value=pool.negative[0],
+                accepted="weights of 0 or more",
+            )
         ends = _ends(pool.formula, ranges or {})
         if min(shape) < 1 or depth < 1:
             raise InputError(
@@ -203,6 +209,8 @@ def regions_for(pool: CandidatePool, settings: NDArray[np.float64], depth: int) 
     """
     per_topic = pool.candidates.doc.size / len(pool.topics)
     if len(settings) < _DENSE or per_topic <= _LONG * depth or pool.formula.bounds not in _SCORED:
+        return None
+    if pool.negative:
         return None
     ends = np.stack((settings.min(axis=0), settings.max(axis=0)))
     if np.min(_coordinates(pool.formula, ends)) < math.log(SMALLEST):

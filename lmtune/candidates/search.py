@@ -11,7 +11,9 @@ from lmtune.candidates.ranking import rank
 from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.formats.runs import Ranking
+from lmtune.models.feedback import KEPT
 from lmtune.models.model import find_model
+from lmtune.models.weighted import Weighted
 from lmtune.progress import Progress, note, quantity, silent, timed
 
 
@@ -83,20 +85,35 @@ def search(
             name=dataset.name,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
         )
-    for text in unknown_terms(pool):
+    for text in topic_notes(pool):
         note(f"{dataset.name}: {text}")
     rankings = rank(pool, setting, hits=hits)
     return Searched(rankings, dataset, index, pool)
 
 
-def unknown_terms(pool: CandidatePool) -> list[str]:
-    """Say which query terms are left out."""
-    if not pool.unknown_terms:
+def topic_notes(pool: CandidatePool) -> list[str]:
+    """Say which query terms are left out, and which topics are not expanded."""
+    notes = []
+    if pool.unknown_terms:
+        notes.append(
+            f"{len(pool.unknown_terms)} query terms that the collection lacks are left out "
+            f"({few(sorted(pool.unknown_terms))})"
+        )
+    if unexpanded := unexpanded_topics(pool):
+        notes.append(
+            f"{len(unexpanded)} of {quantity(len(pool.topics), 'topic')} without an expansion term "
+            f"({few(unexpanded)}): {KEPT}"
+        )
+    return notes
+
+
+def unexpanded_topics(pool: CandidatePool) -> list[str]:
+    """Return the topics with query terms in the collection whose feedback gives no term a weight."""
+    formula = pool.formula
+    if not isinstance(formula, Weighted) or formula.feedback is None:
         return []
-    return [
-        f"{len(pool.unknown_terms)} query terms that the collection lacks are left out "
-        f"({few(sorted(pool.unknown_terms))})"
-    ]
+    rows = [(topic, pool.term_rows(t)) for t, topic in enumerate(pool.topics)]
+    return [topic for topic, own in rows if own.stop > own.start and not pool.count[1, own].any()]
 
 
 def few(names: Sequence[str], most: int = 5) -> str:

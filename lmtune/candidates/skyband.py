@@ -33,7 +33,7 @@ from lmtune.threads import over_slices
 
 Margins: TypeAlias = tuple[float, float]
 MODES = ("auto", "e", "tf")
-VERSION = 1
+VERSION = 2
 """Raised whenever other documents may be kept than before."""
 
 
@@ -77,7 +77,8 @@ def skyband(
 ) -> CandidatePool:
     """Drop the candidates that cannot be among the best `depth` at any parameter setting.
 
-    The best `depth` documents stay the same to the last tie. Judged documents and the counts of
+    The best `depth` documents stay the same to the last tie. A topic with a negative term weight keeps all
+    of its candidates: with it, no dominance is proved. Judged documents and the counts of
     judgements stay whole: relevant documents that are dropped can never be retrieved, and count.
 
     Parameters
@@ -193,7 +194,7 @@ class Undominated(NamedTuple):
         """Return the places of topic t's candidates to keep, ascending."""
         rows, terms = pool.candidates.rows(t), pool.term_rows(t)
         docs = rows.stop - rows.start
-        if docs <= self.depth:
+        if docs <= self.depth or pool.topics[t] in pool.negative:
             return np.arange(docs)
         tf = pool.tf_block(pool.candidates, t)
         lengths = pool.formula.field_lengths(pool.index, pool.candidates.doc[rows])
@@ -254,6 +255,7 @@ def topic_margins(
     possible = wanted["mode"] != "tf" and lambda_high < 1.0 and mu_high < np.inf
     counts = pool.count[..., pool.term_rows(t)]
     possible = possible and pool.formula.dominance == "e" and counts.dtype.kind == "i"
+    possible = possible and not (counts < 0).any()
     if docs <= wanted["depth"] or not possible:
         return None
     p, weight = pool.value[pool.term_rows(t)], int(counts.sum())

@@ -13,6 +13,9 @@ from lmtune.indexing.index import Index
 # What Anserini holds for no feedback term, as do we: single letters and long strings; terms of more than a
 # tenth of the documents.
 _SHORTEST, _LONGEST, _COMMON = 2, 20, 10
+KEPT = (
+    f"feedback terms are {_SHORTEST} to {_LONGEST} letters or digits, in at most 1/{_COMMON} of the documents"
+)
 
 Weights = dict[str, float]
 
@@ -58,11 +61,14 @@ class Expansion(NamedTuple):
         By which its weights and the query's are made comparable: 1, 2 or infinity.
     weigh : callable
         From feedback documents, how many terms are wanted, and the collection, to weights.
+    needs_positive_scores : bool
+        Whether documents' scores are their weights.
     """
 
     what: str
     norm: float
     weigh: Callable[[Sequence[FeedbackDocument], int, Collection], Weights]
+    needs_positive_scores: bool = False
 
 
 def _relevance_model(documents: Sequence[FeedbackDocument], terms: int, collection: Collection) -> Weights:  # noqa: ARG001
@@ -132,7 +138,9 @@ EXPANSIONS = {
     "kld": Expansion("the relevance model's divergence (Carpineto et al., TOIS 2001)", 1.0, _divergence),
     "bo1": Expansion("Bose-Einstein statistics (Amati 2003), as Terrier", np.inf, _bose_einstein),
     "rocchio": Expansion("Rocchio's centroid, as Anserini", 2.0, _centroid),
-    "anserini-rm3": Expansion("relevance models, as Anserini", 1.0, _anserini_relevance_model),
+    "anserini-rm3": Expansion(
+        "relevance models, as Anserini", 1.0, _anserini_relevance_model, needs_positive_scores=True
+    ),
 }
 """Kinds of feedback by name."""
 
@@ -140,15 +148,14 @@ EXPANSIONS = {
 def feedback_weights(
     expansion: Expansion, documents: Sequence[FeedbackDocument], terms: int, collection: Collection
 ) -> Weights:
-    """Return a topic's feedback terms with their weights, heaviest first; equal ones by the term.
+    """Return a topic's feedback terms with their positive weights, heaviest first; equal ones by the term.
 
     Parameters
     ----------
     expansion : Expansion
         The kind of feedback.
     documents : sequence of FeedbackDocument
-        The first search's best. Terms of one letter or above 20, with signs in them, or in more than
-        a tenth of the collection's documents are left out.
+        The first search's best. `KEPT` says which of their terms count.
     terms : int
         How many, at most.
     collection : Collection
@@ -159,7 +166,8 @@ def feedback_weights(
         for own in documents
     ]
     held = [own for own in kept if own.terms]
-    return _heaviest(expansion.weigh(held, terms, collection), terms) if held else {}
+    weights = expansion.weigh(held, terms, collection) if held else {}
+    return _heaviest({term: weight for term, weight in weights.items() if weight > 0.0}, terms)
 
 
 def term_statistics(index: Index, term: str) -> TermStatistics:

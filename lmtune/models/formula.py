@@ -131,6 +131,8 @@ class Formula(ABC):
     stamp : str or None
         Digests of the files that it reads; None where candidates cannot be kept, for nothing tells whether
         what made them is the same.
+    weight_rows : int
+        How many numbers a column's `times` has; 0 where it is a single count or weight.
     simpler : tuple of (str, dict of str to float)
         Formulas that a ridge's path begins with, from the simplest: a name, and the parameters that it
         holds fixed. Empty where a ridge has no meaning.
@@ -145,6 +147,7 @@ class Formula(ABC):
     group_names: tuple[str, ...] = ()
     is_likelihood: bool = False
     stamp: str | None = ""
+    weight_rows: int = 0
     simpler: tuple[tuple[str, dict[str, float]], ...] = ()
 
     @abstractmethod

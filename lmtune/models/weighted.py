@@ -98,7 +98,8 @@ class Weighted(Formula):
     Raises
     ------
     InputError
-        For a kind of feedback or a feature that there is not, or a formula that counts windows.
+        For a kind of feedback or a feature that there is not, a formula that counts windows, or one of
+        log-probabilities beside feedback that needs positive scores.
     """
 
     def __init__(
@@ -116,6 +117,13 @@ class Weighted(Formula):
             check_choice("unknown kind of feedback", feedback.kind, EXPANSIONS)
             check_least("too few feedback documents", feedback.documents, 1)
             check_least("too few feedback terms", feedback.terms, 1)
+            if EXPANSIONS[feedback.kind].needs_positive_scores and base.is_likelihood:
+                raise InputError(
+                    f"{feedback.kind} weights feedback documents by their scores, which {base.name} "
+                    "makes logarithms of probabilities",
+                    value=f"{base.name}+{feedback.kind}",
+                    accepted=f"{base.name}+rm3, or a model with positive scores: bm25+{feedback.kind}",
+                )
             name += f"+{feedback.kind}:{feedback.documents},{feedback.terms}"
         own = [
             replace(THETA, name=f"theta_{name}", what=f"the power of {feature.what}")
@@ -131,6 +139,7 @@ class Weighted(Formula):
         ]
         self.norm = None if feedback is None else EXPANSIONS[feedback.kind].norm
         more = () if feedback is None else (ORIGINAL, SHARPNESS)
+        self.weight_rows = 1 + (feedback is not None) + len(self.features)
         self.parameters: tuple[Parameter, ...] = (*base.parameters, *more, *own, *units)
         none = {parameter.name: 0.0 for parameter in own}
         unexpanded = {

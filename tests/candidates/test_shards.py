@@ -187,3 +187,21 @@ def test_workers_do_not_matter(
     assert len(files) > 40
     for file in files:
         assert (built.path / file).read_bytes() == (world.many[5].path / file).read_bytes(), file
+
+
+@pytest.mark.parametrize("model", ["bm25+rm3:3,4", "two-stage+weights:idf", "bm25f:title,contents+rm3:3,4"])
+def test_topics_without_a_known_word_do_not_stop_expanded_searches(world: World, model: str) -> None:
+    """Topics in a pool of their own (16 at a time, one at a time on shards) without a column."""
+    topics = {f"none{i}": "absent nowhere" for i in range(17)} | world.topics
+    setting = find_model(model).default
+    pools = [extract_best(index, topics, model, setting, 10) for index in world.indexes]
+    found = [
+        [(own.topic, own.docnos, own.scores.tolist()) for own in rank(pool, setting, hits=10)]
+        for pool in pools
+    ]
+    known = {topic for topic, text in topics.items() if set(text.split()) - {"absent", "nowhere"}}
+    assert {topic for topic, docnos, _ in found[0] if docnos} == known
+    for own in found[1:]:
+        assert [(topic, docnos) for topic, docnos, _ in own] == [(t, docnos) for t, docnos, _ in found[0]]
+        for (_, _, scores), (_, _, wanted) in zip(own, found[0], strict=True):
+            assert scores == pytest.approx(wanted, rel=1e-12)

@@ -18,12 +18,15 @@ import lmtune
 from lmtune.candidates import skyband as module
 from lmtune.candidates.dominance import LARGEST_LOG, LARGEST_WEIGHT, margin, smallest_factor
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.regions import regions_for
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
+from lmtune.formats.topics import WeightedQuery
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.kernels import scores_as_product
 from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.space import ParameterSpace
 
 WEIGHTS = [(1,), (3,), (1, 1), (2, 1), (1, 1, 1), (1, 2, 3), (1, 1, 1, 1, 1), (1,) * 9]
 MEASURES = parse_measures(["AP", "Bpref", "P@10", "AP(rel=2)"])
@@ -311,3 +314,35 @@ def test_scores_are_products_where_e_dominance_takes_them_to_be() -> None:
             assert scores_as_product(p_min, longest, weight, 0.0, mu)
             assert not scores_as_product(p_min, longest, weight, 0.0, mu * math.exp(-2.0 / weight))
     assert scores_as_product(0.5, longest, LARGEST_WEIGHT, 0.5, 1000.0)
+
+
+NEGATIVE = [{"w0": 1, "w1": -2}, {"w0": 1, "w1": -2, "w3": 1}, {"w0": 0.5, "w2": -0.25}]
+
+
+@pytest.mark.parametrize("model", ["two-stage", "bm25", "lucene-dirichlet"])
+def test_topics_with_negative_weights_keep_their_rankings(model: str) -> None:
+    """The best documents are those of the whole pool, whose scores are a plain sum over the terms."""
+    for seed in range(COLLECTIONS // 10):
+        index, queries, _ = random_collection(seed, documents=200)
+        topics = queries | {f"n{i}": WeightedQuery.of(own) for i, own in enumerate(NEGATIVE)}
+        whole = CandidatePool.build(index, topics, model=model)
+        assert whole.negative == ["n0", "n1", "n2"]
+        setting = {own.name: own.default for own in whole.formula.parameters}
+        small = skyband(whole, depth=5)
+        ranked = lmtune.rank(small, setting, hits=5)
+        for one, other in zip(lmtune.rank(whole, setting, hits=5), ranked, strict=True):
+            assert (one.docnos, one.scores.tolist()) == (other.docnos, other.scores.tolist())
+        assert small.candidates.doc.size < whole.candidates.doc.size  # the others are still pruned
+
+
+def test_negative_weights_are_neither_certified_nor_cut_into_regions() -> None:
+    index, queries, qrels = random_collection(3, documents=200)
+    topics = queries | {"1": WeightedQuery.of({"w0": 1, "w1": -2})}
+    for model in ("two-stage", "bm25"):
+        pool = CandidatePool.build(index, topics, qrels, model=model)
+        with pytest.raises(InputError, match="no certificate is proved for a topic with a negative term"):
+            lmtune.CertifiedOptimum("AP").fit(pool)
+        with pytest.raises(InputError, match="no pruning by regions is proved"):
+            lmtune.Regions.build(pool)
+        many = ParameterSpace.of(pool.formula).grid((50, 50))
+        assert regions_for(pool, many, depth=1) is None

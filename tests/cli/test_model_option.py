@@ -246,3 +246,32 @@ def test_a_query_is_answered_on_the_screen(run: Run) -> None:
     assert len(run("search", "c", "word1", "--hits", "3")[1].splitlines()) == 3
     assert run("search", "c", "word1 word2", "--model", "bm25", "--output", "two.run")[0] == 0
     assert read_run("two.run") == read_run("one.run")
+
+
+@pytest.mark.parametrize("part", ["rm3", "weights"])
+def test_an_expanded_query_without_a_known_word_is_answered(part: str, run: Run) -> None:
+    status, out, _ = run("search", "c", "zebra", "--model", f"bm25+{part}")
+    assert (status, out) == (0, "no document has a word of the query\n")
+
+
+def test_negative_weights_are_measured_unpruned(run: Run, home: Path) -> None:
+    """The default's mean is that of the run that search writes; a certificate is refused."""
+    (home / "signed.jsonl").write_text(
+        "".join(
+            json.dumps({"id": str(t), "terms": {"word1": 1, f"word{t + 5}": 1, "word2": -2}}) + "\n"
+            for t in range(1, 11)
+        )
+    )
+    for model in ("two-stage", "bm25"):
+        topics = ("c", "--topics", "signed.jsonl", "--model", model)
+        fast = ("--depth", "3", "--grid", "3x3", "--restarts", "0", "-m", "AP", "--no-approx")
+        status, out, said = run("tune", *topics, *fast, "--format", "json")
+        assert status == 0, said
+        assert "10 topics with a negative term weight (1, 2, 3, 4, 5, ...)" in said
+        [mean] = [row["mean"] for row in json.loads(out) if row["method"] == "Default"]
+        assert run("search", *topics, "--hits", "3", "--output", "signed.run")[0] == 0
+        measured = lmtune.evaluate("c/qrels.txt", "signed.run", measures="AP")["AP"]
+        assert mean == pytest.approx(measured, abs=1e-12)
+        status, out, said = run("tune", *topics, *fast, "--certify", "1e-2")
+        assert (status, out) == (2, "")
+        assert "no certificate is proved for a topic with a negative term weight" in said

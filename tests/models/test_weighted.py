@@ -13,6 +13,7 @@ from support import COLLECTIONS, TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
+from lmtune.candidates.search import topic_notes, unexpanded_topics
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.formats.topics import WeightedQuery
@@ -324,3 +325,40 @@ def test_names_say_what_they_hold() -> None:
     assert [p.name for p in model.parameters] == ["lambda", "mu", "original", "sharpness", "theta_idf"]
     assert model.fixed == {"lambda": 0.0}
     assert find_model(model.formula.name.replace("two-stage", "dirichlet")).formula.name == model.formula.name
+
+
+@pytest.mark.parametrize("base", ["two-stage", "dirichlet", "jelinek-mercer", "fields:title,contents"])
+def test_scores_that_are_log_probabilities_weigh_no_feedback_documents(base: str) -> None:
+    with pytest.raises(InputError, match=r"anserini-rm3 weights feedback documents by their scores.*bm25"):
+        find_model(f"{base}+anserini-rm3")
+    find_model(f"{base}+rm3")
+    find_model("lucene-dirichlet+anserini-rm3")
+
+
+def test_feedback_documents_of_score_0_add_no_term() -> None:
+    """ATIRE's idf of a word that all documents have is 0, and so are their scores."""
+    index = TinyIndex({f"d{i}": f"common rare{i}" for i in range(20)})
+    pool = CandidatePool.build(index, {"1": "common"}, model="bm25:atire+anserini-rm3")
+    assert pool.terms == (("common",),)
+    np.testing.assert_array_equal(pool.count, [[1.0], [0.0]])
+    assert unexpanded_topics(pool) == ["1"]
+
+
+def test_a_repeated_word_counts_as_the_formula_counts_it() -> None:
+    """DuckDB's BM25 counts a word of the query once, with an expansion too."""
+    index, _, _ = random_collection(4, vocabulary=80)
+    for model in ("bm25:duckdb", "bm25:duckdb+rm3", "bm25:duckdb+weights:idf"):
+        pools = [CandidatePool.build(index, {"1": query}, model=model) for query in ("w3 w7", "w3 w7 w7")]
+        setting = find_model(model).default
+        [one], [other] = (list(rank(pool, setting)) for pool in pools)
+        assert (one.docnos, one.scores.tolist()) == (other.docnos, other.scores.tolist())
+    twice = CandidatePool.build(index, {"1": "w3 w7 w7"}, model="bm25+rm3")
+    assert twice.count[0, :2].tolist() == [1.0, 2.0]
+
+
+def test_topics_without_expansion_terms_are_named() -> None:
+    index = TinyIndex({"d1": "golden retriever", "d2": "dogs poodles", "d3": "poodles", "d4": "12345"})
+    pool = CandidatePool.build(index, {"a": "poodles", "b": "zebra", "c": "golden"}, model="bm25+rm3")
+    assert unexpanded_topics(pool) == ["a", "c"]  # each term is in more than a tenth of four documents
+    assert any("2 of 3 topics without an expansion term (a, c)" in note for note in topic_notes(pool))
+    assert unexpanded_topics(CandidatePool.build(index, {"a": "poodles"}, model="bm25")) == []

@@ -302,6 +302,16 @@ class Problem:
                 "the measure cannot be certified", value=str(measure), accepted=", ".join(_KERNELS)
             )
 
+    @staticmethod
+    def check_pool(pool: CandidatePool) -> None:
+        """Raise `InputError` for a topic with a negative term weight, which no bound allows."""
+        if pool.negative:
+            raise InputError(
+                "no certificate is proved for a topic with a negative term weight",
+                value=pool.negative[0],
+                accepted="weights of 0 or more, or no --certify",
+            )
+
     @classmethod
     def build(
         cls,
@@ -313,6 +323,7 @@ class Problem:
         depth: int,
     ) -> Problem:
         """Group the candidates of topics, given by their places in the pool."""
+        cls.check_pool(pool)
         relevant, nonrelevant = pool.judged_counts(measure.rel)
         gain = pool.candidates.gain
         chosen = [int(t) for t in topics if (gain[pool.candidates.rows(t)] >= measure.rel).any()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.search import few, unknown_terms
+from lmtune.candidates.search import few, topic_notes
 from lmtune.candidates.storage import pool_for
 from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.dataset import Dataset, check, split_topics
@@ -20,6 +20,7 @@ from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.tuning.certificate.optimum import check_uncertified
+from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.surrogate import LIST_DEPTH
 
@@ -182,6 +183,8 @@ def prepare(
     index = fielded.open_index(dataset, positions=formula.needs_positions, beside=beside, progress=progress)
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
     pool = _pool(dataset, index, topics, plan, progress)
+    if plan.certify is not None:
+        Problem.check_pool(pool)
     weighted = pool if split.topic_weights is None else pool.weighing(split.topic_weights)
     notes = [f"{quantity(index.num_docs, 'document')}, {quantity(len(pool.topics), 'topic')}, {how}"]
     if skipped:
@@ -193,9 +196,14 @@ def prepare(
             f"{checked.unknown_docnos} judged documents are not in the collection: "
             "they count as never retrieved"
         )
+    if pool.negative:
+        notes.append(
+            f"{quantity(len(pool.negative), 'topic')} with a negative term weight ({few(pool.negative)}): "
+            "candidates are not pruned there"
+        )
     if weighted is not pool:
         notes.append("topics are weighted in fits; means held out count each alike")
-    return Prepared(weighted, folds, [*notes, *unknown_terms(pool)], dataset, index, collection)
+    return Prepared(weighted, folds, [*notes, *topic_notes(pool)], dataset, index, collection)
 
 
 def _load(collection: Collection, split: Split, progress: Progress) -> Dataset:
