@@ -22,4 +22,4 @@ for row in result.rows:
         {name: round(share, 3) for name, share in row.chosen.shares.items()},
     )
 
-lmtune.write_run("fused.txt", rankings(side_by_side, result.best.chosen, options), tag="fused")
+lmtune.write_run("fused.txt", rankings(side_by_side, result.output, options), tag="fused")

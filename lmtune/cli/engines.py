@@ -123,8 +123,8 @@ def check_run(
     if comparing.output is not None:
         check_file(comparing.output, reads=[run, results, *(fused or ())])
     theirs = as_run(run)
-    if _is_fusion(results, fused, comparing, {**chosen, **vars(ranking)}):
-        _compare_fused(theirs, FusedRuns.read(results, fused or []), comparing)
+    if _is_fusion(results, fused, comparing, vars(ranking)):
+        _compare_fused(theirs, FusedRuns.read(results, fused or [], **chosen), comparing)
         return
     tuned = _tuned(results, comparing, chosen)
     _compare(theirs, results, tuned, ranking.of(tuned), comparing)
@@ -152,11 +152,11 @@ def check_engine(
     """
     if comparing.output is not None:
         check_file(comparing.output, reads=[results, *(fused or ())])
-    if _is_fusion(results, fused, comparing, chosen):
+    if _is_fusion(results, fused, comparing, {}):
         check_choice(
             "no engine that fuses runs here; for its run there is lmtune check-run", engine, (QDRANT,)
         )
-        ours = FusedRuns.read(results, fused or [])
+        ours = FusedRuns.read(results, fused or [], **chosen)
         files = deploy_fusion(engine, ours.chosen, ours.options)
         with stages() as progress:
             run = run_qdrant(files, ours.runs, progress=progress)
@@ -192,7 +192,7 @@ def _compare(
         checked = checking.check_run(run, found["lmtune"], comparing.depth)
         longest = max(map(len, run.values()))
         systems = {label: checking.cut(one.rankings, longest) for label, one in found.items()}
-        measures = [row.measure for row in read_results(results).results[0].rows]
+        measures = read_results(results).of_collection(comparing.collection)[0].measures
         compared = compare_settings(ranked, {**systems, "run": run}, measures)
     _say(checked, compared, comparing)
 
@@ -210,7 +210,7 @@ def _is_fusion(results: Path, fused: list[Path] | None, comparing: Comparing, ot
             "fused runs are checked by what was fused", file=results, accepted="then QRELS RUN RUN..."
         )
     if named := [name for name, value in {**others, "collection": comparing.collection}.items() if value]:
-        accepted = "--depth, --output"
+        accepted = "--measure, --method, --depth, --output"
         raise InputError("an option of tuned settings beside fused runs", value=named, accepted=accepted)
     return True
 
@@ -271,11 +271,11 @@ def deploy(
     if target.output is not None:
         check_directory(target.output, KIND, reads=[results])
     if results.is_file():
-        choice, options = kept_fusion(results)
+        choice, options = kept_fusion(results, **chosen)
         try:
             files = deploy_fusion(target.to, choice, options)
         except InputError:
-            if target.to in HYBRIDS and (table := fusion_cost(results, target.to, options)):
+            if target.to in HYBRIDS and (table := fusion_cost(results, target.to, choice, options)):
                 say(table.text())
             raise
         _write(target, files, record(weights=choice.weights, engine=target.to))

@@ -56,7 +56,9 @@ class FusionOutput:
     """Tables, runs and pictures."""
 
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
-    output: Path | None = usual(None, "Write the first method's run of all topics; .gz compresses.")
+    output: Path | None = usual(
+        None, "Write the recommended run, or that of the only --method; .gz compresses."
+    )
     run_tag: str | None = usual(None, "Default: lmtune-METHOD.")
     plot: Path | None = usual(
         None,
@@ -123,14 +125,11 @@ def fuse(
         weights = None if output.weights is None else _by_run(output.weights, loaded, runs)
         fused = fuse_runs(loaded, judged, options, weights=weights, progress=progress)
         if output.output is not None:
-            _write(output.output, loaded, fused.best.chosen, options, output.run_tag)
+            _write(output.output, loaded, fused.output, options, output.run_tag)
     with utf8_output() as stream:
         stream.write(on_screen(fusion_table(fused, output.style)))
     if output.style == "table":
         say(fusion_trust(fused, loaded, judged, qrels))
-        use = fused.recommended
-        if use is not None and use is not fused.best and not use.is_single:
-            say(f"To write its run: --method {use.name} --output RUN\n")
         say(f"\n{formulas(fused)}" if talk().verbose else "")
     elif output.style in ("csv", "json"):
         note(legend(fused))
@@ -187,4 +186,5 @@ def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
 
 def _write(path: Path, runs: RunSet, chosen: Chosen, options: FusionOptions, tag: str | None) -> None:
     write_run(path, rankings(runs, chosen, options), tag=tag or f"lmtune-{chosen.method}")
-    note(f"wrote {quantity(len(runs.docs), 'topic')} to {path}, fused by {chosen.method}")
+    how = f"fused by {chosen.method}" if chosen.single_run is None else f"{chosen.single_run} as it is"
+    note(f"wrote {quantity(len(runs.docs), 'topic')} to {path}, {how}")

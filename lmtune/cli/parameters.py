@@ -14,7 +14,6 @@ from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, read, usual
 from lmtune.reporting.tuning_results import FinalSetting, take_final
-from lmtune.tuning.experiment.result import DIRECT
 
 T = TypeVar("T")
 
@@ -49,7 +48,7 @@ class Tuned:
         metavar="RESULTS",
     )
     measure: str | None = option(None, "Tuned for this; default: the results' first.", flag="--measure -m")
-    method: str | None = option(None, f"Tuned by this; default: {DIRECT}.")
+    method: str | None = option(None, "Tuned by this method; default: the recommended one.")
 
     def __post_init__(self) -> None:
         for name in ("measure", "method"):
@@ -59,7 +58,7 @@ class Tuned:
     def take(self, collection: Collection) -> FinalSetting:
         """Take it from the results, and the analysis for a collection."""
         assert self.results is not None
-        return take_final(self.results, collection, measure=self.measure, method=self.method or DIRECT)
+        return take_final(self.results, collection, measure=self.measure, method=self.method)
 
 
 @dataclass(frozen=True)

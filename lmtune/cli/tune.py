@@ -21,14 +21,7 @@ from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
 from lmtune.reporting import tuning_tables
-from lmtune.reporting.choice_tables import (
-    CHOICES_KIND,
-    CHOSEN,
-    choice_table,
-    is_choices,
-    keep_choices,
-    read_choices,
-)
+from lmtune.reporting.choice_tables import CHOICES_KIND, choice_table, is_choices, keep_choices, read_choices
 from lmtune.reporting.recommendation import choice_trust, setting_values, tuning_trust
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_results import (
@@ -46,7 +39,7 @@ from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.experiment import tune_choices
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
-from lmtune.tuning.experiment.result import DEFAULT, CollectionResult, Row
+from lmtune.tuning.experiment.result import CollectionResult, Row
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.space import CHOICES, Choice
 
@@ -201,9 +194,9 @@ def _choose(
     one = result.recommended
     if output.style == "table" and one is not None:
         own = cases[one.final].collection
-        kept = None if output.output is None else output.output / CHOSEN
         first = prepare(cases[0].collection, split, cases[0].plan) if one.final else ready
-        say(f"\n{choice_trust(result, ready, first)}{_use(own, result.results[one.final], one.row, kept)}")
+        use = _use(own, result.results[one.final], one.row, output.output)
+        say(f"\n{choice_trust(result, ready, first)}{use}")
 
 
 def _use(collection: Collection, result: CollectionResult, row: Row | None, kept: Path | None) -> str:
@@ -211,8 +204,8 @@ def _use(collection: Collection, result: CollectionResult, row: Row | None, kept
     if row is None or row.setting is None:
         return ""
     words = ["lmtune", "search", *collection.words()]
-    if kept is not None and row.method != DEFAULT:
-        words += ["--from", str(kept), "--method", row.method.lower()]
+    if kept is not None:
+        words += ["--from", str(kept)]
     else:
         words += [] if result.model == TWO_STAGE.name else ["--model", result.model]
         for name, value in setting_values(result, row.setting.params).items():

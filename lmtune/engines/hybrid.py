@@ -68,6 +68,12 @@ def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[s
         For another engine, and a method, a normalisation or a number of runs that the engine has not.
     """
     check_choice("no hybrid queries are known of this engine", engine, HYBRIDS)
+    if chosen.single_run is not None:
+        raise InputError(
+            "a single run is recommended, there is nothing to fuse",
+            value=chosen.single_run,
+            accepted=f"--method {', '.join((*_SUMS, *_BY_RANK))}, where it was tried",
+        )
     target, normalise = HYBRIDS[engine], chosen.normalise or options.normalise
     by_rank = chosen.method in _BY_RANK
     if not by_rank and (chosen.method not in _SUMS or chosen.powers):
@@ -163,9 +169,11 @@ class FusedRuns(NamedTuple):
     runs: Mapping[str, Run]
 
     @classmethod
-    def read(cls, path: Path, files: Sequence[Path]) -> FusedRuns:
+    def read(
+        cls, path: Path, files: Sequence[Path], *, measure: str | None = None, method: str | None = None
+    ) -> FusedRuns:
         """Read what ``lmtune fuse --format json`` printed, and its files: judgements, then runs."""
-        chosen, options = kept_fusion(path)
+        chosen, options = kept_fusion(path, measure=measure, method=method)
         qrels, *runs = files
         given: dict[str, Run] = dict(zip(run_labels(runs), map(read_run, runs), strict=True))
         measures = dict.fromkeys(row["measure"] for row in read_json(path, {"rows": list})["rows"])
@@ -178,7 +186,7 @@ class FusedRuns(NamedTuple):
         return Ours(rankings, [len(runs.names)] * len(rankings), {*runs.docnos})
 
 
-def fusion_cost(path: PathLike, engine: str, options: FusionOptions) -> Table | None:
+def fusion_cost(path: PathLike, engine: str, chosen: Chosen, options: FusionOptions) -> Table | None:
     """Compare the fusion in a file with the best one there that an engine can express, by what `fuse` kept.
 
     Parameters
@@ -187,17 +195,18 @@ def fusion_cost(path: PathLike, engine: str, options: FusionOptions) -> Table | 
         What ``lmtune fuse --format json`` printed.
     engine : str
         One of `HYBRIDS`.
-    options : FusionOptions
-        Those of the fusion.
+    chosen, options
+        What `lmtune.fusion.methods.kept_fusion` read.
 
     Returns
     -------
     Table or None
         A line each, of the first measure, None where the engine can express none of its rows.
     """
-    content = read_json(path, {"output": dict, "rows": list})
+    content = read_json(path, {"rows": list})
     rows = [row for row in content["rows"] if row["measure"] == content["rows"][0]["measure"]]
-    tuned = next((row for row in rows if row["method"] == content["output"]["method"]), None)
+    named = [row for row in rows if row["method"] == chosen.method]
+    tuned = next((row for row in named if chosen.single_run in (None, *row["weights"])), None)
     able = [row for row in rows if _is_expressed(row, engine, options)]
     if tuned is None or not able:
         return None

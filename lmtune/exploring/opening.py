@@ -27,7 +27,7 @@ from lmtune.measures.significance.run_files import run_labels
 from lmtune.models.model import NAMES, find_model, named_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed
-from lmtune.reporting.choice_tables import CHOSEN, read_choices
+from lmtune.reporting.choice_tables import read_choices
 from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.choices.cases import make_cases
@@ -151,7 +151,7 @@ def open_choices(
     measures = shown.measures or tuple(str(row.measure) for row in stored.results.results[0].rows[::2])
 
     def view(number: int) -> View:
-        own = results / CHOSEN if number == stored.final else None
+        own = results if number == stored.final else None
         case = replace(shown, measures=measures, model=cases[number].plan.model, results=own)
         return open_collection(cases[number].collection, case, ranges, progress=progress)
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from lmtune.fusion.methods import (
     FEW,
     METHODS,
     SCALES,
+    SINGLE,
     Chosen,
     FusionOptions,
     fused_pool,
@@ -30,7 +31,7 @@ from lmtune.fusion.methods import (
     ties_of,
 )
 from lmtune.fusion.normalisation import LOGISTIC, fit_logistic
-from lmtune.fusion.runs import POOL_DEPTH, RunSet, ranks
+from lmtune.fusion.runs import POOL_DEPTH, RunSet
 from lmtune.fusion.search import ExactLineSearch, Fitting, coordinate_line
 from lmtune.fusion.weighted_sum import THETA
 from lmtune.measures.evaluate import measure_settings
@@ -104,7 +105,7 @@ class FusedRow:
     @property
     def is_single(self) -> bool:
         """Whether it is a run by itself."""
-        return self.chosen.method == "single"
+        return self.chosen.method == SINGLE
 
     @property
     def name(self) -> str:
@@ -139,22 +140,36 @@ class FusionResult(Shown):
     how: str
     rows: tuple[FusedRow, ...]
 
-    @cached_property
-    def best(self) -> FusedRow:
-        """The row that is written as a run: the first method's, by the first measure."""
-        named = (row for row in self.rows if row.chosen.method == self.options.method[0])
-        return next(named)
+    @property
+    def selected(self) -> FusedRow:
+        """The row that is written as a run, and deployed.
+
+        It is the recommended one; where a single method was asked for, or all is in sample, the first
+        method's.
+        """
+        if self.recommended is not None and len(self.options.method) > 1:
+            return self.recommended
+        return next(row for row in self.rows if row.chosen.method == self.options.method[0])
+
+    @property
+    def output(self) -> Chosen:
+        """What was selected, with a weight for each run."""
+        chosen = self.selected.chosen
+        return replace(chosen, weights={name: chosen.weights.get(name, 0.0) for name in self.runs})
 
     @property
     def recommended(self) -> FusedRow | None:
-        """The row to use for the first measure; None where all was chosen in sample.
+        """The row to use for the first measure; None where all was chosen in sample."""
+        return self.recommended_for(self.rows[0].measure)
+
+    def recommended_for(self, measure: Measure) -> FusedRow | None:
+        """Return the row to use for a measure; None where all was chosen in sample.
 
         It has the best held-out mean; of those equal to four digits, it took the fewest evaluations,
         and of these it is the first: a run by itself, then the methods.
         """
-        rows = [row for row in self.rows if row.measure == self.rows[0].measure]
-        judged = () if self.options.in_sample else rows
-        return max(judged, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
+        rows = () if self.options.in_sample else [row for row in self.rows if row.measure == measure]
+        return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
 
     def baselines(self, measure: Measure) -> dict[str, FusedRow]:
         """Return what methods are held against, by name; see `baselines`."""
@@ -345,9 +360,10 @@ class _Fusion:
 
     def single(self, name: str, measure: Measure) -> FusedRow:
         """Measure a run as it is."""
-        pool = self.runs.only(name).pool(_alone, self.qrels, self.topics)
-        values = measure_settings(pool, {name: 1.0}, [measure], depth=self.options.depth)[:, 0, 0]
-        return FusedRow(measure, Chosen("single", {name: 1.0}), float(values.mean()), values)
+        chosen = Chosen(SINGLE, {name: 1.0})
+        pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
+        values = measure_settings(pool, chosen.setting, [measure], depth=self.options.depth)[:, 0, 0]
+        return FusedRow(measure, chosen, float(values.mean()), values)
 
     def row(self, method: str, measure: Measure, progress: Count) -> FusedRow:
         """Choose on all topics."""
@@ -483,12 +499,6 @@ class _Fusion:
 def _scaling(chosen: Chosen) -> object:
     """Return what makes scores comparable, to tell choices apart."""
     return chosen.normalise, chosen.window, tuple(chosen.logistic.items())
-
-
-def _alone(scores: Doubles) -> Doubles:
-    """Return as many points for the last as documents have been retrieved, one more for each before it."""
-    points: Doubles = scores.shape[1] - ranks(scores) + 1.0
-    return points
 
 
 def jackknife(folds: Sequence[Mapping[str, float]], whole: Mapping[str, float]) -> Intervals:

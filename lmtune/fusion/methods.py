@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
@@ -27,10 +28,11 @@ from lmtune.fusion.normalisation import (
     reciprocal_ranks,
 )
 from lmtune.fusion.query_features import features_of
-from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet
+from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet, ranks
 from lmtune.fusion.search import WeightFit, fit_forward, fit_linear, fit_per_query, fit_shrunk
 from lmtune.fusion.weighted_sum import THETA, WeightedSum
 from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.measure import parse_measure
 from lmtune.options import check, option, usual
 from lmtune.progress import note, quantity
 from lmtune.storage.digests import read_json
@@ -40,6 +42,8 @@ RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
 # Powers of the number of runs that retrieved a document; CombANZ, CombSUM and CombMNZ are among them.
 MNZ_POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 SCALES = (*NORMALISATIONS, LOGISTIC)
+SINGLE = "single"
+"""The method of a run that is used as it is."""
 CHOOSE = "choose"
 """In place of a normalisation: the best on each fold's training topics."""
 # Line searches look at each run's weight by itself, which takes hours where there are many runs.
@@ -163,9 +167,9 @@ class Chosen:
     Attributes
     ----------
     method : str
-        Of `METHODS`; or ``"single"``.
+        Of `METHODS`; or `SINGLE`.
     weights : dict of str to float
-        By run; only their proportions count.
+        By run; only their proportions count. Of a single run, those of others are 0.
     constant : float
         Reciprocal rank fusion's k, CombMNZ's power; 0 where there is none.
     normalise : str
@@ -188,8 +192,15 @@ class Chosen:
     logistic: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
+    def single_run(self) -> str | None:
+        """The run that is used as it is; None for a fusion."""
+        return max(self.weights, key=self.weights.__getitem__) if self.method == SINGLE else None
+
+    @property
     def setting(self) -> dict[str, float]:
         """The parameters of the sum."""
+        if self.single_run is not None:
+            return {self.single_run: 1.0}
         return self.weights | {f"{THETA} {name}": power for name, power in self.powers.items()}
 
     @property
@@ -230,6 +241,8 @@ def fused_pool(
     topics: Sequence[str] | None = None,
 ) -> CandidatePool:
     """Return the pool on which a choice's weights add runs up; see `RunSet.pool`."""
+    if chosen.single_run is not None:
+        return runs.only(chosen.single_run).pool(_points_by_rank, qrels, topics)
     method, runs = METHODS[chosen.method], runs.first(chosen.window)
     if chosen.normalise:
         options = replace(options, normalise=chosen.normalise)
@@ -238,25 +251,42 @@ def fused_pool(
     return runs.pool(method.columns(options, chosen.constant, fitted), qrels, topics, features)
 
 
-def kept_fusion(path: PathLike) -> tuple[Chosen, FusionOptions]:
+def _points_by_rank(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return points that fall with the rank; the last retrieved has as many as documents were retrieved."""
+    points: NDArray[np.float64] = scores.shape[1] - ranks(scores) + 1.0
+    return points
+
+
+def kept_fusion(
+    path: PathLike, *, measure: str | None = None, method: str | None = None
+) -> tuple[Chosen, FusionOptions]:
     """Read what `lmtune fuse --format json` printed: what was chosen, and the options that it depends on.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    measure, method : str, optional
+        Which row to take; by default the fusion that was recommended, or the only one asked for.
 
     Raises
     ------
     InputError
-        For a file that is anything else.
+        For a file that is anything else, or without such a row.
     """
     accepted = "what lmtune fuse --format json printed"
     content = read_json(path, {"output": dict, "options": dict}, accepted=accepted)
-    kept = content["options"]
+    kept, output = content["options"], content["output"]
+    if not (measure is None and method is None):
+        output = _output_of_row(path, content, measure, method)
     try:
-        chosen = Chosen(**content["output"])
+        chosen = Chosen(**output)
         options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
         check(options)
         both = chosen.weights, chosen.powers
         weights, powers = ({str(name): float(own[name]) for name in own} for own in both)
         logistic = {str(name): (float(a), float(b)) for name, (a, b) in chosen.logistic.items()}
-        scored = METHODS[chosen.method].is_scored
+        scored = chosen.method != SINGLE and METHODS[chosen.method].is_scored
         numbers = [float(chosen.constant), *powers.values(), *itertools.chain(*logistic.values())]
         own = chosen.normalise or options.normalise
         is_whole = int(chosen.window) == chosen.window and 0.0 <= chosen.window < math.inf
@@ -268,6 +298,25 @@ def kept_fusion(path: PathLike) -> tuple[Chosen, FusionOptions]:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError("not a fusion", file=path, accepted=accepted) from None
     return replace(chosen, weights=weights, powers=powers, logistic=logistic), options
+
+
+def _output_of_row(
+    path: PathLike, content: Mapping[str, Any], measure: str | None, method: str | None
+) -> dict[str, Any]:
+    """Return what a row chose, by its measure and method; by default the first, and the recommended one."""
+    rows = content["rows"]
+    wanted = rows[0]["measure"] if measure is None else str(parse_measure(measure))
+    for row in rows:
+        named = row["recommended"] if method is None else row["method"] == method.lower()
+        if row["measure"] == wanted and named:
+            output = {one.name: row[one.name] for one in fields(Chosen) if row.get(one.name)}
+            return output | {"weights": {run: row["weights"].get(run, 0.0) for run in content["runs"]}}
+    raise InputError(
+        "no fusion by this measure and method",
+        file=path,
+        value=" ".join(filter(None, [wanted, method])),
+        accepted=", ".join(dict.fromkeys(f"{row['measure']} {row['method']}" for row in rows)),
+    )
 
 
 def for_runs(chosen: Chosen, runs: RunSet) -> Chosen:

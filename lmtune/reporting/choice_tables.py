@@ -20,7 +20,15 @@ from lmtune.reporting.comparison_tables import DASH, interval_text, p_text, sign
 from lmtune.reporting.recommendation import gain_text, setting_text
 from lmtune.reporting.result_folder import RECORD, CsvFile, ResultFolder, describe, read_record, record
 from lmtune.reporting.table import Cell, Column, Table, finite, in_all_formats, render, short
-from lmtune.reporting.tuning_results import PAGE, PICTURES, StoredResults, keep_results, read_results
+from lmtune.reporting.tuning_results import (
+    CHOICES,
+    CHOSEN_CASE,
+    PAGE,
+    PICTURES,
+    StoredResults,
+    keep_results,
+    read_results,
+)
 from lmtune.storage.digests import read_json
 from lmtune.storage.folders import FolderKind
 from lmtune.tuning.choices.cases import case_name
@@ -51,10 +59,10 @@ def choice_answer(result: ChoiceResult) -> str:
     said = f"use {', '.join(filter(None, [str(case), setting]))} ({row.method})"
     against = f"{result.cases[0]} at {setting_text(result.results[0], default.fits[0].params)}"
     parts = [
-        f"{result.name}: {said}",
-        f"{row.measure.title} {short(row.mean)} held out, the choice made anew in each fold, "
+        f"{result.name}: {said}, chosen on all topics",
+        f"Choosing so on training topics gives {row.measure.title} {short(row.mean)} held out, "
         f"{gain_text(row.values, default.values, against)}",
-        _stability(one),
+        _stability(result, one),
         _price(result, one),
     ]
     bound = result.bound(row.measure)
@@ -67,9 +75,15 @@ def choice_answer(result: ChoiceResult) -> str:
     return ". ".join(parts) + "."
 
 
-def _stability(one: ChosenRow) -> str:
-    folds = len(one.picks)
-    return f"Chosen in {sum(pick == one.final for pick in one.picks)} of {quantity(folds, 'fold')}"
+def _stability(result: ChoiceResult, one: ChosenRow) -> str:
+    """Say what each fold chose, and what the recommended combination has held out."""
+    folds, counts = quantity(len(one.picks), "fold"), Counter(one.picks)
+    if set(counts) == {one.final}:
+        return f"Chosen in all of {folds}"
+    picked = [f"{result.cases[pick]} in {count}" for pick, count in counts.most_common()]
+    own = result.case_row((one.row.measure, one.row.method), one.final)
+    itself = f"the recommended combination by itself has {short(own.mean)} held out"
+    return f"Chosen in {folds}: {'; '.join(picked)}; {itself}"
 
 
 def _price(result: ChoiceResult, one: ChosenRow) -> str:
@@ -215,11 +229,11 @@ def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
     return [*folds, ("all", one.final, one.row.final)]
 
 
-CHOSEN = "chosen"
-"""The folder there of the chosen case, as `lmtune tune --output` writes it."""
 _PICTURES = f"{PICTURES}/{RECORD}"
-CHOICES_KIND = FolderKind(RECORD, (PAGE, f"{CHOSEN}/{PAGE}"), (RECORD, _PICTURES, f"{CHOSEN}/{_PICTURES}"))
-CHOICES, SHOWN = "choices.json", "tables.json"
+CHOICES_KIND = FolderKind(
+    RECORD, (PAGE, f"{CHOSEN_CASE}/{PAGE}"), (RECORD, _PICTURES, f"{CHOSEN_CASE}/{_PICTURES}")
+)
+SHOWN = "tables.json"
 TOPICS = CsvFile("topics.csv", {"measure": str, "method": str, "case": str, "topic": str, "value": float})
 _PROCEDURE = "chosen"
 _ACCEPTED = "a folder that lmtune tune --choose --output wrote"
@@ -270,7 +284,11 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         f"{chosen} was chosen among {quantity(len(result.cases), 'case')} with these topics' help: the means "
         "here flatter it, those of the folder above do not"
     )
-    flattered = replace(result.results[final], notes=(*result.results[final].notes, caution))
+    flattered = replace(
+        result.results[final],
+        notes=(*result.results[final].notes, caution),
+        selected=None if result.recommended is None else result.recommended.row.method,
+    )
     tuned = result.tuned
     figures = {}
     if tuned is not None and len(result.known_rows((tuned.row.measure, tuned.row.method))) == len(
@@ -282,7 +300,9 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
     ResultFolder(tables, made, figures).write(
         path,
         CHOICES_KIND,
-        lambda folder: keep_results(folder / CHOSEN, [ready], [flattered], chosen.plan, progress=progress),
+        lambda folder: keep_results(
+            folder / CHOSEN_CASE, [ready], [flattered], chosen.plan, progress=progress
+        ),
     )
 
 
@@ -310,7 +330,7 @@ class StoredChoices:
     method : str
         That they are of.
     final : int
-        The case to use, whose results are in the folder `CHOSEN`.
+        The case to use, whose results are in the folder `CHOSEN_CASE`.
     results : StoredResults
         The rows `FIRST` and `PICKED` of each measure, by this method; folds, notes and
         texts; how it was made.
@@ -342,7 +362,7 @@ def read_choices(path: PathLike) -> StoredChoices:
     folder = Path(path)
     record, check = read_record(path, _KINDS, (SHOWN, TOPICS.name), _ACCEPTED)
     record.pop("files")
-    shown, chosen = read_json(folder / SHOWN), read_results(folder / CHOSEN)
+    shown, chosen = read_json(folder / SHOWN), read_results(folder / CHOSEN_CASE)
     by_case: dict[tuple[str, str], dict[str, float]] = {}
     for line, _ in TOPICS.rows(folder):
         if line["method"] == shown["method"]:

@@ -45,7 +45,7 @@ def as_content(result: FusionResult) -> dict[str, Any]:
         "topics": list(result.topics),
         "folds": result.how,
         "options": options,
-        "output": asdict(result.best.chosen),
+        "output": asdict(result.output),
         "rows": as_records(result),
     }
 
@@ -56,8 +56,10 @@ def as_records(result: FusionResult) -> list[dict[str, Any]]:
         {
             "measure": str(row.measure),
             "method": row.chosen.method,
+            "recommended": row is result.recommended_for(row.measure),
             "normalise": _normalisation(row, result),
             "k": _constant(row, result),
+            "constant": row.chosen.constant,
             "in_sample": row.in_sample,
             "held_out": None if result.options.in_sample else row.mean,
             "bound": row.bound,

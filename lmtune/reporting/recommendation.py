@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import PathLike, visible
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
-from lmtune.fusion.methods import FEW, METHODS, Chosen, fused_pool
+from lmtune.fusion.methods import FEW, METHODS, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.indexing.index import Index
 from lmtune.measures.from_files import EvaluationOptions, as_judgements, read_runs
@@ -61,8 +61,8 @@ def answer(result: CollectionResult) -> str:
             best = max(rivals, key=lambda other: other.mean)
             said += f"; the best tuned, {best.method}, gives {gain_text(best.values, row.values)}"
     else:
-        said = f"use {setting_text(result, row.final.params)} ({row.method})" if row.final else row.method
-        said = f"{said}. {mean}" if row.final else f"{said} is best, {mean}"
+        said = f"use {setting_text(result, row.setting.params)} ({row.method})" if row.setting else row.method
+        said = f"{said}. {mean}" if row.setting else f"{said} is best, {mean}"
         if default is not None:
             usual = f"the default {setting_text(result, default.fits[0].params)}"
             said += f", {gain_text(row.values, default.values, usual)}{_missed(row.values - default.values)}"
@@ -185,15 +185,34 @@ def gain_text(
     """Give a mean difference, over what, with its interval and p-value, or say that there are none."""
     said = f"{signed(values.mean() - others.mean())}{over and f' over {over}'}"
     counted = quantity(values.size, *units)
-    if values.size > 1:
-        [contrast] = compare(others, {"compared": values}).contrasts
-        p = contrast.tested["t"].p_value
-        if not math.isnan(p):
-            low, high = map(signed, contrast.interval)
-            p_said = p_text(p) if p < 0.0001 else f"= {p_text(p)}"
-            doubt = f"95% {low} to {high}, p {p_said.replace('<', '< ')}, {counted}, paired t-test"
-            return f"{said} ({doubt})"
-    return f"{said} ({counted}: no test of so few, or of one difference on all)"
+    tested = gain_over(values, others)
+    if tested.low is None or tested.high is None or tested.p_value is None:
+        return f"{said} ({counted}: no test of so few, or of one difference on all)"
+    low, high = signed(tested.low), signed(tested.high)
+    p_said = p_text(tested.p_value) if tested.p_value < 0.0001 else f"= {p_text(tested.p_value)}"
+    return f"{said} (95% {low} to {high}, p {p_said.replace('<', '< ')}, {counted}, paired t-test)"
+
+
+class Gain(NamedTuple):
+    """A mean difference over topics, its 95% confidence interval, and the p-value of a paired t-test.
+
+    Interval and p-value are None for a single topic, or where all topics have one difference.
+    """
+
+    difference: float
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+
+
+def gain_over(values: NDArray[np.float64], others: NDArray[np.float64]) -> Gain:
+    """Compare the values of topics with others of the same topics."""
+    difference = float(values.mean() - others.mean())
+    if values.size < 2:
+        return Gain(difference)
+    [contrast] = compare(others, {"compared": values}).contrasts
+    p = contrast.tested["t"].p_value
+    return Gain(difference) if math.isnan(p) else Gain(difference, *contrast.interval, p)
 
 
 _RANKS = 10
@@ -287,9 +306,8 @@ def fusion_trust(
     """Say it of what is recommended for the first measure, and of reciprocal rank fusion."""
     written = {}
     for row in filter(None, (fused.recommended, fused.baselines(fused.rows[0].measure)["rrf"])):
-        alone = Chosen("equal", {name: float(name == row.name) for name in runs.names})
-        chosen = alone if row.is_single else row.chosen
-        written[row.name] = fused_pool(runs, chosen, fused.options, qrels, fused.topics), chosen.setting
+        pool = fused_pool(runs, row.chosen, fused.options, qrels, fused.topics)
+        written[row.name] = pool, row.chosen.setting
     opened = _opened([*written.values()], fused.options.depth)
     remark = weighted_remark(fused.options.topic_weights)
     return _trust([*written], opened, fused.rows[0].measure, file, remark=remark)

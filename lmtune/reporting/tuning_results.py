@@ -22,7 +22,7 @@ from lmtune.measures.evaluate import LEVELS, setting_recall_precision
 from lmtune.measures.measure import parse_measure
 from lmtune.models.model import label
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.progress import Count, Progress, note, silent
+from lmtune.progress import Count, Progress, note, quantity, silent
 from lmtune.reporting.result_folder import (
     RECORD,
     SETTING,
@@ -58,6 +58,9 @@ PAGE = "report.html"
 
 PICTURES = "pictures"
 """The folder that ``lmtune plot`` puts there."""
+
+CHOICES, CHOSEN_CASE = "choices.json", "chosen"
+"""In a folder of ``lmtune tune --choose``: each fold's choices, and the folder of the recommended case."""
 
 FOLDS, TABLE, PARAMETER_TABLE, RUNS = "folds.json", "table.json", "parameters.txt", "runs"
 
@@ -315,6 +318,8 @@ def write_results(
         for result, by_name in zip(results, frames, strict=bool(frames)):
             for name, frame in by_name.items():
                 tables[file.name.format(file_name(result.name), file_name(name))] = frame_text(frame)
+    if selected := {result.name: result.selected for result in results if result.selected}:
+        record = {**record, "selected": selected}
     ResultFolder(tables, record).write(
         path, KIND, lambda folder: _write_runs(folder / RUNS, results, pools, hits, progress)
     )
@@ -438,7 +443,7 @@ def read_results(path: PathLike) -> StoredResults:
     Parameters
     ----------
     path : path-like
-        A folder that ``lmtune tune --output`` wrote.
+        A folder that ``lmtune tune --output`` wrote; of one with ``--choose``, the chosen case is read.
 
     Returns
     -------
@@ -450,8 +455,9 @@ def read_results(path: PathLike) -> StoredResults:
         Where a file is missing or was changed.
     """
     folder = Path(path)
+    folder = folder / CHOSEN_CASE if (folder / CHOICES).is_file() else folder
     needed = (FOLDS, TOPICS.name, CHOSEN.name, FINAL.name, TABLE)
-    record, check = read_record(path, _KINDS, needed, ACCEPTED)
+    record, check = read_record(folder, _KINDS, needed, ACCEPTED)
     files = record.pop("files")
     model = record["plan"].get("model", TWO_STAGE.name)
     rows = _rows(folder)
@@ -470,6 +476,7 @@ def read_results(path: PathLike) -> StoredResults:
             tuple(record["notes"].get(name, ())),
             model,
             near=near.get(name, {}),
+            selected=record.get("selected", {}).get(name),
         )
         for name, folds in read_kept(folder / FOLDS, ACCEPTED).items()
     )
@@ -527,20 +534,20 @@ def _traces(folder: Path, name: str, files: Mapping[str, int]) -> dict[str, pd.D
 
 
 def take_final(
-    path: PathLike, collection: Collection, *, measure: str | None = None, method: str = DIRECT
+    path: PathLike, collection: Collection, *, measure: str | None = None, method: str | None = None
 ) -> FinalSetting:
-    """Take the setting that a method chose on all topics for a measure.
+    """Take the setting that is recommended for a measure, or the one that a method chose on all topics.
 
     Parameters
     ----------
     path : path-like
-        A folder that ``lmtune tune --output`` wrote.
+        A folder that ``lmtune tune --output`` wrote, with ``--choose`` too.
     collection : Collection
         What the setting is for; of results of several collections, those of its name are taken.
     measure : str, optional
         What it was tuned for; by default the results' first measure.
-    method : str
-        How, in upper or lower case.
+    method : str, optional
+        Another method than the recommended one, in upper or lower case.
 
     Raises
     ------
@@ -550,36 +557,37 @@ def take_final(
     """
     result, recorded = read_results(path).of_collection(collection.name)
     row = final_row(path, result, measure, method)
-    assert row.final is not None
-    setting = ", ".join(f"{name} = {parameter_text(name, value)}" for name, value in row.final.params.items())
-    note(
-        f"{result.model} with {setting}, fitted on all {len(topics_of(result)):,} topics of "
-        f"{result.name} for {row.measure.title} by {row.method}"
-    )
-    return FinalSetting(
-        result.model, row.final.params, replace(collection, analysis=recorded.get("analysis"))
-    )
+    recommended = result.recommended_for(row.measure)
+    assert row.setting is not None
+    params = row.setting.params
+    setting = ", ".join(f"{name} = {parameter_text(name, value)}" for name, value in params.items())
+    how = f"{row.method} for {row.measure.title} on {result.name}"
+    if row.method != DEFAULT:
+        how += f", fitted on all {quantity(len(topics_of(result)), 'topic')}"
+    if recommended is not None and recommended is not row:
+        how += f"; recommended: {recommended.method}"
+    note(f"{result.model} with {setting} ({how})")
+    return FinalSetting(result.model, params, replace(collection, analysis=recorded.get("analysis")))
 
 
 def final_row(
     path: PathLike, result: CollectionResult, measure: str | None = None, method: str | None = None
 ) -> Row:
-    """Return the row of a measure and method that `take_final` takes the setting of, or raise as it does."""
-    final = [row for row in result.rows if row.final is not None]
-    if not final:
-        raise InputError(
-            "no setting was fitted on all topics", file=path, accepted="results of lmtune tune, with --final"
-        )
-    wanted, named = final[0].measure if measure is None else parse_measure(measure), method or DIRECT
-    for row in final:
-        if row.measure == wanted and row.method.lower() == named.lower():
-            return row
-    raise InputError(
-        "no final setting of this measure and method",
-        file=path,
-        value=f"{wanted} {named}",
-        accepted=", ".join(f"{row.measure} {row.method}" for row in final),
-    )
+    """Return the row that `take_final` takes the setting of, or raise as it does."""
+    wanted = result.measures[0] if measure is None else parse_measure(measure)
+    row = result.recommended_for(wanted)
+    if method is not None:
+        named = (own for own in result.rows if own.measure == wanted and own.method.lower() == method.lower())
+        row = next(named, None)
+    if row is not None and row.setting is not None:
+        return row
+    able = [own for own in result.rows if own.setting is not None]
+    if row is not None and method is None:
+        problem, value = "the recommended setting was not fitted on all topics (tune --no-final)", row.method
+    else:
+        problem, value = "no setting of this measure and method", f"{wanted} {method or ''}".strip()
+    accepted = ", ".join(f"{own.measure} {own.method}" for own in able) or "results of lmtune tune --final"
+    raise InputError(problem, file=path, value=value, accepted=accepted)
 
 
 def reopened(path: PathLike, name: str | None = None) -> Collection:

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from lmtune.measures.measure import Measure
 from lmtune.models.model import described, known_model
 from lmtune.reporting.comparison_tables import DASH
-from lmtune.reporting.recommendation import answer, default_remark
+from lmtune.reporting.recommendation import answer, default_remark, gain_over
 from lmtune.reporting.table import Cell, Column, Table, listed, one_line, render, short
 from lmtune.tuning.experiment.result import (
     DEFAULT,
@@ -245,6 +245,8 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
             "method": row.method,
             "mean": row.mean,
             "topics": len(row.topics),
+            "recommended": row is result.recommended_for(row.measure),
+            **_gain_over_default(row, result),
             **{f"p_value_{name.lower()}": row.p_values.get(name) for name in (DIRECT, RANKNET)},
             **{f"beats_{name.lower()}": row.beats(name, result.rows) for name in (DIRECT, RANKNET)},
             f"trails_{DIRECT.lower()}": row.trails(DIRECT, result.rows),
@@ -255,6 +257,15 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
         for result in results
         for row in result.rows
     ]
+
+
+def _gain_over_default(row: Row, result: CollectionResult) -> dict[str, float | None]:
+    """Return the difference from the default, its 95% interval and p-value; None where there is none."""
+    names = "difference_default", "low_default", "high_default", "p_value_default"
+    default = next((o for o in result.rows if (o.measure, o.method) == (row.measure, DEFAULT)), row)
+    if default is row:
+        return dict.fromkeys(names)
+    return dict(zip(names, gain_over(row.values, default.values), strict=True))
 
 
 def topic_records(result: CollectionResult) -> Iterator[dict[str, object]]:
@@ -283,6 +294,7 @@ def _with_fits(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
         record |= {"cautions": list(row.cautions), "folds": [asdict(fit) for fit in row.fits]}
         record["final"] = row.final and asdict(row.final)
+        record["setting"] = row.setting and row.setting.params
     return records
 
 

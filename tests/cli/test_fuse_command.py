@@ -45,16 +45,17 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
     arguments = (*files, "-m", "AP", "-m", "nDCG@5", "--method", "linear,rrf-tuned,combmnz", "--folds", "2")
     code, out, err = fused(*arguments, "--format", "json", "--output", "fused.run.gz")
     assert code == 0, err
-    assert "wrote 10 topics to fused.run.gz, fused by linear" in err
     (home / "results.json").write_text(out)
     found = json.loads(out)
     methods = [row["method"] for row in found["rows"]]
     assert methods == 2 * ["single", "single", "single", "linear", "rrf-tuned", "rrf", "combmnz"]
     linear = found["rows"][3]
-    assert found["output"]["weights"] == linear["weights"]
+    [used] = [row for row in found["rows"] if row["recommended"] and row["measure"] == "AP"]
+    assert f"wrote 10 topics to fused.run.gz, fused by {used['method']}" in err
+    assert found["output"]["weights"] == used["weights"]
     assert linear["weights"].keys() == linear["flat"].keys() == linear["interval"].keys() == {"a", "b", "c"}
     values = topic_values("qrels.txt", "fused.run.gz", "map").to_numpy()
-    assert values.mean() == pytest.approx(linear["in_sample"], abs=1e-12)
+    assert values.mean() == pytest.approx(used["in_sample"], abs=1e-12)
     assert found["options"]["method"] == ["linear", "rrf-tuned", "combmnz"]
 
     code, _, err = fused("--from", "results.json", "new-b.run", "new-a.run", "new-c.run", "--output", "n.run")
@@ -67,6 +68,55 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
     code, _, err = fused("--from", "results.json", "b.run", "a.run", "c.run", "--output", "again.run")
     assert code == 0, err
     assert read_run("again.run") == read_run("fused.run.gz")
+
+
+def lmtune(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("runs", [("a.run", "b.run"), ("a.run", "c.run"), ("b.run", "c.run")])
+@pytest.mark.parametrize("more", [(), ("--normalise", "logistic"), ("--normalise", "choose")])
+def test_the_answer_the_run_and_the_file_have_one_recommendation(
+    runs: tuple[str, str], more: tuple[str, ...]
+) -> None:
+    """Also where a single run is best, which was a KeyError with fitted normalisations."""
+    given = ("qrels.txt", *runs, "-m", "AP", "--folds", "2", "--bootstrap", "0", *more)
+    code, out, err = fused(*given, "--output", "fused.run")
+    assert code == 0, err
+    answer = out.split(".", 1)[0]
+    code, text, _ = fused(*given, "--format", "json")
+    assert code == 0
+    Path("fused.json").write_text(text)
+    found = json.loads(text)
+    [row] = [row for row in found["rows"] if row["recommended"]]
+    best = max(found["rows"], key=lambda row: row["held_out"])
+    assert round(row["held_out"], 4) == round(best["held_out"], 4)
+    assert found["output"]["method"] == row["method"]
+    single = next(iter(row["weights"])) if row["method"] == "single" else None
+    assert answer.startswith(f"Keep {single} alone" if single else f"Use {row['method']}")
+    assert (f"{single} as it is" if single else f"fused by {row['method']}") in err
+    written = topic_values("qrels.txt", "fused.run", "map").to_numpy().mean()
+    assert written == pytest.approx(row["in_sample"], abs=1e-12)
+    code, _, err = fused("--from", "fused.json", *runs, "--output", "again.run")
+    assert code == 0, err
+    assert read_run("again.run") == read_run("fused.run")
+    code, out, err = lmtune("check-run", "fused.run", "fused.json", "qrels.txt", *runs)
+    assert code == 0, err
+    code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch", "--method", "rrf")
+    assert (code, "rrf by reciprocal ranks" in out) == (0, True), err
+    code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch", "--method", "nothing")
+    assert code == 2 and "no fusion by this measure and method: 'AP nothing'" in err
+    if single:
+        code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch")
+        assert code == 2 and "a single run is recommended" in err
+
+
+@pytest.mark.usefixtures("home")
+def test_the_only_method_asked_for_is_written() -> None:
+    code, _, err = fused("qrels.txt", "b.run", "c.run", "--method", "equal", "--output", "fused.run")
+    assert code == 0 and "fused by equal" in err
 
 
 @pytest.mark.usefixtures("home")

@@ -103,7 +103,7 @@ def test_held_out_values_are_those_of_weights_from_other_topics() -> None:
     runs, judged = made(9, topics=8, levels=40)
     options = FusionOptions(measure=("AP",), method=("linear",), folds="4", bootstrap=10)
     found = fuse_runs(runs, judged, options)
-    row = found.best
+    row = found.selected
     assert row.bound is not None
     assert row.in_sample == pytest.approx(row.bound, abs=1e-9)
     assert row.mean <= row.bound + 1e-12
@@ -200,7 +200,7 @@ def test_many_runs_share_their_weights_as_held_out_topics_ask() -> None:
     shares = shrunk.chosen.shares
     assert shares["r00"] + shares["r01"] > 0.5
     assert shrunk.mean > equal.mean + 0.1
-    assert found.best is shrunk
+    assert found.selected is found.recommended
     text = fusion_table(found)
     assert "r00" in text
     assert "Within .001" not in text
@@ -297,15 +297,15 @@ def reordered(runs: RunSet, names: Sequence[str]) -> RunSet:
 def test_every_order_of_runs_gives_the_same_bits(options: FusionOptions, tmp_path: Path) -> None:
     runs, judged = made(20, runs=3, topics=6, docs=10, levels=40)
     expected = fuse_runs(runs, judged, options)
-    write_run(tmp_path / "run", rankings(runs, expected.best.chosen, options), tag="t")
+    write_run(tmp_path / "run", rankings(runs, expected.selected.chosen, options), tag="t")
     for names in itertools.permutations(runs.names):
         given = reordered(runs, names)
         found = fuse_runs(given, judged, options)
         assert bits(found) == bits(expected)
         assert found.runs == names
         assert [row.name for row in found.rows[:3]] == list(names)
-        assert list(found.best.chosen.weights) == list(found.best.flat) == list(names)
-        write_run(tmp_path / "other", rankings(given, found.best.chosen, options), tag="t")
+        assert list(found.selected.chosen.weights) == list(found.selected.flat) == list(names)
+        write_run(tmp_path / "other", rankings(given, found.selected.chosen, options), tag="t")
         assert (tmp_path / "other").read_bytes() == (tmp_path / "run").read_bytes()
 
 

@@ -45,7 +45,7 @@ def test_fusing_with_a_proof(caplog: pytest.LogCaptureFixture) -> None:
     runs, judged = made(14, runs=3, docs=20, levels=1000)
     options = FusionOptions(("AP",), ("linear",), in_sample=True, bootstrap=0, certify=0.002)
     with caplog.at_level("INFO", "lmtune"):
-        row = fuse_runs(runs, judged, options).best
+        row = fuse_runs(runs, judged, options).selected
     assert row.bound is not None
     assert row.in_sample <= row.bound <= row.in_sample + 0.002 + 1e-12
     assert "no weights do better than linear's by more than" in caplog.text

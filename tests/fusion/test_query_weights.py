@@ -122,7 +122,7 @@ def test_other_topics_and_names_get_the_weights_of_their_features(
     monkeypatch.chdir(tmp_path)
     runs, judged = by_query(1)
     found = fuse_runs(runs, judged, FusionOptions(("AP",), ("per-query",), in_sample=True))
-    content = {"output": asdict(found.best.chosen), "options": asdict(found.options)}
+    content = {"output": asdict(found.selected.chosen), "options": asdict(found.options)}
     Path("kept.json").write_text(json.dumps(content))
     others, _ = by_query(5, topics=4)
     for name, file in (("a", "new-a.run"), ("b", "new-b.run")):
@@ -132,7 +132,7 @@ def test_other_topics_and_names_get_the_weights_of_their_features(
     status = CliRunner().invoke(app, line.split())
     assert status.exit_code == 0, status.stderr
     written = read_run("o.run")
-    weights, powers = found.best.chosen.weights, found.best.chosen.powers
+    weights, powers = found.selected.chosen.weights, found.selected.chosen.powers
     for topic in written:
         table = np.array(
             [[read_run(f"new-{name}.run")[topic][d] for d in sorted(written[topic])] for name in "ab"]
@@ -191,7 +191,7 @@ def test_normalisation_and_power_are_chosen_on_training_topics() -> None:
         ):
             tried = {(k, n): mean(method, k, n, fold.train) for k in constants for n in SCALES}
             assert tried[chosen.constant, chosen.normalise] == max(tried.values())
-    kept = found.best.chosen
+    kept = found.selected.chosen
     own = fused_pool(runs, kept, options, judged)
     same = fused_pool(runs, replace(kept, normalise=""), replace(options, normalise=kept.normalise), judged)
     np.testing.assert_array_equal(own.value, same.value)
@@ -209,14 +209,14 @@ def test_a_split_reports_on_test_topics_alone() -> None:
         {t: judged[t] for t in fold.train},
         replace(options, train_topics=None, test_topics=None, in_sample=True),
     )
-    assert chosen_by_fold(found, "linear") == [one.best.chosen]
+    assert chosen_by_fold(found, "linear") == [one.selected.chosen]
     for row in found.rows:
         assert row.values.shape == (2,)
-    pool = fused_pool(runs, one.best.chosen, options, judged)
-    expected = measure_settings(pool, one.best.chosen.weights, [AP], topics=pool.positions(["5", "6"]))[
+    pool = fused_pool(runs, one.selected.chosen, options, judged)
+    expected = measure_settings(pool, one.selected.chosen.weights, [AP], topics=pool.positions(["5", "6"]))[
         :, 0, 0
     ]
-    np.testing.assert_array_equal(found.best.values, expected)
+    np.testing.assert_array_equal(found.selected.values, expected)
 
 
 def test_the_command_knows_the_split_and_the_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,8 @@ def test_csv_and_json_hold_every_figure() -> None:
             "method": row["method"],
             "mean": float(row["mean"]),
             "topics": int(row["topics"]),
+            "recommended": row["recommended"] == "True",
+            **dict.fromkeys(("difference_default", "low_default", "high_default", "p_value_default")),
             "p_value_direct": float(row["p_value_direct"]) if row["p_value_direct"] else None,
             "p_value_ranknet": float(row["p_value_ranknet"]) if row["p_value_ranknet"] else None,
             "beats_direct": row["beats_direct"] == "True",
@@ -111,6 +113,7 @@ def test_csv_and_json_hold_every_figure() -> None:
                 }
             ],
             "final": None,
+            "setting": None,
         }
         for row in rows
     ]

@@ -120,7 +120,7 @@ class Row:
 
     @property
     def setting(self) -> Fit | None:
-        """What to use: the final fit, or the default, which is the same on all folds."""
+        """The final fit, or the default, which is the same on all folds; None without a final fit."""
         return self.fits[0] if self.method == DEFAULT else self.final
 
     def beats(self, method: str, rows: Sequence[Row]) -> bool:
@@ -163,6 +163,8 @@ class CollectionResult(Plotted):
     near : dict of str to (low, high)
         A box of grid points around the recommended setting, none of them significantly worse on all
         topics; see `lmtune.tuning.experiment.profiles.near_optimal`.
+    selected : str, optional
+        The method to use for the first measure, where choosing among models decided it.
     """
 
     name: str
@@ -173,6 +175,7 @@ class CollectionResult(Plotted):
     model: str = "two-stage"
     surface: Surface | None = None
     near: dict[str, tuple[float, float]] = field(default_factory=dict)
+    selected: str | None = None
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -188,9 +191,11 @@ class CollectionResult(Plotted):
         """Return the row to use for a measure; None where it has no row.
 
         It has the best held-out mean; of those equal to four digits, it took the fewest evaluations.
-        Optimal, which is chosen on test topics, is never recommended.
+        Optimal, which is chosen on test topics, is never recommended. `selected` overrides this.
         """
         rows = [row for row in self.rows if row.measure == measure and row.method != OPTIMAL]
+        if self.selected is not None and measure == self.measures[0]:
+            rows = [row for row in rows if row.method == self.selected]
         return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
 
     def bound(self, row: Row) -> float | None:

@@ -21,7 +21,7 @@ def test_steps_and_choices_are_drawn_where_they_are(runs: int) -> None:
     loaded, judged = made(3, runs=runs, topics=6, levels=9)
     options = FusionOptions(measure=("AP",), method=("linear",), folds="2", bootstrap=5)
     result = fuse_runs(loaded, judged, options)
-    row = result.best
+    row = result.selected
     pictures = {picture.name: picture for picture in fusion_pictures(result, loaded, judged)}
     names = ["AP-linear-weights", "AP-linear-triangle"]
     assert list(pictures) == names[: runs - 1]
