@@ -16,6 +16,7 @@ They take and give PyTerrier's frames. `collection` gives an experiment's topics
 from __future__ import annotations
 
 from collections.abc import Iterable
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -71,6 +72,25 @@ class Retriever(pt.Transformer):
         given = {name.removesuffix("_"): value for name, value in parameters.items()}
         self.model.check(given)
         self.setting = {**self.model.default, **given}
+
+    def __repr__(self) -> str:
+        """Return the call that makes it, the index by its name."""
+        names = {name: f"{name}_" if iskeyword(name) else name for name in self.setting}
+        values = [f"{names[name]}={value!r}" for name, value in self.setting.items()]
+        return f"Retriever({self.index.name}, {self.model.name!r}, hits={self.hits}, {', '.join(values)})"
+
+    def get_parameter(self, name: str) -> Any:
+        """Return the value of one of the model's parameters, or `hits`; see ``pt.GridSearch``."""
+        own = name.removesuffix("_")
+        return self.setting[own] if own in self.setting else super().get_parameter(name)
+
+    def set_parameter(self, name: str, value: Any) -> None:
+        """Set one of the model's parameters, or `hits`; `transform` checks them."""
+        own = name.removesuffix("_")
+        if own in self.setting:
+            self.setting[own] = value
+        else:
+            super().set_parameter(name, value)
 
     def transform(self, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for each topic; those that match no query term are not retrieved."""

@@ -118,3 +118,32 @@ def test_what_does_not_fit_is_refused(made: tuple[TinyIndex, lmtune.Dataset], mo
             Retriever(*arguments, **given)  # type: ignore[arg-type]
     with pytest.raises(Exception, match="query"):
         Retriever(index, **SETTING).transform(pd.DataFrame({"qid": ["1"]}))
+
+
+def test_grid_search_sets_the_models_parameters(made: tuple[TinyIndex, lmtune.Dataset]) -> None:
+    index, data = made
+    topics, qrels = collection(data)
+    first = Retriever(index, "bm25", hits=20)
+    grid = {"k1": [0.1, 1.5, 4.0], "b": [0.0, 1.0]}
+    _, best, params = pt.GridSearch(first, {first: grid}, topics, qrels, "map", return_type="both")
+    pool = lmtune.CandidatePool.build(index, data.topics, data.qrels, model="bm25")
+    means = {
+        (k1, b): lmtune.measure(pool, {"k1": k1, "b": b}, measures="AP", depth=20)["AP"]
+        for k1 in grid["k1"]
+        for b in grid["b"]
+    }
+    judged = [topic for topic in data.topics if topic in data.qrels]
+    assert best == pytest.approx(max(own.loc[judged].mean() for own in means.values()))
+    assert {name: value for _, name, value in params} == first.setting
+
+
+def test_parameters_are_set_and_shown_by_name(made: tuple[TinyIndex, lmtune.Dataset]) -> None:
+    index, _ = made
+    first = Retriever(index, hits=7, **SETTING)
+    assert repr(first) == f"Retriever({index.name}, 'two-stage', hits=7, lambda_=0.3, mu=20.0)"
+    first.set_parameter("lambda_", 0.0)
+    first.set_parameter("hits", 9)
+    assert (first.get_parameter("lambda_"), first.get_parameter("lambda"), first.hits) == (0.0, 0.0, 9)
+    for reach in (first.get_parameter, lambda name: first.set_parameter(name, 1.0)):
+        with pytest.raises(ValueError, match="Invalid parameter name k1"):
+            reach("k1")

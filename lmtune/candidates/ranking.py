@@ -90,8 +90,10 @@ def rank(
     Raises
     ------
     InputError
-        For parameters outside their domain, unknown topics, or too few hits.
+        For parameters outside their domain, unknown topics, too few hits, or more than a pruned pool was
+        made for.
     """
     check_least("bad number of hits", hits, 1)
     [vector] = as_settings(pool.formula.parameters, setting)
+    pool.require(vector[None], hits)
     return Rankings(pool, vector, hits, pool.positions(topics).tolist())

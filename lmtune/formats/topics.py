@@ -14,7 +14,12 @@ from lmtune.storage.files import atomic_write, read_lines
 
 Weight = float | tuple[float, ...]
 
-ACCEPTED = 'finite weights by term, {"fish": 2.5, "oil": 0.5}, or words such as fish^2.5 oil'
+LARGEST_WEIGHT = 1e9
+"""Of a term in a query, either sign: scores, and squares of their gradients, stay finite."""
+ACCEPTED = (
+    f'weights by term from {-LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, {{"fish": 2.5, "oil": 0.5}}, or words '
+    "such as fish^2.5 oil"
+)
 
 
 class WeightedQuery(str):
@@ -39,12 +44,14 @@ class WeightedQuery(str):
         Raises
         ------
         InputError
-            Without a term, or for a weight that is no finite number.
+            Without a term, or for a weight that is no finite number; a user's (not ``are_terms``) is from
+            -`LARGEST_WEIGHT` to `LARGEST_WEIGHT`.
         """
+        largest = math.nextafter(math.inf, 0.0) if are_terms else LARGEST_WEIGHT
         for term, weight in weights.items():
             numbers = weight if isinstance(weight, tuple) else (weight,)
             if not term.strip() or not all(
-                isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in numbers
+                isinstance(x, int | float) and not isinstance(x, bool) and abs(x) <= largest for x in numbers
             ):
                 raise InputError(f"bad weight of the term {term!r}", value=weight, accepted=ACCEPTED)
         if not weights:

@@ -291,8 +291,9 @@ class LowerBoundedBM25(BM25):
         upper = topic.tf + shift * share
         parts = idf_held * ((k1 + 1.0) * upper / whole + self.variant.bonus)
         # With u = tf + d s and v = tf + (k1 + d) s: u' v - u v' in s is -k1 tf.
-        in_k1 = idf_held * (upper / whole - (k1 + 1.0) * upper * share / whole**2)
-        in_b = idf_held * (-(k1 + 1.0) * k1 * topic.tf / whole**2) * (relative - 1.0)
+        # Divided twice: the square of an empty document's room at b = 1 is 0.
+        in_k1 = idf_held * (upper / whole - (k1 + 1.0) * (upper / whole) * (share / whole))
+        in_b = idf_held * (-(k1 + 1.0) * k1 * (topic.tf / whole / whole)) * (relative - 1.0)
         return parts, np.stack((in_k1, in_b))
 
     def differentiate(

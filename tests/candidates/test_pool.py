@@ -10,6 +10,8 @@ from support import TinyIndex, random_collection
 
 from lmtune.candidates.columns import UNJUDGED
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
+from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 
 
@@ -79,3 +81,12 @@ def test_candidates_stand_in_tie_order(rows: list[tuple[int, int, int]]) -> None
     expected = sorted(texts, reverse=True)
     expected.sort(key=lambda d: (len(tokens[d]), tokens[d].count("z")))
     assert pool.index.docnos(pool.candidates.doc) == expected
+
+
+def test_rank_checks_the_setting_when_it_is_called() -> None:
+    index, queries, _ = random_collection(2)
+    pool = CandidatePool.build(index, queries)
+    with pytest.raises(InputError, match=r"lambda is outside its domain: 1.4"):
+        rank(pool, {"lambda": 1.4})
+    with pytest.raises(InputError, match=r"pruned for a smaller run depth: 50"):
+        rank(skyband(pool, depth=5), {}, hits=50)

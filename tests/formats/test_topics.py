@@ -218,3 +218,13 @@ def test_classic_topics(shared_data: Path) -> None:
     counts = {"cranfield": 225, "cacm": 64, "npl": 93, "med": 30, "robust03": 100}
     for name, count in counts.items():
         assert len(read_topics(shared_data / name / "topics.tsv")) == count
+
+
+@pytest.mark.parametrize("weight", ["1e308", "-1.1e9", "1" + "0" * 400, "Infinity", "NaN", "true", '"2"'])
+def test_weights_that_scores_cannot_take_are_refused(tmp_path: Path, weight: str) -> None:
+    path = tmp_path / "topics.jsonl"
+    path.write_text(f'{{"id": "1", "terms": {{"oil": 1}}}}\n{{"id": "2", "terms": {{"fish": {weight}}}}}\n')
+    with pytest.raises(InputError, match=r"topics.jsonl:2.*term 'fish'.*from -1e\+09 to 1e"):
+        read_topics(path)
+    path.write_text('{"id": "1", "terms": {"fish": -1000000000, "oil": 1e-300}}\n')
+    assert read_topics(path)["1"].weights == {"fish": -(10**9), "oil": 1e-300}  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.candidates.search import topic_notes, unexpanded_topics
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
-from lmtune.formats.topics import WeightedQuery
+from lmtune.formats.topics import LARGEST_WEIGHT, WeightedQuery
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.feedback import (
@@ -32,8 +32,10 @@ from lmtune.models.term_features import TERM_FEATURES
 from lmtune.models.weighted import Feedback, Weighted
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.surrogate import SurrogateTuner
 
 mp.dps = 50
 BASES = ("bm25", "two-stage", "lucene-dirichlet", "jelinek-mercer")
@@ -362,3 +364,26 @@ def test_topics_without_expansion_terms_are_named() -> None:
     assert unexpanded_topics(pool) == ["a", "c"]  # each term is in more than a tenth of four documents
     assert any("2 of 3 topics without an expansion term (a, c)" in note for note in topic_notes(pool))
     assert unexpanded_topics(CandidatePool.build(index, {"a": "poodles"}, model="bm25")) == []
+
+
+def test_the_largest_weights_are_tuned_without_overflow(recwarn: pytest.WarningsRecorder) -> None:
+    """Every method ends with finite parameters, and ranks as with weights of 1."""
+    index, queries, qrels = random_collection(5)
+    for base in ("bm25", "two-stage", "bm25+rocchio"):
+        pools = [
+            CandidatePool.build(
+                index,
+                {
+                    topic: WeightedQuery.of(dict.fromkeys(text.split(), size))
+                    for topic, text in queries.items()
+                },
+                qrels,
+                model=base,
+            )
+            for size in (1.0, LARGEST_WEIGHT)
+        ]
+        for tuner in (RankNetTuner(rel=1), SurrogateTuner("approx-ap")):
+            assert all(map(math.isfinite, tuner.fit(pools[1]).best_params_.values()))
+        for one, other in zip(*(rank(pool, {}) for pool in pools), strict=True):
+            assert one.docnos == other.docnos
+    assert [str(own.message) for own in recwarn if own.category is RuntimeWarning] == []
