@@ -14,7 +14,7 @@ from lmtune.formats.documents import DocumentSource, ListDocuments, check_held
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.index import CONTENTS
+from lmtune.indexing.index import CONTENTS, StoredIndex
 from lmtune.indexing.lucene.writer import KIND as LUCENE_KIND
 from lmtune.indexing.manifest import KIND
 from lmtune.indexing.sharded import KIND as SHARDED_KIND
@@ -164,6 +164,13 @@ def _build_own(
         "progress": lambda done, total: progress(f"indexing {source.name}", done, total),
     }
     built: ColumnarIndex | ShardedIndex
+
+    def keep(index: StoredIndex) -> None:
+        for field in (CONTENTS, *collection.fields):
+            keep_texts(source, index, field, progress=partial(progress, f"keeping text of {source.name}"))
+
+    if building.keep_text:
+        how["finish"] = keep
     with timed(f"indexed {source.name}"):
         if building.shards is not None:
             built = build_sharded_index(source, path, analyzer, building.shards, **how)
@@ -179,6 +186,4 @@ def _build_own(
             f"{own.unique_terms:,} terms" if isinstance(own, ColumnarIndex) else f"{len(own.shards)} shards"
         )
         note(f"{own.path}: {size}, {rest}")
-    for field in (CONTENTS, *collection.fields) if building.keep_text else ():
-        keep_texts(source, built, field, progress=partial(progress, f"keeping text of {source.name}"))
     return path

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -43,6 +43,7 @@ from lmtune.threads import cores
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
+    from lmtune.indexing.index import StoredIndex
 
 
 _TERMS_AT_A_TIME = 1024
@@ -138,6 +139,7 @@ def build_index(
     memory_bytes: int = 1 << 30,
     progress: Count | None = None,
     beside: Mapping[Path, Analyzer] | None = None,
+    finish: Callable[[StoredIndex], None] | None = None,
 ) -> ColumnarIndex:
     """Index a collection.
 
@@ -171,6 +173,8 @@ def build_index(
     beside : mapping of path to Analyzer, optional
         Further analyzers, by their indexes' folders: documents are read and made tokens once for all, and
         each index has the bytes that it has when it is built alone.
+    finish : callable, optional
+        Called with the index before it takes its place, to add to its folder.
 
     Returns
     -------
@@ -190,6 +194,8 @@ def build_index(
         for field in fields:
             how: Any = {"workers": workers, "memory_bytes": memory_bytes, "beside": dict(others)}
             build_field(source, first, field, analyzer, **how)
+        if finish is not None:
+            finish(ColumnarIndex.open(first, verify=False))
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
 
 

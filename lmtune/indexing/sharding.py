@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -36,6 +36,7 @@ from lmtune.storage.folders import atomic_directory, check_directory
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
+    from lmtune.indexing.index import StoredIndex
 
 _DOCNOS_AT_A_TIME = 4096
 _ANALYSIS = ("stemmer", "stopwords")
@@ -49,6 +50,7 @@ class HowBuilt(TypedDict, total=False):
     workers: int | None
     memory_bytes: int
     progress: Count | None
+    finish: Callable[[StoredIndex], None] | None
 
 
 def build_sharded_index(
@@ -103,6 +105,8 @@ def build_sharded_index(
             raise duplicate(source, str(error)) from None
         stored = [StoredShard(one.path.name, one.fingerprint, one.num_docs) for one in opened]
         write_shards(folder, ShardsManifest(source.name, False, fingerprints, stored, ranks))
+        if finish := how.get("finish"):
+            finish(ShardedIndex.open(folder))
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
 

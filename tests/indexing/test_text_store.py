@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lmtune.datasets.building import Building, build
+from lmtune.datasets.collection import Collection
 from lmtune.datasets.synthetic.source import load_synthetic
 from lmtune.errors import InputError
 from lmtune.formats.documents import Document, DocumentSource, ListDocuments
@@ -16,6 +19,7 @@ from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import build_sharded_index, join_indexes
 from lmtune.indexing.text_store import KeptTexts, keep_texts
 
@@ -156,3 +160,29 @@ def test_damage_is_found_before_it_is_used(tmp_path: Path) -> None:
     assert fresh.texts([0]) == [plain(source)[0]]
     with pytest.raises(InputError, match=r"frames: damaged.*removed"):
         fresh.texts(range(200))
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_an_index_takes_its_place_with_its_texts_or_not_at_all(
+    shards: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `lmtune index --keep-text` that is terminated while it keeps the second field's text."""
+    documents, target = tmp_path / "docs.jsonl", tmp_path / "kept"
+    documents.write_text("".join(f'{{"id": "{n}", "title": "t{n}", "contents": "c{n}"}}\n' for n in range(9)))
+    collection = Collection(documents=str(documents), fields=("title",))
+    building = Building(target, keep_text=True, shards=shards)
+
+    def interrupted(source: DocumentSource, index: Any, field: str, **how: Any) -> bool:
+        if field == "title":
+            raise KeyboardInterrupt
+        return keep_texts(source, index, field, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lmtune.datasets.building.keep_texts", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build(collection, building)
+    assert [path.name for path in tmp_path.iterdir()] == ["docs.jsonl"]
+    build(collection, building)
+    opened = ColumnarIndex.open(target) if shards is None else ShardedIndex.open(target)
+    assert opened.texts([8, 0]) == ["c8", "c0"]
+    assert opened.texts([8, 0], "title") == ["t8", "t0"]
