@@ -15,7 +15,7 @@ from lmtune.datasets.loading import PARTS, files_of, load
 from lmtune.datasets.names import LUCENE, SHARDED, find_index
 from lmtune.errors import InputError
 from lmtune.formats.documents import check_fields
-from lmtune.indexing.analysis import Analyzer
+from lmtune.indexing.analysis import Analyzer, default_stopwords
 from lmtune.indexing.index import field_index
 from lmtune.indexing.windows import KINDS
 from lmtune.options import given_words, option, usual
@@ -91,7 +91,11 @@ class Collection:
     stemmer: str | None = option(
         None, "porter (the default), krovetz, none, or Snowball's: english, german, french ..."
     )
-    stopwords: str | None = option(None, "lucene (the default), none, or a file with one word a line.")
+    stopwords: str | None = option(
+        None,
+        "lucene (33 English words), none, or a file with one word a line; default: lucene, with a stemmer of "
+        "another language none.",
+    )
     lengths: str | None = option(
         None, "Of a Lucene index: exact (the default), or lucene, its own to a byte."
     )
@@ -136,7 +140,7 @@ class Collection:
                 )
         if self.analysis is not None:
             return Analyzer.from_settings(self.analysis)
-        return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "lucene")
+        return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "")
 
     def files(self) -> list[Path]:
         """Return what is going to be read, as far as it is here: files, and the folder of an index."""
@@ -319,7 +323,7 @@ class Collection:
         analysis, given = self.analysis, self
         if analysis is not None and self.index is None:
             given = replace(self, stemmer=analysis["stemmer"], stopwords=analysis["stopwords"])
-        usual = {"stemmer": "porter", "stopwords": "lucene"}
+        usual = {"stemmer": "porter", "stopwords": default_stopwords(given.stemmer or "porter")}
         changed = {name: None for name, value in usual.items() if getattr(given, name) == value}
         # The model says which fields.
         given = replace(given, fields=(), qrels=None, **changed)  # type: ignore[arg-type]

@@ -202,6 +202,15 @@ def load_stopwords(name: str) -> frozenset[str]:
     return frozenset(words)
 
 
+def default_stopwords(stemmer: str) -> str:
+    """Return the list that fits a stemmer: ``"lucene"`` for English, ``"none"`` for other languages."""
+    if stemmer in (*STEMMERS, "english"):
+        return "lucene"
+    import Stemmer as PyStemmer
+
+    return "none" if stemmer in PyStemmer.algorithms() else "lucene"
+
+
 ANALYSIS_VERSION = 1
 """Raised whenever the same settings come to give other terms."""
 
@@ -225,7 +234,7 @@ class Analyzer:
     stopwords : str
         ``"lucene"`` (the 33 words of Lucene's EnglishAnalyzer), ``"none"``, or the path of a
         UTF-8 file with one word a line, which is read once, here. Words are dropped before they
-        are stemmed.
+        are stemmed. By default, or where it is empty, what `default_stopwords` says of the stemmer.
 
     words : frozenset of str, optional
         The stopwords, where they are known already: then no file is read.
@@ -244,11 +253,13 @@ class Analyzer:
     """
 
     stemmer: str = "porter"
-    stopwords: str = "lucene"
+    stopwords: str = ""
     words: frozenset[str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         load_stemmer(self.stemmer)
+        if not self.stopwords:
+            object.__setattr__(self, "stopwords", default_stopwords(self.stemmer))
         if self.words is None:
             object.__setattr__(self, "words", load_stopwords(self.stopwords))
 

@@ -104,3 +104,23 @@ def test_several_collections_share_what_is_not_theirs() -> None:
 def test_lucene_needs_a_folder() -> None:
     with pytest.raises(InputError, match="--engine lucene needs --output"):
         Building(engine="lucene")
+
+
+@pytest.mark.parametrize(
+    ("stemmer", "stopwords", "words"),
+    [
+        (None, None, []),
+        ("german", None, ["--stemmer", "german"]),
+        ("german", "none", ["--stemmer", "german"]),
+        ("german", "lucene", ["--stemmer", "german", "--stopwords", "lucene"]),
+        (None, "none", ["--stopwords", "none"]),
+        ("none", "lucene", ["--stemmer", "none"]),
+    ],
+)
+def test_words_name_the_analysis_again(stemmer: str | None, stopwords: str | None, words: list[str]) -> None:
+    given = Collection("c", stemmer=stemmer, stopwords=stopwords)
+    assert given.words() == ["c", *words]
+    kept = Collection("c", analysis=given.analyzer().settings)
+    assert kept.words() == ["c", *words]
+    again = dict(zip((word.removeprefix("--") for word in words[::2]), words[1::2], strict=True))
+    assert Collection("c", **again).analyzer() == given.analyzer()  # type: ignore[arg-type]

@@ -260,3 +260,14 @@ def test_an_analyzer_survives_pickling() -> None:
     assert again == analyzer
     assert again.analyze("Stones rolled") == ["stones", "rolled"]
     assert again.fingerprint == analyzer.fingerprint
+
+
+def test_english_stopwords_are_dropped_with_english_stemmers_alone() -> None:
+    """The French "or" is gold; Dutch and German texts keep their words too."""
+    for stemmer in ("french", "german", "dutch_porter"):
+        assert Analyzer(stemmer).stopwords == "none"
+        assert Analyzer(stemmer).analyze("or no") == ["or", "no"]
+        assert Analyzer(stemmer, "lucene").analyze("or no") == []
+    for stemmer in ("porter", "none", "english"):
+        assert Analyzer(stemmer).stopwords == "lucene"
+        assert Analyzer(stemmer).analyze("or no") == []
