@@ -36,7 +36,7 @@ def _min_max(s: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _z_score(s: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (s - s.mean()) / s.std() if np.ptp(s) > 0.0 else np.zeros_like(s)
+    return (s - s.mean()) / s.std() if np.ptp(s) > 0.0 else np.ones_like(s)
 
 
 def _sum(s: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -57,7 +57,8 @@ NORMALISATIONS: dict[str, Columns] = {
     "none": lambda scores: scores,
 }
 """From the least score 0 to the greatest 1; mean 0 and standard deviation 1; least 0 and sum 1; from the
-last rank 1/n to the first 1; as they are."""
+last rank 1/n to the first 1; as they are. Equal scores, such as a single document's, become 1 by the first
+two and 1/n by the third."""
 
 
 LOGISTIC = "logistic"
@@ -104,16 +105,19 @@ def _scale(normalise: str, fitted: Logistic | None) -> Columns:
 def normalised(normalise: str, missing: str, fitted: Logistic | None = None) -> Columns:
     """Return normalised scores; a missing document gets the topic's minimum, or 0.
 
-    With the minimum, all values of a topic are less by it: that changes no order. Where runs' logistic
-    functions are fitted, these normalise.
+    With the minimum, all values of a topic are less by it: that changes no order. Where all values of a run
+    are equal, its minimum would put retrieved and missing documents on a level: missing ones get 0 if that
+    is less. Where runs' logistic functions are fitted, these normalise.
     """
     scale = _scale(normalise, fitted)
 
     def columns(scores: Scores) -> Scores:
         values = scale(scores)
         if missing == MINIMUM:
-            least = np.nanmin(values, axis=1, initial=np.inf, keepdims=True)
-            values = values - np.where(np.isinf(least), 0.0, least)
+            held = ~np.isnan(values)
+            least = np.min(values, axis=1, initial=np.inf, where=held, keepdims=True)
+            most = np.max(values, axis=1, initial=-np.inf, where=held, keepdims=True)
+            values = values - np.where(least < most, least, np.minimum(most, 0.0))
         filled: Scores = np.nan_to_num(values, nan=0.0)
         return filled
 

@@ -113,6 +113,23 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
         assert code == 2 and "a single run is recommended" in err
 
 
+def test_a_run_of_one_document_a_topic_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relevant document is the lexical run's only one, and the dense run's last of seven."""
+    monkeypatch.chdir(tmp_path)
+    Path("q").write_text("".join(f"{t} 0 code{t} 1\n{t} 0 n{t}_0 0\n" for t in TOPICS))
+    Path("lex").write_text("".join(f"{t} Q0 code{t} 1 {12.5 + t} lex\n" for t in TOPICS))
+    dense = [(f"n{t}_{n}", t, 0.9 - n / 100) for t in TOPICS for n in range(6)]
+    dense += [(f"code{t}", t, 0.8) for t in TOPICS]
+    Path("den").write_text("".join(f"{t} Q0 {docno} 1 {score} den\n" for docno, t, score in dense))
+    code, out, err = fused("q", "lex", "den", "-m", "RR@10", "--method", "linear,equal", "--folds", "2")
+    assert code == 0, err
+    means = {line.split()[1]: line.split()[3] for line in out.splitlines()[3:7]}
+    assert (means["lex"], means["den"]) == ("1.0000", ".1429")
+    # Of the equal sum the single document has 1 + 0, the dense run's first 0 + 1: a tie, the docno decides.
+    assert (means["linear"], means["equal"]) == ("1.0000", ".5000")
+    assert "Judged of the first 10: 1.0000 by lex" in out
+
+
 @pytest.mark.usefixtures("home")
 def test_the_only_method_asked_for_is_written() -> None:
     code, _, err = fused("qrels.txt", "b.run", "c.run", "--method", "equal", "--output", "fused.run")

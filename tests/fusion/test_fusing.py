@@ -36,7 +36,7 @@ def test_normalisations_of_one_topic() -> None:
     third = np.sqrt(2.0 / 3.0)
     expected = {
         "min-max": [[1.0, NAN, 0.0, 0.5], [1.0, 1.0, NAN, NAN]],
-        "z-score": [[1 / third, NAN, -1 / third, 0.0], [0.0, 0.0, NAN, NAN]],
+        "z-score": [[1 / third, NAN, -1 / third, 0.0], [1.0, 1.0, NAN, NAN]],
         "sum": [[2 / 3, NAN, 0.0, 1 / 3], [0.5, 0.5, NAN, NAN]],
         "rank": [[1.0, NAN, 1 / 3, 2 / 3], [1.0, 0.5, NAN, NAN]],
         "none": SCORES,
@@ -44,8 +44,19 @@ def test_normalisations_of_one_topic() -> None:
     for name, values in expected.items():
         np.testing.assert_allclose(NORMALISATIONS[name](SCORES), np.array(values), atol=1e-15)
     np.testing.assert_array_equal(ranks(SCORES), [[1, NAN, 3, 2], [1, 2, NAN, NAN]])
-    np.testing.assert_allclose(normalised("none", "minimum")(SCORES), [[2, 0, 0, 1], [0, 0, 0, 0]])
+    np.testing.assert_allclose(normalised("none", "minimum")(SCORES), [[2, 0, 0, 1], [5, 5, 0, 0]])
+    np.testing.assert_allclose(normalised("none", "minimum")(-SCORES), [[0, 0, 2, 1], [0, 0, 0, 0]])
     np.testing.assert_allclose(normalised("none", "zero")(SCORES), [[3, 0, 1, 2], [5, 5, 0, 0]])
+
+
+@pytest.mark.parametrize("missing", ["minimum", "zero"])
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+def test_the_only_document_of_a_run_counts(normalise: str, missing: str) -> None:
+    """As in Elasticsearch and OpenSearch, whose min-max and z-score give it 1."""
+    [only, nothing, other] = normalised(normalise, missing)(np.array([[NAN, 7.0], [NAN, NAN], [2.0, 1.0]]))
+    assert only.tolist() == [0.0, 7.0 if normalise == "none" else 1.0]
+    assert nothing.tolist() == [0.0, 0.0]
+    assert other[0] > other[1]
 
 
 @pytest.mark.parametrize(
