@@ -12,9 +12,14 @@ from lmtune.storage.files import atomic_write, decode_line, read_bytes
 
 _COLUMNS = "topic, iteration, docno, gain"
 _SAMPLED_COLUMNS = "topic, iteration, docno, stratum, gain"
+_SUBTOPIC_COLUMNS = "topic, subtopic, docno, gain"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _GAIN = re.compile(rb"([+-]?[0-9]{1,9})(\.0*)?")
 _NUMBER = re.compile(rb"[-+0-9.eE]+")
+
+
+STRATA, SUBTOPICS = "strata", "subtopics"
+"""What judgements may say beside gains."""
 
 
 class SampledJudgements(dict[bytes, int]):
@@ -29,6 +34,33 @@ class SampledJudgements(dict[bytes, int]):
     def __init__(self) -> None:
         super().__init__()
         self.strata: dict[bytes, bytes] = {}
+
+
+class SubtopicJudgements(dict[bytes, int]):
+    """A topic's gains by docno, each the largest over subtopics.
+
+    Attributes
+    ----------
+    by_subtopic : dict of (bytes, bytes) to int
+        Gains by subtopic and docno.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_subtopic: dict[tuple[bytes, bytes], int] = {}
+
+    def add(self, subtopic: bytes, docno: bytes, gain: int) -> None:
+        """Add one judgement."""
+        self.by_subtopic[subtopic, docno] = gain
+        self[docno] = max(gain, self.get(docno, gain))
+
+
+_COLUMNS_OF = {None: _COLUMNS, STRATA: _SAMPLED_COLUMNS, SUBTOPICS: _SUBTOPIC_COLUMNS}
+_CLASSES: dict[str | None, type[dict[bytes, int]]] = {
+    None: dict,
+    STRATA: SampledJudgements,
+    SUBTOPICS: SubtopicJudgements,
+}
 
 
 def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
@@ -59,31 +91,31 @@ def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
     }
 
 
-def read_judgements(path: PathLike, *, sampled: bool = False) -> dict[bytes, dict[bytes, int]]:
+def read_judgements(path: PathLike, reads: str | None = None) -> dict[bytes, dict[bytes, int]]:
     """Read judgements with topics and docnos as UTF-8 bytes: half the time of `read_qrels`.
 
     Parameters
     ----------
     path : path-like
         As for `read_qrels`.
-    sampled : bool
-        Read sample_eval's ``topic iteration docno stratum gain`` instead, and no other form: the values
-        are `SampledJudgements`.
+    reads : {"strata", "subtopics"}, optional
+        Read sample_eval's ``topic iteration docno stratum gain`` instead, as `SampledJudgements`, or
+        ndeval's ``topic subtopic docno gain``, as `SubtopicJudgements`, and no other form.
 
     Raises
     ------
     InputError
         As `read_qrels`.
     """
-    columns = _SAMPLED_COLUMNS if sampled else _COLUMNS
+    columns = _COLUMNS_OF[reads]
     if is_table(path):
-        if sampled:
-            raise InputError("a table has no strata", file=path, accepted=f"lines of {columns}")
+        if reads:
+            raise InputError(f"a table has no {reads}", file=path, accepted=f"lines of {columns}")
         qrels = table_values(path, gains_of)
     else:
         data = read_bytes(path, text=True)
-        known = None if sampled else _uniform(data)
-        qrels = known or _line_by_line(path, data, sampled=sampled)
+        known = None if reads else _uniform(data)
+        qrels = known or _line_by_line(path, data, reads)
     if not qrels:
         raise InputError("no judgements", file=path, accepted=f"lines of {columns}")
     return qrels
@@ -110,10 +142,10 @@ def _uniform(data: bytes) -> dict[bytes, dict[bytes, int]] | None:
     return qrels
 
 
-def _line_by_line(path: PathLike, data: bytes, *, sampled: bool) -> dict[bytes, dict[bytes, int]]:
+def _line_by_line(path: PathLike, data: bytes, reads: str | None) -> dict[bytes, dict[bytes, int]]:
     lines = data.split(b"\n")
     first = _first_line(lines)
-    width = 5 if sampled else 3 if _is_beir_header(lines[first].split()) else 4
+    width = 5 if reads == STRATA else 3 if not reads and _is_beir_header(lines[first].split()) else 4
     start = first + 1 if width == 3 else first
     gains: dict[bytes, int] = {}
     qrels: dict[bytes, dict[bytes, int]] = {}
@@ -129,9 +161,15 @@ def _line_by_line(path: PathLike, data: bytes, *, sampled: bool) -> dict[bytes, 
         gain = gains.get(written)
         if gain is None:
             gain = gains[written] = _parse_gain(path, number, written)
-        judged = qrels.setdefault(topic, SampledJudgements() if sampled else {})
+        judged = qrels.setdefault(topic, _CLASSES[reads]())
+        if isinstance(judged, SubtopicJudgements):
+            subtopic = columns[1]
+            if (subtopic, name) in judged.by_subtopic:
+                raise _duplicate(path, number, lines, topic, name, subtopic)
+            judged.add(subtopic, name, gain)
+            continue
         if name in judged:
-            raise _duplicate(path, number, lines, topic.decode(), name.decode())
+            raise _duplicate(path, number, lines, topic, name)
         if isinstance(judged, SampledJudgements):
             judged.strata[name] = columns[3]
         judged[name] = gain
@@ -176,14 +214,16 @@ def find_judgement(path: PathLike, topic: str, docno: str | None = None) -> int 
     int or None
         Its line, from 1; None where the file has none.
     """
-    return _find(read_bytes(path).split(b"\n"), topic, docno)
+    name = None if docno is None else docno.encode()
+    return _find(read_bytes(path).split(b"\n"), topic.encode(), name)
 
 
-def _find(lines: list[bytes], topic: str, docno: str | None) -> int | None:
-    wanted, name = topic.encode(), None if docno is None else docno.encode()
+def _find(lines: list[bytes], topic: bytes, docno: bytes | None, subtopic: bytes | None = None) -> int | None:
     for number, line in enumerate(lines, 1):
         columns = line.split()
-        if len(columns) in (3, 4, 5) and columns[0] == wanted and name in (None, _docno(columns)):
+        if len(columns) in (3, 4, 5) and columns[0] == topic and docno in (None, _docno(columns)):
+            if subtopic not in (None, columns[1]):
+                continue
             return number
     return None
 
@@ -237,12 +277,18 @@ def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> Inpu
     )
 
 
-def _duplicate(path: PathLike, number: int, lines: list[bytes], topic: str, docno: str) -> InputError:
-    first = _find(lines, topic, docno)
+def _duplicate(
+    path: PathLike, number: int, lines: list[bytes], topic: bytes, docno: bytes, subtopic: bytes | None = None
+) -> InputError:
+    first = _find(lines, topic, docno, subtopic)
+    under = "" if subtopic is None else f" and subtopic {subtopic.decode()}"
+    accepted = "one judgement of each document for a topic" + (under and " and subtopic")
+    if subtopic is None and lines[number - 1].split()[1:2] != lines[(first or 1) - 1].split()[1:2]:
+        accepted += "; diversity measures, such as alpha_nDCG@20, read subtopics from column 2"
     return InputError(
-        f"document judged twice for topic {topic}, first in line {first}",
+        f"document judged twice for topic {topic.decode()}{under}, first in line {first}",
         file=path,
         line=number,
-        value=docno,
-        accepted="one judgement of each document for a topic",
+        value=docno.decode(),
+        accepted=accepted,
     )

@@ -13,7 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import OUTSIDE, Regions
 from lmtune.errors import InputError, check_least
 from lmtune.measures import kernels
-from lmtune.measures.families import calculated
+from lmtune.measures.ir_measures_bridge import values_by_topic
 from lmtune.measures.judged_ranking import JudgedRanking
 from lmtune.measures.kernels import SCORES, Cells, measure_cells
 from lmtune.measures.kinds import EXPONENTIAL, EXPONENTIAL_DCG
@@ -177,25 +177,22 @@ def _judged_ranking(pool: CandidatePool, t: int, top: NDArray[np.int64], rel: in
     gains = pool.candidates.gain[pool.candidates.rows(t)][top]
     places = np.flatnonzero(gains >= 0)
     judged = Counter(pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]].tolist())
-    return JudgedRanking.of(len(top), places.tolist(), gains[places].tolist(), judged, rel)
+    largest = int(pool.judgements.max(initial=0))
+    return JudgedRanking.of(len(top), places.tolist(), gains[places].tolist(), judged, rel, largest=largest)
 
 
 def _by_ir_measures(
     pool: CandidatePool, t: int, tops: Sequence[NDArray[np.int64]], measures: Sequence[Measure]
 ) -> NDArray[np.float64]:
     """Measure rankings of a topic, places among its candidates; return shape (rankings, measures)."""
-    import ir_measures
-
-    columns = {ir_measures.parse_measure(str(measure)): m for m, measure in enumerate(measures)}
+    columns = {str(measure): m for m, measure in enumerate(measures)}
     out = np.zeros((len(tops), len(measures)))
     # A ranking takes the place of a topic: one call then measures them all.
     qrels = dict.fromkeys(map(str, range(len(tops))), _judgements(pool, t))
     docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)])
-    run = {
-        str(s): {docnos[place]: float(-rank) for rank, place in enumerate(top)} for s, top in enumerate(tops)
-    }
-    for value in calculated(list(columns), qrels, run):
-        out[int(value.query_id), columns[value.measure]] = value.value
+    run = {str(s): [docnos[place] for place in top] for s, top in enumerate(tops)}
+    for s, name, value in values_by_topic(list(columns), qrels, run):
+        out[int(s), columns[name]] = value
     return out
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from lmtune.errors import InputError
-from lmtune.measures.measure import Measure, parse_measure, perhaps_measure, split_names
+from lmtune.formats.qrels import SubtopicJudgements
+from lmtune.measures.ir_measures_bridge import is_sum, values_by_topic
+from lmtune.measures.measure import ACCEPTED as MEASURE_NAMES
+from lmtune.measures.measure import Measure, parse_measure, split_names
 from lmtune.measures.trec_names import (
     NICKNAMES,
     VERSIONS,
@@ -44,46 +45,22 @@ def from_ir_measures(
     dict of str to tuple of float
         By name, one value a topic; 0 where ir_measures gives none.
     """
-    import ir_measures
-
-    measures = {ir_measures.parse_measure(name): name for name in names}
-    qrels = {
+    judged = {
         topic.decode(): {docno.decode(): gain for docno, gain in judgements[topic].items()}
         for topic in topics
     }
-    # The order stands; scores only say it again, without ties and exact in 32 bits.
-    run = {
-        topic.decode(): {docno.decode(): float(-rank) for rank, docno in enumerate(docnos)}
-        for topic, docnos in rankings.items()
-        if docnos
+    ranked = {topic.decode(): list(map(bytes.decode, docnos)) for topic, docnos in rankings.items()}
+    subtopics = {
+        topic.decode(): {
+            (own.decode(), docno.decode()): gain for (own, docno), gain in found.by_subtopic.items()
+        }
+        for topic in topics
+        if isinstance(found := judgements[topic], SubtopicJudgements)
     }
-    place = {topic.decode(): t for t, topic in enumerate(topics)}
-    values = {name: [0.0] * len(topics) for name in names}
-    for value in calculated(list(measures), qrels, run):
-        values[measures[value.measure]][place[value.query_id]] = float(value.value)
-    return {name: tuple(found) for name, found in values.items()}
-
-
-def calculated(
-    measures: Sequence[Any], qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
-) -> Iterator[Any]:
-    """Yield ir_measures' values of topics.
-
-    Raises
-    ------
-    InputError
-        Where one of the programs behind it fails, as some do on gains that they do not expect.
-    """
-    import ir_measures
-
-    try:
-        yield from ir_measures.iter_calc(measures, qrels, run)
-    except (ArithmeticError, AssertionError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
-        raise InputError(
-            f"ir_measures cannot compute the measures ({type(error).__name__}: {error})",
-            value=[str(measure) for measure in measures],
-            accepted="judgements and parameters that they are made for",
-        ) from error
+    values = {name: dict.fromkeys(judged, 0.0) for name in names}
+    for topic, name, value in values_by_topic(names, judged, ranked, subtopics):
+        values[name][topic] = value
+    return {name: tuple(found.values()) for name, found in values.items()}
 
 
 ACCEPTED = (
@@ -135,11 +112,12 @@ def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, .
         except ParameterError as error:
             wrong.append(InputError("unknown measure", value=name, accepted=str(error)))
         except InputError as error:
-            accepted = perhaps_measure(name, ACCEPTED) if "unknown" in error.message else ACCEPTED
-            wrong.append(InputError(error.message, value=name, accepted=accepted))
-    if len(wrong) == 1:
-        raise wrong[0]
+            if error.accepted is not None:
+                error.accepted = error.accepted.replace(MEASURE_NAMES, ACCEPTED)
+            wrong.append(error)
     if wrong:
+        if len(wrong) == 1 or "unknown" not in wrong[0].message:
+            raise wrong[0]
         raise InputError("unknown measures", value=[error.value for error in wrong], accepted=ACCEPTED)
     try:
         made = families(trec, version)
@@ -152,8 +130,12 @@ def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, .
 def _family(measure: Measure) -> Family:
     value = measure.declared.value
     if value is None:
-        return Family((str(measure),), None)
-    strata = measure.declared.needs_strata
+        summary = Summary.SUM if is_sum(str(measure)) else Summary.MEAN
+        return Family((str(measure),), None, summary, reads=measure.declared.reads)
     return Family(
-        (str(measure),), lambda ranking: (value(ranking, measure),), Summary.MEAN, measure.rel, strata
+        (str(measure),),
+        lambda ranking: (value(ranking, measure),),
+        Summary.MEAN,
+        measure.rel,
+        measure.declared.reads,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, as_text
 from lmtune.formats.columns import RunColumns, read_run_columns
-from lmtune.formats.qrels import read_judgements
+from lmtune.formats.qrels import STRATA, SUBTOPICS, read_judgements
 from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
 from lmtune.measures.measure import split_names
@@ -209,16 +209,28 @@ def evaluations(
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
     families = parse_families(measures, settings.version)
-    sampled = any(family.needs_strata for family in families)
-    if sampled and settings.judged_only:
+    reads = _read_beside_gains(families)
+    if reads == STRATA and settings.judged_only:
         raise InputError(
             "estimates from a sample of the pool, which judged-only drops", accepted="one of the two"
         )
-    judgements = as_judgements(qrels, settings.topics, sampled=sampled)
+    judgements = as_judgements(qrels, settings.topics, reads)
     for file, run in read_runs(runs, judgements, settings):
         found = evaluate_run(judgements, run, families, settings, file=file)
         del run  # before the next one is read
         yield found
+
+
+def _read_beside_gains(families: Sequence[Family]) -> str | None:
+    """Return what measures read of judgements beside gains; subtopics only by themselves."""
+    reads = {family.reads for family in families}
+    if SUBTOPICS in reads and len(reads) > 1:
+        other = next(family.labels[0] for family in families if family.reads != SUBTOPICS)
+        diverse = next(family.labels[0] for family in families if family.reads == SUBTOPICS)
+        raise InputError(
+            f"{diverse} reads judgements of subtopics, {other} does not", accepted="one kind at a time"
+        )
+    return next(iter(reads - {None}), None)
 
 
 def read_runs(
@@ -250,10 +262,10 @@ def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else files
 
 
-def as_judgements(qrels: Any, topics: str | None = None, *, sampled: bool = False) -> Judgements:
+def as_judgements(qrels: Any, topics: str | None = None, reads: str | None = None) -> Judgements:
     """Take judgements in any form that `evaluations` takes, of the topics that are asked for."""
     if isinstance(qrels, _PATH):
-        return _selected(read_judgements(qrels, sampled=sampled), topics)
+        return _selected(read_judgements(qrels, reads), topics)
     from lmtune.formats.frames import as_qrels
 
     found = as_qrels(qrels)
@@ -321,6 +333,7 @@ def evaluate_run(
     double = settings.version == VERSIONS[1]
     rankings = {topic: trec_eval_order(*run.topics[topic], double=double) for topic in retrieved}
     nothing = [b""] if double else []  # 10.0 ranks one unjudged document for a topic that is missing
+    largest = max(max(gains.values(), default=0) for gains in judgements.values())
     judged = [
         judge(
             rankings.get(topic, nothing),
@@ -329,18 +342,20 @@ def evaluate_run(
             depth=settings.depth,
             judged_only=settings.judged_only,
             documents=settings.documents,
+            largest=largest,
         )
         for topic in topics
     ]
     present = [topic in retrieved for topic in topics]
     columns = _columns(families, judged, present, settings, run.tag)
-    others = [family.labels[0] for family in families if family.values is None]
+    others = {family.labels[0]: family.summary for family in families if family.values is None}
     if others:
         from lmtune.measures.families import from_ir_measures
 
         shown = {topic: _kept(rankings[topic], judgements[topic], settings) for topic in rankings}
-        for label, values in from_ir_measures(judgements, shown, topics, others).items():
-            columns.append(MeasureColumn(label, Summary.MEAN, values, _mean(values)))
+        for label, values in from_ir_measures(judgements, shown, topics, [*others]).items():
+            kept = tuple(map(int, values)) if others[label] is Summary.SUM else values
+            columns.append(MeasureColumn(label, others[label], kept, _sum_up(kept, others[label])))
     return Evaluation(
         file=file,
         tag=run.tag,

@@ -88,6 +88,8 @@ class JudgedRanking(NamedTuple):
         The size of the collection, 0 where nobody said it.
     sample : Sample or None
         How the judgements were sampled; None where they do not say it.
+    largest : int
+        The largest gain of all topics, 0 where nobody said it.
     """
 
     retrieved: int
@@ -100,6 +102,7 @@ class JudgedRanking(NamedTuple):
     nonrelevant: int
     documents: int = 0
     sample: Sample | None = None
+    largest: int = 0
 
     def found(self, cutoff: int) -> int:
         """Count the relevant documents among the best `cutoff`."""
@@ -108,7 +111,7 @@ class JudgedRanking(NamedTuple):
     def at_level(self, level: int) -> JudgedRanking:
         """Take another smallest relevant gain."""
         known = self.retrieved, self.places, self.gains, self.judged
-        return JudgedRanking.of(*known, level, self.documents, self.sample)
+        return JudgedRanking.of(*known, level, self.documents, self.sample, self.largest)
 
     @classmethod
     def of(
@@ -120,6 +123,7 @@ class JudgedRanking(NamedTuple):
         level: int,
         documents: int = 0,
         sample: Sample | None = None,
+        largest: int = 0,
     ) -> JudgedRanking:
         """Take what is relevant from a level; the arguments are the attributes of their names."""
         return cls(
@@ -133,6 +137,7 @@ class JudgedRanking(NamedTuple):
             nonrelevant=sum(count for gain, count in judged.items() if 0 <= gain < level),
             documents=documents,
             sample=sample,
+            largest=largest,
         )
 
 
@@ -144,6 +149,7 @@ def judge(
     depth: int | None = None,
     judged_only: bool = False,
     documents: int = 0,
+    largest: int = 0,
 ) -> JudgedRanking:
     """Look a topic's ranked documents up in its judgements.
 
@@ -161,6 +167,8 @@ def judge(
         Drop documents without a judgement (or with a negative one) and close the ranks.
     documents : int
         The size of the collection.
+    largest : int
+        The largest gain of all topics.
 
     Returns
     -------
@@ -176,7 +184,7 @@ def judge(
     sample = None
     if isinstance(judgements, SampledJudgements) and not judged_only:
         sample = _sample(judgements, [ranked[place] for place in places])
-    return JudgedRanking.of(len(gains), places, listed, judged, level, documents, sample)  # type: ignore[arg-type]
+    return JudgedRanking.of(len(gains), places, listed, judged, level, documents, sample, largest)  # type: ignore[arg-type]
 
 
 def _sample(judgements: SampledJudgements, ranked: list[bytes]) -> Sample:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lmtune.formats.qrels import STRATA
 from lmtune.measures import sampled_measures as of_samples
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
@@ -49,13 +50,16 @@ class MeasureKind:
     cutoff, list_cutoff : str or None
         What it does with a cutoff, in rankings and in lists with labels; None where it is not named there.
     is_graded : bool
-        Whether it uses all gains, in the way that ``dcg`` says, and not what ``rel`` says is relevant.
+        Whether it uses all gains, and not what ``rel`` says is relevant.
+    has_dcg : bool
+        Whether, if graded, ``dcg`` says how it uses gains.
     higher_is_better : bool
         Whether a perfect ranking has 1 and not 0.
     needs_nonrelevant : bool
         Whether it says nothing where no document is judged nonrelevant.
-    needs_strata : bool
-        Whether it takes judgements that say how they were sampled, which only files have.
+    reads : str or None
+        What it reads of judgements beside gains, which only files have: `STRATA` or `SUBTOPICS` of
+        `lmtune.formats.qrels`.
     of_labels : bool
         Whether it measures predictions of labels.
     has_persistence : bool
@@ -74,9 +78,10 @@ class MeasureKind:
     cutoff: str | None = MAY_HAVE
     list_cutoff: str | None = None
     is_graded: bool = False
+    has_dcg: bool = True
     higher_is_better: bool = True
     needs_nonrelevant: bool = False
-    needs_strata: bool = False
+    reads: str | None = None
     of_labels: bool = False
     has_persistence: bool = False
     kernel: int | None = None
@@ -164,19 +169,22 @@ KINDS = {
         MeasureKind(
             "RBP", lambda ranking, m: of.persistent_precision(ranking, m.p, m.cutoff), has_persistence=True
         ),
+        MeasureKind(
+            "ERR",
+            lambda ranking, measure: of.expected_reciprocal_rank(ranking, measure.cutoff),
+            is_graded=True,
+            has_dcg=False,
+        ),
         MeasureKind("Judged", _at(of.judged)),
         MeasureKind(
-            "xinfAP",
-            lambda ranking, _: of_samples.average_precision(ranking),
-            cutoff=HAS_NO,
-            needs_strata=True,
+            "xinfAP", lambda ranking, _: of_samples.average_precision(ranking), cutoff=HAS_NO, reads=STRATA
         ),
         MeasureKind(
             "infNDCG",
             lambda ranking, measure: of_samples.ndcg(ranking, exponential=measure.dcg == EXPONENTIAL),
             cutoff=HAS_NO,
             is_graded=True,
-            needs_strata=True,
+            reads=STRATA,
         ),
         MeasureKind(
             "WTA", title="WTA cost", cutoff=None, list_cutoff=HAS_NO, higher_is_better=False, kernel=WINNER

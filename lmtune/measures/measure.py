@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmtune.errors import InputError, nearest
+from lmtune.formats.qrels import SUBTOPICS
 from lmtune.measures.kinds import EXPONENTIAL, HAS_NO, KINDS, LINEAR, MAY_HAVE, NEEDS, TREC_KINDS, MeasureKind
 from lmtune.measures.trec_names import PARAMETER, split_name
 
-_OF_RANKINGS = [kind for kind in KINDS.values() if kind.cutoff is not None and not kind.needs_strata]
+_OF_RANKINGS = [kind for kind in KINDS.values() if kind.cutoff is not None and kind.reads is None]
 _AT_K = ", ".join(f"{kind.name}@k" for kind in _OF_RANKINGS if kind.cutoff == MAY_HAVE)
 ACCEPTED = (
     f"{', '.join(kind.name + '@k' * (kind.cutoff == NEEDS) for kind in _OF_RANKINGS)} (also {_AT_K}; (rel=2) "
@@ -246,10 +246,10 @@ def parse_measures(names: object) -> list[Measure]:
     return measures
 
 
-def check_without_strata(measures: Iterable[Measure]) -> None:
-    """Raise InputError for a measure that takes judgements in strata, which pools do not keep."""
+def check_reads_gains(measures: Iterable[Measure]) -> None:
+    """Raise InputError for a measure that reads strata or subtopics, which pools do not keep."""
     for measure in measures:
-        if measure.declared.needs_strata:
+        if measure.declared.reads is not None:
             raise InputError(
                 "a measure of `evaluate` and `compare` alone", value=str(measure), accepted=ACCEPTED
             )
@@ -264,13 +264,13 @@ def _own(name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, acce
     if match is None or kind is None:
         return None
     cutoff = _cutoff(name, match["cutoff"], rule_of(kind), accepted)
-    rel, dcg, p = 1, dcg if kind.is_graded else LINEAR, PERSISTENCE
+    rel, dcg, p = 1, dcg if kind.is_graded and kind.has_dcg else LINEAR, PERSISTENCE
     for text in match["settings"].split(",") if match["settings"] is not None else ():
         setting = _SETTING.fullmatch(text)
         if setting is None:
             return None
         if (
-            (setting["dcg"] and not kind.is_graded)
+            (setting["dcg"] and not (kind.is_graded and kind.has_dcg))
             or setting["rel"] == "0"
             or (setting["p"] and (not kind.has_persistence or float(setting["p"]) == 0))
         ):
@@ -285,37 +285,25 @@ def _own(name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, acce
 
 def _of_ir_measures(name: str) -> Measure:
     """Read a measure that only ir_measures knows, in its spelling or trec_eval's."""
-    import ir_measures
+    from lmtune.measures.ir_measures_bridge import find_measure, needs_subtopics
 
-    found = []
-    # Whatever its parsers stumble over is a name that is not known.
-    with contextlib.suppress(Exception):
-        found = ir_measures.parse_trec_measure(name)
-    with contextlib.suppress(Exception):
-        found = found or [ir_measures.parse_measure(name)]
-    pipeline: Any = ir_measures.DefaultPipeline
-    if _HUGE.search(name) or len(found) != 1:
-        raise InputError("unknown measure", value=name, accepted=perhaps_measure(name, ACCEPTED))
-    try:
-        known = pipeline.supports(found[0])
-    except Exception as error:  # it asserts that parameters are there
-        raise InputError(
-            f"ir_measures cannot compute the measure ({error})", value=name, accepted=ACCEPTED
-        ) from None
-    if not known:
-        raise InputError("ir_measures has no program here for the measure", value=name, accepted=ACCEPTED)
-    return Measure(str(found[0]))
+    found = None if _HUGE.search(name) else find_measure(name)
+    if found is None:
+        raise InputError("unknown measure", value=name, accepted=_perhaps(name))
+    return Measure(
+        str(found), own=MeasureKind(str(found), reads=SUBTOPICS) if needs_subtopics(found) else None
+    )
 
 
-def perhaps_measure(name: str, accepted: str) -> str:
+def _perhaps(name: str) -> str:
     """Return what is accepted, after the measure that a name may be a slip of, with the name's cutoff."""
     match = _SPELLED.fullmatch(name)
     names = {family: family for family in TREC_KINDS}
     names |= {alias.lower(): own.name for own in KINDS.values() for alias in (own.name, *own.aliases)}
     if match is None or match["kind"].lower() in names:  # known, and refused for another reason
-        return accepted
+        return ACCEPTED
     near = nearest(match["kind"], names)[:1]
-    return "".join(f"{names[own]}{match['cutoff'] or ''}, perhaps, of " for own in near) + accepted
+    return "".join(f"{names[own]}{match['cutoff'] or ''}, perhaps, of " for own in near) + ACCEPTED
 
 
 def _cutoff(name: str, text: str | None, rule: str | None, accepted: str) -> int | None:

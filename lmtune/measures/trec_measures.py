@@ -17,6 +17,7 @@ from operator import mul
 from lmtune.measures.judged_ranking import JudgedRanking
 
 _LARGEST_POWER = 1000.0
+_ERR_SCALE = 4  # gdeval's largest gain
 _SMALLEST_RATE = 1e-5  # keeps infAP's precision of no judged documents defined
 
 
@@ -174,6 +175,24 @@ def persistent_precision(ranking: JudgedRanking, persistence: float, cutoff: int
     places = ranking.relevant_places
     best = places if cutoff is None else places[: bisect_left(places, cutoff)]
     return (1.0 - persistence) * sum(persistence**place for place in best)
+
+
+def expected_reciprocal_rank(ranking: JudgedRanking, cutoff: int | None) -> float:
+    """ERR: the expected 1 / rank at which a user who reads downwards is satisfied.
+
+    A document of gain g satisfies with probability (2^g - 1) / 2^m. m is the largest gain of the
+    collection, and 4 at least, as in TREC's gdeval.
+
+    Source: Chapelle, Metzler, Zhang and Grinspan, CIKM 2009.
+    """
+    largest = max(_ERR_SCALE, ranking.largest, *ranking.judged)
+    places = ranking.places if cutoff is None else ranking.places[: bisect_left(ranking.places, cutoff)]
+    value, reading = 0.0, 1.0
+    for place, gain in zip(places, ranking.gains, strict=False):
+        satisfied = 2.0 ** (gain - largest) - 2.0**-largest if gain > 0 else 0.0
+        value += reading * satisfied / (place + 1)
+        reading *= 1.0 - satisfied
+    return value
 
 
 def set_precision(ranking: JudgedRanking) -> float:

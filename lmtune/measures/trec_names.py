@@ -40,15 +40,15 @@ class Family(NamedTuple):
         How they are summed up.
     level : int or None
         The smallest relevant gain, where the name says it.
-    needs_strata : bool
-        Whether it takes judgements that say how they were sampled.
+    reads : str or None
+        What it reads of judgements beside gains, `STRATA` or `SUBTOPICS` of `lmtune.formats.qrels`.
     """
 
     labels: tuple[str, ...]
     values: Callable[[JudgedRanking], Sequence[Value]] | None
     summary: Summary = Summary.MEAN
     level: int | None = None
-    needs_strata: bool = False
+    reads: str | None = None
 
 
 class ParameterError(ValueError):

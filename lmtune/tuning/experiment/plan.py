@@ -11,7 +11,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
-from lmtune.measures.measure import Measure, check_without_strata, parse_measures
+from lmtune.measures.measure import Measure, check_reads_gains, parse_measures
 from lmtune.models.model import NAMES, find_model
 from lmtune.options import check, option, usual
 from lmtune.tuning.certificate.optimum import check_tolerance
@@ -136,7 +136,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         measures = parse_measures(self.measures)
-        check_without_strata(measures)
+        check_reads_gains(measures)
         object.__setattr__(self, "measures", tuple(measures))
         for name in self.also:
             if name not in ALSO or self.also.count(name) > 1:

@@ -1,0 +1,182 @@
+"""Measures that ir_measures computes: their names, what they need, and their values."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lmtune.errors import InputError, MissingExtraError
+
+_LARGEST_GAIN = 1_000_000  # pytrec_eval allocates eight bytes for each gain up to the largest
+_EXTRAS = {"pyndeval": "diversity"}
+_PACKAGES = {"cwl_eval": "cwl-eval"}
+_EXAMPLES = {"cutoff": 10, "max_rel": 3, "recall": 0.1}
+_CUT = ("ERR_IA", "nERR_IA", "alpha_DCG", "alpha_nDCG", "P_IA", "StRecall")  # pyndeval needs their cutoff
+
+Judgements = Mapping[str, Mapping[str, int]]
+Subtopics = Mapping[str, Mapping[tuple[str, str], int]]
+
+
+def find_measure(name: str) -> Any | None:
+    """Find ir_measures' measure by its name there or in trec_eval; None for an unknown name.
+
+    Raises
+    ------
+    InputError
+        If parameters are missing or wrong, or the measure needs a package that is not installed.
+    """
+    import ir_measures
+
+    found = []
+    # Whatever its parsers stumble over is an unknown name.
+    with contextlib.suppress(Exception):
+        found = ir_measures.parse_trec_measure(name)
+    with contextlib.suppress(Exception):
+        found = found or [ir_measures.parse_measure(name)]
+    if len(found) != 1:
+        return None
+    _check_parameters(found[0], name)
+    _check_provider(found[0], name)
+    return found[0]
+
+
+def needs_subtopics(measure: Any) -> bool:
+    """Whether a measure of ir_measures reads subtopics."""
+    import ir_measures
+
+    return any(measure.NAME == known.NAME for known in ir_measures.pyndeval.SUPPORTED_MEASURES)
+
+
+def is_sum(name: str) -> bool:
+    """Whether ir_measures sums a measure's values over topics, as it does for counts."""
+    import ir_measures
+
+    return isinstance(ir_measures.parse_measure(name).aggregator(), ir_measures.SumAgg)
+
+
+def values_by_topic(
+    names: Sequence[str],
+    judgements: Judgements,
+    rankings: Mapping[str, Sequence[str]],
+    subtopics: Subtopics | None = None,
+) -> Iterator[tuple[str, str, float]]:
+    """Compute measures with ir_measures.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Measures as ir_measures spells them.
+    judgements : mapping of str to mapping of str to int
+        Gains by topic and docno.
+    rankings : mapping of str to sequence of str
+        Docnos by topic, best first.
+    subtopics : mapping of str to mapping of (str, str) to int, optional
+        Gains by topic, then subtopic and docno: what diversity measures read.
+
+    Yields
+    ------
+    tuple of str, str and float
+        A topic, a name and a value; nothing where ir_measures has no value.
+
+    Raises
+    ------
+    InputError
+        If a gain is too large, subtopics are missing, or a program behind ir_measures fails.
+    """
+    import ir_measures
+
+    measures = {ir_measures.parse_measure(name): name for name in names}
+    _check_gains(judgements, names)
+    qrels: Any = (
+        _diverse_qrels(subtopics or {}, names)
+        if any(map(needs_subtopics, measures))
+        # trec_eval treats all negative gains alike; pytrec_eval crashes where all are below -1.
+        else {
+            topic: {docno: max(gain, -1) for docno, gain in gains.items()}
+            for topic, gains in judgements.items()
+        }
+    )
+    # The scores repeat the order without ties; Compat takes documents without a score as 0.
+    run = {
+        topic: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)}
+        for topic, docnos in rankings.items()
+        if docnos
+    }
+    try:
+        for value in ir_measures.iter_calc(list(measures), qrels, run):
+            yield value.query_id, measures[value.measure], float(value.value)
+    except (ArithmeticError, AssertionError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
+        raise InputError(
+            f"ir_measures cannot compute the measures ({type(error).__name__}: {error})",
+            value=[*names],
+            accepted="judgements and parameters that they are made for",
+        ) from error
+
+
+def _check_gains(judgements: Judgements, names: Sequence[str]) -> None:
+    largest = max((gain for gains in judgements.values() for gain in gains.values()), default=0)
+    if largest > _LARGEST_GAIN:
+        raise InputError(
+            f"a gain is too large for {', '.join(names)}",
+            value=largest,
+            accepted=f"gains up to {_LARGEST_GAIN:,}",
+        )
+
+
+def _diverse_qrels(subtopics: Subtopics, names: Sequence[str]) -> list[Any]:
+    """Return judgements of subtopics in ir_measures' form, checked."""
+    import ir_measures
+
+    rows = [
+        ir_measures.Qrel(topic, docno, gain, subtopic)
+        for topic, gains in subtopics.items()
+        for (subtopic, docno), gain in gains.items()
+    ]
+    if len({(row.query_id, row.iteration) for row in rows}) <= len(subtopics):
+        raise InputError(
+            f"the judgements have no subtopics for {', '.join(names)}",
+            accepted="with `evaluate` and `compare`, a file with the subtopic in column 2",
+        )
+    return rows
+
+
+def _check_parameters(measure: Any, name: str) -> None:
+    missing = [
+        key
+        for key, info in measure.SUPPORTED_PARAMS.items()
+        if (info.required or (measure.NAME in _CUT and key == "cutoff")) and key not in measure.params
+    ]
+    if missing:
+        example = measure(**{key: _EXAMPLES[key] for key in missing})
+        raise InputError(
+            f"the measure needs {' and '.join(missing)}", value=name, accepted=f"such as {example}"
+        )
+    try:
+        measure.validate_params()
+    except AssertionError as error:
+        known = ", ".join(measure.SUPPORTED_PARAMS) or "none"
+        raise InputError(
+            f"wrong parameters of the measure ({error})", value=name, accepted=f"parameters: {known}"
+        ) from None
+
+
+def _check_provider(measure: Any, name: str) -> None:
+    """Raise InputError unless an installed package computes the measure."""
+    import ir_measures
+
+    pipeline: Any = ir_measures.DefaultPipeline
+    if pipeline.supports(measure):
+        return
+    for provider in pipeline.providers:
+        if provider.supports(measure) and provider.NAME in _EXTRAS:
+            raise MissingExtraError(str(measure), _EXTRAS[provider.NAME])
+        if provider.supports(measure) and provider.NAME in _PACKAGES:
+            package = _PACKAGES[provider.NAME]
+            raise InputError(
+                f"the measure needs {package}, which is not installed",
+                value=name,
+                accepted=f"pip install {package}",
+            )
+    raise InputError("ir_measures does not compute the measure with these parameters", value=name)
