@@ -116,10 +116,17 @@ def given_words(settings: Any) -> list[str]:
     words: list[str] = []
     for field in options_of(settings):
         value = getattr(settings, field.name)
-        if value != field.default:
+        if isinstance(value, bool) and value != field.default:
+            words.append(flags(field)[0] if value else negated(field))
+        elif value != field.default:
             several = value if isinstance(value, tuple) else (value,)
             words += [flags(field)[0], (field.metadata["separator"] or ",").join(map(str, several))]
     return words
+
+
+def negated(field: dataclasses.Field[Any]) -> str:
+    """Return the name on the command line that sets a truth value to False."""
+    return f"--no-{flags(field)[0].removeprefix('--')}"
 
 
 def label(field: dataclasses.Field[Any]) -> str:

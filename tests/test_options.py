@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.options import check, kinds, label, option, options_of, read, read_option, usual
+from lmtune.options import check, given_words, kinds, label, option, options_of, read, read_option, usual
 
 
 @dataclass(frozen=True)
@@ -158,3 +158,19 @@ def test_text_outside_the_bounds_is_refused(name: str, text: str, message: str) 
 
 def test_only_the_usual_ones_are_marked() -> None:
     assert [field.name for field in options_of(Given) if field.metadata["usual"]] == ["sizes"]
+
+
+def test_words_of_truth_values_are_flags_alone() -> None:
+    @dataclass(frozen=True)
+    class Given:
+        quick: bool = option(False, "in small")
+        final: bool = option(True, "at the end")
+        strict: bool | None = option(None, "or as usual")
+
+    assert given_words(Given()) == []
+    assert given_words(Given(quick=True, final=False, strict=False)) == [
+        "--quick",
+        "--no-final",
+        "--no-strict",
+    ]
+    assert given_words(Given(strict=True)) == ["--strict"]

@@ -40,6 +40,7 @@ def extract_pruned(
     *,
     name: str | None = None,
     model: str | Model | Formula = TWO_STAGE,
+    exclude_self: bool = False,
     threads: int | None = None,
     progress: Count | None = None,
     **exactness: Unpack[Exactness],
@@ -50,7 +51,7 @@ def extract_pruned(
 
     Parameters
     ----------
-    index, topics, qrels, name, model
+    index, topics, qrels, name, model, exclude_self
         As for `CandidatePool.build`.
     threads, exactness
         As for `lmtune.candidates.skyband.skyband`.
@@ -68,13 +69,18 @@ def extract_pruned(
     """
     formula = find_model(model).formula
     if isinstance(index, ShardedIndex):
-        return _pruned_from_shards(index, topics, formula, name, progress, exactness).with_judgements(
-            qrels or {}
-        )
+        how = index, topics, formula, name, progress, exactness
+        return _pruned_from_shards(*how, exclude_self=exclude_self).with_judgements(qrels or {})
     parts = [
         skyband(part, threads=threads, **exactness)
         for part in CandidatePool.build_in_parts(
-            index, topics, _TOPICS_AT_A_TIME, name=name, model=model, progress=progress
+            index,
+            topics,
+            _TOPICS_AT_A_TIME,
+            name=name,
+            model=model,
+            exclude_self=exclude_self,
+            progress=progress,
         )
     ]
     return _join(parts).with_judgements(qrels or {})
@@ -88,13 +94,14 @@ def extract_best(
     hits: int,
     *,
     name: str | None = None,
+    exclude_self: bool = False,
     progress: Count | None = None,
 ) -> CandidatePool:
     """Build a pool of each topic's best documents at one setting, some topics at a time.
 
     Parameters
     ----------
-    index, topics, model, name, progress
+    index, topics, model, name, exclude_self, progress
         As for `CandidatePool.build`.
     setting : mapping of str to float
         The parameters by name.
@@ -115,9 +122,16 @@ def extract_best(
     [vector] = as_settings(formula.parameters, setting)
     keep, formula = Best(vector, hits), formula.drawing(vector)
     if isinstance(index, ShardedIndex):
-        return _join(extract_from_shards(index, topics, formula, name, lambda *_: keep, progress).pools)
+        how = index, topics, formula, name, lambda *_: keep, progress
+        return _join(extract_from_shards(*how, exclude_self=exclude_self).pools)
     parts = CandidatePool.build_in_parts(
-        index, topics, _TOPICS_AT_A_TIME, name=name, model=formula, progress=progress
+        index,
+        topics,
+        _TOPICS_AT_A_TIME,
+        name=name,
+        model=formula,
+        exclude_self=exclude_self,
+        progress=progress,
     )
     return _join([pruned(part, keep) for part in parts])
 
@@ -148,6 +162,8 @@ def _pruned_from_shards(
     name: str | None,
     progress: Count | None,
     exactness: Exactness,
+    *,
+    exclude_self: bool,
 ) -> CandidatePool:
     wanted = check_exactness(formula, exactness)
 
@@ -159,7 +175,8 @@ def _pruned_from_shards(
         }
         return Undominated(wanted["depth"], margins)
 
-    pools, counts, docs = extract_from_shards(index, topics, formula, name, make_keep, progress)
+    how = index, topics, formula, name, make_keep, progress
+    pools, counts, docs = extract_from_shards(*how, exclude_self=exclude_self)
     pool = _join(pools)
     margins = [
         topic_margins(pool, t, own.most, whole, wanted)

@@ -42,6 +42,8 @@ def read_judgements(
     columns: Sequence[Sequence[QueryColumn]],
     candidates: Columns,
     qrels: Mapping[str, Mapping[str, int]],
+    *,
+    exclude_self: bool = False,
 ) -> tuple[NDArray[np.int32], Judgements]:
     """Look judgements up in an index.
 
@@ -57,6 +59,8 @@ def read_judgements(
         Their candidates; the gains in it are not looked at.
     qrels : mapping of str to mapping of str to int
         Judgements; a topic without an entry has no judged documents.
+    exclude_self : bool
+        Treat a topic's own document as one that the collection lacks, which is never retrieved.
 
     Returns
     -------
@@ -66,7 +70,9 @@ def read_judgements(
     usable = [{docno: gain for docno, gain in qrels.get(topic, {}).items() if gain >= 0} for topic in topics]
     parts: list[list[Found]] = [[] for _ in topics]
     if any(usable):
-        given = {"formula": formula, "columns": columns, "docnos": [list(own) for own in usable]}
+        docnos = [list(own) for own in usable]
+        excluded = list(topics) if exclude_self else None
+        given = {"formula": formula, "columns": columns, "docnos": docnos, "excluded": excluded}
         for base, found in over_shards(index, find_judged, **given):
             for own, part in zip(parts, found, strict=True):
                 own.append(part._replace(docs=part.docs + np.int32(base)))
@@ -111,15 +117,21 @@ class Found(NamedTuple):
 
 
 def find_judged(
-    shard: Index, formula: Formula, columns: Sequence[Sequence[QueryColumn]], docnos: Sequence[Sequence[str]]
+    shard: Index,
+    formula: Formula,
+    columns: Sequence[Sequence[QueryColumn]],
+    docnos: Sequence[Sequence[str]],
+    excluded: Sequence[str] | None,
 ) -> list[Found]:
-    """Look each topic's documents up in an index; the parameters are as for `read_judgements`."""
+    """Look each topic's documents up in an index, but for an excluded one of each; see `read_judgements`."""
     lengths = formula.lengths(shard)
     distinct = list(dict.fromkeys(docno for own in docnos for docno in own))
     numbers = dict(zip(distinct, shard.doc_numbers(distinct).tolist(), strict=True))
     found = []
-    for own_columns, own in zip(columns, docnos, strict=True):
+    for t, (own_columns, own) in enumerate(zip(columns, docnos, strict=True)):
         docs = np.fromiter(map(numbers.__getitem__, own), np.int32, len(own))
+        if excluded is not None and excluded[t] in own:
+            docs[own.index(excluded[t])] = -1
         places = np.flatnonzero(docs >= 0)
         docs = docs[places]
         postings = formula.look_up(shard, own_columns) if docs.size else [None] * len(own_columns)

@@ -85,6 +85,8 @@ class CandidatePool(Shown):
         That of the collection, where the index is but a shard of it, or takes long to count.
     topic_weights : numpy.ndarray of float64, shape (topics,), optional
         What each topic counts in a fit; all alike by default.
+    exclude_self : bool
+        Whether the document whose docno is the topic's identifier is left out of the topic.
     """
 
     name: str
@@ -106,6 +108,7 @@ class CandidatePool(Shown):
     given_extent: Extent | None = None
     redraw: Callable[..., CandidatePool] | None = None
     topic_weights: NDArray[np.float64] | None = None
+    exclude_self: bool = False
 
     @classmethod
     def build(
@@ -116,6 +119,7 @@ class CandidatePool(Shown):
         *,
         name: str | None = None,
         model: str | Model | Formula = TWO_STAGE,
+        exclude_self: bool = False,
         progress: Count | bool | None = None,
     ) -> CandidatePool:
         """Extract a pool from an index.
@@ -132,6 +136,9 @@ class CandidatePool(Shown):
             The collection's name; the index's by default.
         model : str, Model or Formula
             What will rank the candidates: a name in `lmtune.models.model.MODELS`, or one's own.
+        exclude_self : bool
+            Leave out of each topic the document whose docno is the topic's identifier, of feedback too;
+            `Dataset.exclude_self` says where that is usual.
         progress : callable or bool, optional
             Called with (topics done, topics in all); True draws a bar.
 
@@ -152,9 +159,11 @@ class CandidatePool(Shown):
             gains,
             name=name,
             model=model,
+            exclude_self=exclude_self,
             progress=counted(progress, "reading postings"),
         )
-        return pool.redrawn_by(partial(cls.build, index, queries, qrels=gains, name=name))
+        anew: dict[str, Any] = {"qrels": gains, "name": name, "exclude_self": exclude_self}
+        return pool.redrawn_by(partial(cls.build, index, queries, **anew))
 
     @classmethod
     def build_in_parts(
@@ -166,14 +175,15 @@ class CandidatePool(Shown):
         *,
         name: str | None = None,
         model: str | Model | Formula = TWO_STAGE,
+        exclude_self: bool = False,
         progress: Count | None = None,
     ) -> Iterator[CandidatePool]:
         """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:
             raise InputError("no topics", accepted="at least one topic")
         formula = find_model(model).formula
-        topics = weighed(index, topics, formula)
-        builder = PoolBuilder(index, formula)
+        topics = weighed(index, topics, formula, exclude_self=exclude_self)
+        builder = PoolBuilder(index, formula, exclude_self=exclude_self)
         for done, (topic, text) in enumerate(topics.items(), 1):
             builder.add(topic, text)
             if progress is not None:
@@ -185,7 +195,7 @@ class CandidatePool(Shown):
         """Return this pool with other judgements, given as to `build`, looked up in its index."""
         gains = as_qrels(qrels)
         known = self.index, self.formula, self.topics, self.columns, self.candidates
-        gain, judged = read_judgements(*known, gains)
+        gain, judged = read_judgements(*known, gains, exclude_self=self.exclude_self)
         pool = replace(self, candidates=replace(self.candidates, gain=gain), **judged._asdict())
         return pool if self.redraw is None else replace(pool, redraw=partial(self.redraw, qrels=gains))
 
@@ -429,12 +439,17 @@ class PoolBuilder:
         What will rank them.
     extent : Extent, optional
         As `CandidatePool.given_extent`.
+    exclude_self : bool
+        As for `CandidatePool.build`.
     """
 
-    def __init__(self, index: Index, formula: Formula, extent: Extent | None = None) -> None:
+    def __init__(
+        self, index: Index, formula: Formula, extent: Extent | None = None, *, exclude_self: bool = False
+    ) -> None:
         self.index = index
         self.formula = formula
         self.extent = extent
+        self.exclude_self = exclude_self
         self.size = cache(lambda group: formula.size(formula.part(index, group)))
         self.clear()
 
@@ -487,6 +502,9 @@ class PoolBuilder:
     ) -> None:
         """Add a topic by its columns, what scoring takes of them, and their documents."""
         docs, tf = self._matching(postings)
+        if self.exclude_self and docs.size:
+            others = docs != self.index.doc_numbers([topic])[0]
+            docs, tf = docs[others], np.ascontiguousarray(tf[:, others])
         lengths = self.lengths[docs] if docs.size else docs
         self.value += values
         self.candidates.append(doc=docs, length=lengths, gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf)
@@ -514,7 +532,7 @@ class PoolBuilder:
         """Return the pool of the topics that were added, and forget them."""
         candidates = self.candidates.join()
         known = self.index, self.formula, self.topics, self.columns, candidates
-        gain, judged = read_judgements(*known, qrels)
+        gain, judged = read_judgements(*known, qrels, exclude_self=self.exclude_self)
         columns = [column for own in self.columns for column in own]
         pool = CandidatePool(
             name=name,
@@ -529,6 +547,7 @@ class PoolBuilder:
             unknown_terms=self.unknown_terms,
             formula=self.formula,
             given_extent=self.extent,
+            exclude_self=self.exclude_self,
             **judged._asdict(),
         )
         self.clear()
@@ -543,12 +562,16 @@ def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64] | No
     return mean
 
 
-def weighed(index: Index, topics: Mapping[str, str], formula: Formula) -> Mapping[str, str]:
+def weighed(
+    index: Index, topics: Mapping[str, str], formula: Formula, *, exclude_self: bool = False
+) -> Mapping[str, str]:
     """Return topics as a formula asks for them: with feedback weights and features where it has some."""
     done = any(getattr(text, "are_terms", False) for text in topics.values())
     if done or not isinstance(formula, Weighted):
         return topics
-    first = CandidatePool.build_in_parts(index, topics, _TOPICS_AT_A_TIME, model=formula.base)
+    first = CandidatePool.build_in_parts(
+        index, topics, _TOPICS_AT_A_TIME, model=formula.base, exclude_self=exclude_self
+    )
     return weigh(index, topics, formula, first)
 
 

@@ -83,6 +83,7 @@ def search(
             setting,
             hits,
             name=dataset.name,
+            exclude_self=dataset.exclude_self,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
         )
     for text in topic_notes(pool):

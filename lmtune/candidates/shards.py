@@ -112,12 +112,14 @@ def extract_from_shards(
     name: str | None,
     make_keep: Callable[[list[CandidatePool], list[ColumnCounts]], Keep],
     progress: Count | None = None,
+    *,
+    exclude_self: bool = False,
 ) -> Extracted:
     """Extract candidates shard by shard.
 
     Parameters
     ----------
-    index, topics, name, progress
+    index, topics, name, progress, exclude_self
         As for `CandidatePool.build`.
     formula : Formula
         What will rank the candidates.
@@ -132,7 +134,7 @@ def extract_from_shards(
     """
     if not topics:
         raise InputError("no topics", accepted="at least one topic")
-    topics = weighed(index, topics, formula)
+    topics = weighed(index, topics, formula, exclude_self=exclude_self)
     both = {topic: formula.asked(index, text) for topic, text in topics.items()}
     texts = {topic: text for topic, (text, _) in both.items()}
     asked = {topic: columns for topic, (_, columns) in both.items()}
@@ -153,6 +155,7 @@ def extract_from_shards(
     keep = make_keep(outlines, known)
     merging = [_Merging(index, outline, keep) for outline in outlines]
     given: dict[str, Any] = {"formula": formula, "extent": outlines[0].extent, "keep": keep}
+    given["exclude_self"] = exclude_self
     given["topics"] = {
         outline.topics[0]: list(zip(outline.columns[0], outline.value.tolist(), strict=True))
         for outline in outlines
@@ -163,7 +166,8 @@ def extract_from_shards(
             own.add(replace(columns, doc=columns.doc + np.int32(base)))
         docs += part.docs
         report()
-    return Extracted([own.finish() for own in merging], known, docs)
+    pools = [replace(own.finish(), exclude_self=exclude_self) for own in merging]
+    return Extracted(pools, known, docs)
 
 
 def count_columns(shard: Index, formula: Formula, queries: Queries) -> Counts:
@@ -191,6 +195,7 @@ def extract_part(
     extent: Extent,
     topics: Mapping[str, Sequence[tuple[QueryColumn, float]]],
     keep: Keep,
+    exclude_self: bool,
 ) -> Part:
     """Extract a shard's candidates, and keep those that can matter.
 
@@ -198,14 +203,14 @@ def extract_part(
     ----------
     shard : Index
         The shard.
-    formula, keep
+    formula, keep, exclude_self
         As for `extract_from_shards`.
     extent : Extent
         The whole collection's.
     topics : mapping of str to sequence of (QueryColumn, float)
         By topic, the columns and what scoring takes of them.
     """
-    builder = PoolBuilder(shard, formula, extent)
+    builder = PoolBuilder(shard, formula, extent, exclude_self=exclude_self)
     kept, docs = [], []
     for topic, given in topics.items():
         own, values = [column for column, _ in given], [value for _, value in given]

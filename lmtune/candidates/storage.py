@@ -59,6 +59,7 @@ def pool_for(
     *,
     name: str,
     model: str | Model | Formula = TWO_STAGE,
+    exclude_self: bool = False,
     depth: int = 1000,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     progress: Count | None = None,
@@ -68,7 +69,7 @@ def pool_for(
 
     Parameters
     ----------
-    index, topics, qrels, name, model, depth, progress, on_build
+    index, topics, qrels, name, model, exclude_self, depth, progress, on_build
         As for `stored_pool`.
     ranges : mapping of str to (low, high), optional
         What the pool will be asked for, by parameter, where that is wider than `stored_pool`'s
@@ -86,7 +87,8 @@ def pool_for(
     """
     formula = find_model(model).formula
     if index.num_docs < _WORTH_PRUNING * depth or formula.dominance is None or formula.stamp is None:
-        return CandidatePool.build(index, topics, qrels, name=name, model=model, progress=progress)
+        how: dict[str, Any] = {"name": name, "model": model, "exclude_self": exclude_self}
+        return CandidatePool.build(index, topics, qrels, **how, progress=progress)
     return stored_pool(
         index.candidates_path,
         index,
@@ -94,6 +96,7 @@ def pool_for(
         qrels,
         name=name,
         model=model,
+        exclude_self=exclude_self,
         progress=progress,
         on_build=on_build,
         **skyband.exactness_in(depth, ranges or {}),
@@ -108,6 +111,7 @@ def stored_pool(
     *,
     name: str | None = None,
     model: str | Model | Formula = TWO_STAGE,
+    exclude_self: bool = False,
     threads: int | None = None,
     progress: Count | None = None,
     on_build: Callable[[Path, str], None] | None = None,
@@ -122,7 +126,7 @@ def stored_pool(
     folder : path-like
         Where pools are kept, one file for each set of topics, depth and model; made if missing. A
         folder inside the index's own goes away with the index.
-    index, topics, qrels, name, model, threads, exactness
+    index, topics, qrels, name, model, exclude_self, threads, exactness
         As for `lmtune.candidates.extraction.extract_pruned`.
     progress : callable, optional
         Called with (topics done, topics in all) while building.
@@ -160,18 +164,19 @@ def stored_pool(
         )
     if formula.stamp:
         wanted["stamp"] = formula.stamp
+    if exclude_self:
+        wanted["exclude_self"], of_model = True, f"{of_model}-exclude-self"
     path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")
     title = index.name if name is None else name
+    anew: dict[str, Any] = {"qrels": qrels, "name": title, "exclude_self": exclude_self, "threads": threads}
+    anew |= exactness
 
     def build() -> CandidatePool:
-        pool = extract_pruned(
-            index, topics, qrels, name=title, model=formula, threads=threads, progress=progress, **exactness
-        )
+        pool = extract_pruned(index, topics, model=formula, progress=progress, **anew)
         _write(path, wanted, pool)
         return pool
 
     pool = build_once(path, partial(_read, path, wanted, index, title, qrels or {}, formula), build, on_build)
-    anew: dict[str, Any] = {"qrels": qrels, "name": title, "threads": threads, **exactness}
     return pool.redrawn_by(partial(extract_pruned, index, topics, **anew))
 
 
@@ -224,7 +229,9 @@ def _read(
         raise StaleError(f"damaged: {error}") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise StaleError(f"damaged: {error}") from error
-    gain, judged = read_judgements(index, formula, header["topics"], columns, candidates, qrels)
+    exclude_self = "exclude_self" in wanted
+    known = index, formula, header["topics"], columns, candidates
+    gain, judged = read_judgements(*known, qrels, exclude_self=exclude_self)
     return CandidatePool(
         name=name,
         index=index,
@@ -238,6 +245,7 @@ def _read(
         unknown_terms=header["unknown_terms"],
         pruning=Pruning(**pruning),
         formula=formula,
+        exclude_self=exclude_self,
         **judged._asdict(),
     )
 

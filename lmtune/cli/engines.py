@@ -189,6 +189,8 @@ def _compare(
             for label, (model, values, collection) in {TUNED: tuned, "lmtune": ranked}.items()
             if label == "lmtune" or ranked != tuned
         }
+        if found["lmtune"].dataset.exclude_self:
+            run = checking.without_self(run)
         checked = checking.check_run(run, found["lmtune"], comparing.depth)
         longest = max(map(len, run.values()))
         systems = {label: checking.cut(one.rankings, longest) for label, one in found.items()}
@@ -288,6 +290,8 @@ def deploy(
         raise InputError(
             "the results do not say their analysis", file=results, accepted="those of a tuning now"
         )
+    if collection.exclude_self:
+        note("the results leave out each topic's own document: leave it out of the engine's answers too")
     analyzer = Analyzer.from_settings(collection.analysis)
     engine, tuned = ENGINES[target.to], FinalSetting(model, values, collection)
     if not (expresses(engine, model, values) and stems(engine, analyzer.stemmer)):

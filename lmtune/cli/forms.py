@@ -25,7 +25,7 @@ from click.shell_completion import CompletionItem
 
 from lmtune.cli.messages import Talk, set_talk
 from lmtune.errors import InputError
-from lmtune.options import accepted, flags, kinds, needed, options_of, read_option
+from lmtune.options import accepted, flags, kinds, needed, negated, options_of, read_option
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
@@ -141,7 +141,7 @@ class _Option(click.Option):
         settings: dict[str, Any]
         if kind is bool:
             self.standard, settings = names[0] if field.default else "", {"is_flag": True}
-            names[0] += f"/--no-{names[0][2:]}" if field.default else ""
+            names[0] += "" if field.default is False else f"/{negated(field)}"
         else:
             text = _Text(partial(read_option, field, kind, name=names[0]), declared["choices"] or ())
             self.standard, settings = _default(field), {"type": text, "metavar": _metavar(field, kind)}

@@ -33,7 +33,7 @@ from lmtune.threads import cores
 def index(
     dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
     collection: Annotated[
-        Collection, "index", "topics", "qrels", "split", "topic_fields", "lengths", "indexes"
+        Collection, "index", "topics", "qrels", "split", "topic_fields", "lengths", "exclude_self", "indexes"
     ],
     building: Building,
     workers: Workers,

@@ -59,6 +59,8 @@ class Collection:
     fields : tuple of str
         Fields of the documents that the index has too, each apart; and kinds of windows, which rerankers
         make features of.
+    exclude_self : bool or None
+        Whether each topic's own document is left out; None as `lmtune.datasets.names.excludes_self` says.
     indexes : path
         The folder that holds built indexes.
     analysis : mapping, optional
@@ -104,6 +106,11 @@ class Collection:
         "Fields of the documents to index too: keys of JSON lines, TREC elements. For rerankers also #1 "
         "and #uw8: phrases, and pairs of query terms within 8 tokens.",
         metavar="NAME,...",
+    )
+    exclude_self: bool | None = option(
+        None,
+        "Leave out each topic's own document, whose docno is the topic's identifier; default: of BEIR's "
+        "ArguAna and Quora.",
     )
     indexes: Path = option(Path("indexes"), "The folder where built indexes are kept.")
     analysis: Mapping[str, Any] | None = None
@@ -178,6 +185,10 @@ class Collection:
             home=self.indexes,
             progress=lambda done, total: progress(f"making {self.name}", done, total),
         )
+        if self.exclude_self is not None:
+            dataset = replace(dataset, exclude_self=self.exclude_self)
+        elif dataset.exclude_self and "topics" in need:
+            note(f"{dataset.name}: each topic's own document is left out; --no-exclude-self keeps it")
         if self.name == NAME and self.topics is None and self.qrels is None:
             try:
                 written = write_pydocs(".", dataset)
@@ -317,6 +328,24 @@ class Collection:
         made: dict[str, Any] = {**record, "indexes": Path(record.get("indexes", cls.indexes))}
         made |= {name: tuple(value) for name, value in made.items() if isinstance(value, list)}
         return cls(**made)
+
+    def as_recorded(self, recorded: Mapping[str, Any]) -> Collection:
+        """Return it with the analysis and the exclusion that results record.
+
+        Raises
+        ------
+        InputError
+            Where another exclusion is asked for.
+        """
+        excluded = recorded.get("exclude_self")
+        if None not in (excluded, self.exclude_self) and excluded != self.exclude_self:
+            flag = "--exclude-self" if self.exclude_self else "--no-exclude-self"
+            raise InputError(f"{flag} beside results that were tuned otherwise", accepted=f"no {flag}")
+        return replace(
+            self,
+            analysis=recorded.get("analysis"),
+            exclude_self=self.exclude_self if excluded is None else excluded,
+        )
 
     def words(self) -> list[str]:
         """Return the words that open it again with the same terms, but for its judgements and fields."""

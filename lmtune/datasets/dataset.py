@@ -44,6 +44,8 @@ class Dataset(Shown):
         pyserini's index of them.
     versions : dict of str to str
         What the content depends on beside the files (package versions of ``pydocs``).
+    exclude_self : bool
+        Whether each topic's own document, whose docno is the topic's identifier, is left out of rankings.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Dataset(Shown):
     index: str | None = None
     prebuilt: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    exclude_self: bool = False
 
 
 class CheckedDataset(NamedTuple):

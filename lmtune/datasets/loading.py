@@ -12,7 +12,7 @@ from typing import Literal
 
 from lmtune.datasets import irds
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.names import find_named, named_files
+from lmtune.datasets.names import excludes_self, find_named, named_files
 from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
@@ -297,6 +297,20 @@ def load(
     'pydocs'
     """
     given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
+    loaded = _load(name, given, split, topic_fields, need, home, progress)
+    return replace(loaded, exclude_self=excludes_self(name))
+
+
+def _load(
+    name: PathLike | None,
+    given: dict[Part, PathLike | None],
+    split: str | None,
+    topic_fields: Sequence[str],
+    need: Collection[str],
+    home: PathLike | None,
+    progress: Count | None,
+) -> Dataset:
+    topics, qrels = given["topics"], given["qrels"]
     own: list[Part] = [part for part in PARTS if part in need and given[part] is None]
     if split is not None and (qrels is not None or name is None or not Path(name).is_dir()):
         raise InputError("--split without a folder, or beside --qrels", value=split, accepted="FOLDER alone")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from pathlib import Path
 from typing import Literal
@@ -40,6 +41,21 @@ def named_files(role: Role, home: PathLike = ".") -> dict[str, list[Path]]:
         if name is not None and path.is_file():
             found.setdefault(name[1], []).append(path)
     return dict(sorted(found.items()))
+
+
+_SELF = ("arguana", "quora")
+
+
+def excludes_self(name: PathLike | None) -> bool:
+    """Tell whether a topic's own document is usually left out of a collection's rankings.
+
+    BEIR's ArguAna and Quora, whose queries are documents too: a folder of that name in BEIR's layout, or
+    the identifier of ir_datasets.
+    """
+    text = "" if name is None else os.fspath(name)
+    if text.startswith("irds:"):
+        return text.removeprefix("irds:").lower().startswith(tuple(f"beir/{own}" for own in _SELF))
+    return bool(text) and Path(text).resolve().name.lower() in _SELF and any(Path(text).glob("corpus.jsonl*"))
 
 
 def is_file(name: str) -> bool:

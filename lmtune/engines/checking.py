@@ -145,6 +145,14 @@ def check_run(run: Run, searched: Searched, depth: int = 100) -> Check:
     return check_rankings(run, Ours(searched.rankings, [*map(len, searched.pool.terms)], known), depth)
 
 
+def without_self(run: Run) -> Run:
+    """Return a run without each topic's own document, whose docno is the topic's identifier."""
+    return {
+        topic: {docno: score for docno, score in found.items() if docno != topic}
+        for topic, found in run.items()
+    }
+
+
 def check_rankings(run: Run, ours: Ours, depth: int = 100) -> Check:
     """Hold a run against our rankings of the same topics.
 

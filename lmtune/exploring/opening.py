@@ -94,7 +94,7 @@ def open_collection(
                 "--model beside --from, whose results are another's", value=shown.model, accepted=tuned.model
             )
         model = tuned.model
-        collection = replace(collection, analysis=recorded.get("analysis"))
+        collection = collection.as_recorded(recorded)
     measures = shown.measures or (
         Plan.measures if tuned is None else tuple(dict.fromkeys(str(row.measure) for row in tuned.rows))
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
 from lmtune.measures.measure import split_names
 from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value
 from lmtune.options import check, option, usual
+from lmtune.progress import note
 from lmtune.showing import Shown
 
 if TYPE_CHECKING:
@@ -124,6 +125,9 @@ class EvaluationOptions:
         The trec_eval to agree with.
     lenient : bool
         Skip bad lines of runs.
+    exclude_self : bool or None
+        Whether each topic's own document, whose docno is the topic's identifier, is left out of runs; None
+        as `lmtune.datasets.names.excludes_self` says of the folder that the judgements are in.
     topics : str or None
         The judged topics that count, as `lmtune.datasets.folds.select_topics` reads them; the
         runs' others are as if they were not there.
@@ -142,6 +146,11 @@ class EvaluationOptions:
         VERSIONS[0], "The version to agree with, 9.0.8 or 10.0.", flag="--trec-eval", choices=VERSIONS
     )
     lenient: bool = option(False, "Skip bad lines of runs, and count them.")
+    exclude_self: bool | None = option(
+        None,
+        "Leave out of runs each topic's own document, whose docno is the topic's identifier; default: with "
+        "judgements in a folder of BEIR's ArguAna or Quora.",
+    )
     topics: str | None = usual(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
 
 
@@ -206,7 +215,7 @@ def evaluations(
     InputError
         For unknown measures, files that cannot be read, and a run without a judged topic.
     """
-    settings = EvaluationOptions() if settings is None else settings
+    settings = for_judgements(settings, qrels)
     check(settings)
     families = parse_families(measures, settings.version)
     reads = _read_beside_gains(families)
@@ -248,8 +257,38 @@ def read_runs(
             )
             if not run.topics:
                 raise InputError("the run has none of the topics", file=file, value=settings.topics)
+        if settings.exclude_self:
+            run = run._replace(topics=dict(_without_self(run.topics)))
+            if not run.topics:
+                raise InputError("the run has no document but each topic's own", file=file)
         yield file, run
         del run
+
+
+def _without_self(
+    topics: Mapping[bytes, tuple[Sequence[bytes], Sequence[float]]],
+) -> Iterator[tuple[bytes, tuple[list[bytes], list[float]]]]:
+    """Yield the topics that have documents beside their own, with these."""
+    for topic, (docnos, scores) in topics.items():
+        kept = [at for at, docno in enumerate(docnos) if docno != topic]
+        if kept:
+            yield topic, ([docnos[at] for at in kept], [scores[at] for at in kept])
+
+
+def for_judgements(settings: EvaluationOptions | None, qrels: Any) -> EvaluationOptions:
+    """Return settings that say whether topics' own documents are left out, by where judgements are from."""
+    from lmtune.datasets.names import excludes_self
+
+    settings = EvaluationOptions() if settings is None else settings
+    if settings.exclude_self is not None or not isinstance(qrels, _PATH):
+        return settings
+    folder = Path(qrels).parent
+    found = excludes_self(folder.parent if folder.name == "qrels" else folder)
+    if found:
+        note(
+            f"{os.fspath(qrels)}: each topic's own document is left out of runs, as usual for this collection"
+        )
+    return replace(settings, exclude_self=found)
 
 
 def run_names(evaluated: Sequence[Evaluation]) -> list[str]:

@@ -50,6 +50,7 @@ from lmtune.measures.from_files import (
     Judgements,
     as_judgements,
     evaluate_run,
+    for_judgements,
     read_runs,
     run_names,
 )
@@ -375,7 +376,7 @@ def run_residuals(
     qrels: Any, runs: Any, measures: Any = MEASURES, *, settings: EvaluationOptions | None = None
 ) -> Iterator[Residuals]:
     """Bound runs' measures one run after another: `residuals` in full, topic by topic."""
-    settings = EvaluationOptions() if settings is None else settings
+    settings = for_judgements(settings, qrels)
     parsed = _checked(measures, settings)
     labels = tuple(map(str, parsed))
     judgements = as_judgements(qrels, settings.topics)

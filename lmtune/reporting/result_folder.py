@@ -257,6 +257,7 @@ def describe(dataset: Dataset, index: AnyIndex) -> dict[str, Any]:
         "topics_digest": _digest(dataset.topics),
         "qrels_topics": len(dataset.qrels),
         "qrels_digest": _digest(dataset.qrels),
+        "exclude_self": dataset.exclude_self,
         **({"versions": dataset.versions} if dataset.versions else {}),
     }
 

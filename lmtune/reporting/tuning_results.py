@@ -567,7 +567,7 @@ def take_final(
     if recommended is not None and recommended is not row:
         how += f"; recommended: {recommended.method}"
     note(f"{result.model} with {setting} ({how})")
-    return FinalSetting(result.model, params, replace(collection, analysis=recorded.get("analysis")))
+    return FinalSetting(result.model, params, collection.as_recorded(recorded))
 
 
 def final_row(
@@ -611,6 +611,7 @@ def reopened(path: PathLike, name: str | None = None) -> Collection:
             "the results do not say how to open their collection", file=path, accepted="those of a tuning now"
         )
     collection = Collection.from_record(recorded["opened"])
+    collection = replace(collection, exclude_self=recorded.get("exclude_self"))
     return collection if name is None or not Path(name).is_dir() else replace(collection, name=name)
 
 

@@ -13,6 +13,8 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
+from lmtune.measures.evaluate import measure
+from lmtune.measures.from_files import topic_values
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -90,3 +92,48 @@ def test_rank_checks_the_setting_when_it_is_called() -> None:
         rank(pool, {"lambda": 1.4})
     with pytest.raises(InputError, match=r"pruned for a smaller run depth: 50"):
         rank(skyband(pool, depth=5), {}, hits=50)
+
+
+@pytest.mark.parametrize("model", ["two-stage", "bm25", "sdm", "bm25+rm3:3,5"])
+def test_a_topics_own_document_is_left_out(model: str) -> None:
+    """The rest ranks as before, except that feedback lacks the own document's terms too."""
+    index, queries, _ = random_collection(11)
+    names = list(index.docnos(range(len(queries))))
+    topics = dict(zip([*names[1:], "none of them"], queries.values(), strict=True))
+    qrels = {topic: {names[2]: 0, topic: 1, names[0]: 1} for topic in topics}
+    with_own, without = (
+        CandidatePool.build(index, topics, qrels, model=model, exclude_self=exclude)
+        for exclude in (False, True)
+    )
+    lost = 0
+    for one, other in zip(rank(with_own, {}), rank(without, {}), strict=True):
+        assert one.topic not in other.docnos
+        lost += one.topic in one.docnos
+        if "+" not in model:
+            kept = [(docno, score) for docno, score in zip(one.docnos, one.scores, strict=True)]
+            kept = [own for own in kept if own[0] != one.topic]
+            assert list(zip(other.docnos, other.scores, strict=True)) == kept
+    assert lost > 2
+    again = with_own.with_judgements({})
+    assert not again.exclude_self
+    assert without.with_judgements(qrels).exclude_self
+    # Relevant and never retrieved, as where the run's line is dropped.
+    own = measure(without, {}, measures=["AP", "nDCG"])
+    runs = {
+        ranking.topic: dict(zip(ranking.docnos, ranking.scores, strict=True)) for ranking in rank(without, {})
+    }
+    found = topic_values(qrels, runs, ["AP", "nDCG"]).loc[list(topics)]
+    np.testing.assert_allclose(own.loc[list(topics)], found, atol=1e-12)
+    assert without.judged_counts()[0].tolist() == [len({topic, names[0]}) for topic in topics]
+
+
+def test_feedback_has_no_term_of_the_own_document_alone() -> None:
+    texts = {f"d{i}": f"w{i % 5} x{i}" for i in range(40)} | {"own": "w1 w1 w1 secret"}
+    index = TinyIndex(texts)
+    terms = {
+        exclude: CandidatePool.build(index, {"own": "w1"}, model="bm25+rm3:3,9", exclude_self=exclude).terms
+        for exclude in (False, True)
+    }
+    assert "secret" in terms[False][0]
+    assert "secret" not in terms[True][0]
+    assert len(terms[True][0]) > 1

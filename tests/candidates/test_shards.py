@@ -205,3 +205,27 @@ def test_topics_without_a_known_word_do_not_stop_expanded_searches(world: World,
         assert [(topic, docnos) for topic, docnos, _ in own] == [(t, docnos) for t, docnos, _ in found[0]]
         for (_, _, scores), (_, _, wanted) in zip(own, found[0], strict=True):
             assert scores == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("model", SETTINGS)
+def test_own_documents_are_left_out_before_pruning(world: World, model: str) -> None:
+    """Pruned pools, of one index and of shards, have the ranks that the whole pool has without them."""
+    docnos = world.one.docnos(range(world.one.num_docs))
+    topics = dict(zip(docnos, list(world.topics.values()) * 8, strict=False))
+    whole = CandidatePool.build(world.one, topics, model=model, exclude_self=True)
+    setting = SETTINGS[model]
+    wanted = [(own.topic, own.docnos, own.scores.tolist()) for own in rank(whole, setting, hits=5)]
+    assert sum(
+        t in own.docnos
+        for t, own in zip(
+            topics, rank(CandidatePool.build(world.one, topics, model=model), setting, hits=5), strict=True
+        )
+    )
+    for index in world.indexes:
+        for pool in (
+            extract_pruned(index, topics, model=model, depth=5, exclude_self=True),
+            extract_best(index, topics, model, setting, 5, exclude_self=True),
+        ):
+            assert pool.exclude_self
+            found = [(own.topic, own.docnos, own.scores.tolist()) for own in rank(pool, setting, hits=5)]
+            assert found == wanted

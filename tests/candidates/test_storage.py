@@ -167,3 +167,18 @@ def test_a_folder_that_cannot_be_made_is_named(cache: Cache) -> None:
     cache.folder.write_text("a file")
     with pytest.raises(InputError, match="cannot write"):
         cache.get()
+
+
+def test_pools_without_own_documents_have_their_own_files(cache: Cache) -> None:
+    docnos = cache.index.docnos(range(len(cache.topics)))
+    topics = dict(zip(docnos, cache.topics.values(), strict=True))
+    qrels = {topic: {topic: 1, docnos[0]: 2} for topic in topics}
+    pools = {}
+    for exclude in (False, True, True, False):
+        pools[exclude] = cache.get(topics=topics, qrels=qrels, exclude_self=exclude)
+        assert pools[exclude].exclude_self == exclude
+        fresh = CandidatePool.build(cache.index, topics, qrels, exclude_self=exclude)
+        assert_same(pools[exclude], skyband(fresh, depth=7))
+    assert cache.reasons == []
+    assert len(list(cache.folder.iterdir())) == 2
+    assert pools[True].candidates.doc.tolist() != pools[False].candidates.doc.tolist()

@@ -51,7 +51,7 @@ def apply(
         str | None, "With --run the collection: pydocs, a folder, irds:ID ...; else a LETOR file.", "DATA"
     ],
     reranking: Reranking,
-    collection: Annotated[Collection, "fields"],
+    collection: Annotated[Collection, "fields", "exclude_self"],
     text: Annotated[dict[str, Any], TextOptions],
     machine: Machine,
 ) -> None:

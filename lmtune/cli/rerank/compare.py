@@ -75,7 +75,7 @@ def compare(
     ],
     trials: FoldTrials,
     lessons: Lessons,
-    collection: Collection,
+    collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
     text: TextOptions,
     settings: Annotated[Settings, "loss", "learning_rate"],

@@ -57,7 +57,7 @@ def crossval(
     crossing: Crossing,
     learning: Learning,
     lessons: Lessons,
-    collection: Collection,
+    collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
     text: TextOptions,
     settings: Settings,

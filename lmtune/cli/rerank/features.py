@@ -34,7 +34,7 @@ class Files:
 def features(
     dataset: Annotated[str | None, "The collection: pydocs, a folder, irds:ID ...", "DATASET"],
     files: Files,
-    collection: Collection,
+    collection: Annotated[Collection, "exclude_self"],
     settings: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
 ) -> None:
@@ -77,7 +77,7 @@ def importance(
         str | None, "A LETOR file; with --run the collection: pydocs, a folder, irds:ID ...", "DATA"
     ],
     shuffling: Shuffling,
-    collection: Collection,
+    collection: Annotated[Collection, "exclude_self"],
     machine: Machine,
 ) -> None:
     """Shuffle one feature after the other; print what the measure loses, and LightGBM's own gain.

@@ -67,7 +67,7 @@ def train(
     training: Training,
     learning: Learning,
     lessons: Lessons,
-    collection: Collection,
+    collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
     text: TextOptions,

@@ -12,7 +12,7 @@ import numpy as np
 
 from lmtune.errors import InputError, as_text
 from lmtune.formats.frames import named_runs
-from lmtune.measures.from_files import EvaluationOptions, evaluations
+from lmtune.measures.from_files import EvaluationOptions, evaluations, for_judgements
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions, compare
@@ -67,7 +67,7 @@ def compare_runs(
     names = list(named)
     values, judged = [], []
     topics: tuple[str, ...] = ()
-    settings = EvaluationOptions(complete=True, topics=only)
+    settings = for_judgements(EvaluationOptions(complete=True, topics=only), qrels)
     for name, found in zip(
         names, evaluations(qrels, named, [*labels, JUDGED], settings=settings), strict=True
     ):

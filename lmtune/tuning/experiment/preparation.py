@@ -240,6 +240,7 @@ def _pool(
             dataset.qrels,
             name=dataset.name,
             model=plan.model,
+            exclude_self=dataset.exclude_self,
             depth=max(plan.depth, LIST_DEPTH) if plan.approx else plan.depth,
             ranges=plan.measured,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),

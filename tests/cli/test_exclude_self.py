@@ -1,0 +1,154 @@
+"""``--exclude-self``: each topic's own document is left out, by every command and as results record."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lmtune.cli.main import app
+from lmtune.datasets.collection import Collection
+from lmtune.datasets.loading import load
+from lmtune.datasets.names import excludes_self
+from lmtune.errors import InputError
+from lmtune.exploring.opening import Shown, open_collection
+from lmtune.formats.runs import read_run
+from lmtune.measures.from_files import evaluate
+
+Run = Callable[[str], tuple[int, str, str]]
+QUICK = "-m RR --grid 2x2 --restarts 0 --ranknet-starts 1 --no-approx"
+
+
+def write_arguments(home: Path) -> None:
+    """Write arguments with counter-arguments, as BEIR's ArguAna has them: each query is a document."""
+    rng = np.random.default_rng(2)
+    (home / "qrels").mkdir(parents=True)
+    texts = {}
+    for n in range(12):
+        words = [f"w{word}" for word in rng.integers(0, 60, 9)]
+        texts[f"a{n}"] = " ".join(words)
+        texts[f"b{n}"] = " ".join([*words[:5], *(f"w{word}" for word in rng.integers(0, 60, 6))])
+    rows = [json.dumps({"_id": docno, "text": text}) for docno, text in texts.items()]
+    (home / "corpus.jsonl").write_text("\n".join(rows) + "\n")
+    (home / "queries.jsonl").write_text("\n".join(row for row in rows if '"a' in row) + "\n")
+    lines = [f"a{n}\tb{n}\t1\n" for n in range(12)]
+    (home / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    write_arguments(tmp_path / "plain")
+    shutil.copytree(tmp_path / "plain", tmp_path / "arguana")
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(line: str) -> tuple[int, str, str]:
+        result = CliRunner().invoke(app, line.split())
+        return result.exit_code, result.stdout, result.stderr
+
+    return invoke
+
+
+def own_documents(path: str) -> int:
+    return sum(topic in found for topic, found in read_run(path).items())
+
+
+def test_it_is_asked_for_or_usual(run: Run) -> None:
+    cases = {
+        "plain": (12, ""),
+        "plain --exclude-self": (0, ""),
+        "arguana": (0, "arguana: each topic's own document is left out; --no-exclude-self keeps it"),
+        "arguana --no-exclude-self": (12, ""),
+    }
+    for number, (words, (own, noted)) in enumerate(cases.items()):
+        status, _, said = run(f"search {words} --output {number}.run")
+        assert status == 0, said
+        assert own_documents(f"{number}.run") == own
+        assert ("own document" in said) == bool(noted)
+        assert noted in said
+        made = json.loads(Path(f"{number}.run.made.json").read_text())
+        assert made["exclude_self"] == (own == 0)
+    assert Path("1.run").read_text() == Path("2.run").read_text()
+    without = {topic: dict(found) for topic, found in read_run("0.run").items()}
+    for topic, found in without.items():
+        del found[topic]
+    assert without == read_run("1.run")
+
+
+def test_evaluate_leaves_it_out_of_a_run(run: Run) -> None:
+    assert run("search plain --output with.run")[0] == 0
+    assert run("search arguana --output without.run")[0] == 0
+    kept, left = (
+        evaluate("plain/qrels/test.tsv", f"{own}.run", "RR")["RR"].item() for own in ("with", "without")
+    )
+    assert kept < left
+    for words, value in (
+        ("plain/qrels/test.tsv with.run", kept),
+        ("plain/qrels/test.tsv with.run --exclude-self", left),
+        ("plain/qrels/test.tsv with.run --exclude-self --residuals", left),
+        ("arguana/qrels/test.tsv with.run", left),
+        ("arguana/qrels/test.tsv with.run --residuals", left),
+        ("arguana/qrels/test.tsv with.run --no-exclude-self", kept),
+        ("arguana/qrels/test.tsv without.run", left),
+    ):
+        status, out, said = run(f"evaluate {words} -m RR --format json")
+        assert status == 0, said
+        [row] = json.loads(out)
+        found = row["value"] if "--residuals" in words else row["all"]["RR"]
+        assert found == pytest.approx(value), (words, row)
+        assert ("own document is left out of runs" in said) == words.startswith("arguana/") - (
+            "--no" in words
+        )
+    Path("own.run").write_text("".join(f"a{n} Q0 a{n} 1 2.0 x\n" for n in range(12)))
+    status, out, said = run("evaluate arguana/qrels/test.tsv own.run")
+    assert (status, out) == (2, "")
+    assert "the run has no document but each topic's own" in said
+
+
+def test_results_record_it(run: Run) -> None:
+    """What is tuned without own documents is searched, checked, explored and opened without them."""
+    status, out, said = run(f"tune plain --exclude-self {QUICK} --output kept")
+    assert status == 0, said
+    assert "lmtune search plain --exclude-self" in out
+    assert own_documents("kept/runs/plain/direct-RR.run.gz") == 0
+    assert run("search plain --from kept --output same.run")[0] == 0
+    assert own_documents("same.run") == 0
+    status, _, said = run("search plain --no-exclude-self --from kept")
+    assert status == 2
+    assert "--no-exclude-self beside results that were tuned otherwise" in said
+    # An engine returns them; what is compared, and measured, is without.
+    assert run("search plain --output engine.run")[0] == 0
+    values = json.loads(Path("same.run.made.json").read_text())["model"]
+    words = " ".join(f"--set {name}={value}" for name, value in values.items() if name != "name")
+    assert run(f"search plain {words} --output engine.run")[0] == 0
+    assert own_documents("engine.run") == 12
+    status, out, said = run("check-run engine.run kept")
+    assert status == 0, out + said
+    assert "12 of 12 topics: same documents in the same order" in out
+    opened = open_collection(Collection("plain"), Shown(results=Path("kept")), lambda _: {})
+    assert opened.pool.exclude_self
+    assert "own document" in run("deploy kept --to elasticsearch")[2]
+    assert run("report kept")[0] == 0
+
+
+@pytest.mark.usefixtures("run")
+def test_it_is_usual_for_arguana_and_quora_of_beir(tmp_path: Path) -> None:
+    assert excludes_self("arguana")
+    assert excludes_self(tmp_path / "arguana/")
+    assert load("arguana").exclude_self
+    assert not load("plain").exclude_self
+    Path("quora").mkdir()
+    assert not excludes_self("quora")  # not laid out as BEIR's
+    Path("quora/corpus.jsonl.gz").touch()
+    assert excludes_self("quora")
+    for identifier, usual in {"beir/arguana": True, "beir/quora/test": True, "beir/scifact": False}.items():
+        assert excludes_self(f"irds:{identifier}") == usual
+    assert not excludes_self(None)
+    assert Collection("arguana", exclude_self=False).words() == ["arguana", "--no-exclude-self"]
+    with pytest.raises(InputError, match="--exclude-self beside results"):
+        Collection("c", exclude_self=True).as_recorded({"exclude_self": False})
+    assert Collection("c", exclude_self=True).as_recorded({}).exclude_self  # of older results
