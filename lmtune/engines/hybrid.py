@@ -19,7 +19,7 @@ from lmtune.reporting.table import Table
 from lmtune.storage.digests import read_json
 
 _SUMS = ("linear", "shrunk", "forward", "equal", "combsum")
-_BY_RANK = ("rrf", "rrf-k")
+_BY_RANK = ("rrf", "rrf-k", "rrf-tuned")
 _CURL = "curl --fail-with-body -H 'Content-Type: application/json'"
 
 
@@ -36,15 +36,21 @@ class Hybrid(NamedTuple):
         how many documents of each query count.
     remarks : tuple of str
         What is not exact.
-    most : int
+    queries : int
         How many queries it fuses; 0 for any number.
+    weighs_ranks : str
+        The version since which reciprocal ranks have weights; empty where they have none.
+    refused : mapping of str to str
+        Why it has not a normalisation that it seems to have.
     """
 
     title: str
     normalisations: Mapping[str, str]
     write: Callable[[Mapping[str, float], str | None, int, int], dict[str, str]]
     remarks: tuple[str, ...]
-    most: int = 0
+    queries: int = 0
+    weighs_ranks: str = ""
+    refused: Mapping[str, str] = {}
 
 
 def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[str, str]:
@@ -75,35 +81,72 @@ def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[s
             accepted=f"--method {', '.join((*_SUMS, *_BY_RANK))}, where it was tried",
         )
     target, normalise = HYBRIDS[engine], chosen.normalise or options.normalise
-    by_rank = chosen.method in _BY_RANK
-    if not by_rank and (chosen.method not in _SUMS or chosen.powers):
-        accepted = f"results of --method {', '.join((*_SUMS, *_BY_RANK))}"
-        raise InputError(f"{target.title} cannot express the method", value=chosen.method, accepted=accepted)
-    if not by_rank and normalise not in target.normalisations:
-        accepted = f"results of --normalise {', '.join(target.normalisations)}"
-        raise InputError(f"{target.title} has no such normalisation", value=normalise, accepted=accepted)
-    if normalise == "none" and chosen.method != "combsum" and options.missing != ZERO and not by_rank:
-        raise InputError(
-            f"{target.title} adds nothing for a document that a query lacks",
-            value=f"--missing {options.missing}",
-            accepted=f"results of --missing {ZERO}, or of --method combsum",
-        )
-    if target.most and len(chosen.shares) > target.most:
-        accepted = f"{target.most} runs"
+    by_rank, k = chosen.method in _BY_RANK, chosen.constant or options.rrf_k
+    if target.queries and len(chosen.shares) != target.queries:
+        accepted = f"{target.queries} runs"
         raise InputError(
             f"{target.title} fuses a text and a vector query", value=[*chosen.shares], accepted=accepted
         )
-    k = chosen.constant or options.rrf_k
-    if by_rank and (k < 1.0 or k != int(k)):
-        raise InputError(f"{target.title} takes whole numbers for RRF's k", value=k, accepted="1, 2 ...")
-    first = chosen.window or options.depth
+    if by_rank:
+        _check_ranks(target, chosen, k)
+    else:
+        _check_scores(target, chosen, normalise, options.missing)
+    depths = {run: min(depth, chosen.window or depth) for run, depth in chosen.depths.items()}
+    first = max(depths.values(), default=chosen.window or options.depth)
     scale = None if by_rank else target.normalisations[normalise]
     files = target.write(chosen.shares, scale, int(k), first)
-    weights = ", ".join(f"{run} {share:.4g}" for run, share in chosen.shares.items())
-    how = f"reciprocal ranks, k = {k:g}" if by_rank else f"{normalise} scores, weights {weights}"
+    how = f"reciprocal ranks, k = {k:g}" if by_rank else f"{normalise} scores"
+    if not by_rank or _are_unequal(chosen.weights):
+        how += ", weights " + ", ".join(f"{run} {share:.4g}" for run, share in chosen.shares.items())
+    remarks = [*target.remarks, *_depth_remark(depths, first)]
+    if by_rank and _are_unequal(chosen.weights):
+        remarks.append(f"Weights of reciprocal ranks need {target.title} {target.weighs_ranks}.")
     lines = [f"{target.title}: {chosen.method} by {how}, the first {first} of each query", "", "Not exact:"]
-    lines += [f"- {remark}" for remark in target.remarks]
+    lines += [f"- {remark}" for remark in remarks]
     return {README: "\n".join(lines) + "\n", **files}
+
+
+def _check_ranks(target: Hybrid, chosen: Chosen, k: float) -> None:
+    """Raise `InputError` where an engine cannot fuse by reciprocal ranks so."""
+    if k < 1.0 or k != int(k):
+        raise InputError(f"{target.title} takes whole numbers for RRF's k", value=k, accepted="1, 2 ...")
+    if _are_unequal(chosen.weights) and not target.weighs_ranks:
+        raise InputError(
+            f"{target.title} cannot multiply reciprocal ranks by weights",
+            value=chosen.shares,
+            accepted="results of --method rrf, rrf-k",
+        )
+
+
+def _check_scores(target: Hybrid, chosen: Chosen, normalise: str, missing: str) -> None:
+    """Raise `InputError` where an engine cannot add up normalised scores so."""
+    if chosen.method not in _SUMS or chosen.powers:
+        accepted = f"results of --method {', '.join((*_SUMS, *_BY_RANK))}"
+        raise InputError(f"{target.title} cannot express the method", value=chosen.method, accepted=accepted)
+    if normalise not in target.normalisations:
+        why = "".join(f", {reason}" for name, reason in target.refused.items() if name == normalise)
+        accepted = f"results of --normalise {', '.join(target.normalisations)}"
+        raise InputError(f"{target.title} has no such normalisation{why}", value=normalise, accepted=accepted)
+    if normalise == "none" and chosen.method != "combsum" and missing != ZERO:
+        raise InputError(
+            f"{target.title} adds nothing for a document that a query lacks",
+            value=f"--missing {missing}",
+            accepted=f"results of --missing {ZERO}, or of --method combsum",
+        )
+
+
+def _are_unequal(weights: Mapping[str, float]) -> bool:
+    return len({*weights.values()}) > 1
+
+
+def _depth_remark(depths: Mapping[str, int], first: int) -> list[str]:
+    """Say how many documents the runs had, where one number for all queries is not exact."""
+    if not depths:
+        return [f"How deep the runs were is not known: {first} is the depth of the fused run."]
+    if len({*depths.values()}) == 1:
+        return []
+    counted = ", ".join(f"{run} {depth}" for run, depth in depths.items())
+    return [f"The runs had other numbers of documents ({counted}): {first} of each query count here."]
 
 
 def _query_of(run: str) -> dict[str, Any]:
@@ -113,14 +156,15 @@ def _query_of(run: str) -> dict[str, Any]:
 def _elastic(shares: Mapping[str, float], scale: str | None, k: int, first: int) -> dict[str, str]:
     """Write a search with a retriever of retrievers."""
     parts: list[dict[str, Any]] = [{"standard": {"query": _query_of(run)}} for run in shares]
+    if scale is not None or _are_unequal(shares):
+        parts = [
+            {"retriever": part, "weight": share} for part, share in zip(parts, shares.values(), strict=True)
+        ]
     if scale is None:
         fused = {"rrf": {"retrievers": parts, "rank_constant": k, "rank_window_size": first}}
     else:
-        weighed = [
-            {"retriever": part, "weight": share, "normalizer": scale}
-            for part, share in zip(parts, shares.values(), strict=True)
-        ]
-        fused = {"linear": {"retrievers": weighed, "rank_window_size": first}}
+        parts = [part | {"normalizer": scale} for part in parts]
+        fused = {"linear": {"retrievers": parts, "rank_window_size": first}}
     search = {"retriever": fused, "size": min(first, 100)}
     commands = f'# URL is the cluster\'s\n{_CURL} "$URL/{INDEX}/_search" --data-binary @search.json\n'
     return {"search.json": json.dumps(search, indent=2) + "\n", "commands.sh": commands}
@@ -135,7 +179,10 @@ def _opensearch(shares: Mapping[str, float], scale: str | None, k: int, first: i
         }
     }
     if scale is None:
-        processor = {"score-ranker-processor": {"combination": {"technique": "rrf", "rank_constant": k}}}
+        combination: dict[str, Any] = {"technique": "rrf", "rank_constant": k}
+        if _are_unequal(shares):
+            combination["parameters"] = {"weights": [*shares.values()]}
+        processor = {"score-ranker-processor": {"combination": combination}}
     queries = {"hybrid": {"pagination_depth": first, "queries": [_query_of(run) for run in shares]}}
     search = {"query": queries, "size": min(first, 100)}
     commands = (
@@ -304,17 +351,20 @@ HYBRIDS = {
         "Elasticsearch",
         {"min-max": "minmax", "none": "none"},
         _elastic,
-        (*_ALIKE, "The linear retriever needs 8.18 or 9.0. Vectors: put a knn retriever for a standard one."),
+        (
+            *_ALIKE,
+            "The linear retriever needs 8.18 or 9.0; those of before June 2025 give a query's only document "
+            "its raw score, not 1. Vectors: put a knn retriever for a standard one.",
+        ),
+        weighs_ranks="9.2",
     ),
     "opensearch": Hybrid(
         "OpenSearch",
-        {"min-max": "min_max", "z-score": "z_score"},
+        {"min-max": "min_max"},
         _opensearch,
-        (
-            *_ALIKE,
-            "The least score of a query is a little above 0 in some versions; with z_score (3.0 and later) "
-            "what a query does not return is no minimum of its own, as it is here.",
-        ),
+        (*_ALIKE, "The least score of a query becomes 0.001, here 0."),
+        weighs_ranks="3.1",
+        refused={"z-score": "whose z_score makes 0.001 of all scores that are not above the mean"},
     ),
     "qdrant": Hybrid(
         "Qdrant",

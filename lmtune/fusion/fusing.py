@@ -132,6 +132,8 @@ class FusionResult(Shown):
         The folds.
     rows : tuple of FusedRow
         Measure by measure: single runs, then the methods.
+    depths : dict of str to int
+        By run, the most documents that it has for a topic.
     """
 
     runs: tuple[str, ...]
@@ -139,6 +141,7 @@ class FusionResult(Shown):
     options: FusionOptions
     how: str
     rows: tuple[FusedRow, ...]
+    depths: dict[str, int] = field(default_factory=dict)
 
     @property
     def selected(self) -> FusedRow:
@@ -155,7 +158,8 @@ class FusionResult(Shown):
     def output(self) -> Chosen:
         """What was selected, with a weight for each run."""
         chosen = self.selected.chosen
-        return replace(chosen, weights={name: chosen.weights.get(name, 0.0) for name in self.runs})
+        weights = {name: chosen.weights.get(name, 0.0) for name in self.runs}
+        return replace(chosen, weights=weights, depths=self.depths)
 
     @property
     def recommended(self) -> FusedRow | None:
@@ -267,7 +271,8 @@ def fuse_runs(
     progress("fusing", total, total)
     note_ties(work.tied)
     topics = tuple(topic for topic in topics if topic in reported)
-    return FusionResult(runs.given, topics, options, how, tuple(_as_given(row, runs.given) for row in rows))
+    rows = [_as_given(row, runs.given) for row in rows]
+    return FusionResult(runs.given, topics, options, how, tuple(rows), runs.depths)
 
 
 def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -42,6 +42,8 @@ RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
 # Powers of the number of runs that retrieved a document; CombANZ, CombSUM and CombMNZ are among them.
 MNZ_POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 SCALES = (*NORMALISATIONS, LOGISTIC)
+# Of what is read from a file, so that sums and products stay finite.
+_LARGEST, _LARGEST_COUNT = 1e30, 2**31 - 1
 SINGLE = "single"
 """The method of a run that is used as it is."""
 CHOOSE = "choose"
@@ -181,6 +183,8 @@ class Chosen:
         How many of each run's first documents count; 0 for all.
     logistic : dict of str to (float, float)
         By run, a and b of `lmtune.fusion.normalisation.fit_logistic`, where that normalises.
+    depths : dict of str to int
+        By run, the most documents that it had for a topic; empty where that is not known.
     """
 
     method: str
@@ -190,6 +194,7 @@ class Chosen:
     powers: dict[str, float] = field(default_factory=dict)
     window: int = 0
     logistic: dict[str, tuple[float, float]] = field(default_factory=dict)
+    depths: dict[str, int] = field(default_factory=dict)
 
     @property
     def single_run(self) -> str | None:
@@ -219,7 +224,8 @@ class Chosen:
             for name, (feature, blank, run) in parts.items()
         }
         logistic = {names[name]: own for name, own in self.logistic.items()}
-        return replace(self, weights=weights, powers=powers, logistic=logistic)
+        depths = {names[name]: depth for name, depth in self.depths.items()}
+        return replace(self, weights=weights, powers=powers, logistic=logistic, depths=depths)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -280,24 +286,35 @@ def kept_fusion(
     if not (measure is None and method is None):
         output = _output_of_row(path, content, measure, method)
     try:
-        chosen = Chosen(**output)
         options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
         check(options)
-        both = chosen.weights, chosen.powers
-        weights, powers = ({str(name): float(own[name]) for name in own} for own in both)
-        logistic = {str(name): (float(a), float(b)) for name, (a, b) in chosen.logistic.items()}
-        scored = chosen.method != SINGLE and METHODS[chosen.method].is_scored
-        numbers = [float(chosen.constant), *powers.values(), *itertools.chain(*logistic.values())]
-        own = chosen.normalise or options.normalise
-        is_whole = int(chosen.window) == chosen.window and 0.0 <= chosen.window < math.inf
-        is_known = not scored or own in SCALES
-        is_fitted = logistic.keys() == (weights.keys() if scored and own == LOGISTIC else set())
-        weighted = all(0.0 <= weight < math.inf for weight in weights.values())
-        if not (weighted and is_whole and is_known and is_fitted and all(map(math.isfinite, numbers))):
-            raise ValueError
-    except (KeyError, TypeError, ValueError, AttributeError):
+        return _checked(Chosen(**output), options), options
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError("not a fusion", file=path, accepted=accepted) from None
-    return replace(chosen, weights=weights, powers=powers, logistic=logistic), options
+
+
+def _checked(chosen: Chosen, options: FusionOptions) -> Chosen:
+    """Return a choice with numbers of the right kinds; raise ValueError or TypeError for any other."""
+    weights, powers = (
+        {str(name): float(value) for name, value in own.items()} for own in (chosen.weights, chosen.powers)
+    )
+    depths = {str(name): operator.index(depth) for name, depth in chosen.depths.items()}
+    logistic = {str(name): (float(a), float(b)) for name, (a, b) in chosen.logistic.items()}
+    scored = chosen.method != SINGLE and METHODS[chosen.method].is_scored
+    scale = chosen.normalise or options.normalise
+    numbers = [*powers.values(), *itertools.chain(*logistic.values()), float(chosen.constant)]
+    counts = [1, *depths.values(), operator.index(options.depth)]
+    valid = (
+        all(abs(number) <= _LARGEST for number in (*numbers, options.rrf_k)),
+        all(0.0 <= weight <= _LARGEST for weight in weights.values()),
+        0 <= operator.index(chosen.window) <= _LARGEST_COUNT,
+        depths.keys() <= weights.keys() and 0 < min(counts) <= max(counts) <= _LARGEST_COUNT,
+        not scored or scale in SCALES,
+        logistic.keys() == (weights.keys() if scored and scale == LOGISTIC else set()),
+    )
+    if not all(valid):
+        raise ValueError
+    return replace(chosen, weights=weights, powers=powers, logistic=logistic, depths=depths)
 
 
 def _output_of_row(
@@ -310,7 +327,8 @@ def _output_of_row(
         named = row["recommended"] if method is None else row["method"] == method.lower()
         if row["measure"] == wanted and named:
             output = {one.name: row[one.name] for one in fields(Chosen) if row.get(one.name)}
-            return output | {"weights": {run: row["weights"].get(run, 0.0) for run in content["runs"]}}
+            weights = {run: row["weights"].get(run, 0.0) for run in content["runs"]}
+            return output | {"weights": weights, "depths": content["output"].get("depths", {})}
     raise InputError(
         "no fusion by this measure and method",
         file=path,

@@ -160,6 +160,13 @@ class RunSet:
                 note(f"{name}: all documents of {quantity(int(count), 'topic')} have one score")
         return cls(names, tuple(given), docnos, numbers, docs, scores)
 
+    @property
+    def depths(self) -> dict[str, int]:
+        """The most documents that each run has for a topic."""
+        counts = [(~np.isnan(table)).sum(axis=1) for table in self.scores.values()]
+        deepest = dict(zip(self.names, np.max(counts, axis=0).tolist(), strict=True))
+        return {name: deepest[name] for name in self.given}
+
     def only(self, name: str) -> RunSet:
         """Return one run by itself."""
         place = self.names.index(name)

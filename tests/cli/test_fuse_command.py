@@ -228,3 +228,48 @@ def test_bad_input_is_one_line(home: Path, line: str, words: str) -> None:
     assert (code, out) == (2, ""), err
     assert words in err.splitlines()[-1]
     assert sorted(home.iterdir()) == before
+
+
+BEYOND = 10**400
+KEPT = {"normalise": "min-max", "missing": "minimum", "rrf_k": 60.0, "depth": 1000}
+CHOSEN = {"method": "rrf-tuned", "weights": {"a": 0.5, "b": 0.5}, "constant": 5.0}
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("output", "options"),
+    [
+        ({"weights": {"a": 0.5, "b": BEYOND}}, {}),
+        ({"weights": {"a": 0.5, "b": float("inf")}}, {}),
+        ({"weights": {"a": 0.5, "b": -0.5}}, {}),
+        ({"weights": ["a", "b"]}, {}),
+        ({"constant": BEYOND}, {}),
+        ({"constant": float("nan")}, {}),
+        ({"window": BEYOND}, {}),
+        ({"window": 10**30}, {}),
+        ({"window": 2.5}, {}),
+        ({"weights": {"a": 1e308, "b": 1.0}}, {}),
+        ({"depths": {"a": 0}}, {}),
+        ({"depths": {"c": 10}}, {}),
+        ({"depths": {"a": 2.5}}, {}),
+        ({"method": ["rrf"]}, {}),
+        ({"logistic": {"a": [1, 2]}}, {}),
+        ({"powers": {"length a": BEYOND}}, {}),
+        ({}, {"rrf_k": BEYOND}),
+        ({}, {"rrf_k": float("inf")}),
+        ({}, {"depth": BEYOND}),
+        ({}, {"depth": 10**30}),
+        ({}, {"depth": 0}),
+    ],
+)
+def test_numbers_of_a_fusion_are_checked(output: dict[str, object], options: dict[str, object]) -> None:
+    Path("f.json").write_text(json.dumps({"output": CHOSEN | output, "options": KEPT | options}))
+    for line in (
+        "fuse --from f.json a.run b.run --output o.run",
+        "check-run a.run f.json qrels.txt a.run b.run",
+        "deploy f.json --to lancedb",
+    ):
+        code, out, err = lmtune(*line.split())
+        assert (code, out) == (2, ""), line
+        assert "f.json: not a fusion" in err.splitlines()[-1]
+    assert not Path("o.run").exists()

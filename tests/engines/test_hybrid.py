@@ -18,7 +18,8 @@ from lmtune.engines.hybrid import deploy_fusion
 from lmtune.engines.running import run_qdrant
 from lmtune.errors import InputError
 from lmtune.formats.runs import read_run
-from lmtune.fusion.methods import Chosen, FusionOptions, kept_fusion
+from lmtune.fusion.methods import Chosen, FusionOptions, kept_fusion, rankings
+from lmtune.fusion.runs import RunSet
 
 Run = dict[str, dict[str, float]]
 
@@ -60,7 +61,7 @@ def fused_by(files: dict[str, Any], engine: str, runs: dict[str, Run]) -> Run:
     else:
         [(kind, own)] = files["search.json"]["retriever"].items()
         parts, window, k = own["retrievers"], own["rank_window_size"], own.get("rank_constant")
-        weights = None if kind == "rrf" else [part["weight"] for part in parts]
+        weights = [part.get("weight", 1.0) for part in parts]
         scale = None if kind == "rrf" else parts[0]["normalizer"]
     found: Run = {}
     for topic in next(iter(runs.values())):
@@ -69,7 +70,7 @@ def fused_by(files: dict[str, Any], engine: str, runs: dict[str, Run]) -> Run:
             hits = sorted(own_run[topic].items(), key=lambda hit: -hit[1])[:window]
             values = np.array([score for _, score in hits])
             if scale in ("min_max", "minmax"):
-                values = (values - values.min()) / (values.max() - values.min())
+                values = (values - values.min()) / np.ptp(values) if np.ptp(values) else np.ones(1)
             if scale is None:
                 values = 1.0 / (k + np.arange(1, len(hits) + 1))
             for (docno, _), value in zip(hits, values.tolist(), strict=True):
@@ -79,7 +80,9 @@ def fused_by(files: dict[str, Any], engine: str, runs: dict[str, Run]) -> Run:
 
 
 @pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
-@pytest.mark.parametrize("how", [("linear",), ("shrunk", "--window", "10"), ("rrf",), ("rrf-k",)])
+@pytest.mark.parametrize(
+    "how", [("linear",), ("shrunk", "--window", "10"), ("rrf",), ("rrf-k",), ("rrf-tuned",)]
+)
 def test_an_engine_that_follows_the_files_ranks_alike(
     engine: str, how: tuple[str, ...], home: Path, tmp_path: Path
 ) -> None:
@@ -97,6 +100,26 @@ def test_an_engine_that_follows_the_files_ranks_alike(
         values = [theirs[topic][docno] for docno in by_us]
         assert len(by_us) == len(theirs[topic])
         assert (np.diff(values) <= 1e-9).all()
+    # The runs have 25 documents a topic, whatever the depth of the fused run.
+    depth = 10 if "--window" in how else 25
+    name = {"elasticsearch": "rank_window_size", "opensearch": "pagination_depth"}[engine]
+    assert f'"{name}": {depth}' in json.dumps(files["search.json"])
+    weighted = len({*kept_fusion(tmp_path / "fused.json")[0].weights.values()}) > 1
+    assert weighted == (how[0] in ("linear", "rrf-tuned"))
+
+
+@pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
+def test_a_run_of_one_document_is_fused_as_the_engine_does(engine: str) -> None:
+    runs = {"a": {"1": {"d1": 13.5}}, "b": {"1": {"d2": 0.9, "d3": 0.8, "d1": 0.5}}}
+    chosen = Chosen("linear", {"a": 0.6, "b": 0.4}, depths={"a": 1, "b": 3})
+    written = deploy_fusion(engine, chosen, FusionOptions())
+    files = {name: json.loads(text) for name, text in written.items() if name.endswith(".json")}
+    theirs = fused_by(files, engine, runs)["1"]
+    [ranking] = rankings(RunSet.of(runs), chosen, FusionOptions())
+    ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
+    assert ours == pytest.approx(theirs, abs=1e-7)
+    assert ours["d1"] == pytest.approx(0.6)
+    assert "The runs had other numbers of documents (a 1, b 3): 3 of each query" in written["README.txt"]
 
 
 def fused_files(
@@ -253,8 +276,21 @@ def test_what_engines_cannot_do_is_refused() -> None:
             "a query lacks: '--missing minimum'",
         ),
         ("qdrant", Chosen("linear", weights), {}, "'min-max'; accepted: results of --normalise none"),
-        ("qdrant", Chosen("rrf-tuned", weights, 5.0), {}, "Qdrant cannot express the method: 'rrf-tuned'"),
+        (
+            "qdrant",
+            Chosen("rrf-tuned", {"a": 0.2, "b": 0.8}, 5.0),
+            {},
+            "cannot multiply reciprocal ranks by weights: .*accepted: results of --method rrf, rrf-k",
+        ),
+        ("lancedb", Chosen("rrf-tuned", {"a": 0.2, "b": 0.8}, 5.0), {}, "cannot multiply reciprocal ranks"),
         ("lancedb", Chosen("rrf", weights | {"c": 0.1}), {}, "a text and a vector query: .*accepted: 2 runs"),
+        ("lancedb", Chosen("rrf", {"a": 1.0}), {}, r"a text and a vector query: \['a'\]; accepted: 2 runs"),
+        (
+            "opensearch",
+            Chosen("equal", weights),
+            {"normalise": "z-score"},
+            "z_score makes 0.001 of all scores that are not above the mean: 'z-score'; accepted: .* min-max",
+        ),
     ]
     for engine, chosen, given, message in cases:
         with pytest.raises(InputError, match=message):
