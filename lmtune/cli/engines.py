@@ -17,19 +17,20 @@ from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
-from lmtune.engines.cost import TUNED, compare_settings, deployment_cost, stemming_cost
+from lmtune.engines.cost import TUNED, deployment_cost, stemming_cost
 from lmtune.engines.deployment import Engine, expresses, nearest, stems
 from lmtune.engines.deployment import deploy as deploy_to
 from lmtune.engines.hybrid import HYBRIDS, FusedRuns, deploy_fusion, fusion_cost
 from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
 from lmtune.errors import InputError, check_choice
 from lmtune.formats.frames import as_run
+from lmtune.formats.qrels import read_qrels
 from lmtune.fusion.methods import kept_fusion
 from lmtune.indexing.analysis import Analyzer
 from lmtune.measures.significance.comparison import Comparison
 from lmtune.measures.significance.run_files import compare_runs
 from lmtune.models.model import find_model
-from lmtune.options import usual
+from lmtune.options import option, usual
 from lmtune.progress import Progress, quantity
 from lmtune.reporting.result_folder import RECORD, ResultFolder, record
 from lmtune.reporting.tuning_results import FinalSetting, final_row, read_results, reopened
@@ -86,6 +87,9 @@ class Comparing:
         None,
         "Of results of several collections: which. A folder: where the collection is now.",
         metavar="NAME",
+    )
+    split: str | None = option(
+        None, "Of a folder's judgements: which, and their topics alone; default: BEIR's test.", metavar="NAME"
     )
 
 
@@ -175,7 +179,10 @@ def check_engine(
 
 
 def _tuned(results: Path, comparing: Comparing, chosen: dict[str, Any]) -> FinalSetting:
-    return Tuned(results, **chosen).take(reopened(results, comparing.collection))
+    opened = reopened(results, comparing.collection)
+    if comparing.split is not None:
+        opened = replace(opened, split=comparing.split)
+    return Tuned(results, **chosen).take(opened)
 
 
 def _compare(
@@ -191,11 +198,12 @@ def _compare(
         }
         if found["lmtune"].dataset.exclude_self:
             run = checking.without_self(run)
-        checked = checking.check_run(run, found["lmtune"], comparing.depth)
+        qrels = ranked.collection.load(("topics", "qrels")).qrels
+        checked = checking.check_run(run, found["lmtune"], comparing.depth, needed=qrels)
         longest = max(map(len, run.values()))
         systems = {label: checking.cut(one.rankings, longest) for label, one in found.items()}
         measures = read_results(results).of_collection(comparing.collection)[0].measures
-        compared = compare_settings(ranked, {**systems, "run": run}, measures)
+        compared = compare_runs(qrels, {**systems, "run": run}, dict.fromkeys(map(str, measures)))
     _say(checked, compared, comparing)
 
 
@@ -211,7 +219,8 @@ def _is_fusion(results: Path, fused: list[Path] | None, comparing: Comparing, ot
         raise InputError(
             "fused runs are checked by what was fused", file=results, accepted="then QRELS RUN RUN..."
         )
-    if named := [name for name, value in {**others, "collection": comparing.collection}.items() if value]:
+    others = {**others, "collection": comparing.collection, "split": comparing.split}
+    if named := [name for name, value in others.items() if value]:
         accepted = "--measure, --method, --depth, --output"
         raise InputError("an option of tuned settings beside fused runs", value=named, accepted=accepted)
     return True
@@ -219,10 +228,11 @@ def _is_fusion(results: Path, fused: list[Path] | None, comparing: Comparing, ot
 
 def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: Comparing) -> None:
     """Print the answer, and the measures of the fusion here and of the run."""
-    ours = fused.ours(comparing.depth + checking.DEEPER)
+    qrels = read_qrels(fused.qrels)
+    ours = fused.ours(comparing.depth + checking.DEEPER)._replace(needed=qrels)
     checked = checking.check_rankings(run, ours, comparing.depth)
     systems = {"lmtune": checking.cut(ours.rankings, max(map(len, run.values()))), "run": run}
-    _say(checked, compare_runs(fused.qrels, systems, fused.measures), comparing)
+    _say(checked, compare_runs(qrels, systems, fused.measures), comparing)
 
 
 def _say(checked: checking.Check, compared: Comparison, comparing: Comparing) -> None:

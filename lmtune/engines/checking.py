@@ -15,11 +15,13 @@ from lmtune.candidates.search import Searched
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
 from lmtune.formats.runs import Ranking
+from lmtune.measures.judged_ranking import trec_eval_order
 
-TIE, NEAR, LACKED, ABSENT, OTHER = "tie", "float32", "document", "topic", "scores"
+TIE, NEAR, EQUAL, LACKED, ABSENT, OTHER = "tie", "float32", "equal", "document", "topic", "scores"
 REASONS = {
     TIE: "but for equal scores",
     NEAR: "but for scores within float32",
+    EQUAL: "by equal scores in the run, which trec_eval orders by docno: write its scores with all digits",
     LACKED: "but for documents that one side lacks",
     ABSENT: "that the run lacks",
     OTHER: "by other scores: another analysis, lengths or formula",
@@ -29,7 +31,7 @@ DEEPER = 10_000
 """How far below the ranks that are compared documents of the run are looked for."""
 
 _UNIT = 2.0**-24  # float32's rounding of 1
-_EQUAL = 2.0**-48  # float64's rounding of sums in another order, relative to the sum
+_SAME = 2.0**-48  # float64's rounding of sums in another order, relative to the sum
 _MORE = 8  # roundings of a term's own idf, length and quotient
 _PRINTED = 1e-4  # what runs with few digits are held to, relative to a score
 
@@ -130,19 +132,34 @@ class Ours(NamedTuple):
         Of how many parts each topic's scores are sums: terms, or runs.
     docnos : set of str
         Those of the run that we know.
+    needed : container of str, optional
+        The topics that the run must have; by default all.
     """
 
     rankings: Sequence[Ranking]
     summed: Sequence[int]
     docnos: Container[str]
+    needed: Container[str] | None = None
+
+    def compared(self, run: Run) -> list[tuple[Ranking, int]]:
+        """Return the topics that a run has or must have, each with how many parts its scores have."""
+        return [
+            (ranking, parts)
+            for ranking, parts in zip(self.rankings, self.summed, strict=True)
+            if self.needed is None
+            or ranking.topic in self.needed
+            or ranking.topic in run
+            or not ranking.docnos
+        ]
 
 
-def check_run(run: Run, searched: Searched, depth: int = 100) -> Check:
+def check_run(run: Run, searched: Searched, depth: int = 100, needed: Container[str] | None = None) -> Check:
     """Hold a run against our rankings of a collection's topics, as `check_rankings` does."""
     docnos = sorted({docno for ranked in run.values() for docno in ranked})
     numbers = searched.index.doc_numbers(docnos)
     known = {docno for docno, number in zip(docnos, numbers.tolist(), strict=True) if number >= 0}
-    return check_rankings(run, Ours(searched.rankings, [*map(len, searched.pool.terms)], known), depth)
+    ours = Ours(searched.rankings, [*map(len, searched.pool.terms)], known, needed)
+    return check_rankings(run, ours, depth)
 
 
 def without_self(run: Run) -> Run:
@@ -159,7 +176,8 @@ def check_rankings(run: Run, ours: Ours, depth: int = 100) -> Check:
     Parameters
     ----------
     run : mapping of str to mapping of str to float
-        Scores by topic and docno; equal scores rank as they stand there.
+        Scores by topic and docno, in the engine's order. trec_eval orders equal scores by docno: where that
+        differs from our order and the engine's does not, the run's scores have too few digits.
     ours : Ours
         What it is held against.
     depth : int
@@ -170,19 +188,18 @@ def check_rankings(run: Run, ours: Ours, depth: int = 100) -> Check:
     InputError
         Where the run has none of our topics.
     """
-    topics = [ranking.topic for ranking in ours.rankings]
-    if not any(topic in run for topic in topics):
-        accepted = ", ".join(topics[:3]) + " ..."
+    if not any(ranking.topic in run for ranking in ours.rankings):
+        accepted = ", ".join(ranking.topic for ranking in ours.rankings[:3]) + " ..."
         raise InputError("the run has none of the topics", value=[*run][:3], accepted=accepted)
     depth = min(depth, max(map(len, run.values())))
     both = _Both({docno for ranked in run.values() for docno in ranked}, ours.docnos, depth)
-    differences, pairs = [], []
-    for ranking, summed in zip(ours.rankings, ours.summed, strict=True):
+    differences, pairs, compared = [], [], ours.compared(run)
+    for ranking, summed in compared:
         theirs = run.get(ranking.topic, {})
         differences += both.part(ranking, theirs, rounding_bound(summed))
         common = [(score, theirs[docno]) for docno, score in _scored(ranking) if docno in theirs]
         pairs.append(np.array(common, np.float64).reshape(-1, 2)[:depth])
-    return Check(len(topics), depth, tuple(differences), _made_of(pairs))
+    return Check(len(compared), depth, tuple(differences), _made_of(pairs))
 
 
 def rounding_bound(terms: int) -> float:
@@ -212,14 +229,20 @@ class _Both(NamedTuple):
 
     def part(self, ours: Ranking, run: Mapping[str, float], bound: float) -> list[Difference]:
         """Return where and why a topic's rankings part; nothing where they are the same."""
-        here, theirs = ours.docnos[: self.depth], sorted(run, key=lambda docno: -run[docno])
-        there, scores = theirs[: self.depth], dict(_scored(ours))
+        here, scores = ours.docnos[: self.depth], dict(_scored(ours))
+        there = trec_eval_order([*run], [*run.values()])[: self.depth]
         if here == there:
             return []
         at = _parted(here, there, scores, bound)
         if at is not None:
-            reason = self._reason(ours, theirs, scores, bound)
-        elif (at := _parted(here, there, scores, _EQUAL)) is not None:
+            theirs = sorted(run, key=lambda docno: -run[docno])
+            listed = _parted(here, theirs[: self.depth], scores, bound)
+            if listed is None:
+                reason = EQUAL
+            else:
+                at, there = listed, theirs[: self.depth]
+                reason = self._reason(ours, theirs, scores, bound)
+        elif (at := _parted(here, there, scores, _SAME)) is not None:
             reason = NEAR
         else:
             reason, at = TIE, int(np.argmax(np.array(here) != np.array(there)))

@@ -65,14 +65,30 @@ def test_equal_documents_in_another_order_are_a_tie(ours: Searched) -> None:
     run = cut(ours.rankings, 1000)
     topic = next(topic for topic in run if "twin1" in [*run[topic]][:100])
     run[topic] = swapped(run[topic], "twin1", "twin2")
+    assert checked(run, ours)[1] == {}  # equal scores, which trec_eval orders as we do
+    run[topic]["twin1"] = float(np.nextafter(np.float32(run[topic]["twin1"]), np.float32(np.inf)))
     found, reasons = checked(run, ours)
     assert (reasons, found.alike) == ({topic: "tie"}, True)
     [own] = found.differences
-    assert {own.here, own.there} == {"twin1", "twin2"}
+    assert (own.here, own.there) == ("twin2", "twin1")
     assert own.here_score == own.there_score
     assert (
         str(found) == "10 of 10 topics: same documents in the same order to rank 100, 1 but for equal scores"
     )
+
+
+def test_equal_scores_of_a_run_are_ranked_as_trec_eval_ranks_them(ours: Searched) -> None:
+    """The lines stand in our order, but measures see another one."""
+    run = cut(ours.rankings, 50)
+    run["3"] = dict.fromkeys(run["3"], 1.0)
+    found, reasons = checked(run, ours)
+    assert (reasons, found.alike) == ({"3": "equal"}, False)
+    assert "1 by equal scores in the run, which trec_eval orders by docno" in str(found)
+    [own] = found.differences
+    assert own.there == max(docno for docno in run["3"])
+    # Of documents in another order as well the order is what is wrong.
+    run["3"] = dict.fromkeys(reversed(run["3"]), 1.0)
+    assert checked(run, ours)[1] == {"3": "scores"}
 
 
 def test_neighbours_of_different_scores_are_no_tie(ours: Searched) -> None:
@@ -119,6 +135,46 @@ def test_a_topic_that_the_run_lacks(ours: Searched) -> None:
     assert "1 that the run lacks (topic 7, rank 1: " in str(found)
     with pytest.raises(InputError, match=r"none of the topics: \['a'\]; accepted: 1, 2, 3"):
         check_run({"a": {"d1": 1.0}}, ours)
+
+
+def test_only_judged_topics_are_needed(ours: Searched) -> None:
+    run = {topic: own for topic, own in cut(ours.rankings, 1000).items() if topic in ("1", "7")}
+    found = check_run(run, ours, needed={"7", "8"})
+    assert (found.topics, {own.topic: own.reason for own in found.differences}) == (4, {"8": "topic"})
+    assert check_run(run, ours, needed={"7"}).alike
+
+
+def test_a_run_of_one_split_is_compared_with_its_topics(tmp_path: Path) -> None:
+    """BEIR's queries are of all splits; those of others are neither judged nor needed."""
+    write_collection(tmp_path / "c")
+    lines = [json.loads(line) for line in (tmp_path / "c/docs.jsonl").read_text().splitlines()]
+    beir = tmp_path / "b"
+    (beir / "qrels").mkdir(parents=True)
+    documents = [{"_id": own["id"], "title": "", "text": own["contents"]} for own in lines]
+    (beir / "corpus.jsonl").write_text("".join(json.dumps(own) + "\n" for own in documents))
+    topics = [line.split("\t") for line in (tmp_path / "c/topics.tsv").read_text().splitlines()[:8]]
+    queries = [{"_id": topic, "text": text} for topic, text in topics]
+    (beir / "queries.jsonl").write_text("".join(json.dumps(own) + "\n" for own in queries))
+    for split, wanted in (("train", "12345"), ("test", "678")):
+        rows = [line.split() for line in (tmp_path / "c/qrels.txt").read_text().splitlines()]
+        kept = [f"{topic}\t{docno}\t{gain}\n" for topic, _, docno, gain in rows if topic in wanted]
+        (beir / f"qrels/{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(kept))
+
+    def run(line: str) -> tuple[int, str, str]:
+        with contextlib.chdir(tmp_path):
+            done = CliRunner().invoke(app, line.split())
+        return done.exit_code, done.stdout, done.stderr
+
+    tune = "tune b --model bm25:lucene --grid 3x3 --restarts 0 --no-approx -m AP --output kept"
+    assert run(tune)[0] == 0
+    for split, topics_of_it, more in (("test", 3, ""), ("train", 5, " --split train")):
+        assert run(f"search b --from kept --split {split} --output own.run")[0] == 0
+        code, out, err = run(f"check-run own.run kept{more}")
+        assert code == 0, err
+        assert out.startswith(f"{topics_of_it} of {topics_of_it} topics: same documents in the same order")
+    code, out, err = run("check-run own.run kept --split other")
+    assert (code, out) == (2, "")
+    assert "no such split: 'other'; accepted: test, train" in err.splitlines()[-1]
 
 
 def test_another_analysis_and_another_formula_are_other_scores(home: Path, ours: Searched) -> None:
