@@ -11,11 +11,15 @@ from typing import Any
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.files import read_lines
 
+_FORMULA = re.compile(r"'*[=@]")
 _NAMES: dict[type | None, str] = {int: "a count", float: "a number", None: "a number"}
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
-    """Write a header line and rows; None is an empty cell, and numbers have all their digits."""
+    """Write a header line and rows; None is an empty cell, and numbers have all their digits.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe before it, which `read_csv` drops.
+    """
     return "".join(f"{','.join(map(_cell, row))}\n" for row in (tuple(columns), *rows))
 
 
@@ -50,7 +54,7 @@ def read_csv(
         For a missing column, a row of another length, or a cell of another kind.
     """
     rows = csv_rows(path)
-    _, header = next(rows, (1, []))
+    header = [_plain(name) for name in next(rows, (1, []))[1]]
     for name in columns:
         if name not in header:
             wanted = f"columns {', '.join(columns)}" + (f", of {accepted}" if accepted else "")
@@ -71,15 +75,22 @@ def read_csv(
 
 def _cell(value: object) -> str:
     text = "" if value is None else str(value)
+    if _FORMULA.match(text):
+        text = f"'{text}"
     if not re.search(r'[",\r\n]', text):
         return text
     doubled = text.replace('"', '""')
     return f'"{doubled}"'
 
 
+def _plain(text: str) -> str:
+    """Take back what `_cell` put before text that looks like a formula."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
 def _value(text: str, kind: type | None) -> Any:
     if kind is str:
-        return text
+        return _plain(text)
     if kind is None and not text:
         return math.nan
     if kind is int and not text.isdecimal():

@@ -6,7 +6,6 @@ A table's file is known by its suffix: CSV with a header line, Parquet, JSON (re
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.csv_files import csv_rows
 from lmtune.storage.files import is_compressed, read_bytes
+from lmtune.storage.json_text import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,8 +88,8 @@ def read_table(path: PathLike) -> Any:
         return _frame_of_parquet(path)
     data = read_bytes(path)
     try:
-        return json.loads(data, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
+        return parse_json(data, pairs=_once)
+    except ValueError as error:
         raise InputError(f"not JSON: {error}", file=path) from None
 
 
@@ -301,4 +301,7 @@ def _gain(value: Any, name: str, row: int) -> int:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:  # an integer beyond a float
+        return False

@@ -18,9 +18,10 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.result_folder import RECORD, ResultFolder, installed, versions
 from lmtune.reporting.table import RENDERED, Table, finite, frame_text, in_all_formats, render
-from lmtune.storage.digests import parse_json, sealed, sealed_text, unsealed
+from lmtune.storage.digests import sealed, sealed_text, unsealed
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import FolderKind, check_directory
+from lmtune.storage.json_text import parse_json
 
 E = TypeVar("E", bound=Experiment)
 Progress = Callable[..., None]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.files import read_bytes, unreadable, unwritable
+from lmtune.storage.json_text import parse_json
 
 BLOCK_BYTES = 1 << 14
 """Bytes of a large file that share a digest: what is read of it is checked in steps of these."""
@@ -107,20 +108,6 @@ def _is_of(value: Any, kind: Any) -> bool:
     parts = typing.get_args(kind)
     elements = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return not parts or all(_is_of(element, parts[-1]) for element in elements)
-
-
-def parse_json(raw: bytes | str) -> Any:
-    """Parse JSON.
-
-    Raises
-    ------
-    ValueError
-        Where it is none, or nested too deeply.
-    """
-    try:
-        return json.loads(raw)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def read_json(path: PathLike, kinds: Mapping[str, Any] | None = None, *, accepted: str | None = None) -> Any:

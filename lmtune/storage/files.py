@@ -12,7 +12,7 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -116,9 +116,11 @@ def decompressing(raw: BinaryIO, path: PathLike) -> BinaryIO:
     elif suffix == ".bz2":
         import bz2
 
-        source = bz2.BZ2File(raw)
+        source = _FrameReader(raw, bz2.BZ2Decompressor, OSError, 1 << 10)  # 22 MB at most
     elif suffix == ".zst":
-        source = _ZstandardReader(raw)
+        import zstandard
+
+        source = _FrameReader(raw, zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError, 1 << 16)
     else:
         return raw
     return cast("BinaryIO", io.BufferedReader(_StrictReader(source, raw, path), 1 << 17))
@@ -187,15 +189,19 @@ class _StrictReader(io.RawIOBase):
         super().close()
 
 
-class _ZstandardReader(io.RawIOBase):
-    """Zstandard frames one after another; unlike the library's own reader, strict at the end."""
+class _FrameReader(io.RawIOBase):
+    """Zstandard frames or bzip2 streams one after another.
 
-    def __init__(self, raw: BinaryIO) -> None:
-        import zstandard
+    Unlike the libraries' own readers it raises for a damaged or cut last one, and for other bytes after it.
+    """
 
+    def __init__(
+        self, raw: BinaryIO, new_frame: Callable[[], Any], error: type[Exception], size: int
+    ) -> None:
         self._raw = raw
-        self._new_frame = zstandard.ZstdDecompressor().decompressobj
-        self._error = zstandard.ZstdError
+        self._new_frame = new_frame
+        self._error = error
+        self._size = size
         self._frame: Any = None
         self._input = b""
         self._output = memoryview(b"")
@@ -205,7 +211,7 @@ class _ZstandardReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._output:
-            chunk = self._input or self._raw.read(1 << 16)
+            chunk = self._input or self._raw.read(self._size)
             self._input = b""
             if not chunk:
                 if self._frame is not None:

@@ -74,3 +74,12 @@ def test_each_defect_has_its_line(tmp_path: Path, text: str, message: str) -> No
     with pytest.raises(InputError) as caught:
         read_csv(path, COLUMNS)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "@SUM(A1)", "'=x", "''@", "'quoted", "a=b", "-5", "=a,b"])
+def test_no_cell_is_a_formula_and_texts_come_back(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(csv_text(["topic", text], [[text, 0.5]]))
+    with path.open(newline="") as file:
+        assert not any(cell.startswith(("=", "@")) for row in csv.reader(file) for cell in row)
+    assert read_csv(path, {"topic": str})[1] == {"topic": [text], text: [0.5]}

@@ -79,6 +79,25 @@ def test_corrupt_gzip_member_behind_lines_names_the_line_reached(tmp_path: Path)
     assert 25_000 < caught.value.line <= 50_001
 
 
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+def test_members_one_after_another_are_read_whole(tmp_path: Path, suffix: str) -> None:
+    members = b"".join(
+        COMPRESS[suffix](CONTENT[begin : begin + 9000]) for begin in range(0, len(CONTENT), 9000)
+    )
+    assert read_bytes(put(tmp_path / f"a{suffix}", members)) == CONTENT
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("defect", ["damaged", "trailing", "cut"])
+def test_a_later_member_with_a_defect_is_refused(tmp_path: Path, suffix: str, defect: str) -> None:
+    first, second = COMPRESS[suffix](CONTENT), bytearray(COMPRESS[suffix](CONTENT))
+    second[2] ^= 0xFF  # within the magic number
+    later = {"damaged": second, "trailing": b"1 Q0 d9 1 2.5 tag\n", "cut": COMPRESS[suffix](CONTENT)[:-9]}
+    path = put(tmp_path / f"a{suffix}", first + later[defect])
+    with pytest.raises(InputError, match="ends too early" if defect == "cut" else "damaged compressed file"):
+        list(read_lines(path))
+
+
 def test_missing_directory_and_unreadable(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read: No such file") as caught:
         open_bytes(tmp_path / "none.gz")
