@@ -99,6 +99,11 @@ def check_least(problem: str, value: float, least: int) -> None:
         raise InputError(problem, value=value, accepted=f"{least} or more")
 
 
+def install_command(extra: str) -> str:
+    """Return the command that installs an optional part; lmtune is on no package registry."""
+    return f"pip install -c constraints.txt '.[{extra}]' in a checkout of lmtune"
+
+
 class MissingExtraError(InputError):
     """An optional part of lmtune is not installed; the text names the command that installs it.
 
@@ -112,8 +117,7 @@ class MissingExtraError(InputError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
-            f"{feature} needs the '{extra}' extra, which is not installed",
-            accepted=f"pip install 'lmtune[{extra}]'",
+            f"{feature} needs the '{extra}' extra, which is not installed", accepted=install_command(extra)
         )
         self.feature = feature
         self.extra = extra

@@ -282,6 +282,10 @@ def read_option(field: dataclasses.Field[Any], kind: Any, text: str, name: str) 
     InputError
         For text that is no such value, and for a value outside the bounds.
     """
+    if text.endswith(",") and typing.get_origin(kind) is tuple:
+        raise InputError(
+            f"{name} ends with a comma", value=text, accepted="no space after a comma, or quotes"
+        )
     separator, reader = field.metadata["separator"], field.metadata["read"]
     one = kind if separator is not None else typing.get_args(kind)[0]
     value = reader(text) if reader is not None else read(one, text, name, separator or ",")

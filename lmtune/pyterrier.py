@@ -23,7 +23,7 @@ import pandas as pd
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
-from lmtune.errors import InputError
+from lmtune.errors import InputError, install_command
 from lmtune.formats.frames import as_topics, run_frame
 from lmtune.formats.runs import Ranking
 from lmtune.models.model import Model, find_model
@@ -33,7 +33,7 @@ from lmtune.models.two_stage import TWO_STAGE
 try:
     import pyterrier as pt
 except ImportError as error:
-    raise ImportError("lmtune.pyterrier needs PyTerrier: pip install 'lmtune[pyterrier]'") from error
+    raise ImportError("lmtune.pyterrier needs PyTerrier: " + install_command("pyterrier")) from error
 
 if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset

@@ -17,4 +17,4 @@ def test_the_package_runs_as_a_program() -> None:
         [sys.executable, "-m", "lmtune", "tunes"], capture_output=True, text=True, check=False
     )
     assert wrong.returncode == 2
-    assert wrong.stderr.startswith("lmtune: no such command: 'tunes'; accepted: tune, report")
+    assert wrong.stderr.startswith("lmtune: no such command: 'tunes'; did you mean tune?")

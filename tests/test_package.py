@@ -72,4 +72,4 @@ def test_errors_are_one_line() -> None:
 
 
 def test_a_missing_extra_names_the_command() -> None:
-    assert "pip install 'lmtune[lucene]'" in str(MissingExtraError("--index lucene:", "lucene"))
+    assert "pip install -c constraints.txt '.[lucene]'" in str(MissingExtraError("--index lucene:", "lucene"))

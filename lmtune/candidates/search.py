@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.candidates.extraction import extract_best
@@ -44,6 +44,7 @@ def search(
     *,
     hits: int = 1000,
     query: str | None = None,
+    check_size: Callable[[int], object] = lambda _: None,
     progress: Progress = silent,
 ) -> Searched:
     """Rank a collection's documents for all its topics, or for a query.
@@ -60,6 +61,8 @@ def search(
         Documents a topic, at most.
     query : str, optional
         In place of topics; it is topic 1.
+    check_size : callable
+        Called with the largest possible number of ranked documents, before topics are extracted.
     progress : Progress
         Called while documents are indexed and topics extracted.
 
@@ -75,6 +78,7 @@ def search(
     if query is not None:
         dataset = replace(dataset, topics={"1": query})
     index = collection.open_index(dataset, positions=known.formula.needs_positions, progress=progress)
+    check_size(len(dataset.topics) * min(hits, index.num_docs))
     with timed(f"{dataset.name}: {quantity(len(dataset.topics), 'topic')} extracted"):
         pool = extract_best(
             index,

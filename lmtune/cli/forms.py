@@ -24,7 +24,7 @@ from click.core import ParameterSource, augment_usage_errors
 from click.shell_completion import CompletionItem
 
 from lmtune.cli.messages import Talk, set_talk
-from lmtune.errors import InputError
+from lmtune.errors import InputError, nearest
 from lmtune.options import accepted, flags, kinds, needed, negated, options_of, read_option
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
@@ -339,6 +339,8 @@ class Group(click.Group):
             return name, self.members[name].load(), rest
         if ctx.resilient_parsing:  # completion asks
             return None, None, rest
+        if near := nearest(name, self.members):
+            raise InputError(f"no such command: {name!r}; did you mean {' or '.join(near)}?")
         raise InputError("no such command", value=name, accepted=", ".join(self.members))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from lmtune.candidates.explaining import explain_document, write_explained
 from lmtune.candidates.search import Searched
@@ -50,6 +51,8 @@ def index(
 
 
 _ANSWERS, _WIDTH = 10, 80
+_MOST = 1000
+"""Lines of a run that a terminal gets unless --output - asks for all."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,10 @@ class RunOptions:
     """The run."""
 
     hits: int = usual(1000, "Documents a topic.", low=1)
-    output: Path = usual(Path("-"), "The run; .gz compresses; - is the screen.")
+    output: Path | None = usual(
+        None,
+        f"The run; .gz compresses. Default: -, standard output; a terminal gets at most {_MOST:,} lines.",
+    )
     explain: Path | None = usual(
         None, "Write each topic's terms with their weights, and what made them, to this file.", metavar="FILE"
     )
@@ -85,12 +91,13 @@ def search(
     lmtune search my-collection "bird flu" --model bm25 --explain-doc d17
     lmtune search my-collection --model bm25 --set b=0.3 --output bm25.run
     """
-    on_screen = str(run.output) in ("-", "/dev/stdout")
+    output = run.output or Path("-")
+    on_screen = str(output) in ("-", "/dev/stdout")
     if run.explain_doc is not None and query is None:
         raise InputError("no query to explain a document's score for", accepted="lmtune search DATASET QUERY")
     named = replace(collection, name=dataset)
     if not on_screen:
-        check_recorded(run.output, reads=named.files())
+        check_recorded(output, reads=named.files())
     model, values, collection = setting.of(tuned, named)
     tag = f"lmtune-{find_model(model).describe(values)}" if run.run_tag is None else run.run_tag
     check_tag(tag)
@@ -99,7 +106,10 @@ def search(
     with workers.engaged(), stages() as progress:
         few = query is not None and on_screen and run.hits == RunOptions.hits and run.explain_doc is None
         hits = _ANSWERS if few else run.hits
-        done = search_collection(collection, model, values, hits=hits, query=query, progress=progress)
+        how: Any = {"query": query, "progress": progress}
+        if run.output is None and sys.stdout.isatty():
+            how["check_size"] = _check_lines
+        done = search_collection(collection, model, values, hits=hits, **how)
     if tuned.results is None:
         note(f"{model} with {', '.join(f'{name} = {value:.6g}' for name, value in values.items())}")
     if run.explain is not None:
@@ -115,8 +125,18 @@ def search(
             with utf8_output() as stream:
                 write_run(stream, done.rankings, tag=tag)
             return
-        write_run(run.output, done.rankings, tag=tag)
-    write_record(run.output, model={"name": model, **values}, **describe(done.dataset, done.index))
+        write_run(output, done.rankings, tag=tag)
+    write_record(output, model={"name": model, **values}, **describe(done.dataset, done.index))
+
+
+def _check_lines(lines: int) -> None:
+    """Raise InputError for a run that is too long for a terminal."""
+    if lines > _MOST:
+        raise InputError(
+            "the run is too long for a terminal",
+            value=f"up to {lines:,} lines",
+            accepted="--output FILE, --output - for all of them here, or a smaller --hits",
+        )
 
 
 def _answers(done: Searched) -> Iterator[str]:

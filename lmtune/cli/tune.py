@@ -15,6 +15,7 @@ from lmtune.datasets.collection import Collection, named_collections
 from lmtune.datasets.loading import BEIR_MEASURES, is_beir
 from lmtune.engines.configuration import read_engine
 from lmtune.errors import InputError, visible
+from lmtune.measures.measure import is_measure
 from lmtune.models.model import named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
@@ -132,7 +133,7 @@ def tune(
     lmtune tune my-collection --model bm25 -m nDCG@10 --output results
     """
     collection, plan, baseline = engine.start(collection, plan, baseline)
-    collections = named_collections(datasets or [], collection)
+    collections = _collections(datasets or [], collection)
     check_names([one.name for one in collections])
     if "measures" not in plan and all(is_beir(one.name) for one in collections):
         plan = plan | {"measures": BEIR_MEASURES}
@@ -152,12 +153,13 @@ def tune(
     prepared: list[Prepared] = []
     results: list[CollectionResult] = []
     with workers.engaged():
-        for one in collections:
-            with stages() as show:
-                prepared.append(ready := prepare(one, split, searching, progress=show))
-                with timed(f"{ready.pool.name}: tuned"):
-                    how: Any = {"notes": ready.notes, "progress": show, "traced": output.output is not None}
-                    results.append(run_experiment(ready.pool, ready.folds, searching, **how))
+        with stages() as show:
+            # All are read before any is tuned: what is wrong with the last is found first.
+            prepared += [prepare(one, split, searching, progress=show) for one in collections]
+        for ready in prepared:
+            with stages() as show, timed(f"{ready.pool.name}: tuned"):
+                how: Any = {"notes": ready.notes, "progress": show, "traced": output.output is not None}
+                results.append(run_experiment(ready.pool, ready.folds, searching, **how))
         if output.output is not None:
             with stages() as progress, timed(f"kept in {output.output}"):
                 keep_results(output.output, prepared, results, searching, progress=progress)
@@ -170,6 +172,19 @@ def tune(
         if not talk().verbose:
             kept = "--output DIR keeps them" if output.output is None else f"in {output.output}"
             say(f"Settings of each fold and method, and notes: --verbose shows them; {visible(kept)}\n")
+
+
+def _collections(names: list[str], given: Collection) -> list[Collection]:
+    """Return the collections; a measure in the place of one is called so."""
+    try:
+        return named_collections(names, given)
+    except InputError as error:
+        if isinstance(error.value, str) and is_measure(error.value):
+            accepted = f"-m {error.value} for each measure, or several without spaces: -m AP,{error.value}"
+            raise InputError(
+                "a measure in the place of a collection", value=error.value, accepted=accepted
+            ) from error
+        raise
 
 
 def _choose(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.loading import PARTS, files_of, load
+from lmtune.datasets.loading import PARTS, check_exists, files_of, load
 from lmtune.datasets.names import LUCENE, SHARDED, find_index
 from lmtune.errors import InputError
 from lmtune.formats.documents import check_fields
@@ -376,7 +376,7 @@ def named_collections(names: Sequence[str], given: Collection) -> list[Collectio
     Raises
     ------
     InputError
-        For several with parts of one, and for none at all.
+        For several with parts of one, for none at all, and for one that does not exist.
     """
     parts = [f"--{part}" for part in ("documents", "index", "topics", "qrels") if getattr(given, part)]
     if len(names) > 1 and parts:
@@ -385,4 +385,6 @@ def named_collections(names: Sequence[str], given: Collection) -> list[Collectio
         )
     if not names and not parts:
         raise InputError("nothing to tune on", accepted="a collection; see lmtune datasets")
+    for name in names:
+        check_exists(name)
     return [replace(given, name=name) for name in names] or [given]

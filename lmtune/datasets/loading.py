@@ -375,6 +375,15 @@ def is_beir(name: PathLike | None) -> bool:
     )
 
 
+def check_exists(name: PathLike) -> None:
+    """Raise InputError for a name that is neither a known collection's nor a folder's."""
+    home = Path(name)
+    if not (_is_known(name) or name in PAPER_COLLECTIONS or home.is_dir()):
+        near = [own for own in near_names(home) if home.with_name(own).is_dir()]
+        known = ", ".join((*near, *(known for known, _ in available())))
+        raise InputError("no such collection", value=str(home), accepted=known)
+
+
 def _is_known(name: PathLike) -> bool:
     """Tell whether a name is a collection's even where a folder is called so."""
     return name == PYDOCS or str(name).startswith((synthetic.PREFIX, irds.PREFIX))
@@ -395,10 +404,7 @@ def _locate(
         stem = name_of(paths[0])
         return Dataset(stem.partition(".")[0] or stem, None, {}, {}), given
     home = Path(name)
-    if not home.is_dir():
-        near = [own for own in near_names(home) if home.with_name(own).is_dir()]
-        known = ", ".join((*near, *(known for known, _ in available())))
-        raise InputError("no such collection", value=str(home), accepted=known)
+    check_exists(name)
     located = dict(given)
     if given["documents"] is None and "documents" in need:
         located["documents"] = home

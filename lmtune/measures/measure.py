@@ -155,6 +155,15 @@ def parse_measure(name: object) -> Measure:
     return _own(name, lambda known: known.cutoff, LINEAR, ACCEPTED) or _of_ir_measures(name)
 
 
+def is_measure(name: str) -> bool:
+    """Tell whether `parse_measure` reads a name."""
+    try:
+        parse_measure(name)
+    except InputError:
+        return False
+    return True
+
+
 def parse_list_measure(name: str | Measure) -> Measure:
     """Read the name of a measure of lists with labels, in learning to rank's terms.
 

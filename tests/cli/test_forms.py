@@ -96,7 +96,11 @@ def test_everything_given() -> None:
         ("pie", "no --pot; accepted: --pot FILE"),
         ("pie --pot a --hours 0", "bad --hours: 0; accepted: 1 or more"),
         ("pie --pot a --hours x", "bad --hours: 'x'; accepted: an integer"),
-        ("pie --pot a --rates 1,", "bad --rates: ''; accepted: a number"),
+        (
+            "pie --pot a --rates 1,",
+            "--rates ends with a comma: '1,'; accepted: no space after a comma, or quotes",
+        ),
+        ("pie --pot a --rates 1,,2", "bad --rates: ''; accepted: a number"),
         ("pie --pot a --guests two", "bad --guests: 'two'; accepted: an integer"),
         ("pie --pot a --guests 13", "bad --guests: 13; accepted: up to 12"),
         ("pie --pot a --course sweet", "unknown --course: 'sweet'; accepted: first, main"),

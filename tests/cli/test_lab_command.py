@@ -72,7 +72,7 @@ def test_help_of_an_experiment(flag: str) -> None:
         (["toy", "--pow", "1"], "No such option: --pow"),
         (["toy", "--pow", "1"], "accepted: what lmtune lab toy --help says"),
         (["toy"], "no --output; accepted: --output DIR"),
-        (["toys"], "no such command: 'toys'; accepted: toy, all"),
+        (["toys"], "no such command: 'toys'; did you mean toy?"),
     ],
 )
 def test_bad_options(arguments: list[str], message: str, tmp_path: Path) -> None:

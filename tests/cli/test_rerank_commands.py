@@ -487,7 +487,7 @@ def test_without_the_extra(command: str, tmp_path: Path) -> None:
     assert found.returncode == 2
     assert found.stderr == (
         "lmtune: rerank needs the 'neural' extra, which is not installed; "
-        "accepted: pip install 'lmtune[neural]'\n"
+        "accepted: pip install -c constraints.txt '.[neural]' in a checkout of lmtune\n"
     )
 
 

@@ -140,7 +140,7 @@ def test_missing_parameters_are_named(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("provider", "name", "message"),
     [
-        ("pyndeval", "alpha_nDCG@5", r"pip install 'lmtune\[diversity\]'"),
+        ("pyndeval", "alpha_nDCG@5", r"pip install -c constraints\.txt '\.\[diversity\]'"),
         ("cwl_eval", "INST(max_rel=2)", "needs cwl-eval, which is not installed"),
     ],
 )

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from lmtune.errors import InputError, MissingExtraError
+from lmtune.errors import InputError, MissingExtraError, install_command
 
 LEAST = 21
 """The oldest Java that Anserini runs on."""
@@ -73,7 +73,7 @@ def find_java() -> Path:
     raise InputError(
         "no Java to read Lucene indexes with" + (f": JAVA_HOME has {found}" if named else ""),
         value=named,
-        accepted=f"a JAVA_HOME of Java {LEAST} or newer, or pip install 'lmtune[{_EXTRA}]'",
+        accepted=f"a JAVA_HOME of Java {LEAST} or newer, or {install_command(_EXTRA)}",
     )
 
 

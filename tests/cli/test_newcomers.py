@@ -1,0 +1,114 @@
+"""What a new user types: slips of commands, collections and measures; output on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lmtune.cli.main import app
+from lmtune.errors import MissingExtraError
+
+ROOT = Path(__file__).parents[2]
+TOPICS, DOCUMENTS = 40, 30
+
+
+def made_collection(folder: Path) -> None:
+    folder.mkdir()
+    documents = [{"id": f"d{n}", "contents": f"alpha word{n} beta{n % 7}"} for n in range(DOCUMENTS)]
+    (folder / "docs.jsonl").write_text("".join(json.dumps(own) + "\n" for own in documents))
+    (folder / "topics.tsv").write_text("".join(f"{t}\talpha beta{t % 7}\n" for t in range(TOPICS)))
+    (folder / "qrels.txt").write_text("".join(f"{t} 0 d{t % DOCUMENTS} 1\n" for t in range(TOPICS)))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made_collection(tmp_path / "c")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def run_on_terminal(*arguments: str) -> tuple[int, str, str]:
+    """Run a command with standard output on a terminal; what it prints has to fit a terminal's buffer."""
+    own, its = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "lmtune", *arguments],
+        stdout=its,
+        stderr=subprocess.PIPE,
+        check=False,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    os.write(its, b"\0")
+    shown = os.read(own, 65536).decode().replace("\0", "").removesuffix("\x1b[0m")
+    os.close(own)
+    os.close(its)
+    return done.returncode, shown, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "near"), [("evalute q r", "evaluate"), ("tune-up", "tune"), ("rerank trian c", "train")]
+)
+def test_a_mistyped_command_gets_a_suggestion(words: str, near: str) -> None:
+    code, _, err = run(*words.split())
+    assert code == 2
+    assert err.endswith(f"did you mean {near}?\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "tune c -m AP, P@10",
+            "lmtune: --measure ends with a comma: 'AP,'; accepted: no space after a comma",
+        ),
+        ("compare q a b -m AP, P@10", "lmtune: --measure ends with a comma: 'AP,'"),
+        ("tune c -m AP P@10", "lmtune: a measure in the place of a collection: 'P@10'; accepted: -m P@10 "),
+        ("tune c --range k1=0.1, 3", "lmtune: --range ends with a comma: 'k1=0.1,'"),
+        ("tune c nowhere", "lmtune: no such collection: 'nowhere'"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_a_wrong_argument_is_reported_before_any_work(words: str, message: str) -> None:
+    code, out, err = run(*words.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(message)
+
+
+def test_all_collections_are_read_before_one_is_tuned(home: Path) -> None:
+    made_collection(home / "bad")
+    (home / "bad" / "qrels.txt").write_text("1 0 d1\n")
+    code, out, err = run("tune", "c", "bad", "--grid", "2x2")
+    assert (code, out) == (2, "")
+    assert "qrels.txt:1:" in err
+    assert "tuned" not in err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_long_run_is_not_printed_on_a_terminal() -> None:
+    words = ["search", "c", "--model", "bm25"]
+    code, out, err = run_on_terminal(*words)
+    assert (code, out) == (2, "")
+    assert f"too long for a terminal: 'up to {TOPICS * DOCUMENTS:,} lines'; accepted: --output FILE" in err
+    code, out, _ = run_on_terminal(*words, "--hits", "1")
+    assert (code, len(out.splitlines())) == (0, TOPICS)
+    piped = run(*words)[1]
+    assert len(piped.splitlines()) == TOPICS * DOCUMENTS
+
+
+def test_the_installation_of_extras_is_the_one_that_is_documented() -> None:
+    told = str(MissingExtraError("explore", "explore")).partition("accepted: ")[2]
+    command = told.removesuffix(" in a checkout of lmtune")
+    assert command != told
+    assert command in (ROOT / "docs" / "howto" / "explore.md").read_text()
