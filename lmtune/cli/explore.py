@@ -16,7 +16,7 @@ from lmtune.errors import InputError, MissingExtraError
 from lmtune.exploring.labelling import Labelling, Sheet
 from lmtune.exploring.opening import Shown, open_choices, open_collection, open_runs
 from lmtune.exploring.server import Answering, Session, serve
-from lmtune.judging.selection import Entry, pairs_to_judge, read_sheet, write_sheet
+from lmtune.judging.selection import Entry, check_unlabelled, pairs_to_judge, read_sheet, start_sheet
 from lmtune.options import usual
 from lmtune.reporting.choice_tables import is_choices
 from lmtune.storage.outputs import check_file
@@ -93,10 +93,14 @@ def explore(
 class Judging:
     """What to judge."""
 
-    output: Path = usual(..., "The file to fill in: judgements with ? for the gain.", metavar="FILE")
+    output: Path = usual(
+        ...,
+        "The file to fill in: judgements with ? for the gain; a file with labels is not replaced.",
+        metavar="FILE",
+    )
     measure: str = usual("P@10", "What the runs are compared by: P@k, RBP or nDCG@k.", flag="--measure -m")
     number: int = usual(50, "Of pairs.", flag="--number -n", low=1)
-    page: bool = usual(False, "Judge on a page, by keys; a file that is there is gone on with.")
+    page: bool = usual(False, "Judge on a page, by keys; an existing file is continued.")
     collection: str | None = usual(
         None, "Whose topics and documents the page shows: pydocs, a folder, irds:ID.", metavar="DATASET"
     )
@@ -129,6 +133,7 @@ def judge(
     if judging.page and judging.output.exists():
         read_sheet(judging.output)
     else:
+        check_unlabelled(judging.output)
         _choose(qrels, runs, judging)
     if judging.page:
         _serve(judging, serving)
@@ -136,7 +141,7 @@ def judge(
 
 def _choose(qrels: Path, runs: list[Path], judging: Judging) -> None:
     found = pairs_to_judge(qrels, runs, judging.measure, number=judging.number)
-    write_sheet(judging.output, [Entry(pair.topic, pair.docno) for pair in found.pairs])
+    start_sheet(judging.output, [Entry(pair.topic, pair.docno) for pair in found.pairs])
     topics = len({pair.topic for pair in found.pairs})
     undecided = f"what {found.unjudged:,} unjudged pairs leave open of {found.measure}"
     between = f" between {found.runs[0]} and {', '.join(found.runs[1:])}" if found.runs[1:] else ""

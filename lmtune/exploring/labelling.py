@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 from lmtune.datasets.texts import Texts
@@ -63,12 +62,5 @@ class Labelling(Answering):
     script, title = "judge", "lmtune judge"
 
     def __init__(self, sheet: Sheet) -> None:
-        # Two pages may save at once, each the whole file.
-        alone = Lock()
-
-        def save(topic: str, docno: str, label: int | None) -> dict[str, Any]:
-            with alone:
-                return labelled(sheet, topic, docno, label)
-
-        works: dict[str, Callable[..., Any]] = {"pairs": pairs, "document": document}
-        super().__init__({kind: partial(work, sheet) for kind, work in works.items()} | {"labelled": save})
+        works: dict[str, Callable[..., Any]] = {"pairs": pairs, "document": document, "labelled": labelled}
+        super().__init__({kind: partial(work, sheet) for kind, work in works.items()})

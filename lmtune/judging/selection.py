@@ -9,14 +9,17 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmtune.errors import InputError, PathLike, check_least
 from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements, read_runs
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.residual_bounds import rankings
+from lmtune.progress import quantity
 from lmtune.showing import Shown
 from lmtune.storage.files import atomic_write, read_bytes
+from lmtune.storage.locks import locked
 
 
 class Pair(NamedTuple):
@@ -199,18 +202,42 @@ def write_sheet(path: PathLike, entries: Iterable[Entry]) -> None:
             stream.write(f"{topic} 0 {docno} {'?' if label is None else label}\n")
 
 
+def check_unlabelled(path: PathLike) -> None:
+    """Raise InputError where a file to fill in holds a label, or a file is not one to fill in."""
+    if not Path(path).is_file() or not Path(path).stat().st_size:
+        return
+    entries = read_sheet(path)
+    done = sum(entry.label is not None for entry in entries)
+    if done:
+        raise InputError(
+            f"will not replace labels of {done} of {quantity(len(entries), 'pair')}",
+            file=path,
+            accepted="another file, or --page to label the rest of this one",
+        )
+
+
+def start_sheet(path: PathLike, entries: Iterable[Entry]) -> None:
+    """Write a new file to fill in; see `check_unlabelled`."""
+    with locked(path):
+        check_unlabelled(path)
+        write_sheet(path, entries)
+
+
 def put_label(path: PathLike, topic: str, docno: str, label: int | None) -> list[Entry]:
     """Put a pair's label into its file, or take it out; return what the file has then.
+
+    Processes that label one file wait for each other.
 
     Raises
     ------
     InputError
         For a pair that the file lacks; as `read_sheet`.
     """
-    entries = read_sheet(path)
-    places = [at for at, entry in enumerate(entries) if (entry.topic, entry.docno) == (topic, docno)]
-    if not places:
-        raise InputError("no such pair", file=path, value=(topic, docno), accepted="a pair of the file")
-    entries[places[0]] = Entry(topic, docno, label)
-    write_sheet(path, entries)
+    with locked(path):
+        entries = read_sheet(path)
+        places = [at for at, entry in enumerate(entries) if (entry.topic, entry.docno) == (topic, docno)]
+        if not places:
+            raise InputError("no such pair", file=path, value=(topic, docno), accepted="a pair of the file")
+        entries[places[0]] = Entry(topic, docno, label)
+        write_sheet(path, entries)
     return entries

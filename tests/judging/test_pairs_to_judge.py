@@ -92,5 +92,10 @@ def test_a_file_to_fill_in(tmp_path: Path) -> None:
         assert refused.exit_code == 2
         assert len(refused.stderr.splitlines()) == 1
     assert output.read_text() == before
+    output.write_text("1 0 c 1\n2 0 c ?\n")
+    refused = CliRunner().invoke(app, [*given, "-m", "P@1", "--output", str(output)])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "will not replace labels of 1 of 2 pairs" in refused.stderr
+    assert output.read_text() == "1 0 c 1\n2 0 c ?\n"
     with pytest.raises(InputError, match="nothing is unjudged that counts"):
         pairs_to_judge({"1": {"a": 1}}, {"x": {"1": {"a": 1.0, "b": 0.5}}}, "P@1")
