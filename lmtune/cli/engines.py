@@ -18,7 +18,7 @@ from lmtune.datasets.collection import Collection
 from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.cost import TUNED, deployment_cost, stemming_cost
-from lmtune.engines.deployment import Engine, expresses, nearest, stems
+from lmtune.engines.deployment import FIELD, INDEX, Engine, Names, expresses, nearest, stems
 from lmtune.engines.deployment import deploy as deploy_to
 from lmtune.engines.hybrid import HYBRIDS, FusedRuns, deploy_fusion, fusion_cost
 from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
@@ -259,6 +259,13 @@ class Target:
     to: str = usual(..., f"{', '.join(TITLES)}.", choices=tuple(TITLES), metavar="ENGINE")
     output: Path | None = usual(None, "Write the files into this folder; default: the screen.", metavar="DIR")
     collection: str | None = usual(None, "Of results of several collections: which.", metavar="NAME")
+    index_name: str = option(INDEX, "What the engine calls the index, in files that name it.", metavar="NAME")
+    field_name: str = option(FIELD, "What the index calls its field of text.", metavar="NAME")
+
+    @property
+    def names(self) -> Names:
+        """Those of the index and its field."""
+        return Names(self.index_name, self.field_name)
 
 
 def deploy(
@@ -285,7 +292,7 @@ def deploy(
     if results.is_file():
         choice, options = kept_fusion(results, **chosen)
         try:
-            files = deploy_fusion(target.to, choice, options)
+            files = deploy_fusion(target.to, choice, options, target.names)
         except InputError:
             if target.to in HYBRIDS and (table := fusion_cost(results, target.to, choice, options)):
                 say(table.text())
@@ -306,7 +313,7 @@ def deploy(
     engine, tuned = ENGINES[target.to], FinalSetting(model, values, collection)
     if not (expresses(engine, model, values) and stems(engine, analyzer.stemmer)):
         _show_cost(results, target, chosen, tuned)
-    files = deploy_to(engine, model, values, analyzer)
+    files = deploy_to(engine, model, values, analyzer, target.names)
     kept = record(model={"name": model, **values}, analysis=analyzer.settings, engine=target.to)
     _write(target, files, kept)
 

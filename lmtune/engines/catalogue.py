@@ -41,9 +41,15 @@ _ELASTIC = (_ANALYSIS, _SINGLE, _SHARDS, _FACTOR)
 _FIXED = {"k1": 1.2, "b": 0.75}
 
 ENGINES = {
-    "elasticsearch": Engine("Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS),
-    "opensearch": Engine("OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS),
-    "solr": Engine("Solr", _ELASTICS, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_FILTERS),
+    "elasticsearch": Engine(
+        "Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS, is_named=True
+    ),
+    "opensearch": Engine(
+        "OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS, is_named=True
+    ),
+    "solr": Engine(
+        "Solr", _ELASTICS, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_FILTERS, is_named=True
+    ),
     "lucene": Engine(
         "Lucene (Anserini, pyserini)",
         _LUCENE,
@@ -68,6 +74,7 @@ ENGINES = {
         ),
         variant="vespa",
         stemmers=_FILTERS,
+        is_named=True,
     ),
     "pyterrier": Engine(
         "PyTerrier (Terrier)",

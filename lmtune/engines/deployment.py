@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lmtune.errors import InputError
@@ -23,10 +25,47 @@ COMBINED = "bm25f"
 """BM25 of frequencies that are summed over fields."""
 
 INDEX, FIELD = "documents", "contents"
-"""What the index and its field of text are called in the files."""
+"""What the index and its field of text are called in the files by default."""
+
+_INDEX_NAME, _FIELD_NAME = re.compile("[a-z][a-z0-9_-]*"), re.compile("[A-Za-z][A-Za-z0-9_]*")
+# What is indexed of each format's documents: see `lmtune.formats`.
+_CONTENTS = (
+    "holds the text that was tuned on: of JSON lines contents, or else the title, a line end and the text "
+    "(BEIR); of TREC's documents the text of the elements TEXT, HEADLINE, TITLE, HL, HEAD, TTL, DD, DATE, LP "
+    "and LEADPARA; of id<TAB>text all that follows the identifier."
+)
 
 _LIKELIHOODS = ("two-stage", "dirichlet", "lucene-dirichlet", "jelinek-mercer")
 _ROUNDED = "lucene-"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What an engine calls the index and its field of text."""
+
+    index: str = INDEX
+    field: str = FIELD
+
+    def __post_init__(self) -> None:
+        if not _INDEX_NAME.fullmatch(self.index):
+            accepted = "lower-case letters, digits, _ and -, a letter first"
+            raise InputError("bad name of an index", value=self.index, accepted=accepted)
+        if not _FIELD_NAME.fullmatch(self.field):
+            accepted = "letters, digits and _, a letter first"
+            raise InputError("bad name of a field", value=self.field, accepted=accepted)
+
+    def check_used(self, title: str, *, index: bool, field: bool = True) -> None:
+        """Raise `InputError` for a name that an engine's files do not have."""
+        for flag, name, usual, has in (
+            ("--index-name", self.index, INDEX, index),
+            ("--field-name", self.field, FIELD, index and field),
+        ):
+            if name != usual and not has:
+                raise InputError(f"{title}: its files have no such name", value=name, accepted=f"no {flag}")
+
+
+USUAL_NAMES = Names()
+"""Those of the files by default."""
 
 
 class Deployment(NamedTuple):
@@ -43,12 +82,15 @@ class Deployment(NamedTuple):
         of the collection.
     analyzer : Analyzer
         The analysis that it was tuned with.
+    names : Names
+        Those of the index and its field.
     """
 
     model: str
     formula: str
     values: dict[str, float]
     analyzer: Analyzer
+    names: Names = USUAL_NAMES
 
     @property
     def setting(self) -> str:
@@ -87,6 +129,8 @@ class Engine(NamedTuple):
         Those of its own analysis, each with what else differs there; empty where it takes lmtune's terms.
     install : str
         What brings it to Python; empty where nothing does.
+    is_named : bool
+        Whether its files name an index and a field.
     """
 
     title: str
@@ -97,6 +141,7 @@ class Engine(NamedTuple):
     variant: str = "lucene"
     stemmers: Mapping[str, str] = {}
     install: str = ""
+    is_named: bool = False
 
     @property
     def computed(self) -> dict[str, str]:
@@ -116,7 +161,9 @@ class Engine(NamedTuple):
         return VARIANTS[self.variant].rounded
 
 
-def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: Analyzer) -> dict[str, str]:
+def deploy(
+    engine: Engine, model: str, setting: Mapping[str, float], analyzer: Analyzer, names: Names = USUAL_NAMES
+) -> dict[str, str]:
     """Write a tuned setting as an engine's own files.
 
     Parameters
@@ -129,6 +176,8 @@ def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: A
         Its parameters; two-stage smoothing with lambda = 0 is Dirichlet's, with mu = 0 Jelinek-Mercer's.
     analyzer : Analyzer
         The analysis that it was tuned with.
+    names : Names, optional
+        Those of the index and its field of text.
 
     Returns
     -------
@@ -138,16 +187,17 @@ def deploy(engine: Engine, model: str, setting: Mapping[str, float], analyzer: A
     Raises
     ------
     InputError
-        For what the engine cannot express, naming the nearest model that it can.
+        For what the engine cannot express, naming the nearest model that it can, and for bad names.
     """
     formula, values = _expressed(engine, model, setting)
+    names.check_used(engine.title, index=engine.is_named, field=formula != BY_FIELD)
     if not stems(engine, analyzer.stemmer):
         raise InputError(
             f"{engine.title}: no filter is known to stem so",
             value=analyzer.stemmer,
             accepted=f"results of lmtune tune --stemmer {', '.join(engine.stemmers)}",
         )
-    deployment = Deployment(model, formula, values, analyzer)
+    deployment = Deployment(model, formula, values, analyzer, names)
     return {README: _readme(engine, deployment), **engine.write(deployment)}
 
 
@@ -228,7 +278,7 @@ def _readme(engine: Engine, deployment: Deployment) -> str:
     is_bm25 = deployment.formula == "bm25"
     others = _variants(engine, deployment) if is_bm25 else [_lengths(engine, deployment)]
     notes = [*filter(None, (engine.formulas[deployment.formula], *others))]
-    remarks = filter(None, (*engine.remarks, engine.stemmers.get(own.stemmer)))
+    remarks = filter(None, (*engine.remarks, engine.stemmers.get(own.stemmer), _contents(deployment)))
     lines = [
         f"{engine.title}: {deployment.formula} with {deployment.setting}",
         f"tuned by lmtune as --model {deployment.model}; its analysis: Unicode words (UAX 29), possessives "
@@ -239,6 +289,13 @@ def _readme(engine: Engine, deployment: Deployment) -> str:
         "- Documents of equal score come in the engine's own order; lmtune has trec_eval's.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _contents(deployment: Deployment) -> str:
+    """Say what the index's text is made of."""
+    if deployment.fields:
+        return f"The fields {', '.join(deployment.fields)} hold what lmtune indexed of the same names."
+    return f"The field {deployment.names.field} {_CONTENTS}"
 
 
 def _variants(engine: Engine, deployment: Deployment) -> list[str]:

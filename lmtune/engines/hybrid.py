@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from lmtune.candidates.ranking import rank
 from lmtune.engines.checking import Ours, Run
-from lmtune.engines.deployment import INDEX, PYTHON, README
+from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names
 from lmtune.errors import InputError, PathLike, check_choice
 from lmtune.formats.runs import read_run
 from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
@@ -32,28 +32,33 @@ class Hybrid(NamedTuple):
     normalisations : mapping of str to str
         Those of lmtune that it has, by its names.
     write : callable
-        Gives its files: of the runs' shares, its normalisation or None for reciprocal ranks, RRF's k, and
-        how many documents of each query count.
+        Gives its files: of the runs' shares, its normalisation or None for reciprocal ranks, RRF's k,
+        how many documents of each query count, and the names of the index and its field.
     remarks : tuple of str
         What is not exact.
     queries : int
         How many queries it fuses; 0 for any number.
     weighs_ranks : str
         The version since which reciprocal ranks have weights; empty where they have none.
+    is_named : bool
+        Whether its files name an index and a field.
     refused : mapping of str to str
         Why it has not a normalisation that it seems to have.
     """
 
     title: str
     normalisations: Mapping[str, str]
-    write: Callable[[Mapping[str, float], str | None, int, int], dict[str, str]]
+    write: Callable[[Mapping[str, float], str | None, int, int, Names], dict[str, str]]
     remarks: tuple[str, ...]
     queries: int = 0
     weighs_ranks: str = ""
+    is_named: bool = False
     refused: Mapping[str, str] = {}
 
 
-def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[str, str]:
+def deploy_fusion(
+    engine: str, chosen: Chosen, options: FusionOptions, names: Names = USUAL_NAMES
+) -> dict[str, str]:
     """Write what fuses runs as an engine's hybrid query.
 
     Parameters
@@ -62,6 +67,8 @@ def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[s
         One of `HYBRIDS`.
     chosen, options
         As `lmtune.fusion.methods.kept_fusion` reads them.
+    names : Names, optional
+        Those of the index and of the field in the queries to replace.
 
     Returns
     -------
@@ -81,6 +88,7 @@ def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[s
             accepted=f"--method {', '.join((*_SUMS, *_BY_RANK))}, where it was tried",
         )
     target, normalise = HYBRIDS[engine], chosen.normalise or options.normalise
+    names.check_used(target.title, index=target.is_named)
     by_rank, k = chosen.method in _BY_RANK, chosen.constant or options.rrf_k
     if target.queries and len(chosen.shares) != target.queries:
         accepted = f"{target.queries} runs"
@@ -94,7 +102,7 @@ def deploy_fusion(engine: str, chosen: Chosen, options: FusionOptions) -> dict[s
     depths = {run: min(depth, chosen.window or depth) for run, depth in chosen.depths.items()}
     first = max(depths.values(), default=chosen.window or options.depth)
     scale = None if by_rank else target.normalisations[normalise]
-    files = target.write(chosen.shares, scale, int(k), first)
+    files = target.write(chosen.shares, scale, int(k), first, names)
     how = f"reciprocal ranks, k = {k:g}" if by_rank else f"{normalise} scores"
     if not by_rank or _are_unequal(chosen.weights):
         how += ", weights " + ", ".join(f"{run} {share:.4g}" for run, share in chosen.shares.items())
@@ -149,13 +157,15 @@ def _depth_remark(depths: Mapping[str, int], first: int) -> list[str]:
     return [f"The runs had other numbers of documents ({counted}): {first} of each query count here."]
 
 
-def _query_of(run: str) -> dict[str, Any]:
-    return {"match": {"contents": f"YOUR WORDS; put here the query that makes {run}"}}
+def _query_of(run: str, names: Names) -> dict[str, Any]:
+    return {"match": {names.field: f"YOUR WORDS; put here the query that makes {run}"}}
 
 
-def _elastic(shares: Mapping[str, float], scale: str | None, k: int, first: int) -> dict[str, str]:
+def _elastic(
+    shares: Mapping[str, float], scale: str | None, k: int, first: int, names: Names
+) -> dict[str, str]:
     """Write a search with a retriever of retrievers."""
-    parts: list[dict[str, Any]] = [{"standard": {"query": _query_of(run)}} for run in shares]
+    parts: list[dict[str, Any]] = [{"standard": {"query": _query_of(run, names)}} for run in shares]
     if scale is not None or _are_unequal(shares):
         parts = [
             {"retriever": part, "weight": share} for part, share in zip(parts, shares.values(), strict=True)
@@ -166,11 +176,13 @@ def _elastic(shares: Mapping[str, float], scale: str | None, k: int, first: int)
         parts = [part | {"normalizer": scale} for part in parts]
         fused = {"linear": {"retrievers": parts, "rank_window_size": first}}
     search = {"retriever": fused, "size": min(first, 100)}
-    commands = f'# URL is the cluster\'s\n{_CURL} "$URL/{INDEX}/_search" --data-binary @search.json\n'
+    commands = f'# URL is the cluster\'s\n{_CURL} "$URL/{names.index}/_search" --data-binary @search.json\n'
     return {"search.json": json.dumps(search, indent=2) + "\n", "commands.sh": commands}
 
 
-def _opensearch(shares: Mapping[str, float], scale: str | None, k: int, first: int) -> dict[str, str]:
+def _opensearch(
+    shares: Mapping[str, float], scale: str | None, k: int, first: int, names: Names
+) -> dict[str, str]:
     """Write a search pipeline and a hybrid query."""
     processor: dict[str, Any] = {
         "normalization-processor": {
@@ -183,12 +195,12 @@ def _opensearch(shares: Mapping[str, float], scale: str | None, k: int, first: i
         if _are_unequal(shares):
             combination["parameters"] = {"weights": [*shares.values()]}
         processor = {"score-ranker-processor": {"combination": combination}}
-    queries = {"hybrid": {"pagination_depth": first, "queries": [_query_of(run) for run in shares]}}
+    queries = {"hybrid": {"pagination_depth": first, "queries": [_query_of(run, names) for run in shares]}}
     search = {"query": queries, "size": min(first, 100)}
     commands = (
         f"# URL is the cluster's\n"
         f'{_CURL} -X PUT "$URL/_search/pipeline/fused" --data-binary @pipeline.json\n'
-        f'{_CURL} "$URL/{INDEX}/_search?search_pipeline=fused" --data-binary @search.json\n'
+        f'{_CURL} "$URL/{names.index}/_search?search_pipeline=fused" --data-binary @search.json\n'
     )
     files = {"pipeline.json": {"phase_results_processors": [processor]}, "search.json": search}
     return {name: json.dumps(own, indent=2) + "\n" for name, own in files.items()} | {"commands.sh": commands}
@@ -316,7 +328,9 @@ def search(table, words, vector, hits=100):
 """
 
 
-def _qdrant(shares: Mapping[str, float], scale: str | None, k: int, first: int) -> dict[str, str]:
+def _qdrant(
+    shares: Mapping[str, float], scale: str | None, k: int, first: int, _names: Names
+) -> dict[str, str]:
     """Write a call of qdrant-client, whose ranks begin at 0."""
     how, fused = f"Reciprocal ranks, k = {k}", f"models.RrfQuery(rrf=models.Rrf(k={k + 1}))  # ranks from 0"
     if scale is not None:
@@ -328,7 +342,9 @@ def _qdrant(shares: Mapping[str, float], scale: str | None, k: int, first: int) 
     return {PYTHON: _QDRANT.format(how=how, using={run: run for run in shares}, first=first, fused=fused)}
 
 
-def _lancedb(shares: Mapping[str, float], scale: str | None, k: int, first: int) -> dict[str, str]:
+def _lancedb(
+    shares: Mapping[str, float], scale: str | None, k: int, first: int, _names: Names
+) -> dict[str, str]:
     """Write a hybrid query of LanceDB."""
     how, name, given = f"Reciprocal ranks, k = {k}", "RRFReranker", f"K={k}"
     if scale is not None:
@@ -357,6 +373,7 @@ HYBRIDS = {
             "its raw score, not 1. Vectors: put a knn retriever for a standard one.",
         ),
         weighs_ranks="9.2",
+        is_named=True,
     ),
     "opensearch": Hybrid(
         "OpenSearch",
@@ -364,6 +381,7 @@ HYBRIDS = {
         _opensearch,
         (*_ALIKE, "The least score of a query becomes 0.001, here 0."),
         weighs_ranks="3.1",
+        is_named=True,
         refused={"z-score": "whose z_score makes 0.001 of all scores that are not above the mean"},
     ),
     "qdrant": Hybrid(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lmtune.engines.deployment import BY_FIELD, FIELD, INDEX, PYTHON, Deployment
+from lmtune.engines.deployment import BY_FIELD, INDEX, PYTHON, Deployment
 
 _STOPWORDS = "stopwords.txt"
 
@@ -64,23 +64,24 @@ def elastic(deployment: Deployment) -> dict[str, str]:
         },
     }
     query = {"size": 1000, "query": asked}
+    name = deployment.names.index
     curl = "curl --fail-with-body -H 'Content-Type: application/json'"
     commands = (
-        f'# URL is the cluster\'s, such as http://localhost:9200\n{curl} -X PUT "$URL/{INDEX}" '
-        f'--data-binary @index.json\n{curl} "$URL/{INDEX}/_search" --data-binary @query.json\n'
+        f'# URL is the cluster\'s, such as http://localhost:9200\n{curl} -X PUT "$URL/{name}" '
+        f'--data-binary @index.json\n{curl} "$URL/{name}/_search" --data-binary @query.json\n'
     )
     return {"index.json": _json(index), "query.json": _json(query), "commands.sh": commands}
 
 
 def _matched(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
     """Return the similarity's name of each field, the similarities by name, and the query."""
-    values = deployment.values
+    values, field = deployment.values, deployment.names.field
     if deployment.formula != BY_FIELD:
         similarity = {"type": _SIMILARITIES[deployment.formula], **values}
         return (
-            {FIELD: "tuned"},
+            {field: "tuned"},
             {"tuned": similarity},
-            {"match": {FIELD: {"query": _WORDS, "operator": "or"}}},
+            {"match": {field: {"query": _WORDS, "operator": "or"}}},
         )
     fields = deployment.fields
     own = {f"tuned_{name}": {"type": "BM25", "k1": values["k1"], "b": values[f"b_{name}"]} for name in fields}
@@ -97,7 +98,9 @@ def _matched(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], di
 
 def _boosted(deployment: Deployment) -> list[str]:
     """Return the fields as queries name them, with their weights where they have some."""
-    return [f"{name}^{deployment.values[f'w_{name}']!r}" for name in deployment.fields] or [FIELD]
+    return [f"{name}^{deployment.values[f'w_{name}']!r}" for name in deployment.fields] or [
+        deployment.names.field
+    ]
 
 
 _SCHEMA = """\
@@ -137,10 +140,10 @@ def solr(deployment: Deployment) -> dict[str, str]:
         types.append(_TYPE.format(name=name, similarity=kind, filters=filters, values=values))
     shown = 'indexed="true" stored="true"'
     texts = [f'  <field name="{own}" type="{name}" {shown}/>' for own, name in fields.items()]
-    schema = _SCHEMA.format(index=INDEX, types="\n".join(types), fields="\n".join(texts))
+    schema = _SCHEMA.format(index=deployment.names.index, types="\n".join(types), fields="\n".join(texts))
     query = (
         "# URL is Solr's, such as http://localhost:8983/solr; the simple parser without operators takes all\n"
-        f'# words as they are\ncurl "$URL/{INDEX}/select" --data-urlencode "q={_WORDS}" \\\n'
+        f'# words as they are\ncurl "$URL/{deployment.names.index}/select" --data-urlencode "q={_WORDS}" \\\n'
         f'  --data-urlencode "qf={" ".join(_boosted(deployment))}" -d defType=simple \\\n'
         "  -d q.operators= -d q.op=OR -d fl=id,score -d rows=1000\n"
     )
@@ -283,8 +286,12 @@ _CONFIGURED = '<name>{}</name><conf><item key="{}">{}</item></conf>'
 
 
 def vespa(deployment: Deployment) -> dict[str, str]:
-    """Write a schema with its rank profile, services with the analysis, and a query, of Vespa."""
+    """Write a schema with its rank profile, services with the analysis, and a query, of Vespa.
+
+    Its names have no hyphen: there is _ instead.
+    """
     stopwords, language = f"en/{_STOPWORDS}", SNOWBALL.get(stemmer := deployment.analyzer.stemmer)
+    index, field = deployment.names.index.replace("-", "_"), deployment.names.field
     stemming = f"<name>{_SERVICE.get(stemmer)}</name>" if _SERVICE.get(stemmer) else ""
     if language:
         stemming = _CONFIGURED.format("snowballPorter", "language", language)
@@ -292,19 +299,19 @@ def vespa(deployment: Deployment) -> dict[str, str]:
     chain = ["<name>englishPossessive</name>", "<name>lowercase</name>"]
     chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
     values = "\n".join(
-        f"            bm25({FIELD}).{key}: {value!r}" for key, value in deployment.values.items()
+        f"            bm25({field}).{key}: {value!r}" for key, value in deployment.values.items()
     )
     query = {
-        "yql": f'select * from {INDEX} where {{grammar: "any"}}userInput(@words)',
+        "yql": f'select * from {index} where {{grammar: "any"}}userInput(@words)',
         "words": "YOUR WORDS",
         "language": "en",
         "ranking": "tuned",
         "hits": 400,
     }
     return {
-        f"schemas/{INDEX}.sd": _PROFILE.format(index=INDEX, field=FIELD, values=values),
+        f"schemas/{index}.sd": _PROFILE.format(index=index, field=field, values=values),
         "services.xml": _SERVICES.format(
-            index=INDEX, filters="\n".join(f"              <item>{one}</item>" for one in chain)
+            index=index, filters="\n".join(f"              <item>{one}</item>" for one in chain)
         ),
         **_word_list(deployment, f"linguistics/{stopwords}"),
         "query.json": _json(query),

@@ -334,7 +334,7 @@ FIELD, SETTINGS_OF = "field", "settings"
         (SETTINGS_OF, {"version": {"created": "2040099"}}, "keeps lengths as Lucene did before 7: '2040099'"),
         ("similarity", {"k1": -1}, "bad k1: -1; accepted: a number from 0"),
         ("similarity", {"k1": 1e300}, "bad k1: 1e\\+300; accepted: a number from 0"),
-        ("similarity", {"k1": 10**400}, "bad k1: .*accepted: a number from 0"),
+        ("similarity", {"k1": 10**400}, "not finite or too large"),
         ("similarity", {"b": 1.5}, "index.json: b is outside its domain: 1.5; accepted: 0 <= b <= 1"),
         ("similarity", {"mu": 5}, "unknown key of similarity BM25: 'mu'"),
         ("similarity", {"type": "LMDirichlet"}, "unknown key of similarity LMDirichlet: 'k1'"),

@@ -25,7 +25,7 @@ from lmtune.engines import lucene_files
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import cut
 from lmtune.engines.cost import fit_nearest
-from lmtune.engines.deployment import README, deploy, expresses, nearest
+from lmtune.engines.deployment import README, Names, deploy, expresses, nearest
 from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.analysis import LUCENE_ENGLISH, load_stemmer
@@ -87,6 +87,32 @@ def test_files_are_readable_and_hold_the_values_to_the_last_digit(
         for name, value in free.items():
             assert f"{name} = {value!r}" in files[README]
         assert ("zebra" in whole) == (stopwords not in ("lucene", "none")), whole
+
+
+@pytest.mark.parametrize("engine", [name for name, own in ENGINES.items() if own.is_named])
+def test_index_and_field_have_the_names_that_are_given(engine: str) -> None:
+    names = Names("news", "body")
+    files = deploy(ENGINES[engine], *SETTINGS["bm25"], Analyzer(), names)
+    check_readable(files)
+    assert "The field body holds the text that was tuned on: of JSON lines contents, or" in files[README]
+    whole = "\n".join(f"{name}\n{text}" for name, text in files.items() if name != README)
+    usual = deploy(ENGINES[engine], *SETTINGS["bm25"], Analyzer())
+    before = "\n".join(f"{name}\n{text}" for name, text in usual.items() if name != README)
+    assert len(re.findall(r"(?<!with-)\bbody\b", whole)) == len(re.findall(r"\bcontents\b", before)) >= 2
+    assert not re.findall(r"\bcontents\b", whole)
+    assert len(re.findall(r"\bnews\b", whole)) >= 1
+    with pytest.raises(InputError, match="its files have no such name: 'body'; accepted: no --field-name"):
+        deploy(ENGINES["solr"], *SETTINGS["bm25-fields"], Analyzer(), names)
+    for other in ("lucene", "bm25s", "sqlite"):
+        setting = FIXED if ENGINES[other].fixed else BM25
+        with pytest.raises(InputError, match="'news'; accepted: no --index-name"):
+            deploy(ENGINES[other], "bm25", setting, Analyzer(), names)
+    for index, field, said in (
+        ("News", "body", "lower-case letters"),
+        ("news", 'a"', "letters, digits and _"),
+    ):
+        with pytest.raises(InputError, match=said):
+            Names(index, field)
 
 
 def test_elasticsearch_has_the_tuned_similarity_and_chain(tmp_path: Path) -> None:
@@ -402,6 +428,9 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
         "schema.xml",
         "stopwords.txt",
     ]
+    code, out, err = run("deploy kept --to opensearch --index-name news-1 --field-name body")
+    assert code == 0, err
+    assert '"$URL/news-1/_search"' in out and '"body": {' in out and 'contents"' not in out
     code, out, err = run("deploy kept --to bm25s")
     assert code == 0, err
     assert out.startswith("--- README.txt\n")
