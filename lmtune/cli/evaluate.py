@@ -183,6 +183,11 @@ def _text(evaluated: list[Evaluation], printing: Printing) -> str:
 
 def _explain(evaluation: Evaluation, settings: EvaluationOptions) -> None:
     """Say what a reader might take otherwise."""
+    if evaluation.reversed_ranks:
+        note(
+            f"{evaluation.file}: the scores rise with the ranks, and the highest score counts as the best; "
+            "distances need a minus sign"
+        )
     if evaluation.passed:
         kinds = ", ".join(f"{count} {kind}" for kind, count in evaluation.passed.items())
         note(f"{evaluation.file}: bad lines: {kinds}")

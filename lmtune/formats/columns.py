@@ -94,11 +94,14 @@ class RunColumns(NamedTuple):
         Docnos and their scores by topic, in the file's order, as UTF-8.
     passed : dict of str to int
         Numbers of lines by kind of defect, and whether they were skipped or kept.
+    reversed_ranks : bool
+        Whether the scores of the first topics rise with the ranks, as distances do.
     """
 
     tag: str
     topics: dict[bytes, tuple[list[bytes], list[float]]]
     passed: dict[str, int]
+    reversed_ranks: bool = False
 
 
 def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: bool = False) -> RunColumns:
@@ -109,7 +112,8 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
     path : path-like
         A UTF-8 file, plain or compressed, or ``-`` for standard input: ``topic Q0 docno rank
         score tag``, separated by any ASCII white space; or a table by its suffix, whose tag is the
-        file's name without suffixes (`lmtune.formats.rows`). A byte order mark, CRLF line ends, blank
+        file's name without suffixes (`lmtune.formats.rows`); or MS MARCO's ``topic docno rank``, whose
+        scores are minus the ranks. A byte order mark, CRLF line ends, blank
         lines and lines that begin with ``#`` do no harm.
     lenient : bool
         Skip bad lines and count them by kind. Lines with another tag or a rank that is no number
@@ -131,9 +135,10 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
     if is_table(path):
         by_topic = table_values(path, scores_of)
         topics = {topic: (list(scores), list(scores.values())) for topic, scores in by_topic.items()}
-        return _some(path, RunColumns(Path(path).name.partition(".")[0], topics, {}))
+        return _some(path, RunColumns(_stem(path), topics, {}))
     data = read_bytes(path, text=True)
-    return _some(path, _uniform(data) or _line_by_line(path, data, lenient, like_trec_eval))
+    run = _uniform(data) or _ranks_alone(path, data) or _line_by_line(path, data, lenient, like_trec_eval)
+    return _some(path, run)
 
 
 def _some(path: PathLike, run: RunColumns) -> RunColumns:
@@ -145,7 +150,7 @@ def _some(path: PathLike, run: RunColumns) -> RunColumns:
 def _uniform(data: bytes) -> RunColumns | None:
     """Read a run without any defect; None for all others."""
     topics: dict[bytes, tuple[list[bytes], list[float]]] = {}
-    first_tag = b""
+    first_tag, reversed_ranks = b"", False
     for block in blocks(data):
         columns = split_columns(block, 6)
         if columns is None or block.count(b"\r") != block.count(b"\r\n"):
@@ -160,6 +165,8 @@ def _uniform(data: bytes) -> RunColumns | None:
             return None
         if not all(map(math.isfinite, scores)) or (b"_" in block and b"_" in b"".join(score)):
             return None
+        if not topics:
+            reversed_ranks = _rise_with_ranks(topic, rank, scores)
         for name, lines in equal_neighbours(topic):
             docnos, values = topics.setdefault(name, ([], []))
             docnos += docno[lines]
@@ -168,7 +175,42 @@ def _uniform(data: bytes) -> RunColumns | None:
         return None
     if any(name[0] == 35 for name in topics):  # "#"
         return None
-    return RunColumns(first_tag.decode(), topics, {})
+    return RunColumns(first_tag.decode(), topics, {}, reversed_ranks)
+
+
+def _rise_with_ranks(topic: list[bytes], rank: list[bytes], scores: list[float]) -> bool:
+    """Whether the scores of every topic rise with the ranks, as distances do."""
+    found = False
+    for _, lines in equal_neighbours(topic):
+        ranks = list(map(int, rank[lines]))
+        ranked = [score for _, score in sorted(zip(ranks, scores[lines], strict=True))]
+        if len(set(ranks)) < len(ranks) or ranked != sorted(ranked):
+            return False
+        found = found or ranked[0] < ranked[-1]
+    return found
+
+
+def _ranks_alone(path: PathLike, data: bytes) -> RunColumns | None:
+    """Read MS MARCO's runs, lines of topic, docno and rank; None for all others.
+
+    The ranks of a topic differ, which gains hardly do.
+    """
+    topics: dict[bytes, tuple[list[bytes], list[float]]] = {}
+    for block in blocks(data):
+        columns = split_columns(block, 3)
+        if columns is None or not all(map(bytes.isdigit, columns[2])):
+            return None
+        for name, lines in equal_neighbours(columns[0]):
+            docnos, scores = topics.setdefault(name, ([], []))
+            docnos += columns[1][lines]
+            scores += [-float(rank) for rank in columns[2][lines]]
+    if any(len(set(column)) != len(column) for columns in topics.values() for column in columns):
+        return None
+    return RunColumns(_stem(path), topics, {})
+
+
+def _stem(path: PathLike) -> str:
+    return Path(path).name.partition(".")[0]
 
 
 class _DefectError(Exception):

@@ -12,7 +12,14 @@ from typing import BinaryIO, Literal
 
 from lmtune.errors import InputError, PathLike, check_least
 from lmtune.formats.documents import Document, cut
-from lmtune.formats.line_documents import FIRST, keys_with_text, parse_jsonl, parse_tab_separated
+from lmtune.formats.line_documents import (
+    FIRST,
+    TSV_FIELDS,
+    URL,
+    keys_with_text,
+    parse_jsonl,
+    parse_tab_separated,
+)
 from lmtune.formats.trec_documents import START, element_names, parse_trec
 from lmtune.storage.files import BOM, is_compressed, open_bytes, unreadable, within_lines
 
@@ -313,7 +320,9 @@ def _first_fields(path: PathLike) -> list[str]:
     with open_bytes(path) as stream:
         head = stream.read(_BLOCK_BYTES).removeprefix(BOM)
     kind = _kind(path)
-    return [] if kind == "tsv" else keys_with_text(head) if kind == "jsonl" else element_names(head)
+    if kind == "tsv":
+        return [*TSV_FIELDS] if URL.match(head.lstrip()) else []
+    return keys_with_text(head) if kind == "jsonl" else element_names(head)
 
 
 def _next_start(path: PathLike, kind: _Format, offset: int, size: int) -> int:

@@ -13,6 +13,10 @@ from lmtune.storage.files import decode_line, line_blocks
 
 ID_KEYS = ("id", "_id", "docid", "docno")
 TEXT_KEYS = ("text", "body")
+MSMARCO_FIELDS = ("url", "title", "headings", "body", "segment")
+"""What makes the text of MS MARCO's documents of version 2, as in Anserini; a segment has no body."""
+
+_PASSAGE_ID = "pid"
 
 _loads = json.JSONDecoder().decode
 
@@ -24,7 +28,8 @@ def parse_jsonl(
 
     The docno is ``id``, ``_id``, ``docid`` or ``docno``, a string or an integer. The text is
     ``contents`` alone, as Anserini indexes it, or else the ``title``, if any, a line end and
-    ``text`` or ``body``, as for BEIR.
+    ``text`` or ``body``, as for BEIR. Of MS MARCO's version 2, passages have ``pid`` and ``passage``;
+    documents and segments all of `MSMARCO_FIELDS` that they have.
 
     Parameters
     ----------
@@ -72,7 +77,9 @@ def keys_with_text(head: bytes) -> list[str]:
     with contextlib.suppress(ValueError, RecursionError):
         record = _loads(line.decode())
         return [
-            key for key, value in record.items() if type(_field_text(value)) is str and key not in ID_KEYS
+            key
+            for key, value in record.items()
+            if type(_field_text(value)) is str and key not in (*ID_KEYS, _PASSAGE_ID)
         ]
     return []
 
@@ -92,6 +99,10 @@ def _decoded_lines(block: bytes, path: PathLike, before: int) -> list[str]:
 def _other_spelling(path: PathLike, number: int, line: str, record: Any) -> tuple[Any, Any]:
     if not isinstance(record, dict):
         raise _bad(path, number, "not a JSON object", line)
+    if _PASSAGE_ID in record and "passage" in record:
+        return record[_PASSAGE_ID], record["passage"]
+    if "docid" in record and "headings" in record:
+        return record["docid"], _joined(path, number, [record.get(name) for name in MSMARCO_FIELDS])
     key = next((key for key in ID_KEYS if key in record), None)
     if key is None:
         accepted = f"an identifier in one of {', '.join(ID_KEYS)}"
@@ -106,6 +117,11 @@ def _other_spelling(path: PathLike, number: int, line: str, record: Any) -> tupl
     if title is not None and not isinstance(title, str):
         raise _bad(path, number, "the title is no string", title, "a string")
     return record[key], f"{title}\n{text}" if title and isinstance(text, str) else text
+
+
+def _joined(path: PathLike, number: int, texts: Iterable[Any]) -> str:
+    """Join the texts that a document has by line ends."""
+    return "\n".join(_checked_text(path, number, text) for text in texts if text not in (None, ""))
 
 
 def _field_text(value: Any) -> Any:
@@ -147,14 +163,22 @@ def _bad(
     return InputError(message, file=path, line=number, value=shown, accepted=accepted)
 
 
-FIRST = re.compile(rb"[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
+URL = re.compile(rb"[^\s<{]\S*\thttps?://")
+FIRST = re.compile(URL.pattern + rb"\S*\t[^\t\n]*\t[^\t\n]*(?:\n|\Z)|[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
 """The form of the first line, which no run, topic of several fields or judgement has."""
+
+
+TSV_FIELDS = ("url", "title", "body")
+"""The texts of MS MARCO's documents in tab-separated lines."""
 
 
 def parse_tab_separated(
     blocks: Iterable[bytes], path: PathLike, field: str | None = None
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of documents, one a line; blank lines are skipped.
+
+    A line is ``id<TAB>text``, or has the four columns of MS MARCO's documents: id, url, title and body,
+    which make the text together, as in Anserini.
 
     Parameters
     ----------
@@ -163,7 +187,7 @@ def parse_tab_separated(
     path : path-like
         What to call the file in messages.
     field : str, optional
-        A field, which no document has: the text is empty.
+        One of `TSV_FIELDS`: that column alone; empty where a line does not have it.
 
     Raises
     ------
@@ -177,9 +201,12 @@ def parse_tab_separated(
             if not raw.strip():
                 continue
             line = decode_line(raw, path, number).rstrip("\r")
-            docno, tab, text = line.partition("\t")
-            if not tab or "\t" in text or docno.split() != [docno]:
-                raise InputError(
-                    "not a document", file=path, line=number, value=line[:80], accepted="id<TAB>text"
-                )
-            yield number, docno, text if field is None else ""
+            docno, *texts = line.split("\t")
+            if len(texts) not in (1, len(TSV_FIELDS)) or docno.split() != [docno]:
+                accepted = "id<TAB>text, or id, url, title and body with tabs between"
+                raise InputError("not a document", file=path, line=number, value=line[:80], accepted=accepted)
+            if field is not None:
+                texts = [
+                    text for name, text in zip(TSV_FIELDS, texts, strict=False) if name == field and texts[1:]
+                ]
+            yield number, docno, "\n".join(filter(None, texts))

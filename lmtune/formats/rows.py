@@ -25,8 +25,8 @@ _Value = TypeVar("_Value", float, int)
 
 TOPIC = ("qid", "query_id", "q_id", "query-id", "topic")
 DOCNO = ("docno", "doc_id", "docid", "corpus-id")
-_RANKED = ((*TOPIC, "query"), DOCNO)
-_GRADES = ("label", "relevance", "rel", "gain", "grade")
+_RANKED = ((*TOPIC, "query", "Query Text"), (*DOCNO, "Doc ID"))
+_GRADES = ("label", "relevance", "rel", "gain", "grade", "rating", "Rating")
 _LARGEST_GAIN = 999_999_999
 _TEXT = ("text", "contents", "title", "body")
 

@@ -1,13 +1,15 @@
-"""Topics, texts or weighted queries: TREC's SGML, tab-separated lines, JSON lines, told by their content."""
+"""Topics, texts or weighted queries: TREC's SGML or XML, tab-separated lines, JSON lines."""
 
 from __future__ import annotations
 
+import html
+import importlib
 import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.files import atomic_write, read_lines
@@ -102,6 +104,20 @@ FIELDS = ("title", "desc", "narr")
 """The fields that a query can be made of."""
 
 _LABELS = {"num": "number", "title": "topic", "desc": "description", "narr": "narrative"}
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_XML_TOPIC = re.compile(r"<top(ic)?[\s>]", re.I)
+# What TREC's XML topics call the fields.
+_XML_NAMES = {
+    "query": "title",
+    "title": "title",
+    "description": "desc",
+    "question": "desc",
+    "desc": "desc",
+    "narrative": "narr",
+    "narr": "narr",
+    "number": "num",
+    "num": "num",
+}
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9_-]*)(?:\s[^<>]*)?>")
 # These end a field wherever they stand; other tags only at the beginning of a line, because a
 # text may hold markup of its own.
@@ -109,7 +125,7 @@ _KNOWN = frozenset({"top", *_LABELS, "head", "dom", "smry", "con", "fac", "nat",
 
 
 @dataclass(frozen=True)
-class SgmlTopic:
+class FieldedTopic:
     """One topic: its number without leading zeros, where it begins, and its texts by field."""
 
     identifier: str
@@ -124,7 +140,7 @@ class _Open:
     current: str | None = None
 
 
-def parse_sgml_topics(path: PathLike, lines: Iterable[tuple[int, str]]) -> Iterator[SgmlTopic]:
+def parse_sgml_topics(path: PathLike, lines: Iterable[tuple[int, str]]) -> Iterator[FieldedTopic]:
     """Yield the topics of numbered lines.
 
     Raises
@@ -168,7 +184,8 @@ def format_topic(path: PathLike, identifier: str, text: str) -> str:
     """
     # A text that begins as a label does would lose its first word without one of ours before it.
     label = "Topic: " if _strip_label("title", text) != text else ""
-    block = f"<top>\n<num> Number: {identifier}\n<title> {label}{text}\n</top>\n\n"
+    written = _ENTITY.sub(lambda entity: f"&amp;{entity[0][1:]}", text)
+    block = f"<top>\n<num> Number: {identifier}\n<title> {label}{written}\n</top>\n\n"
     lines = list(enumerate(block.split("\n"), 1))
     try:
         topics = list(parse_sgml_topics(path, lines))
@@ -213,21 +230,73 @@ def _turn(path: PathLike, number: int, topic: _Open | None, name: str, *, closin
         topic.current = name
 
 
-def _finish(path: PathLike, topic: _Open) -> SgmlTopic:
+def _finish(path: PathLike, topic: _Open) -> FieldedTopic:
     texts = {
-        name: _strip_label(name, " ".join(" ".join(pieces).split())) for name, pieces in topic.pieces.items()
+        name: _strip_label(name, " ".join(_ENTITY.sub(_decoded, " ".join(pieces)).split()))
+        for name, pieces in topic.pieces.items()
     }
     written = texts.pop("num", None)
+    return FieldedTopic(_identifier(path, topic.line, written, "<num> Number: 301"), topic.line, texts)
+
+
+def _decoded(entity: re.Match[str]) -> str:
+    return html.unescape(entity[0])
+
+
+def _identifier(path: PathLike, line: int, written: str | None, accepted: str) -> str:
+    """Check a topic's number, and return it without leading zeros."""
     if written is None or written.split() != [written]:
         raise InputError(
-            "topic without <num>" if not written else "bad topic number",
+            "bad topic number" if written else "topic without number",
             file=path,
-            line=topic.line,
+            line=line,
             value=written or None,
-            accepted="<num> Number: 301",
+            accepted=accepted,
         )
-    identifier = (written.lstrip("0") or "0") if written.isascii() and written.isdigit() else written
-    return SgmlTopic(identifier, topic.line, texts)
+    return (written.lstrip("0") or "0") if written.isascii() and written.isdigit() else written
+
+
+def parse_xml_topics(path: PathLike, lines: Iterable[tuple[int, str]]) -> Iterator[FieldedTopic]:
+    """Yield the topics of TREC's XML: ``<topic number="1">`` with fields, or with the title alone.
+
+    Raises
+    ------
+    InputError
+        For text that is no XML, and a topic without number or with a field twice.
+    """
+    # Not an import statement: lxml brings no types.
+    etree: Any = importlib.import_module("lxml.etree")
+    (first, text), *rest = lines
+    line = first
+    for number, more in rest:  # blank lines were left out
+        text += "\n" * (number - line) + more
+        line = number
+    try:
+        # As bytes: a declared encoding was the file's, and is UTF-8 here.
+        root = etree.fromstring(
+            text.strip().encode(),
+            etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, encoding="utf-8"),
+        )
+    except etree.XMLSyntaxError as error:
+        raise InputError(
+            f"not XML: {error.msg}", file=path, line=(error.lineno or 1) + first - 1, accepted=_ACCEPTED
+        ) from None
+    for element in root.iter("topic"):
+        yield _of_element(path, element, element.sourceline + first - 1)
+
+
+def _of_element(path: PathLike, element: Any, line: int) -> FieldedTopic:
+    texts: dict[str, str] = {}
+    for child in element.iterchildren("*"):
+        name = _XML_NAMES.get(child.tag.lower())
+        if name in texts:
+            raise InputError(f"a second <{child.tag}> in a topic", file=path, line=line, accepted="one")
+        if name is not None:
+            texts[name] = " ".join("".join(child.itertext()).split())
+    written = texts.pop("num", None) or element.get("number") or element.get("id")
+    if not len(element):
+        texts["title"] = " ".join((element.text or "").split())
+    return FieldedTopic(_identifier(path, line, written, '<topic number="301">'), line, texts)
 
 
 def _strip_label(name: str, text: str) -> str:
@@ -243,11 +312,17 @@ def _unclosed(path: PathLike, topic: _Open) -> InputError:
     return InputError("unclosed <top>", file=path, line=topic.line, accepted="<top> ... </top>")
 
 
-_ACCEPTED = "TREC SGML (<top> <num> <title> ...), lines of id<TAB>text, or JSON lines with _id and text"
+_ACCEPTED = (
+    "TREC SGML (<top> <num> <title> ...) or XML (<topic number=...>), lines of id<TAB>text, or JSON lines "
+    "with _id and text"
+)
 _ID_KEYS = ("_id", "id", "qid", "query_id", "topic_id", "topic")
 _TEXT_KEYS = ("text", "title", "query")
 _WEIGHTS_KEY = "terms"
 _HEADER_IDS = frozenset({"qid", "query_id", "query-id", "topic_id"})
+_HEADERS = frozenset(
+    (name, text) for name in (*_ID_KEYS, "number", "num") for text in (*_TEXT_KEYS, "question")
+)
 
 
 class Topic(NamedTuple):
@@ -264,20 +339,22 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed, in one of three formats: TREC SGML (``<top>``, ``<num>``,
-        ``<title>``, ``<desc>``, ``<narr>``, closed or not); lines of ``id<TAB>text``; JSON lines
+        A UTF-8 file, plain or compressed, in one of four formats: TREC SGML (``<top>``, ``<num>``,
+        ``<title>``, ``<desc>``, ``<narr>``, closed or not); TREC XML (``<topic number="1">`` with
+        ``query`` or ``title``, ``description`` or ``question``, ``narrative``, or with the text alone);
+        lines of ``id<TAB>text``, below a header line or not; JSON lines
         with an identifier (``_id``, ``id``, ``qid``, ...) and ``text``, ``title`` or ``query``, or
         ``terms`` with weights: ``{"fish": 2.5}`` or ``"fish^2.5 oil"``.
     fields : sequence of {"title", "desc", "narr"}
-        The SGML fields that make the query, joined by a space in this order. The other formats
+        The SGML or XML fields that make the query, joined by a space in this order. The other formats
         have the title alone.
 
     Returns
     -------
     dict of str to str
-        Query text by topic identifier, in the file's order, white space collapsed. In SGML,
-        numbers lose their leading zeros (``051`` is ``51`` in TREC's judgements) and texts their
-        labels (``Topic:``, ``Description:``, ``Narrative:``).
+        Query text by topic identifier, in the file's order, white space collapsed. In SGML and XML
+        entities such as ``&amp;`` are decoded, numbers lose their leading zeros (``051`` is ``51`` in
+        TREC's judgements), and texts of SGML their labels (``Topic:``, ``Description:``, ``Narrative:``).
 
     Raises
     ------
@@ -292,10 +369,12 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
         raise InputError("no topics: the file is empty", file=path, accepted=_ACCEPTED)
     start = lines[0][1].lstrip()
     if start.startswith("<") and "\t" not in start.strip():
-        topics: Iterator[Topic] = _sgml_topics(path, lines, wanted)
+        is_xml = _is_xml(lines)
+        parsed = (parse_xml_topics if is_xml else parse_sgml_topics)(path, lines)
+        topics: Iterator[Topic] = _with_fields(path, parsed, wanted)
     elif wanted != ("title",):
         raise InputError(
-            "topic fields other than the title need TREC SGML topics",
+            "topic fields other than the title need TREC SGML or XML topics",
             file=path,
             value=",".join(wanted),
             accepted="title for this file",
@@ -362,10 +441,16 @@ def _collect(path: PathLike, read: Iterator[Topic]) -> dict[str, str]:
     return topics
 
 
-def _sgml_topics(
-    path: PathLike, lines: Iterable[tuple[int, str]], wanted: tuple[str, ...]
-) -> Iterator[Topic]:
-    for topic in parse_sgml_topics(path, lines):
+def _is_xml(lines: Iterable[tuple[int, str]]) -> bool:
+    """Whether ``<topic ...>`` comes before ``<top>``."""
+    for _, line in lines:
+        if match := _XML_TOPIC.search(f"{line} "):
+            return match[1] is not None
+    return False
+
+
+def _with_fields(path: PathLike, topics: Iterable[FieldedTopic], wanted: tuple[str, ...]) -> Iterator[Topic]:
+    for topic in topics:
         missing = [field for field in wanted if field not in topic.texts]
         if missing:
             raise InputError(
@@ -390,7 +475,8 @@ def _tsv_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic]
                 accepted=_ACCEPTED if position == 0 else "id<TAB>text",
             )
         identifier = columns[0].strip()
-        if position == 0 and identifier.lower() in _HEADER_IDS:
+        named = identifier.lower(), columns[1].strip().lower()
+        if position == 0 and (named[0] in _HEADER_IDS or named in _HEADERS):
             continue
         _check_identifier(path, number, identifier)
         yield Topic(identifier, columns[1], number)

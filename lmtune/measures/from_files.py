@@ -76,6 +76,8 @@ class Evaluation(Shown):
         Numbers of lines that were skipped or let pass, by kind.
     version : str
         trec_eval's, which the values agree with.
+    reversed_ranks : bool
+        Whether the run's scores rise with its ranks, as distances do.
     """
 
     file: str
@@ -87,6 +89,7 @@ class Evaluation(Shown):
     columns: tuple[MeasureColumn, ...]
     passed: Mapping[str, int]
     version: str
+    reversed_ranks: bool = False
 
     def listed(self) -> Iterator[tuple[int, str]]:
         """Yield places and names of the topics that trec_eval prints one by one."""
@@ -405,6 +408,7 @@ def evaluate_run(
         columns=tuple(columns),
         passed=run.passed,
         version=settings.version,
+        reversed_ranks=run.reversed_ranks,
     )
 
 

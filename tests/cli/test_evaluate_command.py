@@ -255,3 +255,12 @@ def test_residuals(tmp_path: Path) -> None:
     )
     assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
     assert "'Rprec'" in result.stderr
+
+
+def test_a_run_of_distances_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "q").write_text("1 0 a 1\n")
+    (tmp_path / "run").write_text("1 Q0 a 1 0.1 r\n1 Q0 b 2 0.2 r\n")
+    code, out, err = run(capsys, str(tmp_path / "q"), str(tmp_path / "run"), "-m", "RR")
+    assert code == 0
+    assert "0.5000" in out
+    assert "the scores rise with the ranks" in err

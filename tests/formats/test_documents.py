@@ -283,3 +283,53 @@ def test_classic_collections(shared_data: Path) -> None:
         assert len({document.docno for document in documents}) == count
         lines = path.read_text().splitlines()
         assert [text for _, text in documents] == [json.loads(line)["contents"] for line in lines]
+
+
+URL = "https://a.example/x"
+MSMARCO = {
+    "v1 docs": (f"D1\t{URL}\tBird flu\tIt spreads\n", "D1", f"{URL}\nBird flu\nIt spreads", "Bird flu"),
+    "v1 docs without title": (f"D1\t{URL}\t\tIt spreads\n", "D1", f"{URL}\nIt spreads", ""),
+    "v2 passage": (
+        '{"pid": "p_1", "passage": "Bird flu", "spans": "(0,8)", "docid": "d_9"}',
+        "p_1",
+        "Bird flu",
+        "",
+    ),
+    "v2 doc": (
+        json.dumps({"docid": "d_1", "url": URL, "title": "T", "headings": "H", "body": "bird flu"}),
+        "d_1",
+        f"{URL}\nT\nH\nbird flu",
+        "T",
+    ),
+    "v2.1 segment": (
+        json.dumps(
+            {
+                "docid": "d_1#0_5",
+                "url": URL,
+                "title": "T",
+                "headings": "",
+                "segment": "bird flu",
+                "start_char": 0,
+            }
+        ),
+        "d_1#0_5",
+        f"{URL}\nT\nbird flu",
+        "T",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MSMARCO)
+def test_msmarco_is_read_as_distributed(name: str, tmp_path: Path) -> None:
+    """The text is all fields but identifiers, as Anserini indexes it; each field can be read alone."""
+    content, docno, text, title = MSMARCO[name]
+    source = FileDocuments("msmarco", [put(tmp_path / "docs", content)])
+    assert read(source) == [Document(docno, text)]
+    assert read(source.of_field("title")) == [Document(docno, title)]
+    assert {"title", "passage"} & set(source.fields)
+    assert not {"docid", "pid"} & set(source.fields)
+
+
+def test_judgements_with_tabs_are_no_documents(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a document file"):
+        read(FileDocuments("x", [put(tmp_path / "qrels", "1\t0\tD1\t1\n")]))

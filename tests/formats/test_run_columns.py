@@ -106,7 +106,7 @@ def test_scattered_topics_crlf_bom_and_gz(tmp_path: Path) -> None:
     expected = {b"1": ([b"A", b"B"], [10.0, 3.0]), b"2": ([b"A"], [-0.5])}
     for name, content in {"run": text.encode(), "run.gz": gzip.compress(text.encode())}.items():
         (tmp_path / name).write_bytes(content)
-        assert read_run_columns(tmp_path / name) == ("x", expected, {})
+        assert read_run_columns(tmp_path / name) == ("x", expected, {}, False)
 
 
 def test_a_run_of_many_blocks(tmp_path: Path) -> None:
@@ -122,3 +122,44 @@ def test_a_run_of_many_blocks(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "0 Q0 D0-0 1 5 x\n")
     with pytest.raises(InputError, match="first in line 1"):
         read_run_columns(path)
+
+
+def test_runs_of_msmarco_have_ranks_alone(tmp_path: Path) -> None:
+    path = tmp_path / "bm25.dev.tsv"
+    path.write_text("7\tD1\t2\n7\tD2\t1\n9\tD1\t1\n")
+    run = read_run_columns(path)
+    assert run.tag == "bm25"
+    assert run.topics == {b"7": ([b"D1", b"D2"], [-2.0, -1.0]), b"9": ([b"D1"], [-1.0])}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "7\ta\t1\n7\tb\t1\n",
+        "7\ta\t1\n7\ta\t2\n",
+        "7\ta\t1.5\n",
+        "7\ta\t1\n7 Q0 b 2 1 r\n",
+        "a\tb\tscore\n7\tb\t1\n",
+    ],
+)
+def test_other_lines_of_three_columns_are_no_run(content: str, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text(content)
+    with pytest.raises(InputError, match=r"bad:1: 3 columns.*accepted: 6 columns"):
+        read_run_columns(tmp_path / "bad")
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["1 Q0 a 1 .1 r", "1 Q0 b 2 .2 r", "2 Q0 a 1 .3 r", "2 Q0 b 2 .3 r"], True),
+        (["1 Q0 a 1 .1 r", "1 Q0 b 2 .2 r", "2 Q0 a 1 .3 r", "2 Q0 b 2 .2 r"], False),
+        (["1 Q0 a 0 .1 r", "1 Q0 b 0 .2 r"], False),
+        (["1 Q0 a 1 .2 r", "1 Q0 b 2 .2 r"], False),
+        (["1 Q0 a 2 .1 r", "1 Q0 b 1 .2 r"], False),
+    ],
+)
+def test_scores_that_rise_with_the_ranks_are_noticed(
+    lines: list[str], expected: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "run").write_text("\n".join(lines))
+    assert read_run_columns(tmp_path / "run").reversed_ranks is expected

@@ -161,3 +161,13 @@ def test_damaged_tables_are_refused_in_one_line(suffix: str, tmp_path: Path) -> 
             assert "\n" not in str(error)
             refused += 1
     assert refused > 50
+
+
+def test_exports_of_quepid_are_judgements(tmp_path: Path) -> None:
+    basic, detail = tmp_path / "basic.csv", tmp_path / "detail.csv"
+    basic.write_text('query,docid,rating\n"star wars",11,3\n"star wars",12,0\n')
+    detail.write_text(
+        "Team Name,Case Name,Case ID,Query Text,Doc ID,Doc Position,Title,Rating,Field1\n"
+        "T,C,1,star wars,11,1,Star,3,x\nT,C,1,star wars,12,2,Wars,0,x\n"
+    )
+    assert read_qrels(basic) == read_qrels(detail) == {"star wars": {"11": 3, "12": 0}}

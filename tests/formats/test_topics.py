@@ -146,8 +146,8 @@ def test_tsv_and_json(tmp_path: Path, content: str) -> None:
         ('{"id": "1", "text": 7}\n', 1, ["no text", "7"]),
         ("<top>\n<num> 1\n<title> x\n<top>\n<num> 2\n</top>", 1, ["unclosed <top>"]),
         ("<top>\n<num> 1\n<title> x\n</top>\n\n<top>\n<num> 2", 6, ["unclosed <top>"]),
-        ("\n<top>\n<title> x\n</top>", 2, ["without <num>"]),
-        ("<top>\n<num> Number:\n<title> x\n</top>", 1, ["without <num>"]),
+        ("\n<top>\n<title> x\n</top>", 2, ["without number"]),
+        ("<top>\n<num> Number:\n<title> x\n</top>", 1, ["without number"]),
         ("<top>\n<num> 1 2\n<title> x\n</top>", 1, ["topic number", "'1 2'"]),
         ("<top>\n<num> 1\n<title>\n</top>", 1, ["topic 1 has no text"]),
         ("<top>\n<num> 1\n<desc> x\n</top>", 1, ["topic 1 has no <title>", "desc"]),
@@ -228,3 +228,90 @@ def test_weights_that_scores_cannot_take_are_refused(tmp_path: Path, weight: str
         read_topics(path)
     path.write_text('{"id": "1", "terms": {"fish": -1000000000, "oil": 1e-300}}\n')
     assert read_topics(path)["1"].weights == {"fish": -(10**9), "oil": 1e-300}  # type: ignore[attr-defined]
+
+
+XML = {
+    "covid": """<?xml version="1.0" encoding="UTF-8"?>
+<topics task="COVIDSearch">
+  <topic number="1">
+    <query>virus &amp; origin</query> <!-- a comment -->
+    <question>where did it
+      begin</question>
+    <narrative>Looking for places</narrative>
+  </topic>
+</topics>""",
+    "web": """<webtrack2009>
+  <topic number="001" type="faceted"> <query> virus &#38; origin </query>
+    <description> where did it begin </description>
+    <subtopic number="1" type="nav">Take me to a page.</subtopic>
+    <narr>Looking for places</narr></topic></webtrack2009>""",
+    "misinfo": """<topics>
+<topic><number>1</number><title>virus &amp; origin</title><desc>where did it begin</desc>
+<narrative>Looking for places</narrative></topic></topics>""",
+}
+
+
+@pytest.mark.parametrize("name", XML)
+def test_xml_topics_of_trec_are_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "topics.xml"
+    path.write_text(XML[name])
+    assert read_topics(path) == {"1": "virus & origin"}
+    assert read_topics(path, fields=["desc", "narr"]) == {"1": "where did it begin Looking for places"}
+
+
+def test_an_xml_topic_may_be_its_text_alone(tmp_path: Path) -> None:
+    path = tmp_path / "topics.xml"
+    path.write_text(
+        '<topics task="2021 TREC CT">\n<topic number="1">\n A person, 45,\n with fever\n</topic></topics>'
+    )
+    assert read_topics(path) == {"1": "A person, 45, with fever"}
+    with pytest.raises(InputError, match=r"topics.xml:2: topic 1 has no <narr>; accepted.*here: title"):
+        read_topics(path, fields=["narr"])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("<topics>\n<topic number='1'>\n<query>a</topic></topics>", 3, "not XML: .*mismatch"),
+        ("<topics>\n<topic><query>a</query></topic></topics>", 2, "topic without number"),
+        ("<topics>\n<topic number='a b'><query>a</query></topic></topics>", 2, "bad topic number: 'a b'"),
+        ("<t>\n\n<topic number='1'><query>a</query><title>b</title></topic></t>", 3, "a second <title>"),
+        ("<t>\n<topic number='1'><disease>a</disease></topic></t>", 2, "topic 1 has no <title>; .*: none"),
+        (
+            '<!DOCTYPE t [<!ENTITY x SYSTEM "/etc/passwd">]>\n<t><topic number="1">&x;</topic></t>',
+            2,
+            "no <title>",
+        ),
+    ],
+)
+def test_defects_of_xml_topics_have_their_line(text: str, line: int, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "topics.xml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_topics(path)
+    assert caught.value.line == line
+
+
+def test_entities_of_sgml_topics_are_decoded(tmp_path: Path) -> None:
+    path = tmp_path / "topics.txt"
+    path.write_text("<top>\n<num> Number: 26\n<title> AT&amp;T &lt;desc&gt; R&D &copy &#233;\n</top>\n")
+    assert read_topics(path) == {"26": "AT&T <desc> R&D &copy é"}
+
+
+@pytest.mark.parametrize("text", ["AT&T", "AT&amp;T", "&lt; is less", "&&#38;;", "R&D; &amp"])
+def test_written_topics_keep_their_ampersands(text: str, tmp_path: Path) -> None:
+    write_topics(tmp_path / "topics.txt", {"1": text})
+    assert read_topics(tmp_path / "topics.txt") == {"1": text}
+
+
+@pytest.mark.parametrize("header", ["id\tquery", "topic\tTitle", "qid\tanything", "number\tquestion"])
+def test_a_header_of_tab_separated_topics_is_no_topic(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "topics.tsv"
+    path.write_text(f"{header}\n1\tbird flu\n")
+    assert read_topics(path) == {"1": "bird flu"}
+
+
+def test_a_first_topic_that_is_no_header_stays(tmp_path: Path) -> None:
+    path = tmp_path / "topics.tsv"
+    path.write_text("id\tbird flu\n2\tquery\n")
+    assert read_topics(path) == {"id": "bird flu", "2": "query"}
