@@ -246,7 +246,7 @@ def _say(checked: checking.Check, compared: Comparison, comparing: Comparing) ->
         raise click.exceptions.Exit(1)
 
 
-KIND = FolderKind(RECORD, (), (RECORD,))
+KIND = FolderKind(RECORD, (), (RECORD,), ("engine",))
 TITLES = {name: own.title for name, own in ENGINES.items()} | {
     name: own.title for name, own in HYBRIDS.items()
 }

@@ -30,11 +30,11 @@ from lmtune.reporting.tuning_results import (
     PAGE,
     PICTURES,
     check_names,
+    check_output,
     keep_results,
     read_results,
     record_pictures,
 )
-from lmtune.storage.folders import check_directory
 from lmtune.storage.outputs import check_writable
 from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.experiment import tune_choices
@@ -51,8 +51,12 @@ class TuneOutput:
 
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     output: Path | None = usual(
-        None, "Keep tables, parameters, traces and runs in this folder.", metavar="DIR"
+        None,
+        "Keep tables, parameters, traces and runs in this folder; earlier results of the same collection "
+        "are replaced.",
+        metavar="DIR",
     )
+    overwrite: bool = option(False, "Replace results of another collection too.")
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,13 @@ def tune(
     searching = Plan(**plan | {"model": model}, ranges=ranges.of(model), baseline=baseline.of(model))
     if output.output is not None:
         reads = [file for one in collections for file in one.files()]
-        check_directory(output.output, KIND, reads=[*reads, *split.files(), collection.indexes])
+        check_output(
+            output.output,
+            KIND,
+            collections,
+            reads=[*reads, *split.files(), collection.indexes],
+            overwrite=output.overwrite,
+        )
     for slow in (measure for measure in searching.measures if measure.is_slow):
         note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
     prepared: list[Prepared] = []
@@ -193,8 +203,12 @@ def _choose(
     """Tune all cases of a collection, and choose."""
     if output.output is not None:
         reads = [file for case in cases for file in case.collection.files()]
-        check_directory(
-            output.output, CHOICES_KIND, reads=[*reads, *split.files(), cases[0].collection.indexes]
+        check_output(
+            output.output,
+            CHOICES_KIND,
+            [cases[0].collection],
+            reads=[*reads, *split.files(), cases[0].collection.indexes],
+            overwrite=output.overwrite,
         )
     with stages() as progress:
         how: Any = {"inner": choosing.inner_folds, "race": choosing.race, "certify": certify}

@@ -231,7 +231,7 @@ def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
 
 _PICTURES = f"{PICTURES}/{RECORD}"
 CHOICES_KIND = FolderKind(
-    RECORD, (PAGE, f"{CHOSEN_CASE}/{PAGE}"), (RECORD, _PICTURES, f"{CHOSEN_CASE}/{_PICTURES}")
+    RECORD, (PAGE, f"{CHOSEN_CASE}/{PAGE}"), (RECORD, _PICTURES, f"{CHOSEN_CASE}/{_PICTURES}"), ("choices",)
 )
 SHOWN = "tables.json"
 TOPICS = CsvFile("topics.csv", {"measure": str, "method": str, "case": str, "topic": str, "value": float})

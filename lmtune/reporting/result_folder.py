@@ -278,7 +278,7 @@ def command() -> str:
     for argument in arguments:
         if argument in _WITHOUT_INFLUENCE:
             next(arguments, None)
-        elif argument.partition("=")[0] not in _WITHOUT_INFLUENCE:
+        elif argument.partition("=")[0] not in (*_WITHOUT_INFLUENCE, "--overwrite"):
             kept.append(argument)
     return shlex.join(["lmtune", *map(as_text, kept)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.folds import read_kept
+from lmtune.datasets.loading import PARTS
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.evaluate import LEVELS, setting_recall_precision
@@ -41,9 +42,9 @@ from lmtune.reporting.tuning_tables import (
     topics_of,
     tuning_table,
 )
-from lmtune.storage.digests import digest, read_json, sealed_text
+from lmtune.storage.digests import digest, read_json, sealed_text, unsealed
 from lmtune.storage.files import atomic_write
-from lmtune.storage.folders import FolderKind, recorded
+from lmtune.storage.folders import FolderKind, check_directory, recorded
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.profiles import measure_profiles
@@ -86,7 +87,7 @@ PROFILES = CsvFile(
 )
 TRACE = CsvFile("traces/{}/{}.csv", {})
 
-KIND = FolderKind(RECORD, (PAGE,), (RECORD, f"{PICTURES}/{RECORD}"))
+KIND = FolderKind(RECORD, (PAGE,), (RECORD, f"{PICTURES}/{RECORD}"), ("notes",))
 """A results folder; `write_results` replaces none that holds more than was recorded, or other content."""
 
 _KINDS = {
@@ -157,6 +158,59 @@ class FinalSetting(NamedTuple):
     model: str
     values: dict[str, float]
     collection: Collection
+
+
+def check_output(
+    path: Path,
+    kind: FolderKind,
+    collections: Sequence[Collection],
+    *,
+    reads: Iterable[PathLike] = (),
+    overwrite: bool = False,
+) -> None:
+    """Raise at once where results cannot be kept, or would replace those of other collections.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    kind : FolderKind
+        That of the results.
+    collections : sequence of Collection
+        What is going to be tuned on.
+    reads : iterable of path-like
+        As for `lmtune.storage.folders.check_directory`.
+    overwrite : bool
+        Whether results of other collections are replaced too.
+
+    Raises
+    ------
+    InputError
+        If they cannot, or would.
+    """
+    check_directory(path, kind, reads=reads)
+    made = next((file for file in (path / CHOSEN_CASE / RECORD, path / RECORD) if file.is_file()), None)
+    if made is None or overwrite:
+        return
+    records = [own.get("opened") for own in unsealed(made.read_bytes())["collections"]]
+    known = [_named(Collection.from_record(own)) for own in records if own is not None]
+    if known and known != [_named(own) for own in collections]:
+        raise InputError(
+            "will not replace results of another collection",
+            file=path,
+            value=", ".join(known),
+            accepted="another folder, or --overwrite",
+        )
+
+
+def _named(collection: Collection) -> str:
+    """Name a collection by its name and files, wherever these are."""
+    name = collection.name or ""
+    words = [name if ":" in name else Path(name).resolve().name] if name else []
+    for part in PARTS:
+        if given := getattr(collection, part):
+            words += [f"--{part}", Path(given).name]
+    return " ".join(words)
 
 
 def keep_results(

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.digests import digest, unsealed
@@ -32,11 +32,14 @@ class FolderKind(NamedTuple):
     records : tuple of str
         Files, written by `lmtune.storage.digests.sealed`, whose ``files`` list further ones with
         their digests, by paths from the record's folder.
+    facts : tuple of str
+        Keys of the first record that folders of other kinds lack.
     """
 
     marker: str
     files: tuple[str, ...] | None = None
     records: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
 
 
 def check_directory(path: PathLike, kind: FolderKind, *, reads: Iterable[PathLike] = ()) -> None:
@@ -97,6 +100,8 @@ def _problem(folder: Path, kind: FolderKind) -> tuple[str, str | None] | None:
             return "holds files of others", name
         if listed.get(name) is not None and listed[name] != _digest(folder / name):
             return "holds a file that was changed since", name
+    if kind.facts and not set(kind.facts) <= set(_record(folder / kind.records[0])):
+        return "holds the results of another command", None
     return None
 
 
@@ -111,12 +116,18 @@ def recorded(folder: Path, kind: FolderKind) -> dict[str, int | None]:
     digests: dict[str, int | None] = {}
     for record in kind.records:
         home = Path(record).parent
-        with contextlib.suppress(OSError, ValueError):
-            listed = unsealed((folder / record).read_bytes()).get("files")
-            if isinstance(listed, dict):
-                digests |= {(home / name).as_posix(): known for name, known in listed.items()}
-                digests[record] = None
+        listed = _record(folder / record).get("files")
+        if isinstance(listed, dict):
+            digests |= {(home / name).as_posix(): known for name, known in listed.items()}
+            digests[record] = None
     return digests
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """Read a record; one that is missing or damaged has nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        return unsealed(path.read_bytes())
+    return {}
 
 
 def _files(folder: Path) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -112,3 +113,49 @@ def test_the_installation_of_extras_is_the_one_that_is_documented() -> None:
     command = told.removesuffix(" in a checkout of lmtune")
     assert command != told
     assert command in (ROOT / "docs" / "howto" / "explore.md").read_text()
+
+
+def made_of(folder: Path) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads((folder / "made.json").read_text())
+    return made
+
+
+TUNE = ["tune", "--grid", "2x2", "--model", "bm25"]
+
+
+def test_results_of_another_collection_are_kept(home: Path) -> None:
+    made_collection(home / "other")
+    assert run(*TUNE, "c", "--output", "kept")[0] == 0
+    assert run(*TUNE, "./c", "--stemmer", "none", "--output", "kept")[0] == 0
+    before = made_of(home / "kept")
+    (home / "few.tsv").write_text("1\talpha beta1\n2\talpha beta2\n")
+    for words in (["other"], ["c", "other"], ["c", "--topics", "few.tsv", "--ignore-unknown"]):
+        code, out, err = run(*TUNE, *words, "--output", "kept")
+        assert (code, out) == (2, "")
+        assert "kept: will not replace results of another collection: 'c'; accepted: another" in err
+        assert "extracted" not in err
+    assert made_of(home / "kept") == before
+    assert run(*TUNE, "other", "--output", "kept", "--overwrite")[0] == 0
+    assert [own["name"] for own in made_of(home / "kept")["collections"]] == ["other"]
+    assert "--overwrite" not in made_of(home / "kept")["command"]
+
+
+def test_results_of_another_command_are_kept(home: Path) -> None:
+    choose = [*TUNE, "--choose", "stemmer=porter,none"]
+    made_collection(home / "other")
+    for words in ([*TUNE, "c", "--output", "tuned"], [*choose, "c", "--output", "chosen"]):
+        assert run(*words)[0] == 0
+    deploy = ["deploy", "tuned", "--to", "bm25s", "--output"]
+    assert run(*deploy, "deployed")[0] == 0
+    for words in (
+        [*choose, "c", "--output", "tuned"],
+        [*TUNE, "c", "--output", "chosen"],
+        [*TUNE, "c", "--output", "deployed", "--overwrite"],
+        [*deploy, "chosen"],
+    ):
+        code, out, err = run(*words)
+        assert (code, out) == (2, "")
+        assert "will not replace a folder that holds the results of another command" in err
+    assert "results of another collection: 'c'" in run(*choose, "other", "--output", "chosen")[2]
+    for words in ([*choose, "c", "--output", "chosen"], [*deploy, "deployed"]):
+        assert run(*words)[0] == 0

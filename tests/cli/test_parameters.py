@@ -64,7 +64,7 @@ def test_ranges_of_what_a_model_fixes_are_refused() -> None:
         ("search c --set mu=many", "bad --set mu: 'many'; accepted: a number"),
         ("tune c --range mu", "bad --range: 'mu'; accepted: NAME=LOW,HIGH, such as mu=1,100000"),
         ("tune c --range mu=5", "bad --range mu: '5'; accepted: LOW,HIGH, such as 1,100000"),
-        ("tune c --range mu=9,5", "the mu range is empty"),
+        ("tune pydocs --range mu=9,5", "the mu range is empty"),
     ],
 )
 def test_bad_text_is_one_line(arguments: str, message: str) -> None:
