@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -131,7 +132,15 @@ def check_run(
         _compare_fused(theirs, FusedRuns.read(results, fused or [], **chosen), comparing)
         return
     tuned = _tuned(results, comparing, chosen)
-    _compare(theirs, results, tuned, ranking.of(tuned), comparing)
+    others = _others(results, tuned, comparing)
+    _compare(
+        theirs,
+        results,
+        tuned,
+        ranking.of(tuned),
+        comparing,
+        {name: ranking.of(other) for name, other in others.items()},
+    )
 
 
 def check_engine(
@@ -185,10 +194,30 @@ def _tuned(results: Path, comparing: Comparing, chosen: dict[str, Any]) -> Final
     return Tuned(results, **chosen).take(opened)
 
 
+def _others(results: Path, tuned: FinalSetting, comparing: Comparing) -> dict[str, FinalSetting]:
+    """Return the other settings of the results, each by the options that take the first row with it."""
+    found: dict[str, FinalSetting] = {}
+    result, _ = read_results(results).of_collection(comparing.collection)
+    for row in result.rows:
+        known = [tuned.values, *(own.values for own in found.values())]
+        if row.setting is not None and row.setting.params not in known:
+            name = f"--measure {row.measure} --method {row.method.lower()}"
+            found[name] = tuned._replace(values=row.setting.params)
+    return found
+
+
 def _compare(
-    run: checking.Run, results: Path, tuned: FinalSetting, ranked: FinalSetting, comparing: Comparing
+    run: checking.Run,
+    results: Path,
+    tuned: FinalSetting,
+    ranked: FinalSetting,
+    comparing: Comparing,
+    others: Mapping[str, FinalSetting] | None = None,
 ) -> None:
-    """Print the answer, and the measures of what was tuned, of what is ranked here, and of the run."""
+    """Print the answer, and the measures of what was tuned, of what is ranked here, and of the run.
+
+    Where the run is of another setting, the answer says of which of `others`.
+    """
     hits = comparing.depth + checking.DEEPER
     with stages() as progress:
         found = {
@@ -204,7 +233,23 @@ def _compare(
         systems = {label: checking.cut(one.rankings, longest) for label, one in found.items()}
         measures = read_results(results).of_collection(comparing.collection)[0].measures
         compared = compare_runs(qrels, {**systems, "run": run}, dict.fromkeys(map(str, measures)))
-    _say(checked, compared, comparing)
+        matched = "" if checked.alike else _matched(run, others or {}, qrels, comparing.depth, progress)
+    _say(checked, compared, comparing, matched)
+
+
+def _matched(
+    run: checking.Run,
+    others: Mapping[str, FinalSetting],
+    qrels: Container[str],
+    depth: int,
+    progress: Progress,
+) -> str:
+    """Say which of other settings a run matches, if any."""
+    for name, (model, values, collection) in others.items():
+        found = search(collection, model, values, hits=depth + checking.DEEPER, progress=progress)
+        if checking.check_run(run, found, depth, needed=qrels).alike:
+            return f" The run matches another setting of the results instead: {name}."
+    return ""
 
 
 def _is_fusion(results: Path, fused: list[Path] | None, comparing: Comparing, others: dict[str, Any]) -> bool:
@@ -235,9 +280,9 @@ def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: Comparing) ->
     _say(checked, compare_runs(qrels, systems, fused.measures), comparing)
 
 
-def _say(checked: checking.Check, compared: Comparison, comparing: Comparing) -> None:
+def _say(checked: checking.Check, compared: Comparison, comparing: Comparing, more: str = "") -> None:
     """Print the answer above a table of measures; keep the differences; exit as the answer says."""
-    show(compared, "table", answer=f"{checked}. {checked.scores}")
+    show(compared, "table", answer=f"{checked}. {checked.scores}{more}")
     if comparing.output is not None:
         with atomic_write(comparing.output) as file:
             file.write(checked.csv())

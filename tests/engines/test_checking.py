@@ -233,6 +233,13 @@ def test_the_command(home: Path) -> None:
     for row in rows:
         if row["there"]:
             assert float(row["run_there"]) == own[row["topic"]][row["there"]]
+    # A run of another method's setting is told by the options that take it.
+    assert run("search c --from kept --method ranknet --output other.run")[0] == 0
+    code, out, err = run("check-run other.run kept")
+    assert code == 1, err
+    matched = "The run matches another setting of the results instead: --measure AP --method ranknet."
+    assert matched in out.splitlines()[0]
+    assert run("check-run other.run kept --measure AP --method ranknet")[0] == 0
     (home / "moved").symlink_to("c")
     assert run("check-run own.run kept --collection moved")[0] == 0
     record = json.loads((home / "kept/made.json").read_text())
