@@ -41,7 +41,7 @@ def held(human: Doubles, model: Doubles, n: int, truth: float) -> list[float]:
 
 
 def simulated(draws: int) -> Iterator[tuple[str, int, int, list[float]]]:
-    for n in (5, 10, 25, 50):
+    for n in (8, 10, 25, 50):
         for others in (50, 400):
             for rho in (0.0, 0.5, 0.9):
                 rng = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def real(folder: Path, draws: int) -> Iterator[tuple[str, int, int, list[float]]
     }
     names = sorted(runs)[::6]  # rankings; those of one group are much alike
     people = {name: topic_values(nist, runs[name], "nDCG@10")["nDCG@10"].to_numpy() for name in names}
-    for n, others in ((5, 50), (10, 50), (10, 400), (25, 50), (25, 400)):
+    for n, others in ((8, 50), (10, 50), (10, 400), (25, 50), (25, 400)):
         means, differences = [], []
         for judge, own in labels.items():
             rest = [name for name in names if name != judge]

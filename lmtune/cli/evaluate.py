@@ -115,7 +115,9 @@ def evaluate(
 
     --predicted labels.txt estimates each mean as people would find it over all topics that a model judged,
     from those of them that QRELS has too (prediction-powered inference; lmtune.judging.powered_mean has the
-    formulas). compare --predicted does it for differences. A topic that a run misses counts 0.
+    formulas). compare --predicted does it for differences. A topic that a run misses counts 0. QRELS has to
+    judge 8 topics, and 20 for a measure with two values, such as P@1; where all its values are equal there
+    is no interval.
 
     Examples
     --------

@@ -289,8 +289,8 @@ def _judge(
         alpha_interval=_percentiles(krippendorff_alpha(again), options),
         nominal_alpha=krippendorff_alpha(whole, ordinal=False),
         kappa=cohen_kappa(whole),
-        weighted_kappa=cohen_kappa(whole, quadratic=True),
-        topic_kappas=np.asarray(cohen_kappa(tables, quadratic=True)),
+        weighted_kappa=cohen_kappa(whole, quadratic=True, grades=levels),
+        topic_kappas=np.asarray(cohen_kappa(tables, quadratic=True, grades=levels)),
         shift=float((whole.sum(axis=0) - whole.sum(axis=1)) @ levels) / pairs if pairs else math.nan,
         confusion=whole,
         errors=_by_row(whole),
@@ -434,16 +434,18 @@ def _percentiles(values: Doubles, options: JudgeOptions) -> Interval:
     return low, high
 
 
-def cohen_kappa(counts: ArrayLike, *, quadratic: bool = False) -> Any:
+def cohen_kappa(counts: ArrayLike, *, quadratic: bool = False, grades: ArrayLike | None = None) -> Any:
     """Return Cohen's kappa: agreement beyond that of judges who label at random with their own habits.
 
     Parameters
     ----------
     counts : array_like, shape (..., labels, labels)
-        Pairs by the first judge's label (rows) and the second's, labels ascending and evenly spaced.
+        Pairs by the first judge's label (rows) and the second's, labels ascending.
     quadratic : bool
-        Let a disagreement weigh the square of its distance in labels (Cohen, Psychological Bulletin 70,
+        Let a disagreement weigh the square of its distance in grades (Cohen, Psychological Bulletin 70,
         1968), and not 1 whatever the distance (Educational and Psychological Measurement 20, 1960).
+    grades : array_like of float, shape (labels,), optional
+        The labels' grades; 0, 1, 2, ... by default.
 
     Returns
     -------
@@ -456,7 +458,11 @@ def cohen_kappa(counts: ArrayLike, *, quadratic: bool = False) -> Any:
     0.4
     """
     counts = np.asarray(counts, np.float64)
-    weight = _distances(counts.shape[-1], quadratic=quadratic)
+    size = counts.shape[-1]
+    weight = _unequal(size)
+    if quadratic:
+        at = np.arange(size, dtype=np.float64) if grades is None else np.asarray(grades, np.float64)
+        weight = np.subtract.outer(at, at) ** 2
     totals = counts.sum(axis=(-2, -1), keepdims=True)
     expected = counts.sum(axis=-1, keepdims=True) * counts.sum(axis=-2, keepdims=True)
     return _less_than_chance(
@@ -489,7 +495,7 @@ def krippendorff_alpha(counts: ArrayLike, *, ordinal: bool = True) -> Any:
     pairs = counts + np.swapaxes(counts, -1, -2)
     given = pairs.sum(axis=-1)
     middle = np.cumsum(given, axis=-1) - given / 2.0
-    distance = _distances(given.shape[-1], quadratic=False)
+    distance = _unequal(given.shape[-1])
     if ordinal:
         distance = (middle[..., :, np.newaxis] - middle[..., np.newaxis, :]) ** 2
     chance = given[..., :, np.newaxis] * given[..., np.newaxis, :] * distance
@@ -535,9 +541,8 @@ def _signs(values: ArrayLike) -> Doubles:
     return signs
 
 
-def _distances(labels: int, *, quadratic: bool) -> Doubles:
-    apart = np.subtract.outer(np.arange(labels), np.arange(labels))
-    return (apart**2 if quadratic else apart != 0).astype(np.float64)
+def _unequal(labels: int) -> Doubles:
+    return 1.0 - np.eye(labels)
 
 
 def _less_than_chance(seen: Doubles, chance: Doubles) -> Any:

@@ -195,7 +195,9 @@ def table_of(result: PoweredResult) -> Table:
     for row in result.rows:
         ends = row.corrected.interval(result.confidence)
         texts = [row.run, row.measure, number(row.corrected.mean), interval_text(ends, number)]
-        rows.append([*texts, number(row.human), f"± {short(row.human_interval(result))}", number(row.model)])
+        half = row.human_interval(result)
+        alone = DASH if math.isnan(half) else f"± {short(half)}"
+        rows.append([*texts, number(row.human), alone, number(row.model)])
     what = f"difference from {result.baseline}" if result.baseline else "mean"
     percent = f"{result.confidence:.0%}"
     figures = [what, percent, "people alone", percent, "model alone"]
@@ -205,6 +207,8 @@ def table_of(result: PoweredResult) -> Table:
     )
     if result.human < FEW:
         legend += f". With fewer than {FEW} of people's topics they hold less often than they say"
+    if any(math.isnan(row.human_error) for row in result.rows):
+        legend += f". {DASH}: people's values are all equal, which leaves no interval"
     return Table.of(["run", "measure"], figures, [rows], "Means corrected by people's judgements", legend)
 
 

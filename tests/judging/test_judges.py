@@ -187,3 +187,14 @@ def test_a_known_set_of_labels() -> None:
     ]
     expected = cohen_kappa_score(list(by_pair[0].values()), [by_pair[1][pair] for pair in by_pair[0]])
     assert second.kappa == pytest.approx(expected, rel=1e-12)
+
+
+def test_weighted_kappa_uses_the_grades_of_the_labels() -> None:
+    rng = np.random.default_rng(3)
+    human = {"1": {f"d{n}": int(rng.choice([0, 1, 4])) for n in range(60)}}
+    model = {"1": {docno: gain if rng.random() < 0.6 else 4 - gain for docno, gain in human["1"].items()}}
+    [judge] = compare_judges(human, {"model": model}).judges
+    pairs = list(human["1"].values()), list(model["1"].values())
+    expected = cohen_kappa_score(*pairs, weights="quadratic", labels=range(5))
+    assert judge.weighted_kappa == pytest.approx(expected, rel=1e-12)
+    assert judge.topic_kappas == pytest.approx([expected], rel=1e-12)

@@ -46,6 +46,20 @@ def alpha(first: list[int], second: list[int], *, ordinal: bool) -> mpmath.mpf:
     return 1 - seen / (chance / (len(values) * (len(values) - 1)))
 
 
+def test_quadratic_kappa_weighs_distances_in_grades() -> None:
+    """Pairs one by one, of grades 0, 1 and 4: scikit-learn with the grades between, which no one gave."""
+    rng = np.random.default_rng(7)
+    first, second = rng.choice([0, 1, 4], (2, 80))
+    counts = confusion_matrix(first, second, labels=[0, 1, 4])
+    found = cohen_kappa(counts, quadratic=True, grades=[0, 1, 4])
+    assert found == pytest.approx(
+        cohen_kappa_score(first, second, weights="quadratic", labels=range(5)), rel=1e-12
+    )
+    by_chance = np.mean([(a - b) ** 2 for a in first for b in second])
+    assert found == pytest.approx(1 - np.mean((first - second) ** 2) / by_chance, rel=1e-12)
+    assert abs(found - cohen_kappa(counts, quadratic=True)) > 0.01
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("ordinal", [True, False])
 def test_alpha_is_its_formula(seed: int, ordinal: bool) -> None:

@@ -56,6 +56,45 @@ def test_intervals_hold_as_often_as_they_say(tuned: bool) -> None:
     assert (high - low).mean() < 0.8 * 2 * 2.145 * values[:, :15].std(axis=1, ddof=1).mean() / 15**0.5
 
 
+@pytest.mark.parametrize("rare", [0.2, 0.5, 0.8])
+def test_intervals_of_two_values_hold_from_20_topics_on(rare: float) -> None:
+    rng = np.random.default_rng(5)
+    values = (rng.random((4000, 120)) < rare).astype(float)
+    model = np.where(rng.random(values.shape) < 0.1, 1.0 - values, values)
+    low, high = powered_mean(values[:, :20], model[:, :20], model[:, 20:]).interval()
+    known = ~np.isnan(low)
+    assert known.mean() > 0.98
+    assert 0.91 < ((low <= rare) & (high >= rare))[known].mean() < 0.97
+    with pytest.raises(InputError, match="measure with two values: 19; accepted: 20 or more"):
+        powered_mean(values[:, :19], model[:, :19], model[:, 19:])
+
+
+def test_intervals_of_many_values_hold_from_8_topics_on() -> None:
+    rng = np.random.default_rng(6)
+    values = rng.beta(1.0, 2.0, (4000, 90))
+    model = 0.7 * values + 0.1 + 0.15 * rng.standard_normal(values.shape)
+    low, high = powered_mean(values[:, :8], model[:, :8], model[:, 8:]).interval()
+    assert 0.92 < ((low <= 1.0 / 3.0) & (high >= 1.0 / 3.0)).mean() < 0.97
+    with pytest.raises(InputError, match="too few topics that both judged: 7; accepted: 8 or more"):
+        powered_mean(values[:, :7], model[:, :7], model[:, 7:])
+
+
+def test_equal_values_of_people_leave_no_interval() -> None:
+    rng = np.random.default_rng(8)
+    found = powered_mean(np.ones(25), np.ones(25), rng.integers(0, 2, 50))
+    assert np.isnan([found.error, *found.interval()]).all()
+    people = {str(t): {"a": 1, "b": 0} for t in range(25)}
+    model = people | {str(t): {"a": t % 2, "b": 1} for t in range(25, 60)}
+    run = {"r": {topic: {"a": 2.0, "b": 1.0} for topic in model}}
+    result = powered_runs(people, model, run, "P@1")
+    assert "leaves no interval" in repr(result)
+    [record] = result.to_frame().to_dict("records")
+    assert record["people"] == 1.0
+    assert np.isnan([record["low"], record["high"], record["people_error"]]).all()
+    with pytest.raises(InputError, match=r"P@1 of r: too few topics that both judged by a measure with two"):
+        powered_runs(dict(list(people.items())[:19]), model, run, "P@1")
+
+
 def write(folder: Path) -> tuple[Path, Path, list[Path]]:
     rng = np.random.default_rng(4)
     gains = {(t, d): int(rng.random() < 0.3) for t in range(30) for d in range(12)}
@@ -64,7 +103,7 @@ def write(folder: Path) -> tuple[Path, Path, list[Path]]:
     for (name, pairs), own in zip(files.items(), (gains, model), strict=True):
         (folder / name).write_text("".join(f"{t} 0 d{d} {own[t, d]}\n" for t, d in pairs))
     for name in ("a", "b"):
-        lines = [f"{t} Q0 d{d} 1 {rng.random() + gains[t, d]} {name}\n" for t in range(30) for d in range(12)]
+        lines = [f"{t} Q0 d{d} 1 {2 * rng.random() + gains[t, d]} {name}\n" for t in range(30) for d in range(12)]
         (folder / f"{name}.run").write_text("".join(lines))
     return folder / "people.txt", folder / "model.txt", [folder / "a.run", folder / "b.run"]
 
