@@ -316,7 +316,11 @@ def test_scores_are_products_where_e_dominance_takes_them_to_be() -> None:
     assert scores_as_product(0.5, longest, LARGEST_WEIGHT, 0.5, 1000.0)
 
 
-NEGATIVE = [{"w0": 1, "w1": -2}, {"w0": 1, "w1": -2, "w3": 1}, {"w0": 0.5, "w2": -0.25}]
+NEGATIVE: list[dict[str, float | tuple[float, ...]]] = [
+    {"w0": 1, "w1": -2},
+    {"w0": 1, "w1": -2, "w3": 1},
+    {"w0": 0.5, "w2": -0.25},
+]
 
 
 @pytest.mark.parametrize("model", ["two-stage", "bm25", "lucene-dirichlet"])
