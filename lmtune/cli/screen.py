@@ -14,12 +14,14 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.text import Text
 
 from lmtune.cli.messages import note, talk
 from lmtune.errors import visible
@@ -39,6 +41,21 @@ class _Notes(logging.Handler):
         note(record.getMessage())
 
 
+class _TimeLeft(ProgressColumn):
+    """The time left of a stage."""
+
+    def render(self, task: Task) -> Text:
+        left = _time_left(task)
+        return Text("-:--:--" if left is None else _clock(left), style="progress.remaining")
+
+
+def _time_left(task: Task) -> float | None:
+    """Return the seconds left at the mean pace so far: steps of a stage differ, so a recent pace jumps."""
+    if task.elapsed is None or not task.completed or task.total is None:
+        return None
+    return task.elapsed * (task.total - task.completed) / task.completed
+
+
 logging.getLogger("lmtune").addHandler(_Notes())
 logging.getLogger("lmtune").setLevel(logging.INFO)
 
@@ -54,7 +71,7 @@ def stages() -> Iterator[Report]:
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        _TimeLeft(),
         console=_console,
         transient=True,
         disable=talk().quiet or not _console.is_terminal,
@@ -91,7 +108,7 @@ def _print_lines(progress: Progress, told: Sequence[TaskID], ended: threading.Ev
             if task.id in told and task.visible:
                 far = f"{task.completed:.0f} done" if task.total is None else f"{task.percentage:.0f} %"
                 words = [f"{task.description}: {far}", f"{_clock(task.elapsed)} so far"]
-                words += [f"about {_clock(task.time_remaining)} left"] if task.time_remaining else []
+                words += [f"about {_clock(left)} left"] if (left := _time_left(task)) else []
                 note(", ".join(words))
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 # Terms whose places are kept: a query's are looked up for its candidates, and for its judged documents.
 _TERMS_KEPT = 1 << 16
+# 16 bytes a posting: 64 MiB.
+_KEPT_POSTINGS = 1 << 22
+_NO_DOCS = np.empty(0, np.int32)
 
 
 class ColumnarIndex:
@@ -220,6 +223,29 @@ class ColumnarIndex:
     def terms(self) -> list[str]:
         """Return the whole vocabulary, in ascending code-point order."""
         return [decode(term) for term in self._terms[:]]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all postings are kept in memory, by document, once `vector` was asked for."""
+        return self.manifest.num_postings <= _KEPT_POSTINGS
+
+    def vector(self, doc: int) -> dict[str, int]:
+        """Return how often each term occurs in a document; for a small index."""
+        terms, starts, numbers, tfs = self._by_document
+        held = slice(starts[doc], starts[doc + 1])
+        return {terms[at]: tf for at, tf in zip(numbers[held].tolist(), tfs[held].tolist(), strict=True)}
+
+    @cached_property
+    def _by_document(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """The terms; where each document's begin, their numbers, ascending, and frequencies."""
+        terms = self.terms()
+        found = [postings for term in terms if (postings := self.postings(term)) is not None]
+        docs = np.concatenate([_NO_DOCS, *(own.docs for own in found)])
+        tfs = np.concatenate([_NO_DOCS, *(own.tfs for own in found)])
+        numbers = np.repeat(np.arange(len(found)), [own.docs.size for own in found])
+        order = np.argsort(docs, kind="stable")
+        starts = np.append(0, np.cumsum(np.bincount(docs, minlength=self.num_docs)))
+        return terms, starts, numbers[order], tfs[order]
 
     def stale_reason(
         self, source: DocumentSource, analyzer: Analyzer | None = None, *, positions: bool = False

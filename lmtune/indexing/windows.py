@@ -91,8 +91,8 @@ def document_vectors(index: Index, docs: NDArray[np.integer]) -> list[dict[str, 
     Parameters
     ----------
     index : Index
-        One that lists its terms is read through once; another must keep its documents' texts, which are
-        analysed anew.
+        One that lists its terms is read through once, a small one (`ColumnarIndex.is_small`) for all calls;
+        another must keep its documents' texts, which are analysed anew.
     docs : numpy.ndarray of int, shape (documents,)
         Document numbers; each may come again.
 
@@ -119,6 +119,8 @@ def document_vectors(index: Index, docs: NDArray[np.integer]) -> list[dict[str, 
 def _vectors(index: Any, docs: NDArray[np.integer]) -> list[dict[str, int]]:
     if not hasattr(index, "terms"):
         return [dict(Counter(index.analyze(text))) for text in index.texts(docs)]
+    if getattr(index, "is_small", False):
+        return [index.vector(doc) for doc in docs.tolist()]
     vectors: list[dict[str, int]] = [{} for _ in docs]
     place = np.full(index.num_docs, -1, np.int64)
     place[docs] = np.arange(docs.size)

@@ -285,11 +285,7 @@ def log_likelihood(
     score: NDArray[np.float64],
     gradient: NDArray[np.float64],
 ) -> None:
-    """Fill the scores, shape (documents,), and both derivatives, shape (2, documents).
-
-    1 - x is a sum of non-negative terms, so ``log1p`` keeps its relative accuracy where x is near
-    1; and P(w|C) - a = (P(w|C) |D| - tf) / (mu + |D|) avoids the cancellation of the printed form.
-    """
+    """Fill the scores, shape (documents,), and both derivatives, shape (2, documents)."""
     terms, docs = topic.tf.shape
     keep = 1.0 - lambda_
     for i in range(docs):
@@ -298,18 +294,49 @@ def log_likelihood(
         total = 0.0
         slope = 0.0
         for w in range(terms):
-            p = topic.value[w]
-            t = float(topic.tf[w, i])
-            x = keep * (t + mu * p) / whole + lambda_ * p
-            if x > 0.5:
-                rest = keep * ((size - t) + mu * (1.0 - p)) / whole + lambda_ * (1.0 - p)
-                total += topic.counts[w] * math.log1p(-rest)
-            else:
-                total += topic.counts[w] * math.log(x)
-            slope += topic.counts[w] * ((p * size - t) / whole / x)
+            part, in_lambda = _log_probability(topic.value[w], float(topic.tf[w, i]), size, lambda_, mu)
+            total += topic.counts[w] * part
+            slope += topic.counts[w] * in_lambda
         score[i] = total
         gradient[0, i] = slope
         gradient[1, i] = slope * keep / whole
+
+
+@compiled()
+def log_probabilities(
+    topic: TopicDocuments,
+    lambda_: float,
+    mu: float,
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> None:
+    """Fill each term's part by itself, shape (terms, documents), and both derivatives."""
+    terms, docs = topic.tf.shape
+    keep = 1.0 - lambda_
+    for w in range(terms):
+        for i in range(docs):
+            size = float(topic.length[i])
+            part, slope = _log_probability(topic.value[w], float(topic.tf[w, i]), size, lambda_, mu)
+            score[w, i] = part
+            gradient[0, w, i] = slope
+            gradient[1, w, i] = slope * keep / (mu + size)
+
+
+@compiled()
+def _log_probability(p: float, t: float, size: float, lambda_: float, mu: float) -> tuple[float, float]:
+    """Return log P(w|D) and its derivative in lambda.
+
+    1 - x is a sum of non-negative terms, so ``log1p`` keeps its relative accuracy where x is near
+    1; and P(w|C) - a = (P(w|C) |D| - tf) / (mu + |D|) avoids the cancellation of the printed form.
+    """
+    keep, whole = 1.0 - lambda_, mu + size
+    x = keep * (t + mu * p) / whole + lambda_ * p
+    if x > 0.5:
+        rest = keep * ((size - t) + mu * (1.0 - p)) / whole + lambda_ * (1.0 - p)
+        part = math.log1p(-rest)
+    else:
+        part = math.log(x)
+    return part, (p * size - t) / whole / x
 
 
 @compiled()

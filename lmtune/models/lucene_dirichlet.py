@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lmtune.indexing.index import Index, TermCounts
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models import kernels
-from lmtune.models.formula import Factor, Held
+from lmtune.models.formula import Factor, Formula, Held
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.two_stage import LAMBDA, MU, TwoStage
 
@@ -65,6 +65,8 @@ class LuceneDirichlet(TwoStage):
         scores, gradients = np.empty(topic.length.size), np.zeros((2, topic.length.size))
         kernels.floored_log_likelihood(topic, setting[1], scores, gradients[1])
         return scores, gradients
+
+    parts = Formula.parts
 
     def likelihoods(
         self,

@@ -77,6 +77,14 @@ class TwoStage(Formula):
         kernels.log_likelihood(topic, setting[0], setting[1], scores, gradients)
         return scores, gradients
 
+    def parts(
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Score and differentiate each term by itself."""
+        parts, gradients = np.empty(topic.tf.shape), np.empty((2, *topic.tf.shape))
+        kernels.log_probabilities(topic, setting[0], setting[1], parts, gradients)
+        return parts, gradients
+
     def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:
         """Return the logarithm of P(w|D)."""
         (lambda_, mu), p = setting.tolist(), self.term_value(held.term)

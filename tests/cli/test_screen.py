@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from lmtune.cli import screen
 from lmtune.cli.main import app, run
@@ -60,6 +61,25 @@ def test_a_line_now_and_then_also_where_nothing_is_told(capsys: pytest.CaptureFi
         assert re.fullmatch(drawing, said_until(drawing, capsys)[-1])
 
 
+def test_the_time_left_is_at_the_mean_pace() -> None:
+    """Steps of 10, 1 and 30 seconds: a recent pace would say 900, 90 and then 2,640 seconds."""
+    now = 0.0
+    progress = Progress(get_time=lambda: now)
+    progress.add_task("tuning", total=100)
+    progress.add_task("drawing", total=None)
+    task, endless = progress.tasks
+    assert screen._time_left(task) is None
+    estimates = []
+    for done, seconds in ((1, 10.0), (2, 11.0), (12, 41.0), (100, 90.0)):
+        now = seconds
+        progress.update(task.id, completed=done)
+        estimates.append(screen._time_left(task))
+    assert estimates == pytest.approx([990.0, 539.0, 41.0 * 88 / 12, 0.0])
+    assert screen._TimeLeft().render(task).plain == "0:00:00"
+    progress.update(endless.id, completed=7)
+    assert screen._TimeLeft().render(endless).plain == "-:--:--"
+
+
 @pytest.mark.usefixtures("often")
 def test_more_and_less_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     for words, notes in ((Talk(), ["a note"]), (Talk(verbose=True), ["a note", "a detail"])):
@@ -70,7 +90,8 @@ def test_more_and_less_is_said(capsys: pytest.CaptureFixture[str]) -> None:
             report("tuning", 1, 2)
             lines = said_until(r"tuning: 50 %.*", capsys)
             assert lines[: len(notes)] == notes
-            assert all(re.fullmatch(r"tuning: 50 %, 0:00:\d\d so far", line) for line in lines[len(notes) :])
+            tuning = r"tuning: 50 %, 0:00:\d\d so far(, about 0:00:\d\d left)?"
+            assert all(re.fullmatch(tuning, line) for line in lines[len(notes) :])
     set_talk(Talk(quiet=True))
     capsys.readouterr()
     with screen.stages() as report:

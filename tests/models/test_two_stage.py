@@ -12,8 +12,9 @@ from mpmath import mp, mpf
 from support import COLLECTIONS
 
 from lmtune.errors import InputError
-from lmtune.models.kernels import Documents, rank_scores
-from lmtune.models.two_stage import check_parameters, score, score_and_gradient
+from lmtune.models.formula import Formula
+from lmtune.models.kernels import Documents, TopicDocuments, rank_scores
+from lmtune.models.two_stage import TWO_STAGE, check_parameters, score, score_and_gradient
 
 mp.dps = 50
 
@@ -190,3 +191,18 @@ def test_blocks_and_pairs_of_terms_leave_each_score_its_bits(
             factor = (row + mu) * ratio + lambda_
             expected *= np.maximum(factor, 1.0) if floored else factor
         np.testing.assert_array_equal(scores, expected)
+
+
+def test_parts_are_those_of_one_term_each_to_the_bit() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        terms, docs = rng.integers(1, 6), rng.integers(1, 40)
+        tf = rng.integers(0, 9, (terms, docs))
+        value = rng.uniform(1e-3, 0.9, terms) ** rng.integers(1, 4)
+        length = tf.sum(axis=0) + rng.integers(0, 90, docs)
+        topic = TopicDocuments(tf, length, value, rng.normal(size=terms), np.zeros(terms, np.int8), 50.0)
+        setting = np.array([rng.choice([0.1, 0.99]), rng.choice([1e-200, 1.0, 1000.0])])
+        for ours, one_by_one in zip(
+            TWO_STAGE.parts(topic, setting), Formula.parts(TWO_STAGE, topic, setting), strict=True
+        ):
+            np.testing.assert_array_equal(ours, one_by_one)
