@@ -40,6 +40,7 @@ from lmtune.measures import list_kernels as kernels
 from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.measures.kinds import DCG, EXPONENTIAL, KINDS, LINEAR, PAIRWISE_ERROR
 from lmtune.measures.measure import Measure, parse_list_measure
+from lmtune.measures.trec_measures import LARGEST_POWER
 
 Empty = Literal["skip", "zero", "one"]
 Ties = Literal["mean", "rows", "docnos"]
@@ -115,7 +116,7 @@ def ndcg(
         if cutoff is not None and cutoff < 1:
             raise InputError("bad cutoff", value=cutoff, accepted="1 or more, or None for all")
     values = _checked(scores, lists, 1, ties)[0]
-    gains, starts = _gains(lists.labels, dcg), lists.starts
+    gains, starts = _gains(lists.labels, lists.starts, dcg), lists.starts
     lengths = np.diff(starts)
     depth = max((cutoff or gains.size for cutoff in cutoffs), default=0)
     found, ideal = np.empty(gains.size), np.empty(gains.size)
@@ -231,7 +232,7 @@ class Measurer:
         labels, lengths = np.asarray(lists.labels, np.float64), np.diff(self._starts)
         self._kernel = self.measure.declared.kernel
         if self._kernel == DCG:
-            self._gains = _gains(labels, self.measure.dcg)
+            self._gains = _gains(labels, self._starts, self.measure.dcg)
             depth = min(self.measure.cutoff or labels.size, int(lengths.max(initial=0)))
             self._discount = _discount(np.arange(depth))
             best = np.empty((1, lengths.size))
@@ -328,9 +329,16 @@ def mean_over_lists(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
-def _gains(labels: NDArray[Any], dcg: str) -> NDArray[np.float64]:
+def _gains(labels: NDArray[Any], starts: NDArray[np.int64], dcg: str) -> NDArray[np.float64]:
     gains = labels.astype(np.float64)
-    return np.exp2(gains) - 1.0 if dcg == EXPONENTIAL else gains
+    if dcg != EXPONENTIAL:
+        return gains
+    if gains.max(initial=0.0) <= LARGEST_POWER:
+        return np.exp2(gains) - 1.0
+    # Of gains beyond a double's range all of a list take the same factor, which the ratio does without.
+    over = np.maximum(np.maximum.reduceat(gains, starts[:-1]) - LARGEST_POWER, 0.0)
+    over = np.repeat(over, np.diff(starts))
+    return np.exp2(gains - over) - np.exp2(-over)
 
 
 def _discount(places: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -58,6 +58,7 @@ from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.measures.kinds import EXPONENTIAL
 from lmtune.measures.list_kernels import precisions_by_count, preferences_by_count
 from lmtune.measures.measure import Measure, parse_measures
+from lmtune.measures.trec_measures import LARGEST_POWER
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.options import check
 from lmtune.showing import Shown
@@ -247,7 +248,18 @@ def _levels(measure: Measure, topic: OpenTopic) -> tuple[Integers, Doubles]:
     """Return the gains at which something rises, ascending, and by how much."""
     if measure.kind != "nDCG":
         return np.array([measure.rel]), np.ones(1)
-    levels = np.unique(np.append(topic.gains[topic.gains > 0], topic.largest))
+    gains = topic.gains[topic.gains > 0]
+    if topic.one.unjudged.size or topic.other.unjudged.size:
+        if measure.dcg == EXPONENTIAL and gains.size and topic.largest - gains.max() > LARGEST_POWER:
+            raise InputError(
+                f"gains are too far apart for bounds of {measure}",
+                value=[int(gains.max()), topic.largest],
+                accepted=f"largest gains of topics that differ by {LARGEST_POWER:g} at most",
+            )
+        gains = np.append(gains, topic.largest)
+    levels = np.unique(gains)
+    if not levels.size:
+        return levels, np.empty(0)
     # Only ratios matter: the exponential gains are divided by that of the largest, lest they overflow.
     value = 2.0 ** (levels - levels[-1]) - 2.0 ** -levels[-1] if measure.dcg == EXPONENTIAL else levels * 1.0
     return levels, np.diff(value, prepend=0.0)

@@ -16,7 +16,8 @@ from operator import mul
 
 from lmtune.measures.judged_ranking import JudgedRanking
 
-_LARGEST_POWER = 1000.0
+LARGEST_POWER = 1000.0
+"""Of 2 in gains of 2^g - 1; larger ones are scaled down."""
 _ERR_SCALE = 4  # gdeval's largest gain
 _SMALLEST_RATE = 1e-5  # keeps infAP's precision of no judged documents defined
 
@@ -276,7 +277,7 @@ def gains_of_levels(
         gains |= {level: gain for level, gain in gain_of.items() if level in ranking.judged}
     if exponential:
         # Of gains beyond a double's range all take the same factor, which the ratio does without.
-        over = max(0.0, max(gains.values(), default=0.0) - _LARGEST_POWER)
+        over = max(0.0, max(gains.values(), default=0.0) - LARGEST_POWER)
         gains = {level: 2.0 ** (gain - over) - 2.0**-over for level, gain in gains.items()}
     return gains
 

@@ -103,7 +103,9 @@ def write(folder: Path) -> tuple[Path, Path, list[Path]]:
     for (name, pairs), own in zip(files.items(), (gains, model), strict=True):
         (folder / name).write_text("".join(f"{t} 0 d{d} {own[t, d]}\n" for t, d in pairs))
     for name in ("a", "b"):
-        lines = [f"{t} Q0 d{d} 1 {2 * rng.random() + gains[t, d]} {name}\n" for t in range(30) for d in range(12)]
+        lines = [
+            f"{t} Q0 d{d} 1 {2 * rng.random() + gains[t, d]} {name}\n" for t in range(30) for d in range(12)
+        ]
         (folder / f"{name}.run").write_text("".join(lines))
     return folder / "people.txt", folder / "model.txt", [folder / "a.run", folder / "b.run"]
 

@@ -368,3 +368,24 @@ def test_unknown_measures(name: str) -> None:
     with pytest.raises(InputError, match=r"unknown measure of labels: .*accepted: p@5, ndcg@5"):
         parse_label_measure(name)
     assert str(parse_label_measure(" PSnDCG@5")) == "PSnDCG@5"
+
+
+def exact_ndcg(labels: list[int]) -> float:
+    """Compute nDCG with gains of 2^y - 1 as whole numbers, rank by rank."""
+    discounts = [Fraction(1 / math.log2(rank + 1)) for rank in range(1, len(labels) + 1)]
+    found, best = (
+        sum((2**y - 1) * discount for y, discount in zip(order, discounts, strict=True))
+        for order in (labels, sorted(labels, reverse=True))
+    )
+    return float(found / best)
+
+
+def test_ndcg_of_labels_beyond_a_double() -> None:
+    lists = [[3, 1330, 5, 1329, 0], [0, 1, 2], [100_000, 99_999, 0, 99_998]]
+    data, _ = data_of([[(label, 0) for label in one] for one in lists])
+    scores = -np.arange(len(data.labels), dtype=float)
+    expected = [exact_ndcg(one) for one in lists[:2]]
+    # 2^99998 is slow as a whole number; only the differences of labels matter so far up.
+    expected.append(exact_ndcg([102, 101, 0, 100]))
+    assert ndcg(scores, data, [None])[:, 0] == pytest.approx(expected, rel=1e-12)
+    assert Measurer("ndcg", data).values(scores) == pytest.approx(expected, rel=1e-12)

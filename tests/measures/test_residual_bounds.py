@@ -172,3 +172,16 @@ def test_the_depth_counts() -> None:
 def test_settings_that_leave_no_bounds_are_refused(settings: EvaluationOptions) -> None:
     with pytest.raises(InputError, match="bounds"):
         residuals(QRELS, {"one": RUN}, "AP", settings=settings)
+
+
+def test_bounds_of_gains_beyond_a_double_hold_the_value() -> None:
+    qrels = {"1": {"a": 2000, "b": 1, "c": 0}, "2": {"a": 1, "b": 0}}
+    run = {"1": {"b": 3.0, "a": 2.0, "c": 1.0}, "2": {"a": 2.0, "b": 1.0}}
+    own = residuals(qrels, {"r": run}, "nDCG(dcg='exp-log2')@10").iloc[0]
+    expected = (1 / np.log2(3) + 1) / 2  # 2^2000 leaves nothing of 2^1
+    assert own[["value", "lowest", "highest"]].to_list() == pytest.approx([expected] * 3, abs=1e-12)
+    run["2"]["unjudged"] = 3.0
+    with pytest.raises(InputError, match=r"gains are too far apart.*\[1, 2000\]"):
+        residuals(qrels, {"r": run}, "nDCG(dcg='exp-log2')@10")
+    linear = residuals(qrels, {"r": run}, "nDCG@10").iloc[0]
+    assert linear["lowest"] <= linear["value"] <= linear["highest"]

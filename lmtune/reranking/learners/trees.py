@@ -29,6 +29,7 @@ TREES = "trees.txt"
 """The file of a model's trees."""
 
 _HIGHEST_LABEL = 30
+_MOST_ROWS = 10_000  # LightGBM's limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +180,8 @@ def fit(
     Raises
     ------
     InputError
-        For labels that are no whole numbers up to 30, data whose features differ in number, or
-        no relevant document in either, or too few rows for a single split.
+        For labels that are no whole numbers up to 30, a query of more than 10,000 rows, data whose features
+        differ in number, or no relevant document in either, or too few rows for a single split.
     MissingExtraError
         If LightGBM is not installed.
     """
@@ -237,6 +238,12 @@ def _check(train: RankingData, validation: RankingData) -> None:
                 f"LambdaMART cannot take a label of the {name} data",
                 value=float(data.labels[int(np.argmin(whole))]),
                 accepted=f"whole numbers from 0 to {_HIGHEST_LABEL}",
+            )
+        if (most := int(data.lengths.max(initial=0))) > _MOST_ROWS:
+            raise InputError(
+                f"LambdaMART cannot take as many rows of a query of the {name} data",
+                value=most,
+                accepted=f"up to {_MOST_ROWS:,}",
             )
 
 

@@ -54,6 +54,15 @@ class TestTrees:
         grown = fit(few, made(1, 10), settings)
         assert len(grown.history) == grown.best_round + 3 < 1000
 
+    @pytest.mark.parametrize("wide", ["training", "validation"])
+    def test_refuse_a_query_of_more_rows_than_lightgbm_takes(self, wide: str) -> None:
+        data = RankingData.from_lengths(np.ones((10_001, 6)), np.arange(10_001) % 3, [10_001])
+        train, validation = (data, made(1)) if wide == "training" else (made(1), data)
+        with pytest.raises(
+            InputError, match=rf"of a query of the {wide} data: 10001; accepted: up to 10,000"
+        ):
+            fit(train, validation, QUICK)
+
     def test_are_the_same_each_time(self) -> None:
         train, validation = made(0), made(1)
         one, other, third = (
