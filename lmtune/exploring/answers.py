@@ -90,13 +90,18 @@ def command(view: View, vector: NDArray[np.float64]) -> str:
 
 
 def compared(view: View, setting: Setting, pinned: Setting, topics: str) -> dict[str, Any]:
-    """Compare a setting with a pinned one by paired t-tests, with intervals; with itself there is no test.
+    """Compare a setting with a pinned one by paired t-tests, with intervals.
 
-    `topics` are those that count, as for a surface.
+    There is no test of a setting with itself, nor on a single topic. `topics` are those that count, as for
+    a surface.
     """
     now, then = view.vector(setting), view.vector(pinned)
     counts = counting(view, topics)
     names = [str(measure) for measure in view.measures]
+    if counts.sum() == 1:
+        [[values]], [[others]] = view.value(now)[counts][None], view.value(then)[counts][None]
+        single = [_single(*own) for own in zip(names, values.tolist(), others.tolist(), strict=True)]
+        return {"contrasts": single, "confidence": 0.95, "notes": ["no test on a single topic"]}
     same = bool((now == then).all())  # a setting is no other's equal by chance
     found = compare(
         view.value(then)[counts],
@@ -126,6 +131,13 @@ def compared(view: View, setting: Setting, pinned: Setting, topics: str) -> dict
         "confidence": found.interval_confidence,
         "notes": [] if same else list(found.notes),
     }
+
+
+def _single(measure: str, value: float, pinned: float) -> dict[str, Any]:
+    """Return the contrast of a single topic, without a test."""
+    counts = {"better": int(value > pinned), "equal": int(value == pinned), "worse": int(value < pinned)}
+    means = {"measure": measure, "mean": value, "pinned": pinned, "difference": value - pinned}
+    return {**means, "interval": [None, None], "p": None, **counts}
 
 
 def ranked(view: View, topic: str, setting: Setting, pinned: Setting) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def open_collection(
         Plan.measures if tuned is None else tuple(dict.fromkeys(str(row.measure) for row in tuned.rows))
     )
     plan = Plan(measures=measures, model=model, ranges=dict(ranges(model)), depth=shown.depth)  # type: ignore[arg-type]
-    ready = prepare(collection, Split(), plan, progress=progress)
+    ready = prepare(collection, Split(), plan, in_folds=False, progress=progress)
     for text in ready.notes[1:]:  # the first is of folds
         note(text)
     texts = _texts(collection, ready, shown.text)

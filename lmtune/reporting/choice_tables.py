@@ -136,10 +136,10 @@ def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
         texts += [DASH if row is None else short(row.mean)]
         texts += [DASH if row is None or row.final is None else short(row.final.train_value)]
         texts += [DASH if proof is None else at_most(proof.bound)] if result.proofs else []
-        rows.append([*texts, f"{counts[number]}", f"{result.seconds[number]:.1f}"])
+        rows.append([*texts, f"{counts[number]}"])
     place = len(result.choices) + 1
     rows.sort(key=lambda texts: (texts[place] != DASH, *texts[place::-1]), reverse=True)
-    figures = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds", "seconds"]
+    figures = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds"]
     legend = (
         f"{measure.title} of each case at its model's default, tuned by {method} and held out, and fitted on "
         "all topics; folds: in how many it was chosen"
@@ -179,18 +179,18 @@ def as_records(result: ChoiceResult) -> list[Mapping[str, object]]:
             fitted = None if row is None or row.final is None else row.final.train_value
             figures = None if row is None else row.mean, fitted, proof and proof.bound
             folds = sum(pick == number for pick in one.picks)
-            records.append(_record(result, case.values, one, (*figures, folds, result.seconds[number])))
+            records.append(_record(result, case.values, one, (*figures, folds)))
     chosen = {choice.name: _PROCEDURE for choice in result.choices}
     for one in result.rows:
         figures = one.row.mean, one.score, result.bound(one.row.measure)
-        records.append(_record(result, chosen, one, (*figures, len(one.picks), sum(result.seconds))))
+        records.append(_record(result, chosen, one, (*figures, len(one.picks))))
     return records
 
 
 def _record(
     result: ChoiceResult, values: Mapping[str, str], one: ChosenRow, figures: Sequence[object]
 ) -> dict[str, object]:
-    names = ("held_out", "in_sample", "bound", "folds", "seconds")
+    names = ("held_out", "in_sample", "bound", "folds")
     named = {"measure": str(one.row.measure), "method": one.row.method}
     return {"collection": result.name, **values, **named, **dict(zip(names, figures, strict=True))}
 

@@ -201,8 +201,8 @@ def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
         remarks.append(f"{DASH} no document of {listed(lacking)} is judged nonrelevant")
     if names := named(STAND_INS):
         remarks.append(
-            f"{_MARKS[STAND_INS]} learned from unjudged documents, sampled as negatives: most topics of "
-            f"{names} have no judged non-relevant document"
+            f"{_MARKS[STAND_INS]} learned from unjudged documents too, sampled as negatives for topics of "
+            f"{names} without judged non-relevant documents"
         )
     ended = dict.fromkeys(
         f"fold {number} of {result.name} ({' and '.join(fit.at_edge)})"

@@ -79,22 +79,13 @@ def run_data(
     Raises
     ------
     InputError
-        If a topic of the run has no text, the index has none of the documents, a score is not
+        If no topic of the run has a text, the index has none of the documents, a score is not
         finite, or parameters are outside their domain.
     """
     check_parameters(lambda_, mu)
     check_least("bad depth", depth, 1)
-    ranked = {topic: scores for topic, scores in as_run(run).items() if scores}
     texts, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
-    for topic in ranked:
-        if topic not in texts:
-            raise InputError(
-                "the run has a topic without text",
-                value=topic,
-                accepted=f"one of the {len(texts)} topics given",
-            )
-    if not ranked:
-        raise InputError("the run is empty", accepted="at least one topic")
+    ranked = of_known_topics(as_run(run), texts)
     orders = {topic: in_order(scores)[:depth] for topic, scores in ranked.items()}
     names = [docno for docnos in orders.values() for docno in docnos]
     scores = np.array([ranked[topic][docno] for topic, docnos in orders.items() for docno in docnos])
@@ -114,6 +105,28 @@ def run_data(
         if progress is not None:
             progress(done, len(orders))
     return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(names))
+
+
+def of_known_topics(run: Run, texts: Container[str]) -> Run:
+    """Return a run's topics that have a text, and note those that have none.
+
+    Raises
+    ------
+    InputError
+        For a run without documents, or without a topic that has a text.
+    """
+    ranked = {topic: scores for topic, scores in run.items() if scores}
+    if not ranked:
+        raise InputError("the run is empty", accepted="at least one topic")
+    unknown = [topic for topic in ranked if topic not in texts]
+    if len(unknown) == len(ranked):
+        raise InputError(
+            "the collection has no topic of the run", value=unknown[0], accepted="its own topics"
+        )
+    if unknown:
+        skipped = f"{quantity(len(unknown), 'topic')} of the run, such as {unknown[0]}"
+        note(f"{skipped}, skipped: not in the collection")
+    return {topic: scores for topic, scores in ranked.items() if topic in texts}
 
 
 def reranked(run: Any, data: RankingData, scores: ArrayLike) -> list[Ranking]:

@@ -66,10 +66,9 @@ class Pairs:
     def build(cls, pool: CandidatePool, *, rel: int = 1, stand_ins: int = STAND_INS) -> Pairs:
         """Pair all judged relevant with all judged nonrelevant documents.
 
-        Where fewer than half of the topics with a relevant document have a judged non-relevant one,
-        unjudged documents that hold a query term are added as negatives. They are sampled at random:
-        those at the top of a run are too often relevant, and no parameters order them well
-        (FINDINGS.md).
+        Topics without a judged non-relevant document get unjudged documents that hold a query term as
+        negatives. They are sampled at random: those at the top of a run are too often relevant, and no
+        parameters order them well (FINDINGS.md).
 
         Parameters
         ----------
@@ -80,16 +79,17 @@ class Pairs:
         stand_ins : int
             How many a topic, or all where there are no more.
         """
-        relevant, nonrelevant = (counts > 0 for counts in pool.judged_counts(rel))
-        paired = int((relevant & nonrelevant).sum())
-        sampled = paired == 0 or 2 * paired < int(relevant.sum())
+        relevant, nonrelevant = pool.judged_counts(rel)
+        sampled = int(((relevant > 0) & (nonrelevant == 0)).sum())
         columns, rule = pool.judged, "all (relevant, nonrelevant) judged pairs"
         if sampled:
-            columns = _with_stand_ins(pool, stand_ins)
-            few = f"{quantity(paired, 'topic')} with judged non-relevant documents"
-            rule = f"{few}: {stand_ins} unjudged documents a topic were sampled as negatives"
+            columns = _with_stand_ins(pool, stand_ins, nonrelevant == 0)
+            rule = (
+                f"{quantity(sampled, 'topic')} without judged non-relevant documents: {stand_ins} unjudged "
+                "documents were sampled for each as negatives"
+            )
         columns, counts = _relevant_first(pool, columns, rel)
-        return cls(pool, columns, counts, rel, stand_ins, rule, sampled)
+        return cls(pool, columns, counts, rel, stand_ins, rule, sampled > 0)
 
     @property
     def per_topic(self) -> NDArray[np.int64]:
@@ -180,8 +180,8 @@ def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Co
     return ordered, np.diff(relevant[columns.start])
 
 
-def _with_stand_ins(pool: CandidatePool, count: int) -> Columns:
-    """Add unjudged documents that hold a query term to each topic's judged ones.
+def _with_stand_ins(pool: CandidatePool, count: int, topics: NDArray[np.bool_]) -> Columns:
+    """Add unjudged documents that hold a query term to the judged ones of these topics.
 
     They are drawn from the index, not from the candidates, which may be pruned; in the order of
     docnos, by the topic's identifier: the same from any index of the documents, in any pool.
@@ -195,7 +195,8 @@ def _with_stand_ins(pool: CandidatePool, count: int) -> Columns:
         unjudged = np.setdiff1d(holding, pool.judged.doc[judged])
         unjudged = unjudged[np.argsort(docno_rank[unjudged])]
         rng = np.random.default_rng([*topic.encode()])
-        drawn = unjudged[rng.choice(unjudged.size, min(count, unjudged.size), replace=False)]
+        size = min(count, unjudged.size) if topics[t] else 0
+        drawn = unjudged[rng.choice(unjudged.size, size, replace=False)]
         tf = frequencies(postings, drawn)
         collected.append(
             doc=np.concatenate((pool.judged.doc[judged], drawn)),

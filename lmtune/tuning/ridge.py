@@ -47,7 +47,7 @@ class RidgeTuner(Tuner):
     ridges : sequence of float
         Strengths of the ridge, falling.
     folds : int
-        Of the fitting topics; 2 or more.
+        Of the fitting topics; 2 or more, and as many as topics where these are fewer.
     within : float
         How many standard errors; 0 or more. Of 0, 1/4, 1/2, 3/4 and 1 the default held up as well as any for
         weights of terms on five collections, and asks a little of the weaker ridge.
@@ -93,7 +93,7 @@ class RidgeTuner(Tuner):
         Raises
         ------
         InputError
-            As the tuner's `fit`; for a pool of a formula without weights, or fewer topics than folds.
+            As the tuner's `fit`; for a pool of a formula without weights, or fewer than two topics.
         """
         check_least("too few folds", self.folds, 2)
         check_least("bad standard errors", self.within, 0)
@@ -102,8 +102,8 @@ class RidgeTuner(Tuner):
             raise InputError(
                 "no weights to fit", value=pool.formula.name, accepted="weights of terms or runs"
             )
-        if places.size < self.folds:
-            raise InputError("too few topics", value=places.size, accepted=f"{self.folds}, one a fold")
+        if places.size < 2:
+            raise InputError("too few topics to choose a ridge", value=places.size, accepted="2 or more")
         report = counted(progress, type(self).__name__)
         space = space_for(self.tuner.space, pool, places)
         ready = ready or self.tuner.ready(pool, space)
@@ -146,8 +146,9 @@ class RidgeTuner(Tuner):
         values = np.empty((len(steps), places.size))
         order = np.random.default_rng(self.tuner.seed).permutation(places.size)
         self._spent = 0
-        for fold in range(self.folds):
-            out = order[fold :: self.folds]
+        folds = min(self.folds, places.size)
+        for fold in range(folds):
+            out = order[fold::folds]
             fitting = np.delete(places, out)
             for step, tuner in enumerate(self._along(pool, ready, fitting, steps, LOOSE)):
                 self._spent += tuner.n_evaluations_
@@ -157,7 +158,7 @@ class RidgeTuner(Tuner):
                 )
                 values[step, out] = found[:, 0, 0]
             if report is not None:
-                report(fold + 1, self.folds)
+                report(fold + 1, folds)
         return values
 
     def _along(

@@ -153,7 +153,7 @@ def test_dashes_and_references_have_their_reason_below() -> None:
     assert [line.split()[-1] for line in lines[4:7]] == ["–", "–", "–"]
     legend = "\n".join(lines[7:12])
     assert "– no document of odd_one is judged nonrelevant" in legend
-    assert "§ learned from unjudged documents, sampled as negatives: most topics of odd_one" in legend
+    assert "§ learned from unjudged documents too, sampled as negatives for topics of odd_one" in legend
     assert "of the range in fold 2 of odd_one (lambda = 0.95 and mu = 100000)" in legend
     assert "--ranknet-validation" in legend
     assert "Proven: no parameters give more than .5000 MAP on odd_one" in legend

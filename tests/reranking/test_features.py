@@ -219,8 +219,9 @@ def test_documents_that_the_index_lacks() -> None:
 def test_bad_runs() -> None:
     index, topics, _ = random_collection(2)
     docno = next(iter(index.documents))
-    with pytest.raises(InputError, match="topic without text: '99'"):
+    with pytest.raises(InputError, match="the collection has no topic of the run: '99'"):
         run_data({"99": {docno: 1.0}}, index, topics)
+    assert run_data({"99": {docno: 1.0}, "1": {docno: 1.0}}, index, topics).queries == ("1",)
     empties: list[dict[str, dict[str, float]]] = [{}, {"1": {}}]
     for empty in empties:
         with pytest.raises(InputError, match="the run is empty"):

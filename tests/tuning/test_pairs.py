@@ -68,7 +68,10 @@ def paper_cost(
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("lambda_", "mu"), SETTINGS)
 def test_cost_and_gradient_are_the_papers(seed: int, lambda_: float, mu: float) -> None:
-    index, topics, qrels = random_collection(seed, documents=25, topics=4)
+    index, topics, judged = random_collection(seed, documents=25, topics=4)
+    # Where a topic lacks judged non-relevant documents, negatives are sampled.
+    qrels = {topic: own for topic, own in judged.items() if 0 in own.values()}
+    topics = {topic: topics[topic] for topic in qrels}
     pool = CandidatePool.build(index, topics, qrels)
     ours = Pairs.build(pool).cost({"lambda": lambda_, "mu": mu})
     expected, sizes = paper_cost(index, topics, qrels, lambda_, mu)
@@ -108,7 +111,7 @@ def test_unjudged_documents_stand_in_where_none_is_judged_nonrelevant() -> None:
     index = TinyIndex(texts)
     pool = CandidatePool.build(index, {"1": "x", "2": "z"}, {"1": {"d5": 1}, "2": {"other": 2}})
     pairs = Pairs.build(pool, stand_ins=3)
-    assert "3 unjudged documents a topic" in pairs.rule
+    assert "3 unjudged documents were sampled for each" in pairs.rule
     assert pairs.are_stand_ins
     first, *others = index.docnos(pairs.columns.doc[pairs.columns.rows(0)])
     assert first == "d5"
@@ -138,22 +141,16 @@ def test_stand_ins_are_drawn_evenly_and_by_the_topic_alone() -> None:
     assert sorted(turned.docnos(rows.doc))[:-1] == drawn[7]
 
 
-def test_negatives_are_sampled_where_most_topics_have_none_judged() -> None:
-    index = TinyIndex({"a": "x", "b": "x y", "c": "y", "d": "x y y"})
+def test_negatives_are_sampled_for_topics_without_judged_ones() -> None:
+    index = TinyIndex({"a": "x", "b": "x y", "c": "y", "d": "x y y", "e": "x z"})
     qrels = {"1": {"a": 1, "b": 0}, "2": {"c": 1}, "3": {"b": 1}}
     pairs = Pairs.build(CandidatePool.build(index, {"1": "x", "2": "y", "3": "x"}, qrels))
     assert pairs.are_stand_ins
-    assert "1 topic with judged non-relevant" in pairs.rule
-    # Judged non-relevant documents stay negatives; unjudged ones with a query term join them.
-    assert pairs.per_topic.tolist() == [2, 2, 2]
-
-
-def test_judged_nonrelevant_documents_of_half_of_the_topics_are_enough() -> None:
-    index = TinyIndex({"a": "x", "b": "x y", "c": "y"})
-    qrels = {"1": {"a": 1, "b": 0}, "2": {"c": 1}}
-    pairs = Pairs.build(CandidatePool.build(index, {"1": "x", "2": "y"}, qrels))
-    assert pairs.rule == "all (relevant, nonrelevant) judged pairs"
-    assert pairs.per_topic.tolist() == [1, 0]
+    assert pairs.rule.startswith("2 topics without judged non-relevant documents: 200 unjudged")
+    assert pairs.per_topic.tolist() == [1, 2, 3]
+    judged = Pairs.build(CandidatePool.build(index, {"1": "x"}, {"1": qrels["1"]}))
+    assert not judged.are_stand_ins
+    assert judged.rule == "all (relevant, nonrelevant) judged pairs"
 
 
 def test_negative_gains_are_no_judgements() -> None:

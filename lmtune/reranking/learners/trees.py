@@ -209,7 +209,10 @@ def fit(
 
     best, told = 0, counted(progress, "growing trees")
     for grown in range(1, settings.rounds + 1):
-        stuck = booster.update()
+        try:
+            stuck = booster.update()
+        except lightgbm.basic.LightGBMError as error:
+            raise InputError(f"LightGBM cannot grow a tree ({' '.join(str(error).split())})") from None
         if stuck and grown == 1:
             raise InputError(
                 "the training data are too few for a single split",

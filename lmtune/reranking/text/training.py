@@ -24,7 +24,7 @@ from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.learners.feature_networks import ListTask, digest_of
 from lmtune.reranking.learners.learner import Learner, ScoringOptions
 from lmtune.reranking.settings import TEXT, Settings
-from lmtune.reranking.sources import FeatureSettings, ListSource, RunFeatures, in_order
+from lmtune.reranking.sources import FeatureSettings, ListSource, RunFeatures, in_order, of_known_topics
 from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
 from lmtune.reranking.text.models import find_model
 from lmtune.reranking.text.options import TextOptions
@@ -209,11 +209,8 @@ class TextSource:
                 docno: max(0, dataset.qrels.get(topic, {}).get(docno, 0))
                 for docno in in_order(scores)[: self.depth]
             }
-            for topic, scores in run.items()
-            if scores
+            for topic, scores in of_known_topics(run, dataset.topics).items()
         }
-        if not taken:
-            raise InputError("the run is empty", accepted="at least one topic")
         return RunFeatures(TextLists.of(dataset.topics, taken, texts, self.options), dataset, texts.index)
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:

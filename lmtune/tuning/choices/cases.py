@@ -105,7 +105,7 @@ def _cases(
         if case.get(EXPAND, NONE) != NONE:
             model += f"+{case[EXPAND]}"
         more = {name: made(model) for name, made in of_model.items()}
-        yield Case(case, analysed, Plan(**{**plan, **more, MODEL: model, "certify": None}))
+        yield Case(case, analysed, Plan(**{"baseline": {}, **plan, **more, MODEL: model, "certify": None}))
 
 
 def _option(collection: Collection, name: str) -> Any:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
-from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -96,8 +94,6 @@ class ChoiceResult(Plotted):
         The procedure, measure by measure and method by method.
     proofs : dict of (Measure, int) to Proof
         Of cases by their number, where they were asked for and the model has one.
-    seconds : tuple of float
-        How long each case took.
     inner : int
         Inner folds that cases were compared on; 0 where it was their training value.
     race : bool
@@ -110,7 +106,6 @@ class ChoiceResult(Plotted):
     results: tuple[CollectionResult, ...]
     rows: tuple[ChosenRow, ...]
     proofs: dict[tuple[Measure, int], Proof]
-    seconds: tuple[float, ...]
     inner: int = 0
     race: bool = False
 
@@ -223,14 +218,13 @@ def tune_choices(
     results = tuple(search.results[number] for number in numbers)
     if certify is not None:
         proofs |= dict(_prove(cases, results, split, certify, search.progress))
-    seconds = tuple(search.seconds[number] for number in numbers)
     chosen = tuple(choices), tuple(cases)
-    return ChoiceResult(results[0].name, *chosen, results, rows, proofs, seconds, inner, race), ready
+    return ChoiceResult(results[0].name, *chosen, results, rows, proofs, inner, race), ready
 
 
 @dataclass
 class _Search:
-    """Cases as they are tuned, or not; results, what they are chosen by, and seconds, by their numbers."""
+    """Cases as they are tuned, or not; results, and what they are chosen by, by their numbers."""
 
     cases: Sequence[Case]
     split: Split
@@ -238,15 +232,13 @@ class _Search:
     progress: Progress
     results: dict[int, CollectionResult] = field(default_factory=dict)
     scores: dict[int, dict[Key, NDArray[np.float64]]] = field(default_factory=dict)
-    seconds: defaultdict[int, float] = field(default_factory=partial(defaultdict, float))
 
     @contextmanager
     def ready(self, number: int) -> Iterator[tuple[Case, Prepared]]:
-        """Prepare a case, and count the time until the end."""
-        begin, case = time.monotonic(), self.cases[number]
+        """Prepare a case."""
+        case = self.cases[number]
         how: Any = {"beside": [case.collection.analyzer() for case in self.cases], "progress": self.progress}
         yield case, prepare(case.collection, self.split, case.plan, **how)
-        self.seconds[number] += time.monotonic() - begin
 
     def look(self, number: int, settings: int = SETTINGS) -> Figures:
         """Return a case's figures for `halve`."""

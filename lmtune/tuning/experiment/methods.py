@@ -205,8 +205,12 @@ class FoldMethods:
         return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
 
     def _weighing(self, tuner: GradientTuner) -> GradientTuner | RidgeTuner:
-        """Return a tuner that decides how much to take of a formula's weights, if it has some."""
-        return RidgeTuner(tuner) if isinstance(self.pool.formula, Weighted) else tuner
+        """Return a tuner that decides how much to take of a formula's weights, if it has some.
+
+        That takes inner folds: with a single training topic, all is taken.
+        """
+        is_weighted = isinstance(self.pool.formula, Weighted) and len(self.fold.train) > 1
+        return RidgeTuner(tuner) if is_weighted else tuner
 
     def _ranknet_tuner(self) -> RankNetTuner:
         plan = self.plan

@@ -139,6 +139,7 @@ def prepare(
     plan: Plan,
     *,
     beside: Sequence[Analyzer] = (),
+    in_folds: bool = True,
     progress: Progress = silent,
 ) -> Prepared:
     """Load, check, split and index a collection, and extract its candidates.
@@ -153,6 +154,8 @@ def prepare(
         Its model, range and depths decide which candidates are kept.
     beside : sequence of Analyzer
         Others that the documents will be indexed by: where an index is built, theirs are too.
+    in_folds : bool
+        Whether topics are split into folds, which takes two or more; else one fold trains on all.
     progress : Progress
         Called while judgements are made, documents indexed, topics extracted.
 
@@ -171,9 +174,11 @@ def prepare(
     test: str | Sequence[str] | None = split.test_topics
     if dataset.split is not None and not (split.folds or train or test):
         train, test = dataset.split
-    folds, how = make_folds(
-        usable, list(dataset.topics), folds=split.folds, train=train, test=test, seed=plan.seed
-    )
+    folds, how = [Fold(tuple(usable), ())], "not split"
+    if in_folds:
+        folds, how = make_folds(
+            usable, list(dataset.topics), folds=split.folds, train=train, test=test, seed=plan.seed
+        )
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     topics = [topic for topic in usable if topic in needed]
     if split.topic_weights is not None:

@@ -1,0 +1,257 @@
+"""Jobs that users do, one row each: a command line or a function, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pytrec_eval
+from matrix import python_jobs
+
+from lmtune.engines.hybrid import HYBRIDS
+from lmtune.formats.qrels import read_qrels
+from lmtune.formats.runs import read_run
+from lmtune.fusion.methods import METHODS, SCALES
+from lmtune.models.model import MODELS
+
+Qrels = Mapping[str, Mapping[str, int]]
+Run = Mapping[str, Mapping[str, float]]
+_TREC_EVAL = {"AP": "map", "P@5": "P_5", "nDCG@10": "ndcg_cut_10", "Bpref": "bpref"}
+
+
+class World(Protocol):
+    """A collection in a folder of its own, which is the working directory, with what jobs made in it."""
+
+    folder: str
+
+    def output(self, job: str) -> str:
+        """Return what a job printed; it is run first if it was not."""
+
+
+class Job(NamedTuple):
+    """What a user does.
+
+    Attributes
+    ----------
+    name : str
+    what : str or callable
+        A command line, in which {c} is the collection's folder and {o} the folder of outputs; or a function
+        of the world.
+    after : str
+        A job whose output it reads. Where that was refused, this one is not run.
+    check : callable, optional
+        Looks at what was made.
+    makes : str
+        A file or folder in {o}; made twice, it has the same bytes.
+    needs : str
+        A module without which the job is skipped.
+    """
+
+    name: str
+    what: str | Callable[[Any], None]
+    after: str = ""
+    check: Callable[[World], None] | None = None
+    makes: str = ""
+    needs: str = "lmtune"
+
+
+def trec_eval_mean(qrels: Qrels, run: Run, measure: str) -> float:
+    """Return trec_eval's mean over the judged topics; one that the run misses counts 0."""
+    name = _TREC_EVAL[measure]
+    evaluator = pytrec_eval.RelevanceEvaluator({t: dict(own) for t, own in qrels.items()}, {name})
+    values = evaluator.evaluate({t: dict(own) for t, own in run.items()})
+    return float(np.mean([values[topic][name] if topic in values else 0.0 for topic in qrels]))
+
+
+def _same(found: float, expected: float) -> bool:
+    return math.isclose(found, expected, abs_tol=1e-9)
+
+
+def evaluated_as_by_trec_eval(world: World) -> None:
+    """The means that `evaluate` prints are trec_eval's."""
+    qrels = read_qrels("qrels")
+    for row in json.loads(world.output("evaluate-json")):
+        for measure, value in row["all"].items():
+            assert _same(value, trec_eval_mean(qrels, read_run(row["file"]), measure)), (row, measure)
+
+
+def tuned_as_written(world: World) -> None:
+    """The table's means are trec_eval's of the runs that were kept; a row a measure is recommended."""
+    [(name, folds)] = json.loads(Path("tuned/folds.json").read_text()).items()
+    rows = json.loads(Path("tuned/table.json").read_text())
+    tested = {topic for fold in folds for topic in fold["test"]}
+    qrels = {topic: own for topic, own in _all_qrels(world).items() if topic in tested}
+    for row in rows:
+        measured = "" if row["method"] in ("RankNet", "Default") else f"-{row['measure']}"
+        run = read_run(f"tuned/runs/{name}/{row['method'].lower()}{measured}.run.gz")
+        assert _same(row["mean"], trec_eval_mean(qrels, run, row["measure"])), row
+    recommended = [row["measure"] for row in rows if row["recommended"]]
+    assert sorted(recommended) == sorted({row["measure"] for row in rows})
+
+
+def _all_qrels(world: World) -> Qrels:
+    """Return the judgements of all splits."""
+    files = [*Path(world.folder, "qrels").glob("*.tsv")] or [Path("qrels")]
+    return {topic: own for file in files for topic, own in read_qrels(file).items()}
+
+
+def recommended_is_searched(world: World) -> None:
+    """The run of `search --from` is made with the recommended setting."""
+    del world
+    rows = json.loads(Path("tuned/table.json").read_text())
+    [row] = [row for row in rows if row["recommended"] and row["measure"] == rows[0]["measure"]]
+    made = json.loads(Path("best.run.made.json").read_text())["model"]
+    assert made == {"name": "two-stage", **row["setting"]}
+
+
+def fused_as_written(world: World) -> None:
+    """The recommended fusion's mean in sample is trec_eval's of the run that was written."""
+    found = json.loads(world.output("fuse-json"))
+    [row] = [row for row in found["rows"] if row["recommended"]]
+    assert row["method"] == found["output"]["method"]
+    qrels = {topic: own for topic, own in read_qrels("qrels").items() if topic in found["topics"]}
+    assert _same(row["in_sample"], trec_eval_mean(qrels, read_run("fused.run"), "AP"))
+
+
+def reranked_the_same_documents(world: World) -> None:
+    del world
+    before, after = read_run("lexical.run"), read_run("better.run")
+    assert after
+    assert {t: set(own) for t, own in after.items()} == {t: set(before[t]) for t in after}
+
+
+def keep_json(world: World) -> None:
+    Path("fused.json").write_text(world.output("fuse-json"))
+
+
+_TUNE = "--grid 3x3 --restarts 0 --workers 1"
+_SMALL = "--grid 2x2 --restarts 0 --no-approx --workers 1"
+_ALSO = "--also spsa,fdsa --evaluations 10 --ranknet-validation 0.3"
+_NET = "--run lexical.run --net mlp:4 --epochs 2 --batch-size 8 --threads 1"
+_TREES = "--run lexical.run --loss lambdamart:min_rows=1:min_hessian=1e-9:rounds=3 --threads 1"
+_FUSE = "fuse qrels lexical.run dense.run -m AP --folds 2 --bootstrap 5"
+_MEASURES = "-m AP,nDCG@10,P@5,Bpref"
+
+
+def _searches() -> Iterator[Job]:
+    yield Job("index", "index {c} --workers 1 --output {o}/idx", makes="idx")
+    yield Job("index-shards", "index {c} --shards 2 --workers 1 --output {o}/shards")
+    yield Job("search-shards", "search {c} --index sharded:shards --output {o}/sharded.run", "index-shards")
+    yield Job("search", "search {c} --output {o}/search.run", makes="search.run")
+    for model in MODELS:
+        yield Job(f"search-{model}", f"search {{c}} --model {model} --output {{o}}/{model}.run")
+    for model in ("bm25+rm3", "bm25:lucene+rm3", "dirichlet+kld"):
+        yield Job(
+            f"search-{model}", f"search {{c}} --model {model} --explain {{o}}/x.tsv --output {{o}}/x.run"
+        )
+    yield Job("search-query", "search {c} whale")
+    yield Job("search-bm25f", "search {c} --model bm25f:title,body --output {o}/bm25f.run")
+
+
+def _tunings() -> Iterator[Job]:
+    yield Job(
+        "tune",
+        f"tune {{c}} -m Bpref -m AP {_TUNE} --output {{o}}/tuned",
+        check=tuned_as_written,
+        makes="tuned",
+    )
+    yield Job("tune-json", f"tune {{c}} -m nDCG@10 {_SMALL} --format json")
+    yield Job("tune-latex", f"tune {{c}} -m P@5 {_SMALL} --no-final --format latex")
+    yield Job("tune-bm25", f"tune {{c}} --model bm25:lucene -m AP {_SMALL} --output {{o}}/bm25")
+    yield Job("tune-certify", f"tune {{c}} -m AP --certify 0.1 {_SMALL} --output {{o}}/certified")
+    yield Job("tune-rm3", "tune {c} --model bm25+rm3 -m AP --grid 4 --restarts 0 --no-approx --workers 1")
+    yield Job("tune-also", f"tune {{c}} -m AP {_SMALL} {_ALSO} --output {{o}}/also")
+    choose = f"tune {{c}} --choose stemmer=porter,none -m AP {_SMALL} --output {{o}}/chosen"
+    yield Job("tune-choose", choose, makes="chosen")
+    yield Job(
+        "tune-race", f"tune {{c}} --choose model=two-stage,bm25,dirichlet --race -m Bpref -m AP {_SMALL}"
+    )
+
+
+def _readers() -> Iterator[Job]:
+    """Yield what reads folders that tuning kept."""
+    yield Job("search-from", "search {c} --from tuned --output {o}/best.run", "tune", recommended_is_searched)
+    yield Job("search-choices", "search {c} --from chosen --output {o}/choices.run", "tune-choose")
+    yield Job("check-run", "check-run best.run tuned", "search-from")
+    yield Job("check-run-choices", "check-run choices.run chosen", "search-choices")
+    for name, folder in (("tune", "tuned"), ("tune-choose", "chosen")):
+        yield Job(f"report-{name}", f"report {folder} --output {{o}}/{folder}.html", name)
+        yield Job(f"plot-{name}", f"plot {folder} --format png --output {{o}}/{folder}-png", name)
+    for engine in ("elasticsearch", "opensearch", "solr", "lucene"):
+        yield Job(
+            f"deploy-{engine}",
+            f"deploy bm25 --to {engine} --output {{o}}/{engine}",
+            "tune-bm25",
+            makes=engine,
+        )
+    yield Job("check-engine", "check-engine bm25s bm25", "tune-bm25", needs="bm25s")
+    yield Job("explore", python_jobs.explore)
+    yield Job("explore-runs", python_jobs.explore_runs)
+    yield Job("explore-tuned", python_jobs.explore_tuned, "tune")
+    yield Job("explore-choices", python_jobs.explore_choices, "tune-choose")
+
+
+def _evaluations() -> Iterator[Job]:
+    yield Job("evaluate", "evaluate qrels lexical.run -q -m all_trec")
+    yield Job("evaluate-table", "evaluate qrels lexical.run dense.run -c -m AP,nDCG@10,RBP,RR --residuals")
+    yield Job(
+        "evaluate-json",
+        f"evaluate qrels lexical.run dense.run -c {_MEASURES} --format json",
+        check=evaluated_as_by_trec_eval,
+    )
+    yield Job("compare", "compare qrels lexical.run dense.run --residuals --plot {o}/compared")
+    yield Job("compare-tests", "compare qrels lexical.run dense.run --test randomization --test wilcoxon -q")
+    yield Job(
+        "judges", "judges qrels labels.txt --runs lexical.run --runs dense.run --samples 20 --confusions"
+    )
+    yield Job("judge", "judge qrels lexical.run dense.run --output {o}/pairs.txt", makes="pairs.txt")
+
+
+def _fusions() -> Iterator[Job]:
+    json_line = f"{_FUSE} --format json --output {{o}}/fused.run"
+    yield Job("fuse-json", json_line, check=fused_as_written, makes="fused.run")
+    yield Job("fuse", f"{_FUSE} --method linear,rrf")
+    yield Job("fuse-plot", f"{_FUSE} --method linear,equal --plot {{o}}/weights")
+    for method in METHODS:
+        yield Job(f"fuse-{method}", f"{_FUSE} --method {method} --output {{o}}/{method}.run")
+    for scale in (*SCALES[1:], "choose"):
+        yield Job(f"fuse-by-{scale}", f"{_FUSE} --method linear,shrunk,combmnz --normalise {scale}")
+    sample = "fuse qrels lexical.run dense.run -m AP --in-sample --method linear --bootstrap 0"
+    yield Job("fuse-certify", f"{sample} --certify 0.1")
+    yield Job("fused-json", keep_json, "fuse-json")
+    yield Job(
+        "fuse-from", "fuse --from fused.json lexical.run dense.run --output {o}/again.run", "fused-json"
+    )
+    for engine in HYBRIDS:
+        yield Job(f"deploy-fused-{engine}", f"deploy fused.json --to {engine} --method rrf", "fused-json")
+    yield Job("check-fused", "check-run fused.run fused.json qrels lexical.run dense.run", "fused-json")
+
+
+def _rerankings() -> Iterator[Job]:
+    yield Job("rerank-features", "rerank features {c} --run lexical.run --output {o}/f.txt", makes="f.txt")
+    yield Job("rerank-train", f"rerank train {{c}} {_NET} --output {{o}}/model", needs="torch")
+    apply = "rerank apply model {c} --run lexical.run --all-topics --output {o}/better.run"
+    yield Job("rerank-apply", apply, "rerank-train", reranked_the_same_documents, needs="torch")
+    crossval = f"rerank crossval {{c}} {_NET} --folds 2 --loss ranknet --output {{o}}/crossed.run"
+    yield Job("rerank-crossval", crossval, makes="crossed.run", needs="torch")
+    compare = (
+        f"rerank compare {{c}} {_NET} --folds 2 --losses ranknet,listnet --trials 1 --output {{o}}/losses"
+    )
+    yield Job("rerank-compare", compare, needs="torch")
+    yield Job("rerank-trees", f"rerank train {{c}} {_TREES} --output {{o}}/trees", needs="lightgbm")
+
+
+def _in_python() -> Iterator[Job]:
+    yield Job("python-tune", python_jobs.python_tune)
+    yield Job("python-evaluate", python_jobs.python_evaluate)
+    yield Job("python-fuse", python_jobs.python_fuse)
+    yield Job("python-choose", python_jobs.python_choose)
+    yield Job("python-rerank", python_jobs.python_rerank, needs="torch")
+
+
+_ROOMS = (_searches, _tunings, _readers, _evaluations, _fusions, _rerankings, _in_python)
+JOBS = {job.name: job for room in _ROOMS for job in room()}

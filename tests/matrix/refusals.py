@@ -1,0 +1,17 @@
+"""Cells that are refused in one clear line: shapes, jobs and the line, each a regular expression."""
+
+REFUSED: tuple[tuple[str, str, str], ...] = (
+    ("(?!two-fields).*", "search-bm25f", "no document has this field, or a word in it: 'title'"),
+    (
+        "one-topic",
+        "tune.*|(?!fuse-certify)fuse.*|python-fuse|python-choose",
+        "cross-validation needs two topics",
+    ),
+    ("one-topic", "compare.*|python-evaluate", "a comparison needs two topics or more"),
+    ("one-topic", "rerank-(train|crossval|compare|trees)", "no validation topic|needs two topics"),
+    ("(two|three)-(topics|documents)", "rerank-(crossval|compare)", "no validation topic whose ranked"),
+    ("one-document-runs", "rerank-(crossval|compare)", "no validation topic whose ranked"),
+    ("one-document-runs", "rerank-trees", "too few for a single split"),
+    ("odd-ids", "rerank-features", "cannot write a query: 'q#2'"),
+    ("all-judged", "judge", "nothing is unjudged that counts"),
+)
