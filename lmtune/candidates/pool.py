@@ -307,6 +307,23 @@ class CandidatePool(Shown):
                 raise InputError(f"topic is not among the {len(self.topics)} of {self.name}", value=topic)
         return np.array([self._places[topic] for topic in topics], dtype=np.int64)
 
+    def judged_positions(self, topics: Sequence[str] | None = None) -> NDArray[np.int64]:
+        """Return the places of topics; by default of those with judgements, as trec_eval takes means over.
+
+        Raises
+        ------
+        InputError
+            As `positions`; where no topic is judged.
+        """
+        if topics is not None:
+            return self.positions(topics)
+        places = np.flatnonzero(np.diff(self.judgement_start))
+        if not places.size:
+            raise InputError(
+                "no topic is judged", value=self.name, accepted="a pool with judgements of its topics"
+            )
+        return places
+
     def documents(self, columns: Columns) -> Documents:
         """Return this pool's `candidates`, `judged` or other columns of its topics as scoring takes them."""
 

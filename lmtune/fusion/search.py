@@ -84,7 +84,7 @@ class ExactLineSearch(Tuner):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
-        """Search on topics of a pool of runs (all by default).
+        """Search on topics of a pool of runs (all judged ones by default).
 
         Raises
         ------
@@ -280,7 +280,7 @@ class ForwardSelection(Tuner):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
-        """Select on topics of a pool of runs (all by default)."""
+        """Select on topics of a pool of runs (all judged ones by default)."""
         report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, parse_measure(self.measure), space=None, topics=topics, depth=self.depth)
         runs = len(record.space.names)

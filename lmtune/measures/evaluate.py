@@ -254,7 +254,7 @@ def measure(
     measures : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
         Names as ir_measures or trec_eval spell them; see `parse_measure`.
     topics : sequence of str, optional
-        Topic identifiers; all by default.
+        Topic identifiers; by default all that are judged, as in trec_eval.
     depth : int
         Run depth.
 
@@ -272,7 +272,7 @@ def measure(
     import pandas as pd
 
     parsed = parse_measures(measures)
-    places = pool.positions(topics)
+    places = pool.judged_positions(topics)
     values = measure_settings(pool, setting, parsed, topics=places, depth=depth)
     names = [pool.topics[place] for place in places]
     return pd.DataFrame(

@@ -90,7 +90,7 @@ class CoordinateAscent(Tuner):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
-        """Search on topics of a pool (all by default).
+        """Search on topics of a pool (all judged ones by default).
 
         Raises
         ------
@@ -165,7 +165,7 @@ def climb_together(
     known : KnownValues
         Of the collection; what is measured is added.
     topics : sequence of str, optional
-        Topics to fit on; all by default.
+        Topics to fit on; all judged ones by default.
     progress : callable, optional
         Called with (climbs ended, climbs in all).
     """
@@ -176,7 +176,7 @@ def climb_together(
         if progress is not None:
             progress(*map(sum, zip(*ended, strict=True)))
 
-    places = known.pool.positions(topics)
+    places = known.pool.judged_positions(topics)
     searches, asking = [], {}
     for number, (ascent, measure) in enumerate(zip(ascents, known.measures, strict=True)):
         record = SearchRecord(known.pool, measure, space=ascent.space, topics=topics)

@@ -249,7 +249,7 @@ class RankNetTuner(GradientTuner):
         pairs: Pairs | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Fit on topics of a pool (all by default).
+        """Fit on topics of a pool (all judged ones by default).
 
         Parameters
         ----------

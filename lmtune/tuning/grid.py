@@ -126,7 +126,7 @@ class GridSearch(Tuner):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
-        """Measure the grid on topics of a pool (all by default).
+        """Measure the grid on topics of a pool (all judged ones by default).
 
         Raises
         ------

@@ -88,7 +88,7 @@ class RidgeTuner(Tuner):
         progress: Progress | None = None,
         **ready: Any,
     ) -> Self:
-        """Fit on topics of a pool (all by default), with the tuner's lists or pairs if there are some.
+        """Fit on topics of a pool (all judged ones by default), with the tuner's lists or pairs, if any.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class RidgeTuner(Tuner):
         """
         check_least("too few folds", self.folds, 2)
         check_least("bad standard errors", self.within, 0)
-        places = pool.positions(topics)
+        places = pool.judged_positions(topics)
         if not pool.formula.simpler:
             raise InputError(
                 "no weights to fit", value=pool.formula.name, accepted="weights of terms or runs"

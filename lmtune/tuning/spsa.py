@@ -60,7 +60,7 @@ class _Search(Tuner):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
-        """Search on topics of a pool (all by default).
+        """Search on topics of a pool (all judged ones by default).
 
         Parameters
         ----------

@@ -103,7 +103,7 @@ class SurrogateTuner(GradientTuner):
         lists: Lists | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Fit on topics of a pool (all by default).
+        """Fit on topics of a pool (all judged ones by default).
 
         Parameters
         ----------

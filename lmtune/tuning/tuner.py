@@ -60,7 +60,7 @@ class Tuner(Plotted, ABC):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
-        """Search on topics of a pool (all by default)."""
+        """Search on topics of a pool (all judged ones by default)."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the constructor's arguments by name."""
@@ -103,7 +103,7 @@ class SearchRecord:
     space : ParameterSpace, optional
         The range of each parameter; the formula's own by default.
     topics : sequence of str, optional
-        Topics to take means over; all by default.
+        Topics to take means over; all that are judged by default.
     depth : int
         Run depth.
     threads : int, optional
@@ -135,7 +135,7 @@ class SearchRecord:
         self.begin = time.monotonic()
         self.pool = pool
         self.what = measure
-        self.places = pool.positions(topics)
+        self.places = pool.judged_positions(topics)
         self.space = space_for(space, pool, self.places)
         self.depth = depth
         self.threads = threads

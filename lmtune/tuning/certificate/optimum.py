@@ -110,7 +110,7 @@ class CertifiedOptimum(Tuner):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
-        """Search on topics of a pool (all by default).
+        """Search on topics of a pool (all judged ones by default).
 
         Ctrl-C ends the search, not the program: what is known by then stays, and `bound_` holds.
 
