@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 _PRESENTER: list[str] = []
@@ -37,6 +39,10 @@ class Shown:
     def _repr_html_(self) -> str:
         return str(_presenter().html(self))
 
+    def to_latex(self) -> str:
+        """Return the tables in LaTeX, with the rules of the package booktabs."""
+        return str(_presenter().latex(self))
+
     def to_frame(self, *, per_topic: bool = False) -> pd.DataFrame:
         """Return a tidy frame, every figure at full precision.
 
@@ -54,7 +60,14 @@ class Plotted(Shown):
 
     __slots__ = ()
 
-    def plot(self, **options: Any) -> Figure:
+    def plot(
+        self,
+        *,
+        ax: Axes | None = None,
+        figsize: tuple[float, float] | None = None,
+        cmap: str | Colormap | None = None,
+        **options: Any,
+    ) -> Figure:
         """Draw the picture; see `lmtune.reporting.presentation.plot` for what it shows, and the options."""
-        figure: Figure = _presenter().plot(self, **options)
+        figure: Figure = _presenter().plot(self, ax=ax, figsize=figsize, cmap=cmap, **options)
         return figure

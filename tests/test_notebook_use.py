@@ -10,13 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from ir_measures import AP, P, nDCG
+from matplotlib import colormaps
+from matplotlib.figure import Figure
 from support import random_collection
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.formats.frames import as_run
+from lmtune.formats.frames import as_documents, as_run
 from lmtune.fusion import FusionOptions, RunSet, fuse_runs
 from lmtune.measures import EvaluationOptions, Measure, evaluations
+from lmtune.reporting.comparison_tables import comparison_table
 from lmtune.reporting.figures import alt_text
 
 MEASURES = [AP @ 100, nDCG @ 10, P(rel=2) @ 5]
@@ -201,3 +204,61 @@ def test_progress_draws_bars(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().err
     for name in ("reading postings", "GridSearch", "CoordinateAscent", "SPSA"):
         assert f"{name}: 100%" in shown, name
+
+
+def test_pictures_are_drawn_where_and_as_asked(pool: lmtune.CandidatePool) -> None:
+    grid = lmtune.GridSearch("AP", shape=(3, 4)).fit(pool)
+    found = lmtune.compare(np.arange(9.0) % 4, {"other": np.arange(9.0) % 3}, measures=["AP"])
+    assert tuple(grid.plot(figsize=(5.0, 2.0)).get_size_inches()) == (5.0, 2.0)
+    figure = Figure(figsize=(9.0, 3.0))
+    surface, course, intervals, topics = figure.subplots(1, 4)
+    for ax, picture in (
+        (surface, grid.plot(ax=surface, cmap="magma", title="mine")),
+        (course, lmtune.CoordinateAscent("AP").fit(pool).plot(ax=course)),
+        (intervals, found.plot(ax=intervals)),
+        (topics, found.plot(ax=topics, system="other")),
+    ):
+        assert picture is figure
+        assert ax.has_data()
+        assert ax.get_xlabel()
+    assert figure.get_suptitle() == "" and figure.legends == []
+    assert surface.get_title("left").startswith("mine\nGridSearch: best on the grid")
+    assert tuple(figure.get_size_inches()) == (9.0, 3.0)
+    best = surface.collections[0].get_facecolor()[0]
+    np.testing.assert_allclose(best, colormaps["magma"](1.0))
+
+
+def test_pictures_that_cannot_be_drawn_so_are_refused(pool: lmtune.CandidatePool) -> None:
+    grid = lmtune.GridSearch("AP", shape=(3, 4)).fit(pool)
+    several = lmtune.compare(np.eye(9)[:, :2], {"other": np.eye(9)[:, 1:3]}, measures=["AP", "P@1"])
+    ax = Figure().subplots()
+    for shown, options, message in (
+        (several, {"ax": ax}, "several panels for one ax"),
+        (grid, {"ax": ax, "figsize": (3, 3)}, "figsize beside ax"),
+        (grid, {"ax": Figure()}, "bad ax"),
+        (grid, {"cmap": "no such"}, "unknown cmap: 'no such'"),
+        (several, {"cmap": "magma"}, "this picture has no surface"),
+    ):
+        with pytest.raises(InputError, match=message):
+            shown.plot(**options)
+    assert tuple(several.plot().get_size_inches()) != (3, 3)
+
+
+def test_tables_are_latex_too(pool: lmtune.CandidatePool) -> None:
+    found = lmtune.compare(np.arange(9.0) % 4, {"a_b": np.arange(9.0) % 3}, measures=["AP"])
+    assert found.to_latex() == comparison_table(found, "latex")
+    for shown in (pool, lmtune.GridSearch("AP", shape=(2, 2)).fit(pool)):
+        assert shown.to_latex().count(r"\toprule") == shown.to_latex().count(r"\end{tabular}") == 1
+
+
+def test_large_results_have_short_representations(pool: lmtune.CandidatePool) -> None:
+    rankings = lmtune.rank(pool, {"lambda": 0.5, "mu": 10}, hits=7)
+    assert repr(rankings) == (
+        "Rankings(12 topics of made, up to 7 documents each, two-stage with lambda = 0.5, mu = 10)"
+    )
+    best = rankings[0].docnos
+    assert repr(rankings[0]) == f"Ranking(topic 1, {len(best)} documents: {', '.join(best[:3])}, ...)"
+    frame = lmtune.run_frame(rankings)
+    counts = f"{frame['qid'].nunique()} topics, {frame['docno'].nunique()} documents"
+    assert repr(RunSet.of({"b": frame, "a": lmtune.run_frame(rankings[:3])})) == f"RunSet(b, a: {counts})"
+    assert repr(as_documents({"x": "a text", "y": "another"})) == "ListDocuments('documents', 2 documents)"

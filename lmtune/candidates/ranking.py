@@ -13,6 +13,7 @@ from lmtune.errors import check_least
 from lmtune.formats.frames import run_frame
 from lmtune.formats.runs import Ranking
 from lmtune.models.parameter import Setting, as_settings
+from lmtune.progress import quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +58,16 @@ class Rankings(Sequence[Ranking]):
         scores, _ = pool.formula.differentiate(pool.topic_documents(t, top), self._setting)
         docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)][top])
         return Ranking(pool.topics[t], docnos, scores)
+
+    def __repr__(self) -> str:
+        """Name the collection and the setting."""
+        formula = self._pool.formula
+        values = zip(formula.parameters, self._setting.tolist(), strict=True)
+        setting = ", ".join(f"{own.name} = {value:.4g}" for own, value in values)
+        return (
+            f"Rankings({quantity(len(self), 'topic')} of {self._pool.name}, up to "
+            f"{quantity(self._hits, 'document')} each, {formula.name} with {setting})"
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return a frame as `lmtune.run_frame` makes it."""

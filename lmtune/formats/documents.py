@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, check_least
-from lmtune.progress import Count
+from lmtune.progress import Count, quantity
 
 
 class Document(NamedTuple):
@@ -222,7 +222,7 @@ class ListBatch:
         yield from self.documents
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ListDocuments:
     """Documents in memory, or made anew whenever they are read: a DocumentSource.
 
@@ -239,6 +239,11 @@ class ListDocuments:
     name: str
     documents: Documents
     fields: Mapping[str, Documents] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Name the collection, and count documents in memory."""
+        size = "" if callable(self.documents) else f", {quantity(len(self.documents), 'document')}"
+        return f"ListDocuments({self.name!r}{size})"
 
     @property
     def size(self) -> int:

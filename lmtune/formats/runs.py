@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.columns import read_run_columns
+from lmtune.progress import quantity
 from lmtune.storage.files import atomic_write
 
 _SIGN = np.int64(0x80000000)
 _LARGEST = float(np.finfo(np.float32).max)
+_SHOWN = 3
 
 
 class Ranking(NamedTuple):
@@ -35,6 +37,11 @@ class Ranking(NamedTuple):
     topic: str
     docnos: list[str]
     scores: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        """Show the best documents alone."""
+        best = ", ".join(self.docnos[:_SHOWN]) + (", ..." if len(self.docnos) > _SHOWN else "")
+        return f"Ranking(topic {self.topic}, {quantity(len(self.docnos), 'document')}: {best})"
 
     def printed_rows(self) -> Iterator[tuple[str, str, float]]:
         """Yield the topic, a docno and the score that is printed of it, best first."""

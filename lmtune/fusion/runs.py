@@ -80,7 +80,7 @@ class RunIndex:
         return np.fromiter((self.numbers.get(docno, -1) for docno in docnos), np.int32, len(docnos))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunSet:
     """Runs of the same topics.
 
@@ -111,6 +111,11 @@ class RunSet:
     docs: dict[str, NDArray[np.int32]]
     scores: dict[str, Scores]
     told: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Name the runs, and count topics and documents."""
+        counts = f"{quantity(len(self.docs), 'topic')}, {quantity(len(self.docnos), 'document')}"
+        return f"RunSet({', '.join(self.given)}: {counts})"
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> RunSet:

@@ -34,6 +34,8 @@ from lmtune.tuning.tuner import Tuner
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 _MOST_ROWS = 60  # of an HTML table; a frame has them all
@@ -97,8 +99,14 @@ def to_frame(shown: Any, per_topic: bool = False) -> pd.DataFrame:
     return pd.DataFrame(_RESULTS[type(shown)][1 + per_topic](shown))
 
 
-@singledispatch
-def plot(shown: Any, **options: Any) -> Figure:
+def plot(
+    shown: Any,
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    cmap: str | Colormap | None = None,
+    **options: Any,
+) -> Figure:
     """Draw a result.
 
     Parameters
@@ -108,19 +116,35 @@ def plot(shown: Any, **options: Any) -> Figure:
         experiment's result: the parameters of every fold. Choices: how they act together. A
         comparison: mean differences with their intervals; of one contrast, the differences on each
         topic.
+    ax : matplotlib.axes.Axes, optional
+        Draw a picture of one panel here, in place of a new figure.
+    figsize : (float, float), optional
+        The width and height of a new figure, in inches.
+    cmap : str or Colormap, optional
+        Colours of a surface.
     **options
         ``title``; ``system``, ``against`` and ``measure`` of a contrast.
 
     Returns
     -------
     matplotlib.figure.Figure
-        `lmtune.reporting.figures.save` writes it for a paper.
+        That of `ax`, or a new one; `lmtune.reporting.figures.save` writes it for a paper.
 
     Raises
     ------
     InputError
-        For what has no picture, a tuner that is not fitted, an unknown system or measure.
+        For what has no picture, a tuner that is not fitted, an unknown system or measure, several panels
+        for one `ax`.
     """
+    from lmtune.reporting.figures.style import Canvas, drawn_on
+
+    with drawn_on(Canvas(ax, figsize, cmap)):
+        return _picture(shown, **options)
+
+
+@singledispatch
+def _picture(shown: Any, **options: Any) -> Figure:
+    """Draw a result; see `plot`."""
     del options
     raise InputError(
         "no picture of this", value=type(shown).__name__, accepted="a tuner, result or comparison"
@@ -130,6 +154,11 @@ def plot(shown: Any, **options: Any) -> Figure:
 def text(shown: Any) -> str:
     """Return the tables as plain text, without the last line end."""
     return "\n".join(table.text() for table in tables(shown)).rstrip("\n")
+
+
+def latex(shown: Any) -> str:
+    """Return the tables in LaTeX."""
+    return "\n".join(table.latex() for table in tables(shown))
 
 
 def html(shown: Any) -> str:
@@ -200,7 +229,7 @@ def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
     )
 
 
-@plot.register(Comparison)
+@_picture.register(Comparison)
 def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
     from lmtune.reporting.figures.comparisons import contrast_differences, difference_intervals
 
@@ -209,14 +238,14 @@ def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
     return contrast_differences(shown, title=title, **contrast)
 
 
-@plot.register(ChoiceResult)
+@_picture.register(ChoiceResult)
 def _(shown: ChoiceResult, *, title: str = "") -> Figure:
     from lmtune.reporting.figures.comparisons import choice_interactions
 
     return choice_interactions(shown, title=title)
 
 
-@plot.register(CollectionResult)
+@_picture.register(CollectionResult)
 def _(shown: CollectionResult, *, title: str = "") -> Figure:
     from lmtune.reporting.figures.drawing import chosen_parameters, parameter_axes
     from lmtune.reporting.figures.parameters import parameter_spread
@@ -242,10 +271,11 @@ def _(shown: Tuner, per_topic: bool = False) -> pd.DataFrame:
     return frame.assign(seconds=shown.seconds_) if len(shown.seconds_) == len(frame) else frame.copy()
 
 
-@plot.register(Tuner)
+@_picture.register(Tuner)
 def _(shown: Tuner, *, title: str = "") -> Figure:
     from lmtune.reporting.figures.courses import Search, best_so_far, convergence
     from lmtune.reporting.figures.drawing import best_axes
+    from lmtune.reporting.figures.style import canvas
     from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 
     results, column = _fitted(shown).results_, _value_column(shown)
@@ -260,7 +290,8 @@ def _(shown: Tuner, *, title: str = "") -> Figure:
         panel = SurfacePanel(name, x, y, value, points={"best": best})
         return surface([panel], best_axes(results[free]), measure=measure, title=title)
     best_yet = -best_so_far(-value) if column == "cost" else best_so_far(value)
-    seconds = shown.seconds_ if len(shown.seconds_) == len(results) else None
+    timed = len(shown.seconds_) == len(results) and canvas().ax is None  # axes hold one panel
+    seconds = shown.seconds_ if timed else None
     search = Search(name, np.arange(1, value.size + 1), best_yet, seconds=seconds)
     return convergence([search], measure=measure, title=title)
 

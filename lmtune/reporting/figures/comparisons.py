@@ -21,6 +21,7 @@ from lmtune.reporting.figures.style import (
     drawable,
     finish,
     in_style,
+    label_below,
     legend_below,
     looks,
     new_figure,
@@ -166,7 +167,7 @@ def difference_intervals(comparison: Comparison, *, title: str = "") -> Figure:
         ax.set_title(measure, loc="left")
     share = f"{100 * comparison.options.confidence:g}% interval"
     together = " (together)" if comparison.interval_confidence > comparison.options.confidence else ""
-    figure.supxlabel(f"mean difference, {share}{together}; full: significant", fontsize="medium")
+    label_below(figure, f"mean difference, {share}{together}; full: significant")
     return finish(
         figure, " ".join(_alt(contrast, comparison, share) for contrast in comparison.contrasts), title
     )

@@ -8,6 +8,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
@@ -17,8 +18,10 @@ from lmtune.reporting.table import short as short
 from lmtune.storage.files import atomic_write
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 COLUMN, PAGE = 3.4, 7.0
@@ -210,13 +213,72 @@ def in_style(draw: Callable[_P, _R]) -> Callable[_P, _R]:
     return wrapper
 
 
+@dataclass
+class Canvas:
+    """What a user has asked of a picture.
+
+    Attributes
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Draw here, in place of a new figure.
+    figsize : (float, float), optional
+        The width and height of a new figure, in inches.
+    cmap : str or Colormap, optional
+        Colours of a surface, the last for the best.
+    is_coloured : bool
+        Whether the picture has used `cmap`.
+    """
+
+    ax: Axes | None = None
+    figsize: tuple[float, float] | None = None
+    cmap: str | Colormap | None = None
+    is_coloured: bool = False
+
+
+_CANVAS: ContextVar[Canvas | None] = ContextVar("canvas", default=None)
+
+
+def canvas() -> Canvas:
+    """Return what was asked of the picture that is being drawn."""
+    return _CANVAS.get() or Canvas()
+
+
+@contextlib.contextmanager
+def drawn_on(asked: Canvas) -> Iterator[None]:
+    """Draw a picture as it is asked for.
+
+    Raises
+    ------
+    InputError
+        For something else than axes, a size beside them, and colours of a picture without a surface.
+    """
+    from matplotlib.axes import Axes
+
+    if not isinstance(asked.ax, Axes | None):
+        raise InputError("bad ax", value=asked.ax, accepted="axes of matplotlib")
+    if asked.ax is not None and asked.figsize is not None:
+        raise InputError("figsize beside ax", value=asked.figsize, accepted="one of them")
+    token = _CANVAS.set(asked)
+    try:
+        yield
+    finally:
+        _CANVAS.reset(token)
+    if asked.cmap is not None and not asked.is_coloured:
+        raise InputError("this picture has no surface", value=asked.cmap, accepted="no cmap")
+
+
 def new_figure(
     width: float, height: float, *, rows: int = 1, columns: int = 1, **options: Any
 ) -> tuple[Figure, list[list[Axes]]]:
-    """Make a figure, in inches, without pyplot; options go to `Figure.subplots`."""
+    """Make a figure, in inches, or take the axes asked for; options go to `Figure.subplots`."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    asked = canvas()
+    if asked.ax is not None:
+        if rows * columns > 1:
+            raise InputError("several panels for one ax", value=rows * columns, accepted="plot() without ax")
+        return cast("Figure", asked.ax.figure), [[asked.ax]]
+    figure = Figure(figsize=asked.figsize or (width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
 
 
@@ -241,26 +303,41 @@ def new_panels(
 
 def legend_below(figure: Figure, columns: int, handles: dict[str, Any] | None = None) -> None:
     """Explain below all panels what is labelled in any of them, or the handles given."""
+    asked = canvas().ax
     if handles is None:
         handles = {}
-        for ax in figure.axes:
+        for ax in figure.axes if asked is None else [asked]:
             for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
                 handles.setdefault(name, handle)
+    if asked is not None:
+        asked.legend(handles.values(), handles.keys())
+        return
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
 
 
-def finish(figure: Figure, alt: str, title: str = "") -> Figure:
-    """Put a title above all panels, lay a figure out, and attach the text that `alt_text` gives back."""
-    from matplotlib.text import Text
+def label_below(figure: Figure, text: str) -> None:
+    """Label the x axes of all panels together."""
+    asked = canvas().ax
+    if asked is None:
+        figure.supxlabel(text, fontsize="medium")
+    else:
+        asked.set_xlabel(text)
 
+
+def finish(figure: Figure, alt: str, title: str = "") -> Figure:
+    """Put a title above all panels, lay a figure out, and attach the text that `alt_text` gives back.
+
+    Of a figure of the user's nothing but the axes asked for is changed.
+    """
+    asked = canvas().ax
+    if asked is not None:
+        if title:
+            asked.set_title("\n".join(filter(None, [title, asked.get_title("left")])), loc="left")
+        _make_drawable(asked, [asked])
+        return figure
     if title:
         figure.suptitle(title, fontsize="medium")
-    for text in cast("list[Text]", figure.findobj(Text)):
-        text.set_text("\n".join(map(drawable, text.get_text().split("\n"))))
-    for ax in figure.axes:
-        ax.set_ylabel("\n".join(drawable(line, _LONGEST_UPRIGHT) for line in ax.get_ylabel().split("\n")))
-        for axis in (ax.xaxis, ax.yaxis):
-            _write_plain_numbers(axis)
+    _make_drawable(figure, figure.axes)
     figure.set_label(visible(" ".join(alt.split())))
     # Once and for all: laying out what is laid out already would move it a little each time.
     engine = figure.get_layout_engine()
@@ -269,6 +346,18 @@ def finish(figure: Figure, alt: str, title: str = "") -> Figure:
     figure.set_layout_engine(None)
     vars(figure)["_repr_png_"] = functools.partial(_on_screen, figure)  # shows it in notebooks
     return figure
+
+
+def _make_drawable(artist: Artist, panels: Sequence[Axes]) -> None:
+    """Write texts, which may hold names of the user's, and numbers as any font can."""
+    from matplotlib.text import Text
+
+    for text in cast("list[Text]", artist.findobj(Text)):
+        text.set_text("\n".join(map(drawable, text.get_text().split("\n"))))
+    for ax in panels:
+        ax.set_ylabel("\n".join(drawable(line, _LONGEST_UPRIGHT) for line in ax.get_ylabel().split("\n")))
+        for axis in (ax.xaxis, ax.yaxis):
+            _write_plain_numbers(axis)
 
 
 def _on_screen(figure: Figure) -> bytes:

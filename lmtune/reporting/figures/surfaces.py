@@ -17,6 +17,7 @@ from lmtune.reporting.figures.style import (
     PAGE,
     TWO_STAGE,
     ParameterAxis,
+    canvas,
     finish,
     in_style,
     legend_below,
@@ -292,8 +293,14 @@ def _colours() -> dict[str, Any]:
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
+    asked = canvas()
+    asked.is_coloured = True
+    try:
+        cmap = colormaps.get_cmap(asked.cmap or "cividis")
+    except ValueError:
+        raise InputError("unknown cmap", value=asked.cmap, accepted="a colour map of matplotlib") from None
     # The best is brightest: what is drawn on it is dark.
-    shades = colormaps["cividis"](np.linspace(1.0, 0.12, len(_BANDS) - 1))
+    shades = cmap(np.linspace(1.0, 0.12, len(_BANDS) - 1))
     return {"cmap": ListedColormap(shades), "norm": BoundaryNorm(_BANDS, len(_BANDS) - 1)}
 
 
