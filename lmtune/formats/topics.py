@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import importlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.files import atomic_write, read_lines
+from lmtune.storage.json_text import parse_json
 
 Weight = float | tuple[float, ...]
 
@@ -485,8 +485,8 @@ def _tsv_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic]
 def _json_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic]:
     for number, line in lines:
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            record = parse_json(line)
+        except ValueError as error:
             raise InputError(
                 f"not JSON ({error})", file=path, line=number, value=line, accepted="one JSON object a line"
             ) from None
