@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.letor_rows import HIGHEST_ID, Letor, collect
+from lmtune.formats.letor_rows import HIGHEST_ID, Letor, ZeroIdError, collect
+from lmtune.progress import note
 from lmtune.storage.digests import digest, read_whole, sealed_text, unsealed
 from lmtune.storage.files import atomic_write, unreadable
 from lmtune.storage.folders import FolderKind, atomic_directory
@@ -24,6 +25,9 @@ FORMAT = "lmtune letor 3"
 
 WORTH_KEEPING_BYTES = 1 << 24
 """Files from this size on are kept in columnar form beside themselves."""
+
+FROM_ZERO = "features' ids count from 0: feature 0 is read as feature 1, and so on"
+"""A note."""
 
 _KINDS = {
     "options": dict,
@@ -43,12 +47,14 @@ _MARKER = "letor.json"
 _KIND = FolderKind(_MARKER, (_MARKER, "features", "labels", "starts", "queries", "docids"))
 
 
-def cached(path: PathLike, cache: bool | PathLike, *, repeated: str, docids: bool) -> Letor | None:
+def cached(
+    path: PathLike, cache: bool | PathLike, *, repeated: str, docids: bool, zero_based: bool
+) -> Letor | None:
     """Read a file through its columnar form, made where there is none that is current.
 
     Parameters
     ----------
-    path, cache, repeated, docids
+    path, cache, repeated, docids, zero_based
         As for `lmtune.formats.letor.read_letor`.
 
     Returns
@@ -75,7 +81,7 @@ def cached(path: PathLike, cache: bool | PathLike, *, repeated: str, docids: boo
         return None
     if not Path(path).is_file():
         return None
-    options = {"format": FORMAT, "repeated": repeated, "docids": docids}
+    options = {"format": FORMAT, "repeated": repeated, "docids": docids, "zero_based": zero_based}
     arguments = (folder, Path(path), status, options)
     return build_once(folder, partial(_read, *arguments), partial(_build, *arguments))
 
@@ -105,7 +111,8 @@ def _build(folder: Path, path: Path, status: os.stat_result, options: dict[str, 
     with atomic_directory(folder, _KIND) as made:
         features = _OnDisk(made / "features")
         try:
-            rest = collect(path, features.append, repeated=options["repeated"], docids=options["docids"])
+            how = {name: options[name] for name in ("repeated", "docids", "zero_based")}
+            rest = collect(path, features.append, **how)
         finally:
             features.close()
         features.finish(rest.width)
@@ -202,16 +209,17 @@ def read_letor(
     width: int | None = None,
     repeated: Literal["error", "last"] = "error",
     docids: bool = True,
+    zero_based: bool | None = None,
 ) -> Letor:
     """Read a LETOR file.
 
     A row is ``LABEL qid:QUERY ID:VALUE ... # COMMENT``, separated by spaces or tabs. Ids count
-    from 1, in any order; features that a row lacks are 0. A value ``NULL`` (LETOR's NULL files) or
-    1.79769313486231e+308, the largest double (Istella's sets), is missing: the feature's lowest value
-    among the query's rows stands in, as in LETOR's MIN files, or 0 where it has none. Blank lines and
-    lines of comment alone are passed over. A comment that begins with ``docid = X`` (or ``docno``,
-    ``doc_id``, in either case, also with a colon) names the row's document. Decimals become the
-    nearest float32.
+    from 1, or from 0 (scikit-learn's default), in any order; features that a row lacks are 0. A value
+    ``NULL`` (LETOR's NULL files) or 1.79769313486231e+308, the largest double (Istella's sets), is
+    missing: the feature's lowest value among the query's rows stands in, as in LETOR's MIN files, or 0
+    where it has none. Blank lines and lines of comment alone are passed over. A comment that begins with
+    ``docid = X`` (or ``docno``, ``doc_id``, in either case, also with a colon) names the row's document.
+    Decimals become the nearest float32.
 
     Parameters
     ----------
@@ -229,6 +237,8 @@ def read_letor(
         does.
     docids : bool
         Whether to read documents' names.
+    zero_based : bool, optional
+        Whether ids count from 0. By default they do where the file has a feature 0, which is noted.
 
     Returns
     -------
@@ -246,14 +256,27 @@ def read_letor(
         raise InputError("unknown way with repeats", value=repeated, accepted="error, last")
     if width is not None and not 0 <= width <= HIGHEST_ID:
         raise InputError("bad number of features", value=width, accepted=f"0 to {HIGHEST_ID}")
-    data = cached(path, cache, repeated=repeated, docids=docids)
-    if data is None:
-        blocks: list[NDArray[np.float32]] = []
-        rest = collect(path, blocks.append, repeated=repeated, docids=docids)
-        features = _stacked(blocks, rest.width)
-        rest.complete(features, path)
-        data = Letor(features, rest.labels, rest.starts, rest.queries, rest.docnos)
+    read = partial(_whole, path, cache, repeated=repeated, docids=docids)
+    try:
+        data = read(zero_based=bool(zero_based))
+    except ZeroIdError:
+        if zero_based is not None:
+            raise
+        note(f"{os.fspath(path)}: {FROM_ZERO}")
+        data = read(zero_based=True)
     return data.widened(width or 0)
+
+
+def _whole(path: PathLike, cache: bool | PathLike, *, repeated: str, docids: bool, zero_based: bool) -> Letor:
+    """Read a file, through its columnar form where it has one."""
+    data = cached(path, cache, repeated=repeated, docids=docids, zero_based=zero_based)
+    if data is not None:
+        return data
+    blocks: list[NDArray[np.float32]] = []
+    rest = collect(path, blocks.append, repeated=repeated, docids=docids, zero_based=zero_based)
+    features = _stacked(blocks, rest.width)
+    rest.complete(features, path)
+    return Letor(features, rest.labels, rest.starts, rest.queries, rest.docnos)
 
 
 def _stacked(blocks: list[NDArray[np.float32]], width: int) -> NDArray[np.float32]:

@@ -235,8 +235,8 @@ def _docid(text: Text, at: int) -> tuple[int, int]:
 
 
 @compiled()
-def parse(text: Text, stamp: int, seen: NDArray[np.int64], rows: Rows) -> tuple[int, int, int]:
-    """Parse whole lines, each ending in a line feed.
+def parse(text: Text, stamp: int, lowest: int, seen: NDArray[np.int64], rows: Rows) -> tuple[int, int, int]:
+    """Parse whole lines, each ending in a line feed, whose features' ids count from `lowest`.
 
     With `stamp`, the number of rows parsed before, a feature that comes twice in a row is an error;
     with -1 it is not. `seen`, -1 at first, one longer than the highest id, is scratch that calls
@@ -255,7 +255,7 @@ def parse(text: Text, stamp: int, seen: NDArray[np.int64], rows: Rows) -> tuple[
             if code != DONE:
                 return code, at, end
             mark = row + stamp if stamp >= 0 else -1
-            code, at, end, filled = _parse_features(text, at, row, filled, mark, seen, rows)
+            code, at, end, filled = _parse_features(text, at, row, filled, mark, lowest, seen, rows)
             if code != DONE:
                 return code, at, end
             row += 1
@@ -294,7 +294,7 @@ def _parse_head(text: Text, at: int, row: int, rows: Rows) -> tuple[int, int, in
 
 @compiled(inline=True)
 def _parse_features(
-    text: Text, at: int, row: int, filled: int, mark: int, seen: NDArray[np.int64], rows: Rows
+    text: Text, at: int, row: int, filled: int, mark: int, lowest: int, seen: NDArray[np.int64], rows: Rows
 ) -> tuple[int, int, int, int]:
     """Parse a row's features and docid: the same, and how many features there are by now.
 
@@ -317,6 +317,7 @@ def _parse_features(
             if number <= highest:
                 number = number * 10 + (text[at] - _ZERO)
             at += 1
+        number += 1 - lowest
         if at == begin or text[at] != _COLON or number < 1 or number > highest:
             return BAD_ID, begin, _token_end(text, begin), filled
         at += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_05UP, Context
@@ -29,6 +30,13 @@ BLOCK_BYTES = 1 << 23
 _DIGITS = Context(prec=120, rounding=ROUND_05UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _LARGEST = np.finfo(np.float32).max
 _LINE = "a line such as 2 qid:10 1:0.5 3:-1e-3 #docid = D1"
+
+
+_ZERO = re.compile("0+:.*")
+
+
+class ZeroIdError(InputError):
+    """A feature with the id 0 in a file whose ids were taken to count from 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +84,16 @@ class Block:
         return out
 
 
-def read_blocks(path: PathLike, *, repeated: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def read_blocks(
+    path: PathLike, *, repeated: str, zero_based: bool = False, block_bytes: int = BLOCK_BYTES
+) -> Iterator[Block]:
     """Parse a file block by block; see `lmtune.formats.letor.read_letor`."""
     seen = np.full(HIGHEST_ID + 1, -1, np.int64)
-    line, row = 1, 0
+    line, row, lowest = 1, 0, 0 if zero_based else 1
     with open_bytes(path) as stream:
         try:
             for raw in read_whole_lines(stream, path, block_bytes):
-                block = _parse(path, raw, line, row if repeated == "error" else -1, seen)
+                block = _parse(path, raw, line, row if repeated == "error" else -1, lowest, seen)
                 line += raw.count(b"\n")
                 row += block.labels.size
                 if block.labels.size:
@@ -115,10 +125,10 @@ def nearest_float32(text: str) -> np.float32:
     return min(near, key=distance)
 
 
-def _parse(path: PathLike, raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:
+def _parse(path: PathLike, raw: bytes, line: int, stamp: int, lowest: int, seen: NDArray[np.int64]) -> Block:
     text = np.frombuffer(raw, np.uint8)
     parsed = _empty(raw.count(b"\n"), raw.count(b":"))
-    code, begin, end = kernels.parse(text, stamp, seen, parsed)
+    code, begin, end = kernels.parse(text, stamp, lowest, seen, parsed)
     rows, filled, queries, undecided, missing = parsed.counts.tolist()
     for at, first, last in parsed.undecided[:undecided].tolist():
         value = nearest_float32(raw[first:last].decode())
@@ -174,12 +184,16 @@ def _error(path: PathLike, raw: bytes, line: int, code: int, begin: int, end: in
     message, accepted = {
         kernels.BAD_LABEL: ("bad label", "a number, 0 or more, first in the line"),
         kernels.NO_QUERY: ("no query after the label", f"qid:ID, in {_LINE}"),
-        kernels.BAD_ID: ("bad feature", f"ID:VALUE with an ID from 1 to {HIGHEST_ID}"),
+        kernels.BAD_ID: (
+            "bad feature",
+            f"ID:VALUE with an ID from 1 to {HIGHEST_ID}, or from 0 in the whole file",
+        ),
         kernels.BAD_VALUE: ("bad value of a feature", finite),
         kernels.REPEATED: ("feature repeated in a row", "each once, or repeated='last'"),
     }[code]
     number = line + raw.count(b"\n", 0, begin)
-    return InputError(message, file=path, line=number, value=token, accepted=accepted)
+    error = ZeroIdError if code == kernels.BAD_ID and _ZERO.fullmatch(token) else InputError
+    return error(message, file=path, line=number, value=token, accepted=accepted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +248,12 @@ class Rest(NamedTuple):
 
 
 def collect(
-    path: PathLike, keep: Callable[[NDArray[np.float32]], object], *, repeated: str, docids: bool
+    path: PathLike,
+    keep: Callable[[NDArray[np.float32]], object],
+    *,
+    repeated: str,
+    docids: bool,
+    zero_based: bool,
 ) -> Rest:
     """Read a file, giving its features to `keep` block by block, none narrower than that before."""
     labels: list[NDArray[np.float32]] = []
@@ -244,7 +263,7 @@ def collect(
     lines: list[NDArray[np.int64]] = []
     width = rows = missing = 0
     current = None
-    for block in read_blocks(path, repeated=repeated):
+    for block in read_blocks(path, repeated=repeated, zero_based=zero_based):
         for first, query in zip(block.query_rows.tolist(), block.queries, strict=True):
             if query == current:
                 continue

@@ -92,9 +92,10 @@ class RankingData(Letor):
         cache: bool | PathLike = True,
         width: int | None = None,
         repeated: Literal["error", "last"] = "error",
+        zero_based: bool | None = None,
     ) -> RankingData:
         """Read a LETOR file; see `lmtune.formats.letor.read_letor`."""
-        rows = read_letor(path, cache=cache, width=width, repeated=repeated)
+        rows = read_letor(path, cache=cache, width=width, repeated=repeated, zero_based=zero_based)
         return cls(rows.features, rows.labels, rows.starts, rows.queries, rows.docnos)
 
     @classmethod

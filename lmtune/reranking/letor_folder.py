@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from glob import escape
 from pathlib import Path
 from typing import Literal
@@ -11,6 +11,9 @@ from typing import Literal
 import numpy as np
 
 from lmtune.errors import InputError, PathLike, name_of
+from lmtune.formats.letor import FROM_ZERO
+from lmtune.formats.letor_rows import ZeroIdError
+from lmtune.progress import note
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.storage.files import SUFFIXES, read_lines
 
@@ -80,12 +83,11 @@ def read_letor_folder(
     splits = []
     for folder in folds or [home]:
         files = _find(folder, prefix, validation)
-        parts = {
-            part: RankingData.read(
-                file, cache=True if cache is None else Path(cache, file.relative_to(home)), repeated=repeated
-            )
+        caches = {
+            part: True if cache is None else Path(cache, file.relative_to(home))
             for part, file in files.items()
         }
+        parts = _read(files, caches, repeated)
         width = max(data.features.shape[1] for data in parts.values())
         train, test = parts["train"].widened(width), parts["test"].widened(width)
         if "validation" in parts:
@@ -94,6 +96,24 @@ def read_letor_folder(
             train, chosen = hold_out(train, validation or str(folder / _HELD_OUT), seed)
         splits.append(RankingSplit(name_of(folder if folds else path), train, chosen, test))
     return splits
+
+
+def _read(
+    files: Mapping[str, Path], caches: Mapping[str, bool | Path], repeated: Literal["error", "last"]
+) -> dict[str, RankingData]:
+    """Read the parts, whose features' ids count from 0 if any of them has a feature 0."""
+
+    def read(*, zero_based: bool) -> dict[str, RankingData]:
+        return {
+            part: RankingData.read(file, cache=caches[part], repeated=repeated, zero_based=zero_based)
+            for part, file in files.items()
+        }
+
+    try:
+        return read(zero_based=False)
+    except ZeroIdError as error:
+        note(f"{error.file}: {FROM_ZERO}")
+        return read(zero_based=True)
 
 
 def letor_home(path: PathLike) -> tuple[Path, str]:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.datasets import dump_svmlight_file
 
 from lmtune.errors import InputError
 from lmtune.formats import letor, letor_rows
@@ -193,7 +194,7 @@ LINE = "1 qid:1 1:0.5\n"
         ("1\n", 1, "no query"),
         ("1 qid: 1:2\n", 1, "no query after the label: 'qid:'"),
         ("1 1:2 qid:3\n", 1, "no query"),
-        ("1 qid:1 0:2\n", 1, "bad feature: '0:2'; accepted: ID:VALUE with an ID from 1 to 65536"),
+        ("1 qid:1 0:2 65536:1\n", 1, "bad feature: '65536:1'; accepted: ID:VALUE with an ID from 1 to 65536"),
         ("1 qid:1 65537:2\n", 1, "bad feature: '65537:2'"),
         ("1 qid:1 99999999999999999999:2\n", 1, "bad feature"),
         ("1 qid:1 -3:2\n", 1, "bad feature: '-3:2'"),
@@ -409,3 +410,21 @@ def test_real_files(shared_data: Path) -> None:
     with pytest.raises(InputError, match=r":1: feature repeated in a row: '17:0\.369905'"):
         read_letor(sample)
     assert read_letor(sample, repeated="last").features[0, 16] == np.float32(0.369905)
+
+
+def test_ids_from_0_are_read_one_higher(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As scikit-learn writes them by default."""
+    rows = [(2, 1, [0.5, 0.0, 3.0]), (0, 1, [0.0, 1.0, 0.0]), (1, 2, [7.0, 0.0, 0.0])]
+    path = tmp_path / "zero.txt"
+    features = np.array([values for _, _, values in rows])
+    dump_svmlight_file(features, [label for label, *_ in rows], str(path), query_id=[q for _, q, _ in rows])
+    with caplog.at_level("INFO", logger="lmtune"):
+        assert read_letor(path).features.tolist() == features.tolist()
+    assert "zero.txt: features' ids count from 0" in caplog.text
+    assert read_letor(path, cache=tmp_path / "cache").features.tolist() == features.tolist()
+    assert read_letor(path, zero_based=True).features.tolist() == features.tolist()
+    with pytest.raises(InputError, match=r"bad feature: '0:0\.5'"):
+        read_letor(path, zero_based=False)
+    one = written(tmp_path, "1 qid:1 1:2 3:4\n")
+    assert read_letor(one, zero_based=True).features.tolist() == [[0, 2, 0, 4]]
+    assert read_letor(one).features.tolist() == [[2, 0, 4]]

@@ -159,3 +159,15 @@ def test_real_sets(shared_data: Path, tmp_path: Path) -> None:
     parts = (fold.train, fold.validation, fold.test)
     assert [len(part.queries) for part in parts] == [471, 157, 156]
     assert {part.features.shape[1] for part in parts} == {46}
+
+
+def test_ids_count_from_0_in_all_files_if_they_do_in_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = {"train.txt": "1 qid:1 1:3\n", "vali.txt": "1 qid:2 0:2 1:3\n", "test.txt": "1 qid:3 2:5\n"}
+    with caplog.at_level("INFO", logger="lmtune"):
+        [split] = read_letor_folder(made(tmp_path / "data", files))
+    assert split.train.features.tolist() == [[0, 3, 0]]
+    assert split.validation.features.tolist() == [[2, 3, 0]]
+    assert split.test.features.tolist() == [[0, 0, 5]]
+    assert caplog.text.count("features' ids count from 0") == 1
