@@ -336,8 +336,8 @@ def _gains(labels: NDArray[Any], starts: NDArray[np.int64], dcg: str) -> NDArray
     if gains.max(initial=0.0) <= LARGEST_POWER:
         return np.exp2(gains) - 1.0
     # Of gains beyond a double's range all of a list take the same factor, which the ratio does without.
-    over = np.maximum(np.maximum.reduceat(gains, starts[:-1]) - LARGEST_POWER, 0.0)
-    over = np.repeat(over, np.diff(starts))
+    above: NDArray[np.float64] = np.maximum.reduceat(gains, starts[:-1]) - LARGEST_POWER
+    over = np.repeat(np.maximum(above, 0.0), np.diff(starts))
     return np.exp2(gains - over) - np.exp2(-over)
 
 
