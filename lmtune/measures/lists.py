@@ -331,14 +331,14 @@ def mean_over_lists(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _gains(labels: NDArray[Any], starts: NDArray[np.int64], dcg: str) -> NDArray[np.float64]:
     gains = labels.astype(np.float64)
-    if dcg != EXPONENTIAL:
-        return gains
-    if gains.max(initial=0.0) <= LARGEST_POWER:
-        return np.exp2(gains) - 1.0
-    # Of gains beyond a double's range all of a list take the same factor, which the ratio does without.
-    above: NDArray[np.float64] = np.maximum.reduceat(gains, starts[:-1]) - LARGEST_POWER
-    over = np.repeat(np.maximum(above, 0.0), np.diff(starts))
-    return np.exp2(gains - over) - np.exp2(-over)
+    if dcg == EXPONENTIAL and gains.max(initial=0.0) <= LARGEST_POWER:
+        gains = np.exp2(gains) - 1.0
+    elif dcg == EXPONENTIAL:
+        # Of gains beyond a double's range all of a list take the same factor, which the ratio does without.
+        above = np.maximum.reduceat(gains, starts[:-1]) - LARGEST_POWER
+        over = np.repeat(np.maximum(above, 0.0), np.diff(starts))
+        gains = np.exp2(gains - over) - np.exp2(-over)
+    return gains
 
 
 def _discount(places: NDArray[np.int64]) -> NDArray[np.float64]:
