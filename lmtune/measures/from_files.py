@@ -234,15 +234,15 @@ def evaluations(
 
 
 def _read_beside_gains(families: Sequence[Family]) -> str | None:
-    """Return what measures read of judgements beside gains; subtopics only by themselves."""
-    reads = {family.reads for family in families}
-    if SUBTOPICS in reads and len(reads) > 1:
-        other = next(family.labels[0] for family in families if family.reads != SUBTOPICS)
-        diverse = next(family.labels[0] for family in families if family.reads == SUBTOPICS)
-        raise InputError(
-            f"{diverse} reads judgements of subtopics, {other} does not", accepted="one kind at a time"
-        )
-    return next(iter(reads - {None}), None)
+    """Return what measures read of judgements beside gains; subtopics only by themselves, and Judged."""
+    reads = {family.labels[0]: family.reads for family in families}
+    diverse = next((label for label, own in reads.items() if own == SUBTOPICS), None)
+    for label, own in reads.items():
+        if diverse is not None and own != SUBTOPICS and label.partition("@")[0] != "Judged":
+            raise InputError(
+                f"{diverse} reads judgements of subtopics, {label} does not", accepted="one kind at a time"
+            )
+    return next(filter(None, reads.values()), None)
 
 
 def read_runs(

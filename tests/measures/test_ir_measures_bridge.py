@@ -216,6 +216,21 @@ def test_diversity_measures_stand_by_themselves(tmp_path: Path) -> None:
         lmtune.evaluate(*write_toy(tmp_path), ["AP", "alpha_nDCG@5"])
 
 
+@pytest.mark.usefixtures("pyndeval")
+def test_runs_are_compared_by_diversity(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    qrels, runs = tmp_path / "qrels", [tmp_path / "one", tmp_path / "two"]
+    pairs = [*TOY, ("b", "d1")]
+    qrels.write_text("".join(f"{t} {subtopic} {docno} 1\n" for t in range(4) for subtopic, docno in pairs))
+    for path in runs:
+        lines = [f"{t} Q0 d{n} 1 {rng.random()} {path.name}\n" for t in range(4) for n in range(1, 10)]
+        path.write_text("".join(lines))
+    [contrast] = lmtune.compare_runs(qrels, runs, ["alpha_nDCG@5"]).contrasts
+    one, two = (ours("alpha_nDCG@5", qrels, path) for path in runs)
+    assert contrast.difference == pytest.approx(np.mean([two[t] - one[t] for t in one]), abs=1e-12)
+    assert contrast.difference != 0
+
+
 def test_judgements_of_subtopics_are_refused_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"judged twice.*read subtopics from column 2"):
         lmtune.evaluate(*write_toy(tmp_path), ["AP"])
