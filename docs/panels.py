@@ -29,8 +29,8 @@ def collection() -> tuple[lmtune.Dataset, lmtune.ColumnarIndex]:
 def pool_of(topics: Sequence[str]) -> lmtune.CandidatePool:
     """Return some topics' candidates."""
     data, index = collection()
-    queries, qrels = ({topic: whole[topic] for topic in topics} for whole in (data.topics, data.qrels))
-    return lmtune.CandidatePool.build(index, queries, qrels)
+    queries = {topic: data.topics[topic] for topic in topics}
+    return lmtune.CandidatePool.build(index, queries, {topic: data.qrels[topic] for topic in topics})
 
 
 def panel(height: float = 2.5) -> tuple[Figure, Axes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import ir_measures
@@ -262,3 +263,28 @@ def test_large_results_have_short_representations(pool: lmtune.CandidatePool) ->
     counts = f"{frame['qid'].nunique()} topics, {frame['docno'].nunique()} documents"
     assert repr(RunSet.of({"b": frame, "a": lmtune.run_frame(rankings[:3])})) == f"RunSet(b, a: {counts})"
     assert repr(as_documents({"x": "a text", "y": "another"})) == "ListDocuments('documents', 2 documents)"
+
+
+def test_two_runs_in_the_place_of_a_list_are_reported(judged: dict[str, dict[str, int]]) -> None:
+    runs: list[Any] = [
+        {topic: {docno: float(n) for docno in own} for topic, own in judged.items()} for n in (1, 2)
+    ]
+    with pytest.raises(
+        InputError, match=r"not ComparisonOptions: \['AP'\]; accepted: compare_runs\(qrels, \["
+    ):
+        lmtune.compare_runs(judged, runs[0], runs[1], ["AP"])  # type: ignore[arg-type]
+
+
+def test_files_are_fused_as_they_are(
+    pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]], tmp_path: Path
+) -> None:
+    settings = {"a": {"lambda": 0.1, "mu": 10}, "b": {"lambda": 0.9, "mu": 1000}}
+    for name, own in settings.items():
+        lmtune.write_run(tmp_path / f"{name}.run", lmtune.rank(pool, own), tag=name)
+    lines = [f"{topic} 0 {docno} {gain}\n" for topic, own in judged.items() for docno, gain in own.items()]
+    (tmp_path / "qrels.txt").write_text("".join(lines))
+    options = FusionOptions(measure=("AP",), method=("rrf",), bootstrap=0)
+    files = [tmp_path / "a.run", tmp_path / "b.run"]
+    found = fuse_runs(files, str(tmp_path / "qrels.txt"), options)
+    read = RunSet.of({name: lmtune.read_run(tmp_path / f"{name}.run") for name in "ab"})
+    assert found.to_frame().equals(fuse_runs(read, judged, options).to_frame())

@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 from importlib.metadata import version
 from pkgutil import iter_modules
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,16 @@ def test_public_names_are_there_and_documented(package: str) -> None:
     assert names <= set(dir(module))
     for name in names - {"__version__"}:
         assert inspect.getdoc(getattr(module, name)), name
+
+
+@pytest.mark.parametrize("package", [*PUBLIC, "lmtune.judging"])
+def test_what_users_give_has_a_type(package: str) -> None:
+    module = import_module(package)
+    for name in vars(module)["__all__"]:
+        function = getattr(module, name)
+        for parameter in inspect.signature(function).parameters.values() if callable(function) else ():
+            if parameter.name in ("qrels", "runs", "run", "measures", "measure", "topics"):
+                assert parameter.annotation not in (Any, "Any", object, "object"), (name, parameter)
 
 
 @pytest.mark.parametrize("package", PUBLIC)

@@ -20,6 +20,7 @@ from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.queries import weigh
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_qrels, as_topics
+from lmtune.formats.given import QrelsLike, TopicsLike
 from lmtune.formats.term_values import weights_of
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.indexing.sharded import shards_of
@@ -114,8 +115,8 @@ class CandidatePool(Shown):
     def build(
         cls,
         index: Index,
-        topics: Any,
-        qrels: Any = None,
+        topics: TopicsLike,
+        qrels: QrelsLike | None = None,
         *,
         name: str | None = None,
         model: str | Model | Formula = TWO_STAGE,
@@ -191,7 +192,7 @@ class CandidatePool(Shown):
             if done % size == 0 or done == len(topics):
                 yield builder.finish(index.name if name is None else name, qrels or {})
 
-    def with_judgements(self, qrels: Any) -> CandidatePool:
+    def with_judgements(self, qrels: QrelsLike) -> CandidatePool:
         """Return this pool with other judgements, given as to `build`, looked up in its index."""
         gains = as_qrels(qrels)
         known = self.index, self.formula, self.topics, self.columns, self.candidates

@@ -10,7 +10,7 @@ from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
-from lmtune.measures.significance.run_files import compare_runs
+from lmtune.measures.significance.run_files import compare_runs, labelled_runs
 from lmtune.options import option, usual
 from lmtune.reporting.comparison_tables import comparison_table, legend
 from lmtune.reporting.table import STYLES, opened_by
@@ -37,8 +37,8 @@ class ComparisonOutput:
 
 def compare(
     qrels: Annotated[Path, "Judgements: TREC's or BEIR's format.", "QRELS"],
-    baseline: Annotated[Path, "The run to compare with.", "BASELINE"],
-    runs: Annotated[list[Path], "The runs to compare.", "RUN"],
+    baseline: Annotated[Path, "The run to compare with, as FILE or NAME=FILE.", "BASELINE"],
+    runs: Annotated[list[Path], "The runs to compare, likewise.", "RUN"],
     comparison: ComparisonOptions,
     output: ComparisonOutput,
 ) -> None:
@@ -53,15 +53,16 @@ def compare(
     Examples
     --------
     lmtune compare qrels.txt bm25.run dense.run --residuals
-    lmtune compare qrels.txt bm25.run dense.run -m nDCG@10 --test randomization
+    lmtune compare qrels.txt BM25=bm25.run E5=dense.run -m nDCG@10 --test randomization
     """
     if output.predicted is not None and (output.style in ("csv", "json") or comparison.pairwise):
         accepted = "a table of differences from one run; lmtune.judging.powered_runs has frames"
         raise InputError("--predicted with csv, json or --pairwise", accepted=accepted)
+    named = labelled_runs([baseline, *runs])
     with stages() as progress:
         compared = compare_runs(
             qrels,
-            [baseline, *runs],
+            named,
             output.measure,
             comparison,
             only=output.topics,
@@ -70,7 +71,7 @@ def compare(
         )
     show(compared, output.style, per_topic=output.per_topic)
     if output.predicted is not None:
-        _show_corrected(qrels, [baseline, *runs], compared, output)
+        _show_corrected(qrels, output.predicted, named, compared, output)
     if output.plot is not None:
         from lmtune.reporting.figures import comparison_pictures, save
 
@@ -79,14 +80,16 @@ def compare(
         note(f"drew {len(compared.contrasts) + 1} pictures in {output.plot}")
 
 
-def _show_corrected(qrels: Path, runs: list[Path], compared: Comparison, output: ComparisonOutput) -> None:
+def _show_corrected(
+    qrels: Path, predicted: Path, runs: dict[str, Path], compared: Comparison, output: ComparisonOutput
+) -> None:
     """Print the differences from the baseline by a model's judgements, corrected by QRELS'."""
     from lmtune.judging.prediction_powered import powered_runs
     from lmtune.reporting.judge_tables import powered_table
 
     found = powered_runs(
         qrels,
-        output.predicted,
+        predicted,
         runs,
         compared.measures,
         subtract=True,

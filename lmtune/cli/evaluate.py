@@ -82,7 +82,7 @@ def evaluate(
     qrels: Annotated[
         str, "Judgements, TREC's, BEIR's, .csv .json .parquet; .gz .bz2 .zst; - is standard input.", "QRELS"
     ],
-    runs: Annotated[list[str], "TREC runs, likewise.", "RUN"],
+    runs: Annotated[list[str], "TREC runs, likewise, as FILE or NAME=FILE.", "RUN"],
     settings: EvaluationOptions,
     printing: Printing,
     _accepted: Accepted,
@@ -124,8 +124,9 @@ def evaluate(
     lmtune evaluate qrels.txt bm25.run
     lmtune evaluate qrels.txt bm25.run dense.run -c -m AP -m nDCG@10 --residuals
     """
+    given = _named(runs)
     if printing.residuals and printing.predicted is None:
-        _say_residuals(qrels, runs, settings, printing)
+        _say_residuals(qrels, given, settings, printing)
         return
     if printing.predicted is not None:
         from lmtune.judging.prediction_powered import powered_runs
@@ -137,12 +138,12 @@ def evaluate(
             accepted = "--measure, --topics, --complete, --format"
             raise InputError("options that --predicted does not know", accepted=accepted)
         named = ("AP", "P@10", "nDCG@10") if printing.measure == ("official",) else printing.measure
-        found = powered_runs(qrels, printing.predicted, runs, named, topics=settings.topics)
+        found = powered_runs(qrels, printing.predicted, given, named, topics=settings.topics)
         say(powered_table(found, printing.style or "table"))
         return
     named = (*printing.measure, "all_trec") if printing.all_measures else printing.measure
     evaluated = []
-    for evaluation in evaluations(qrels, runs, named, settings=settings):
+    for evaluation in evaluations(qrels, given, named, settings=settings):
         _explain(evaluation, settings)
         evaluated.append(evaluation)
     if len({evaluation.topics for evaluation in evaluated}) > 1:
@@ -157,7 +158,18 @@ SETTINGS = {
 """Of the command."""
 
 
-def _say_residuals(qrels: str, runs: list[str], settings: EvaluationOptions, printing: Printing) -> None:
+def _named(runs: list[str]) -> list[str] | dict[str, Path]:
+    """Give runs names where one has a name, as NAME=FILE; otherwise they have their tags."""
+    if all("=" not in run or Path(run).exists() for run in runs):
+        return runs
+    from lmtune.measures.significance.run_files import named_files
+
+    return named_files(runs)
+
+
+def _say_residuals(
+    qrels: str, runs: list[str] | dict[str, Path], settings: EvaluationOptions, printing: Printing
+) -> None:
     from lmtune.measures.residual_bounds import MEASURES, run_residuals
     from lmtune.reporting.judge_tables import residual_table
 

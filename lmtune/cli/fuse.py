@@ -27,7 +27,7 @@ from lmtune.fusion.methods import (
 from lmtune.fusion.normalisation import LOGISTIC
 from lmtune.fusion.query_features import told_features
 from lmtune.fusion.runs import RunSet
-from lmtune.measures.significance.run_files import run_labels
+from lmtune.measures.significance.run_files import named_files
 from lmtune.options import option, read, usual
 from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
@@ -81,7 +81,9 @@ class FusionOutput:
 
 def fuse(
     files: Annotated[
-        list[Path], "Judgements, then two or more runs; with --from runs alone.", "QRELS RUN..."
+        list[Path],
+        "Judgements, then two or more runs, as FILE or NAME=FILE; with --from runs alone.",
+        "QRELS RUN...",
     ],
     options: FusionOptions,
     output: FusionOutput,
@@ -93,8 +95,9 @@ def fuse(
     lmtune fuse qrels.txt bm25.run dense.run --output fused.run
     lmtune fuse qrels.txt bm25.run dense.run -m AP --method linear,rrf --folds 2
     """
+    runs = named_files(files if output.source is not None else files[1:])
     if output.output is not None:
-        check_file(output.output, reads=[*files, *filter(None, [output.source])])
+        check_file(output.output, reads=[files[0], *runs.values(), *filter(None, [output.source])])
     if output.run_tag is not None:
         check_tag(output.run_tag)
     if output.source is not None:
@@ -108,9 +111,9 @@ def fuse(
                 value=str(output.source),
                 accepted="its own measure, methods and weights",
             )
-        _apply(output.source, files, output)
+        _apply(output.source, runs, output)
         return
-    qrels, *runs = files
+    qrels = files[0]
     if output.weights is not None:
         kept = {name: getattr(options, name) for name in _OF_WEIGHTS}
         is_chosen = options.normalise in (CHOOSE, LOGISTIC)
@@ -122,7 +125,7 @@ def fuse(
     judged = read_qrels(qrels)
     with stages() as progress:
         loaded = _read(runs, output.features, progress)
-        weights = None if output.weights is None else _by_run(output.weights, loaded, runs)
+        weights = None if output.weights is None else _by_run(output.weights, runs)
         fused = fuse_runs(loaded, judged, options, weights=weights, progress=progress)
         if output.output is not None:
             _write(output.output, loaded, fused.output, options, output.run_tag)
@@ -144,15 +147,11 @@ def fuse(
         note(f"drew {quantity(len(pictures), 'picture')} in {output.plot}")
 
 
-def _read(files: list[Path], features: Path | None, progress: Progress = silent) -> RunSet:
+def _read(files: dict[str, Path], features: Path | None, progress: Progress = silent) -> RunSet:
     if len(files) < 2:
-        raise InputError("nothing to fuse", value=[str(file) for file in files], accepted="two runs or more")
-    if len({file.resolve() for file in files}) < len(files):
-        raise InputError(
-            "a run is given twice", value=[str(file) for file in files], accepted="each run once"
-        )
+        raise InputError("nothing to fuse", value=[*map(str, files.values())], accepted="two runs or more")
     given = {}
-    for done, (label, file) in enumerate(zip(run_labels(files), files, strict=True)):
+    for done, (label, file) in enumerate(files.items()):
         progress("reading runs", done, len(files))
         given[label] = read_run(file)
     loaded = RunSet.of(given)
@@ -160,21 +159,21 @@ def _read(files: list[Path], features: Path | None, progress: Progress = silent)
     return loaded if features is None else replace(loaded, told=told_features(features, loaded.docs))
 
 
-def _by_run(weights: dict[str, float], runs: RunSet, files: list[Path]) -> dict[str, float]:
+def _by_run(weights: dict[str, float], files: dict[str, Path]) -> dict[str, float]:
     """Give each run its weight, by its name or its file's."""
     by_run: dict[str, float] = {}
-    for run, file in zip(runs.given, files, strict=True):
+    for run, file in files.items():
         named = [weights[name] for name in dict.fromkeys((run, str(file), file.name)) if name in weights]
         if len(named) == 1:
             by_run[run] = named[0]
-    if not len(by_run) == len(runs.given) == len(weights):
+    if not len(by_run) == len(files) == len(weights):
         raise InputError(
-            "--weights name other runs", value=list(weights), accepted=f"each of {', '.join(runs.given)}"
+            "--weights name other runs", value=list(weights), accepted=f"each of {', '.join(files)}"
         )
     return by_run
 
 
-def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
+def _apply(source: Path, files: dict[str, Path], output: FusionOutput) -> None:
     """Fuse runs with what was chosen before."""
     kept, options = kept_fusion(source)
     loaded = _read(files, output.features)

@@ -8,9 +8,8 @@ from typing import Annotated
 
 from lmtune.cli.messages import on_screen
 from lmtune.cli.screen import stages, utf8_output
-from lmtune.errors import InputError
 from lmtune.judging.judges import JudgeOptions, compare_judges
-from lmtune.measures.significance.run_files import run_labels
+from lmtune.measures.significance.run_files import named_files
 from lmtune.options import usual
 from lmtune.reporting.judge_tables import judge_table
 from lmtune.reporting.table import STYLES
@@ -33,7 +32,9 @@ class JudgesOutput:
 
 def judges(
     qrels: Annotated[Path, "The judgements to trust.", "QRELS"],
-    labels: Annotated[list[Path], "Sets of labels, in the judgements' format.", "LABELS"],
+    labels: Annotated[
+        list[Path], "Sets of labels, in the judgements' format, as FILE or NAME=FILE.", "LABELS"
+    ],
     options: JudgeOptions,
     output: JudgesOutput,
 ) -> None:
@@ -52,10 +53,7 @@ def judges(
     lmtune judges qrels.txt gpt.txt --runs runs -m AP --family 'bm25*'
     """
     files = [file for path in output.runs for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
-    if len({path.resolve() for path in labels}) < len(labels):
-        raise InputError("labels are given twice", value=[str(path) for path in labels], accepted="each once")
-    given = dict(zip(run_labels(labels), labels, strict=True))
-    runs = dict(zip(run_labels(files), files, strict=True))
+    given, runs = named_files(labels), named_files(files)
     with stages() as progress:
         found = compare_judges(qrels, given, runs, options, progress=progress)
     with utf8_output() as stream:

@@ -27,6 +27,7 @@ import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.formats.documents import Document, DocumentSource, ListDocuments
+from lmtune.formats.given import QrelsLike, RunLike, RunsLike, TopicsLike
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.rows import (
     DOCUMENTS,
@@ -49,7 +50,7 @@ _PATH = (str, os.PathLike)
 _Found = TypeVar("_Found", bound=Collection[Any])
 
 
-def as_run(data: Any, *, name: str = "run") -> dict[str, dict[str, float]]:
+def as_run(data: RunLike, *, name: str = "run") -> dict[str, dict[str, float]]:
     """Take anything for a run: finite scores by topic and docno.
 
     Where there are ranks and no scores, the score is minus the rank.
@@ -72,7 +73,7 @@ def as_run(data: Any, *, name: str = "run") -> dict[str, dict[str, float]]:
     return _some(scores_of(data, name), RUN)
 
 
-def as_qrels(data: Any, *, name: str = "judgements") -> dict[str, dict[str, int]]:
+def as_qrels(data: QrelsLike, *, name: str = "judgements") -> dict[str, dict[str, int]]:
     """Take anything for judgements, if only of no topic: integer gains by topic and docno.
 
     Raises
@@ -88,7 +89,7 @@ def as_qrels(data: Any, *, name: str = "judgements") -> dict[str, dict[str, int]
     return read_qrels(data) if isinstance(data, _PATH) else gains_of(data, name)
 
 
-def as_topics(data: Any, *, name: str = "topics") -> dict[str, str]:
+def as_topics(data: TopicsLike, *, name: str = "topics") -> dict[str, str]:
     """Take anything for topics: query text by topic identifier.
 
     Raises
@@ -138,7 +139,7 @@ def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
     return ListDocuments(name, _some(tuple(documents(data)), DOCUMENTS))
 
 
-def named_runs(data: Any) -> Iterator[tuple[str, Any]]:
+def named_runs(data: RunsLike) -> Iterator[tuple[str, Any]]:
     """Tell runs apart: yield a name and what `as_run` takes for each, paths under their own name.
 
     Parameters

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
+from lmtune.formats.frames import as_qrels
+from lmtune.formats.given import QrelsLike, RunsLike
 from lmtune.formats.term_values import weights_of
 from lmtune.fusion.certificate import MOST_RUNS, certify
 from lmtune.fusion.lines import EQUAL, Best, Line, best_steps, joined
@@ -36,6 +38,7 @@ from lmtune.fusion.search import ExactLineSearch, Fitting, coordinate_line
 from lmtune.fusion.weighted_sum import THETA
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
+from lmtune.measures.significance.run_files import labelled_runs
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import check
 from lmtune.progress import Count, Progress, note, part_of, quantity, silent
@@ -188,8 +191,8 @@ def baselines(rows: Sequence[FusedRow]) -> dict[str, FusedRow]:
 
 
 def fuse_runs(
-    runs: RunSet,
-    qrels: Mapping[str, Mapping[str, int]],
+    runs: RunSet | RunsLike,
+    qrels: QrelsLike,
     options: FusionOptions | None = None,
     *,
     weights: Mapping[str, float] | None = None,
@@ -199,10 +202,11 @@ def fuse_runs(
 
     Parameters
     ----------
-    runs : RunSet
-        Two or more.
-    qrels : mapping of str to mapping of str to int
-        Judgements. Topics without a relevant document, or in no run, are left out.
+    runs : RunSet, or a sequence or mapping of runs
+        Two or more, as `compare_runs` takes them.
+    qrels : mapping of str to mapping of str to int, or others
+        Judgements, as `lmtune.formats.frames` has it. Topics without a relevant document, or in no run,
+        are left out.
     options : FusionOptions, optional
         Methods, measures, folds.
     weights : mapping of str to float, optional
@@ -216,6 +220,8 @@ def fuse_runs(
         For fewer than two runs, no usable topic, a measure that cannot be searched exactly.
     """
     options = FusionOptions() if options is None else options
+    runs = runs if isinstance(runs, RunSet) else RunSet.of(labelled_runs(runs))
+    qrels = as_qrels(qrels)
     if weights is not None:
         options = replace(options, method=("linear",), in_sample=True)
     check(options)

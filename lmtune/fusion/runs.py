@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_run
+from lmtune.formats.given import RunLike
 from lmtune.fusion.lines import in_band
 from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.indexing.index import Postings
@@ -118,7 +119,7 @@ class RunSet:
         return f"RunSet({', '.join(self.given)}: {counts})"
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> RunSet:
+    def of(cls, given: Mapping[str, RunLike]) -> RunSet:
         """Put runs side by side, by name: scores by topic and docno, or as `lmtune.formats.frames` has it.
 
         Raises

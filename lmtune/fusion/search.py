@@ -16,7 +16,7 @@ from lmtune.fusion.lines import EQUAL, Line, best_steps, between
 from lmtune.fusion.runs import pruned_for
 from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH, measure_settings
-from lmtune.measures.measure import Measure, parse_measure
+from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, counted, part_of, unseen
 from lmtune.tuning.experiment.smooth import smooth_form
@@ -73,7 +73,7 @@ class ExactLineSearch(Tuner):
     bound_: float = field(init=False)
     n_lines_: int = field(init=False)
 
-    measure: object = "AP"
+    measure: MeasureLike = "AP"
     _: KW_ONLY
     starts: Sequence[Setting] | None = None
     restarts: int = 0
@@ -272,7 +272,7 @@ class ForwardSelection(Tuner):
         Run depth.
     """
 
-    measure: object = "AP"
+    measure: MeasureLike = "AP"
     _: KW_ONLY
     most: int = 100
     depth: int = DEPTH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.given import QrelsLike, RunsLike
 from lmtune.measures.families import parse_families
 from lmtune.measures.from_files import (
     Evaluation,
@@ -193,9 +194,9 @@ class JudgesResult(Shown):
 
 
 def compare_judges(
-    qrels: Any,
-    labels: Mapping[str, Any],
-    runs: Any = (),
+    qrels: QrelsLike,
+    labels: Mapping[str, QrelsLike],
+    runs: RunsLike = (),
     options: JudgeOptions | None = None,
     *,
     progress: Progress = silent,
@@ -306,7 +307,11 @@ def _by_row(counts: NDArray[np.int64]) -> Doubles:
 
 
 def _orders(
-    human: Judgements, given: Mapping[str, Judgements], runs: Any, options: JudgeOptions, progress: Progress
+    human: Judgements,
+    given: Mapping[str, Judgements],
+    runs: RunsLike,
+    options: JudgeOptions,
+    progress: Progress,
 ) -> tuple[tuple[str, ...], dict[str, Order]]:
     """Order the runs under each set of labels."""
     if isinstance(runs, Sequence | Mapping) and not len(runs):
@@ -322,7 +327,7 @@ def _orders(
         sides[name] = [{topic: own[topic] for topic in shared or own} for own in (human, one)]
     values: dict[str, list[list[Doubles]]] = {name: [[], []] for name in given}
     seen: list[Evaluation] = []
-    total = len(runs) if hasattr(runs, "__len__") else 0
+    total = len(runs) if isinstance(runs, Sized) else 0
     for file, run in read_runs(runs, human, settings):
         for name, both in sides.items():
             for judgements, found in zip(both, values[name], strict=True):

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.given import QrelsLike, RunsLike
 from lmtune.measures.families import parse_families
 from lmtune.measures.from_files import EvaluationOptions, as_judgements, evaluate_run, read_runs
-from lmtune.measures.measure import parse_measures
+from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.showing import Shown
 
 Doubles = NDArray[np.float64]
@@ -182,10 +183,10 @@ class PoweredResult(Shown):
 
 
 def powered_runs(
-    qrels: Any,
-    predicted: Any,
-    runs: Any,
-    measures: Any,
+    qrels: QrelsLike,
+    predicted: QrelsLike,
+    runs: RunsLike,
+    measures: MeasuresLike,
     *,
     subtract: bool = False,
     confidence: float = 0.95,

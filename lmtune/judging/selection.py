@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike, check_least
+from lmtune.formats.given import QrelsLike, RunsLike
 from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements, read_runs
-from lmtune.measures.measure import Measure, parse_measure
+from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.measures.residual_bounds import rankings
 from lmtune.progress import quantity
 from lmtune.showing import Shown
@@ -76,7 +77,9 @@ class ToJudge(Shown):
         ]
 
 
-def pairs_to_judge(qrels: Any, runs: Any, measure: Any = "P@10", *, number: int = 50) -> ToJudge:
+def pairs_to_judge(
+    qrels: QrelsLike, runs: RunsLike, measure: MeasureLike = "P@10", *, number: int = 50
+) -> ToJudge:
     """Choose the unjudged pairs whose judgements leave least open between runs.
 
     A document's gain counts in a run's measure by its rank's discount c(r): 1 / k for P@k, (1 - p) p^(r - 1)

@@ -17,7 +17,7 @@ from lmtune.measures.ir_measures_bridge import values_by_topic
 from lmtune.measures.judged_ranking import JudgedRanking
 from lmtune.measures.kernels import SCORES, Cells, measure_cells
 from lmtune.measures.kinds import EXPONENTIAL, EXPONENTIAL_DCG
-from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
+from lmtune.measures.measure import ACCEPTED, Measure, MeasuresLike, parse_measures
 from lmtune.measures.trec_measures import interpolated_precision
 from lmtune.models.bm25 import BM25
 from lmtune.models.formula import Formula
@@ -239,7 +239,7 @@ def measure(
     pool: CandidatePool,
     setting: Setting,
     *,
-    measures: object = ("AP", "Bpref", "P@10"),
+    measures: MeasuresLike = ("AP", "Bpref", "P@10"),
     topics: Sequence[str] | None = None,
     depth: int = DEPTH,
 ) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from lmtune.errors import InputError
 from lmtune.formats.qrels import SubtopicJudgements
 from lmtune.measures.ir_measures_bridge import is_sum, values_by_topic
 from lmtune.measures.measure import ACCEPTED as MEASURE_NAMES
-from lmtune.measures.measure import Measure, parse_measure, split_names
+from lmtune.measures.measure import Measure, MeasuresLike, parse_measure, split_names
 from lmtune.measures.trec_names import (
     NICKNAMES,
     VERSIONS,
@@ -69,7 +69,7 @@ ACCEPTED = (
 )
 
 
-def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, ...]:
+def parse_families(given: MeasuresLike, version: str = VERSIONS[0]) -> tuple[Family, ...]:
     """Read names of measures.
 
     Parameters

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, as_text
 from lmtune.formats.columns import RunColumns, read_run_columns
+from lmtune.formats.given import QrelsLike, RunLike, RunsLike
 from lmtune.formats.qrels import STRATA, SUBTOPICS, read_judgements
 from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
-from lmtune.measures.measure import split_names
+from lmtune.measures.measure import MeasuresLike, split_names
 from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value
 from lmtune.options import check, option, usual
 from lmtune.progress import note
@@ -158,7 +159,11 @@ class EvaluationOptions:
 
 
 def evaluate(
-    qrels: Any, runs: Any, measures: Any = "official", *, settings: EvaluationOptions | None = None
+    qrels: QrelsLike,
+    runs: RunsLike,
+    measures: MeasuresLike = "official",
+    *,
+    settings: EvaluationOptions | None = None,
 ) -> pd.DataFrame:
     """Evaluate runs: a row for each run.
 
@@ -193,7 +198,11 @@ def evaluate(
 
 
 def evaluations(
-    qrels: Any, runs: Any, measures: Any = "official", *, settings: EvaluationOptions | None = None
+    qrels: QrelsLike,
+    runs: RunsLike,
+    measures: MeasuresLike = "official",
+    *,
+    settings: EvaluationOptions | None = None,
 ) -> Iterator[Evaluation]:
     """Evaluate runs one after another, one file in memory at a time: `evaluate` in full.
 
@@ -246,7 +255,7 @@ def _read_beside_gains(families: Sequence[Family]) -> str | None:
 
 
 def read_runs(
-    runs: Any, judgements: Judgements, settings: EvaluationOptions
+    runs: RunsLike, judgements: Judgements, settings: EvaluationOptions
 ) -> Iterator[tuple[str, RunColumns]]:
     """Read the runs that `evaluations` takes one by one, each with its file, of the topics that count."""
     for name, given in _named(runs):
@@ -278,7 +287,7 @@ def _without_self(
             yield topic, ([docnos[at] for at in kept], [scores[at] for at in kept])
 
 
-def for_judgements(settings: EvaluationOptions | None, qrels: Any) -> EvaluationOptions:
+def for_judgements(settings: EvaluationOptions | None, qrels: QrelsLike) -> EvaluationOptions:
     """Return settings that say whether topics' own documents are left out, by where judgements are from."""
     from lmtune.datasets.names import excludes_self
 
@@ -304,7 +313,7 @@ def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else files
 
 
-def as_judgements(qrels: Any, topics: str | None = None, reads: str | None = None) -> Judgements:
+def as_judgements(qrels: QrelsLike, topics: str | None = None, reads: str | None = None) -> Judgements:
     """Take judgements in any form that `evaluations` takes, of the topics that are asked for."""
     if isinstance(qrels, _PATH):
         return _selected(read_judgements(qrels, reads), topics)
@@ -320,7 +329,7 @@ def as_judgements(qrels: Any, topics: str | None = None, reads: str | None = Non
     return _selected(judgements, topics)
 
 
-def _named(runs: Any) -> Iterable[tuple[str, Any]]:
+def _named(runs: RunsLike) -> Iterable[tuple[str, Any]]:
     """Name the runs; files are known without what reads the rest."""
     listed = [runs] if isinstance(runs, _PATH) else runs
     if isinstance(listed, list | tuple) and all(isinstance(run, _PATH) for run in listed):
@@ -412,7 +421,9 @@ def evaluate_run(
     )
 
 
-def topic_values(qrels: Any, run: Any, measures: Any, *, complete: bool = True) -> pd.DataFrame:
+def topic_values(
+    qrels: QrelsLike, run: RunLike, measures: MeasuresLike, *, complete: bool = True
+) -> pd.DataFrame:
     """Evaluate one run topic by topic.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from lmtune.errors import InputError, nearest
 from lmtune.formats.qrels import SUBTOPICS
@@ -20,6 +20,21 @@ ACCEPTED = (
     "as map, P_10, ndcg_cut_10, recip_rank; slowly also ir_measures' others, such as Rprec"
 )
 ACCEPTED_OF_LISTS = "ndcg, ndcg@10, pairwise-error, mrr, mrr@10, wta, ap"
+
+
+class IrMeasure(Protocol):
+    """A measure of ir_measures."""
+
+    @property
+    def NAME(self) -> str | None:  # noqa: N802 - ir_measures' own name
+        """The measure's name without parameters."""
+
+
+MeasureLike: TypeAlias = "str | Measure | MeasureKind | IrMeasure"
+"""A measure, or its name in ir_measures' or trec_eval's spelling."""
+
+MeasuresLike: TypeAlias = "MeasureLike | Iterable[MeasureLike]"
+"""A measure, or several; a text may name several."""
 
 _NAME = re.compile(r"(?P<kind>[A-Za-z-]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>[0-9]{1,9}))?")
 _SETTING = re.compile(
@@ -117,7 +132,7 @@ def column_names(measures: Sequence[Measure]) -> tuple[list[str], str]:
     return [*names], conventions[0].rstrip(")")
 
 
-def parse_measure(name: object) -> Measure:
+def parse_measure(name: MeasureLike) -> Measure:
     """Read a measure's name; a Measure is itself.
 
     Parameters
@@ -215,7 +230,7 @@ def exponential_ndcg(cutoff: int | None) -> Measure:
     return Measure("nDCG", cutoff, dcg=EXPONENTIAL)
 
 
-def split_names(given: object) -> list[Any]:
+def split_names(given: MeasuresLike) -> list[Any]:
     """List names of measures: given as a text with blanks or commas between, as an object, or several.
 
     Parameters stay what they are. A Measure or MeasureKind stays itself, ir_measures' objects are taken
@@ -236,7 +251,7 @@ def split_names(given: object) -> list[Any]:
     ]
 
 
-def parse_measures(names: object) -> list[Measure]:
+def parse_measures(names: MeasuresLike) -> list[Measure]:
     """Read several names or objects, see `split_names`; one error reports every unknown one."""
     measures = []
     unknown = []

@@ -36,13 +36,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, as_text
 from lmtune.formats.columns import RunColumns
+from lmtune.formats.given import QrelsLike, RunsLike
 from lmtune.measures.families import parse_families
 from lmtune.measures.from_files import (
     Evaluation,
@@ -57,7 +58,7 @@ from lmtune.measures.from_files import (
 from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.measures.kinds import EXPONENTIAL
 from lmtune.measures.list_kernels import precisions_by_count, preferences_by_count
-from lmtune.measures.measure import Measure, parse_measures
+from lmtune.measures.measure import Measure, MeasuresLike, parse_measures
 from lmtune.measures.trec_measures import LARGEST_POWER
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.options import check
@@ -345,7 +346,11 @@ class Residuals(Shown):
 
 
 def residuals(
-    qrels: Any, runs: Any, measures: Any = MEASURES, *, settings: EvaluationOptions | None = None
+    qrels: QrelsLike,
+    runs: RunsLike,
+    measures: MeasuresLike = MEASURES,
+    *,
+    settings: EvaluationOptions | None = None,
 ) -> pd.DataFrame:
     """Bound runs' measures over all ways in which unjudged documents could be judged.
 
@@ -385,7 +390,11 @@ def residuals(
 
 
 def run_residuals(
-    qrels: Any, runs: Any, measures: Any = MEASURES, *, settings: EvaluationOptions | None = None
+    qrels: QrelsLike,
+    runs: RunsLike,
+    measures: MeasuresLike = MEASURES,
+    *,
+    settings: EvaluationOptions | None = None,
 ) -> Iterator[Residuals]:
     """Bound runs' measures one run after another: `residuals` in full, topic by topic."""
     settings = for_judgements(settings, qrels)
@@ -420,7 +429,11 @@ def residual_records(found: Sequence[Residuals], *, per_topic: bool = False) -> 
 
 
 def difference_bounds(
-    qrels: Any, runs: Any, pairs: Sequence[tuple[str, str]], measures: Any, settings: EvaluationOptions
+    qrels: QrelsLike,
+    runs: RunsLike,
+    pairs: Sequence[tuple[str, str]],
+    measures: MeasuresLike,
+    settings: EvaluationOptions,
 ) -> dict[tuple[str, str], Doubles]:
     """Bound mean differences of runs over all ways to judge what either ranks without a judgement.
 
@@ -465,7 +478,7 @@ def rankings(run: RunColumns, settings: EvaluationOptions) -> Rankings:
     }
 
 
-def _checked(measures: Any, settings: EvaluationOptions) -> list[Measure]:
+def _checked(measures: MeasuresLike, settings: EvaluationOptions) -> list[Measure]:
     check(settings)
     if settings.judged_only:
         raise InputError("bounds over unjudged documents, which judged-only drops", accepted="one of the two")

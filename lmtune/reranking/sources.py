@@ -17,6 +17,7 @@ from lmtune.datasets.dataset import Dataset, split_topics
 from lmtune.datasets.folds import make_folds, select_topics
 from lmtune.errors import InputError, check_least
 from lmtune.formats.frames import as_qrels, as_run, as_topics
+from lmtune.formats.given import QrelsLike, RunLike, TopicsLike
 from lmtune.formats.runs import Ranking, read_run
 from lmtune.formats.term_values import weights_of
 from lmtune.indexing.index import Index
@@ -30,10 +31,10 @@ from lmtune.reranking.letor_folder import draw_queries, read_letor_folder
 
 
 def run_data(
-    run: Any,
+    run: RunLike,
     index: Index,
-    topics: Any,
-    qrels: Any = None,
+    topics: TopicsLike,
+    qrels: QrelsLike | None = None,
     *,
     lambda_: float = 0.4,
     mu: float = 2500.0,
@@ -129,7 +130,7 @@ def of_known_topics(run: Run, texts: Container[str]) -> Run:
     return {topic: scores for topic, scores in ranked.items() if topic in texts}
 
 
-def reranked(run: Any, data: RankingData, scores: ArrayLike) -> list[Ranking]:
+def reranked(run: RunLike, data: RankingData, scores: ArrayLike) -> list[Ranking]:
     """Rank a run's topics by new scores, for `lmtune.formats.runs.write_run`.
 
     Parameters

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import DEPTH
-from lmtune.measures.measure import parse_measure
+from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, counted
 from lmtune.tuning.grid import KnownValues
@@ -78,7 +78,7 @@ class CoordinateAscent(Tuner):
     ends_: pd.DataFrame = field(init=False)
     n_agreeing_: int = field(init=False)
 
-    measure: object = "AP"
+    measure: MeasureLike = "AP"
     _: KW_ONLY
     space: ParameterSpace | None = None
     starts: Sequence[Setting] | None = None

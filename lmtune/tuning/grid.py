@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool, weighted_mean
 from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
-from lmtune.measures.measure import Measure, parse_measure
+from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.progress import Count, counted
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Point, Progress, SearchRecord, Tuner
@@ -117,7 +117,7 @@ class GridSearch(Tuner):
     {'lambda': 0.5, 'mu': 100.0}
     """
 
-    measure: object = "AP"
+    measure: MeasureLike = "AP"
     _: KW_ONLY
     space: ParameterSpace | None = None
     shape: Sequence[int] | None = None

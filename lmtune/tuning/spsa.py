@@ -14,7 +14,7 @@ from lmtune.errors import InputError, check_least
 from lmtune.gradient_free import Gains, minimise
 from lmtune.gradient_free.estimates import check_even
 from lmtune.measures.evaluate import DEPTH
-from lmtune.measures.measure import parse_measure
+from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import counted
 from lmtune.tuning.space import ParameterSpace
@@ -44,7 +44,7 @@ class _Search(Tuner):
 
     gains_: Gains | None = field(init=False)
 
-    measure: object = "AP"
+    measure: MeasureLike = "AP"
     _: KW_ONLY
     space: ParameterSpace | None = None
     start: Setting | None = None

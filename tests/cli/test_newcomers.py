@@ -159,3 +159,23 @@ def test_results_of_another_command_are_kept(home: Path) -> None:
     assert "results of another collection: 'c'" in run(*choose, "other", "--output", "chosen")[2]
     for words in ([*choose, "c", "--output", "chosen"], [*deploy, "deployed"]):
         assert run(*words)[0] == 0
+
+
+def test_runs_are_called_as_the_user_says(home: Path) -> None:
+    for model in ("bm25", "two-stage"):
+        assert run("search", "c", "--model", model, "--output", f"{model}.run")[0] == 0
+    (home / "x=y.run").write_bytes((home / "bm25.run").read_bytes())
+    given = ["c/qrels.txt", "LM=two-stage.run", "BM25=bm25.run"]
+    assert {"LM", "BM25"} < set(run("compare", *given, "-m", "AP")[1].split())
+    assert {"LM", "BM25"} < set(run("fuse", *given, "-m", "AP", "--method", "rrf", "--folds", "2")[1].split())
+    shown = run("evaluate", *given, "-m", "AP", "--format", "json")[1]
+    assert [own["run"] for own in json.loads(shown)] == ["LM", "BM25"]
+    assert run("evaluate", "c/qrels.txt", "LM=bm25.run", "-m", "map") == run(
+        "evaluate", "c/qrels.txt", "bm25.run", "-m", "map"
+    )
+    assert run("evaluate", "c/qrels.txt", "x=y.run") == run("evaluate", "c/qrels.txt", "bm25.run")
+    for command in ("compare", "fuse"):
+        code, _, err = run(command, "c/qrels.txt", "A=bm25.run", "A=two-stage.run")
+        assert (code, "two files have one name: ['A', 'A']" in err) == (2, True)
+        code, _, err = run(command, "c/qrels.txt", "A=nowhere.run", "B=bm25.run")
+        assert (code, "nowhere.run: cannot read" in err) == (2, True)

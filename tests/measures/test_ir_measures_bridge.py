@@ -53,7 +53,7 @@ def theirs(name: str, qrels: Any, run: Scores) -> dict[str, float]:
     return {value.query_id: value.value for value in ir_measures.iter_calc([measure], qrels, run)}
 
 
-def ours(name: str, qrels: object, run: object) -> dict[str, float]:
+def ours(name: str, qrels: Any, run: Any) -> dict[str, float]:
     """Return lmtune's values by topic."""
     return {str(topic): value for topic, value in topic_values(qrels, run, [name])[name].items()}
 

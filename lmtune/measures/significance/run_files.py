@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from lmtune.errors import InputError, as_text
+from lmtune.errors import InputError, PathLike, as_text
 from lmtune.formats.frames import named_runs
+from lmtune.formats.given import QrelsLike, RunsLike
 from lmtune.measures.from_files import EvaluationOptions, evaluations, for_judgements
-from lmtune.measures.measure import parse_measures
+from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions, compare
 from lmtune.progress import Progress, note, silent
@@ -23,9 +24,9 @@ _RUN_SUFFIXES = (".run", ".txt", ".trec", ".res")
 
 
 def compare_runs(
-    qrels: Any,
-    runs: Any,
-    measures: Any,
+    qrels: QrelsLike,
+    runs: RunsLike,
+    measures: MeasuresLike,
     options: ComparisonOptions | None = None,
     *,
     only: str | None = None,
@@ -58,12 +59,12 @@ def compare_runs(
         measures that have none.
     """
     options = ComparisonOptions() if options is None else options
-    options.check()
+    _check_options(options)
     parsed = parse_measures(measures)
     if residuals:
         check_bounded(parsed)
     labels = list(map(str, parsed))
-    named = _labelled(runs)
+    named = labelled_runs(runs)
     names = list(named)
     values, judged = [], []
     topics: tuple[str, ...] = ()
@@ -100,12 +101,28 @@ def compare_runs(
     return replace(compared, contrasts=contrasts, judged=tuple(judged))
 
 
-def _labelled(runs: Any) -> dict[str, Any]:
-    """Give runs names, files the shortest that tell them apart."""
+def _check_options(options: object) -> None:
+    """Raise InputError for options that are wrong, or something else, such as measures behind two runs."""
+    if not isinstance(options, ComparisonOptions):
+        accepted = "compare_runs(qrels, [baseline, run, ...], measures, ComparisonOptions(...))"
+        raise InputError("not ComparisonOptions", value=options, accepted=accepted)
+    options.check()
+
+
+def labelled_runs(runs: RunsLike) -> dict[str, Any]:
+    """Give runs names, files as `named_files` does, each of them once.
+
+    A test of a run against itself only weakens the others.
+    """
     pairs = list(named_runs(runs))
     if not isinstance(runs, Mapping) and all(isinstance(run, str | os.PathLike) for _, run in pairs):
-        paths = _different([Path(name) for name, _ in pairs])
-        pairs = list(zip(run_labels(paths), paths, strict=True))
+        kept: dict[Path, str] = {}
+        for given, _ in pairs:
+            file = _name_and_file(given)[1]
+            if file.resolve() in kept:
+                note(f"{file} is given again: left out, and not counted by the correction")
+            kept.setdefault(file.resolve(), given)
+        return dict(named_files(list(kept.values())))
     named = dict(pairs)
     if len(named) < len(pairs):
         names = [name for name, _ in pairs]
@@ -113,14 +130,37 @@ def _labelled(runs: Any) -> dict[str, Any]:
     return named
 
 
-def _different(runs: Sequence[Path]) -> list[Path]:
-    """Leave out runs that are given again: a test of a run against itself only weakens the others."""
-    kept: dict[Path, Path] = {}
-    for path in runs:
-        if path.resolve() in kept:
-            note(f"{path} is given again: left out, and not counted by the correction")
-        kept.setdefault(path.resolve(), path)
-    return list(kept.values())
+def named_files(given: Sequence[PathLike]) -> dict[str, Path]:
+    """Name files: NAME=FILE as it says, others by `run_labels`.
+
+    Raises
+    ------
+    InputError
+        For a file that is given twice, and two of one name.
+
+    Examples
+    --------
+    >>> named_files(["LM=runs/lm.run", "bm25.run"])
+    {'LM': PosixPath('runs/lm.run'), 'bm25': PosixPath('bm25.run')}
+    """
+    pairs = [_name_and_file(one) for one in given]
+    if len({file.resolve() for _, file in pairs}) < len(pairs):
+        raise InputError(
+            "a file is given twice", value=[os.fspath(one) for one in given], accepted="each once"
+        )
+    labels = iter(run_labels([file for name, file in pairs if not name]))
+    names = [name or next(labels) for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise InputError("two files have one name", value=names, accepted="NAME=FILE with a name for each")
+    return dict(zip(names, [file for _, file in pairs], strict=True))
+
+
+def _name_and_file(given: PathLike) -> tuple[str, Path]:
+    """Split NAME=FILE; a file whose own name holds = has no other."""
+    name, _, file = os.fspath(given).partition("=")
+    if not file or "/" in name or Path(given).exists():
+        return "", Path(given)
+    return name, Path(file)
 
 
 def run_labels(paths: Sequence[Path]) -> list[str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
-from lmtune.measures.measure import parse_measure
+from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import counted
 from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
@@ -97,7 +97,7 @@ class CertifiedOptimum(Tuner):
     bounds_: pd.DataFrame = field(init=False)
     boxes_: pd.DataFrame = field(init=False)
 
-    measure: object = "AP"
+    measure: MeasureLike = "AP"
     _: KW_ONLY
     tolerance: float = 1e-3
     space: ParameterSpace | None = None
