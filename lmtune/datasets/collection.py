@@ -88,7 +88,7 @@ class Collection:
         metavar="NAME",
     )
     topic_fields: tuple[str, ...] = option(
-        ("title",), "Fields of SGML topics: title, desc, narr, or several with commas.", read=_fields
+        ("title",), "Fields of SGML or XML topics: title, desc, narr, or several with commas.", read=_fields
     )
     stemmer: str | None = option(
         None, "porter (the default), krovetz, none, or Snowball's: english, german, french ..."
