@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import string
 from collections.abc import Sequence
@@ -91,18 +92,21 @@ class Texts:
         The documents.
     template : Template
         What a text is made of.
+    empty : set of str
+        The documents that were asked for and have no text.
     """
 
     index: AnyIndex
     template: Template
+    empty: set[str] = dataclasses.field(default_factory=set, repr=False, compare=False)
 
     def of(self, docnos: Sequence[str]) -> list[str]:
-        """Return documents' texts, in the order given; an empty field is an empty one.
+        """Return documents' texts, in the order given; of a document without text an empty one.
 
         Raises
         ------
         InputError
-            For a docno that the index lacks, and a document none of whose fields has text.
+            For a docno that the index lacks.
         """
         names = list(docnos)
         numbers = self.index.doc_numbers(names)
@@ -113,14 +117,13 @@ class Texts:
                 accepted="docnos of the collection",
             )
         parts = [self.index.texts(numbers, field) for field in self.template.fields]
-        for name, row in zip(names, zip(*parts, strict=True), strict=True):
-            if not any(map(str.strip, row)):
-                raise InputError(
-                    f"a document of {self.index.name} has no text",
-                    value=name,
-                    accepted=f"a word in one of: {', '.join(self.template.fields)}",
-                )
-        return self.template.fill(*parts)
+        rows = zip(names, zip(*parts, strict=True), strict=True)
+        empty = {name for name, row in rows if not any(map(str.strip, row))}
+        if empty and not self.empty:
+            note(f"{self.index.name}: {min(empty)} has no text; documents without text are read as empty")
+        self.empty.update(empty)
+        filled = self.template.fill(*parts)
+        return [text if name not in empty else "" for name, text in zip(names, filled, strict=True)]
 
 
 def texts_for(

@@ -46,7 +46,8 @@ def document(sheet: Sheet, docno: str) -> dict[str, Any]:
     if sheet.texts is None:
         return {"text": None, "why": "There is no text: --collection says whose documents these are."}
     try:
-        return {"text": sheet.texts.of([docno])[0], "why": ""}
+        text = sheet.texts.of([docno])[0] or None
+        return {"text": text, "why": "" if text else "The document has no text."}
     except InputError as error:
         return {"text": None, "why": str(error)}
 

@@ -131,6 +131,21 @@ def test_a_cross_encoder_of_others_and_other_texts(home: Path) -> None:
     assert read_run(first) != read_run(titled)
 
 
+def test_a_document_without_text_is_ranked(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    texts = {"d1": "panda whale", "d2": "", "d3": "whale"}
+    rows = [json.dumps({"id": name, "contents": text}) + "\n" for name, text in texts.items()]
+    (tmp_path / "c/docs.jsonl").write_text("".join(rows))
+    (tmp_path / "c/topics.tsv").write_text("1\tpanda\n")
+    (tmp_path / "base.run").write_text("".join(f"1 Q0 d{n} {n} {-n} base\n" for n in (1, 2, 3)))
+    given = ("--run", tmp_path / "base.run", "--indexes", tmp_path / "indexes")
+    output = tmp_path / "new.run"
+    code, _, err = run("apply", f"text:{home / 'bert'}", tmp_path / "c", *given, "--output", output)
+    assert code == 0, err
+    assert set(read_run(output)["1"]) == set(texts)
+    assert err.count("d2 has no text; documents without text are read as empty") == 1
+
+
 def test_crossval_and_compare(home: Path) -> None:
     code, out, err = run(
         "crossval", *where(home), "--folds", "2", "--output", home / "cv.run", *learning(home)

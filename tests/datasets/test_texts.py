@@ -72,10 +72,6 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(InputError, match=r"c has no such document: 'z'"):
         texts.of(["a", "z", "y"])
     with pytest.raises(
-        InputError, match=r"a document of c has no text: 'c'; accepted: a word in one of: contents"
-    ):
-        texts.of(["a", "c"])
-    with pytest.raises(
         InputError, match=r"no document of c has this field.*'titel'; accepted: title, contents"
     ):
         opened(Collection("c"), "{contents} {titel}")
@@ -83,6 +79,18 @@ def test_what_is_missing_is_named() -> None:
         opened(Collection("pydocs"), "{titel}")
     with pytest.raises(InputError, match="have no fields: 'title'"):
         opened(Collection("synthetic:1000x3"), "{title}")
+
+
+@pytest.mark.usefixtures("home")
+def test_documents_without_text_are_empty_and_noted_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "lmtune")
+    texts = opened(Collection("c"), "{contents}.")
+    caplog.clear()
+    for _ in range(2):
+        assert texts.of(["c", "a"]) == ["", "flow over it."]
+    assert [own.getMessage() for own in caplog.records] == [
+        "c: c has no text; documents without text are read as empty"
+    ]
 
 
 @pytest.mark.usefixtures("home")

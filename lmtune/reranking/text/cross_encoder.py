@@ -75,6 +75,9 @@ def pieces_within(lengths: Sequence[int], tokens: int) -> list[Tensor]:
 # With 2,048 at a time a network of six layers reached 6% of an H200's peak.
 CPU_TOKENS, GPU_TOKENS = 2048, 32_768
 
+_TEXTS = 2
+"""A pair's tokens at the least: one of the query and one of the document."""
+
 
 class Pieces(NamedTuple):
     """Tokens of pairs, as a model reads them.
@@ -119,9 +122,25 @@ class CrossEncoder(nn.Module):
                 module.p = dropout
 
     def cut(self, options: TextOptions) -> None:
-        """Cut texts otherwise from now on."""
+        """Cut texts otherwise from now on.
+
+        Raises
+        ------
+        InputError
+            Where the tokens around the texts, such as a prompt's, leave no room for any of them.
+        """
+        longest, around = (
+            min(options.max_length, self.longest),
+            self.tokenizer.num_special_tokens_to_add(True),
+        )
+        if longest < around + _TEXTS:  # then tokenizers would cut nothing
+            raise InputError(
+                f"--max-length leaves no room for query and document beside {around} tokens of the prompt",
+                value=longest,
+                accepted=f"{around + _TEXTS} or more, or a shorter prompt",
+            )
         self.options = options
-        self.tokenizer.model_max_length = min(options.max_length, self.longest)
+        self.tokenizer.model_max_length = longest
 
     @property
     def batch_tokens(self) -> int:

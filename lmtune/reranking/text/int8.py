@@ -19,6 +19,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from lmtune.errors import InputError, MissingExtraError
 
+_ERRORS = 3  # of ONNX Runtime's levels: no warnings
+
 
 class Int8Model(nn.Module):
     """A model of transformers with one score a pair, in eight bits.
@@ -52,18 +54,22 @@ class Int8Model(nn.Module):
         shapes = {name: dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC) for name in columns}
         with TemporaryDirectory() as folder, _silent():
             path = Path(folder, "model.onnx")
-            try:
-                torch.onnx.export(model.eval(), (), path, kwargs=dict(columns), dynamic_shapes=shapes)
-            except Exception as error:  # whatever a model that nobody has tried brings
-                reason = str(error).strip().splitlines()[0]
-                raise InputError("the model cannot be computed in int8", value=reason) from error
-            written = onnx.load(path)
-            del written.graph.value_info[:]  # which the quantiser takes for those of turned matrices
-            kinds = ["MatMul", "Gemm"]
-            quantization.quantize_dynamic(written, path, op_types_to_quantize=kinds, per_channel=True)
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = torch.get_num_threads()
-            self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            options.log_severity_level = _ERRORS
+            try:
+                torch.onnx.export(model.eval(), (), path, kwargs=dict(columns), dynamic_shapes=shapes)
+                written = onnx.load(path)
+                del written.graph.value_info[:]  # which the quantiser takes for those of turned matrices
+                kinds = ["MatMul", "Gemm"]
+                quantization.quantize_dynamic(written, path, op_types_to_quantize=kinds, per_channel=True)
+                self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            except Exception as error:  # whatever a model that nobody has tried brings
+                reason = str(error).strip().splitlines()[0]
+                accepted = "no --int8, or another model"
+                raise InputError(
+                    "the model cannot be computed in int8", value=reason, accepted=accepted
+                ) from error
         self.names = [one.name for one in self.session.get_inputs()]
 
     def forward(self, **columns: Tensor) -> SequenceClassifierOutput:

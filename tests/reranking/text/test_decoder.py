@@ -82,6 +82,26 @@ def test_only_texts_are_cut(gpt: Path) -> None:
         assert max(map(len, pieces.columns["input_ids"])) == 14
 
 
+def test_a_prompt_that_leaves_no_room_for_texts_is_refused(gpt: Path) -> None:
+    prompt = 9  # <s> query : document : relevant :, and a token of each text
+    network = load_network(f"decoder:{gpt}", TextOptions(prompt=PROMPT, max_length=prompt))
+    pieces = network.encode(["panda whale"], ["the whale lives in the sea"])
+    assert [network.tokenizer.decode(tokens) for tokens in pieces.columns["input_ids"]] == [
+        "<s> query : panda document : the relevant :"
+    ]
+    with pytest.raises(
+        InputError, match=r"--max-length leaves no room.*beside 7 tokens.*: 8; accepted: 9 or"
+    ):
+        load_network(f"decoder:{gpt}", TextOptions(prompt=PROMPT, max_length=prompt - 1))
+
+
+def test_a_causal_model_in_int8_is_refused_in_one_line(gpt: Path) -> None:
+    pytest.importorskip("onnxscript", reason="the extra 'int8' is not installed")
+    with pytest.raises(InputError, match="the model cannot be computed in int8") as refused:
+        load_network(f"decoder:{gpt}", OPTIONS).in_int8()
+    assert len(str(refused.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize("lora", [0, 2])
 def test_it_learns_and_is_kept(gpt: Path, tmp_path: Path, lora: int) -> None:
     options = TextOptions(prompt=PROMPT, max_length=32, batch_tokens=64, lora=lora)
