@@ -1,4 +1,4 @@
-"""Every documented job on every shape of collection: `jobs.py` times `shapes.py`.
+"""Every documented job on every shape of collection: `matrix_jobs` times `matrix_shapes`.
 
 A job ends with status 0, or with one clear line that `REFUSED` declares; never with a traceback or a
 numerical warning. What it makes is checked by the job's own invariants, and is the same when made twice.
@@ -19,9 +19,9 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matrix.jobs import JOBS, Job
-from matrix.refusals import REFUSED
-from matrix.shapes import SHAPES, Shape
+from matrix_jobs import JOBS, Job
+from matrix_refusals import REFUSED
+from matrix_shapes import SHAPES, Shape
 
 from lmtune.cli.main import app
 from lmtune.errors import InputError
@@ -88,10 +88,7 @@ class RunWorld:
 
 @pytest.fixture(autouse=True, scope="module")
 def _pictures_are_cheap() -> Iterator[None]:
-    """Draw pictures of a folder once, without their layout, and write those of `report` alone.
-
-    Other tests look at pictures.
-    """
+    """Draw the pictures of a folder once, without layout and rendering; other tests look at pictures."""
     drawn: dict[Path, list[Any]] = {}
 
     def draw_once(path: Path, results: Any) -> list[Any]:
@@ -109,6 +106,7 @@ def _pictures_are_cheap() -> Iterator[None]:
         for module in (figures, page):
             patch.setattr(module, "draw", draw_once)
         patch.setattr(figures, "save", save_nothing)
+        patch.setattr(page, "render", lambda *_: b"<svg/>")
         yield
 
 

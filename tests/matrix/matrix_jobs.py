@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytrec_eval
-from matrix import python_jobs
+import matrix_in_python
 
 from lmtune.engines.hybrid import HYBRIDS
 from lmtune.formats.qrels import read_qrels
@@ -189,10 +189,10 @@ def _readers() -> Iterator[Job]:
             makes=engine,
         )
     yield Job("check-engine", "check-engine bm25s bm25", "tune-bm25", needs="bm25s")
-    yield Job("explore", python_jobs.explore)
-    yield Job("explore-runs", python_jobs.explore_runs)
-    yield Job("explore-tuned", python_jobs.explore_tuned, "tune")
-    yield Job("explore-choices", python_jobs.explore_choices, "tune-choose")
+    yield Job("explore", matrix_in_python.explore)
+    yield Job("explore-runs", matrix_in_python.explore_runs)
+    yield Job("explore-tuned", matrix_in_python.explore_tuned, "tune")
+    yield Job("explore-choices", matrix_in_python.explore_choices, "tune-choose")
 
 
 def _evaluations() -> Iterator[Job]:
@@ -213,8 +213,8 @@ def _evaluations() -> Iterator[Job]:
 
 def _fusions() -> Iterator[Job]:
     json_line = f"{_FUSE} --format json --output {{o}}/fused.run"
-    yield Job("fuse-json", json_line, check=fused_as_written, makes="fused.run")
-    yield Job("fuse", f"{_FUSE} --method linear,rrf")
+    yield Job("fuse-json", json_line, check=fused_as_written)
+    yield Job("fuse", f"{_FUSE} --method linear,rrf --output {{o}}/two.run", makes="two.run")
     yield Job("fuse-plot", f"{_FUSE} --method linear,equal --plot {{o}}/weights")
     for method in METHODS:
         yield Job(f"fuse-{method}", f"{_FUSE} --method {method} --output {{o}}/{method}.run")
@@ -246,11 +246,11 @@ def _rerankings() -> Iterator[Job]:
 
 
 def _in_python() -> Iterator[Job]:
-    yield Job("python-tune", python_jobs.python_tune)
-    yield Job("python-evaluate", python_jobs.python_evaluate)
-    yield Job("python-fuse", python_jobs.python_fuse)
-    yield Job("python-choose", python_jobs.python_choose)
-    yield Job("python-rerank", python_jobs.python_rerank, needs="torch")
+    yield Job("python-tune", matrix_in_python.python_tune)
+    yield Job("python-evaluate", matrix_in_python.python_evaluate)
+    yield Job("python-fuse", matrix_in_python.python_fuse)
+    yield Job("python-choose", matrix_in_python.python_choose)
+    yield Job("python-rerank", matrix_in_python.python_rerank, needs="torch")
 
 
 _ROOMS = (_searches, _tunings, _readers, _evaluations, _fusions, _rerankings, _in_python)
