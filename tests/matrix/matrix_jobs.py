@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import matrix_in_python
 import numpy as np
 import pytrec_eval
-import matrix_in_python
 
 from lmtune.engines.hybrid import HYBRIDS
 from lmtune.formats.qrels import read_qrels

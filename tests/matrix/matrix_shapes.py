@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,7 +49,7 @@ def _draw(key: str) -> float:
 
 def _overlap(text: str, query: str) -> float:
     words = text.lower().split()
-    return sum(words.count(word) for word in query.lower().split()) / max(1, len(words)) ** 0.5
+    return sum(words.count(word) for word in query.lower().split()) / math.sqrt(max(1, len(words)))
 
 
 def base(topics: int = 6, documents: int = 36) -> Data:
