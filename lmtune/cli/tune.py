@@ -142,8 +142,11 @@ def tune(
     if "measures" not in plan and all(is_beir(one.name) for one in collections):
         plan = plan | {"measures": BEIR_MEASURES}
     if choosing.choose:
-        for one in collections:
-            cases = make_cases(choosing.choose, one, plan, ranges=ranges.of, baseline=baseline.of)
+        if output.output is not None and len(collections) > 1:
+            accepted = "one collection, or a folder for each"
+            raise InputError("--choose keeps one collection in a folder", value=datasets, accepted=accepted)
+        how: Any = {"ranges": ranges.of, "baseline": baseline.of}
+        for cases in [make_cases(choosing.choose, one, plan, **how) for one in collections]:
             with workers.engaged():
                 _choose(cases, split, choosing, plan.get("certify"), output)
         return
@@ -168,7 +171,7 @@ def tune(
             prepared += [prepare(one, split, searching, progress=show) for one in collections]
         for ready in prepared:
             with stages() as show, timed(f"{ready.pool.name}: tuned"):
-                how: Any = {"notes": ready.notes, "progress": show, "traced": output.output is not None}
+                how = {"notes": ready.notes, "progress": show, "traced": output.output is not None}
                 results.append(run_experiment(ready.pool, ready.folds, searching, **how))
         if output.output is not None:
             with stages() as progress, timed(f"kept in {output.output}"):
