@@ -53,7 +53,7 @@ def compare(
     Examples
     --------
     lmtune compare qrels.txt bm25.run dense.run --residuals
-    lmtune compare qrels.txt BM25=a.run E5=b.run -m nDCG@10 --test randomization
+    lmtune compare qrels.txt BM25=bm25.run E5=dense.run -m AP --test wilcoxon
     """
     if output.predicted is not None and (output.style in ("csv", "json") or comparison.pairwise):
         accepted = "a table of differences from one run; lmtune.judging.powered_runs has frames"

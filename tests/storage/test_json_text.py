@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_numbers_beyond_a_float_are_refused(number: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan"), 10**400, -(10**400)])
-def test_numbers_in_memory_are_bounded_too(number: float) -> None:
+def test_numbers_in_memory_are_bounded_too(number: Any) -> None:
     with pytest.raises(InputError, match="the score is no finite number"):
         lmtune.evaluate({"1": {"d": 1}}, {"r": {"1": {"d": number}}}, ["AP"])
     with pytest.raises(InputError, match="the gain is no integer"):
