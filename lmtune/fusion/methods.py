@@ -282,9 +282,16 @@ def kept_fusion(
     """
     accepted = "what lmtune fuse --format json printed"
     content = read_json(path, {"output": dict, "options": dict}, accepted=accepted)
-    kept, output = content["options"], content["output"]
-    if not (measure is None and method is None):
-        output = _output_of_row(path, content, measure, method)
+    wanted = None if measure is None else str(parse_measure(measure))
+    kept, output, others = content["options"], content["output"], ""
+    try:
+        if not (measure is None and method is None):
+            output, others = _output_of_row(content, wanted, method)
+    except (KeyError, TypeError, AttributeError, IndexError):
+        raise InputError("not a fusion", file=path, accepted=accepted) from None
+    if others:
+        named = " ".join(filter(None, [wanted, method]))
+        raise InputError("no fusion by this measure and method", file=path, value=named, accepted=others)
     try:
         options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
         check(options)
@@ -318,23 +325,21 @@ def _checked(chosen: Chosen, options: FusionOptions) -> Chosen:
 
 
 def _output_of_row(
-    path: PathLike, content: Mapping[str, Any], measure: str | None, method: str | None
-) -> dict[str, Any]:
-    """Return what a row chose, by its measure and method; by default the first, and the recommended one."""
+    content: Mapping[str, Any], measure: str | None, method: str | None
+) -> tuple[dict[str, Any], str]:
+    """Return what a row chose, by default that of the first measure and the recommended one.
+
+    Without such a row, return the measures and methods that there are.
+    """
     rows = content["rows"]
-    wanted = rows[0]["measure"] if measure is None else str(parse_measure(measure))
+    measure = rows[0]["measure"] if measure is None else measure
     for row in rows:
-        named = row["recommended"] if method is None else row["method"] == method.lower()
-        if row["measure"] == wanted and named:
+        is_named = row["recommended"] if method is None else row["method"] == method.lower()
+        if row["measure"] == measure and is_named:
             output = {one.name: row[one.name] for one in fields(Chosen) if row.get(one.name)}
             weights = {run: row["weights"].get(run, 0.0) for run in content["runs"]}
-            return output | {"weights": weights, "depths": content["output"].get("depths", {})}
-    raise InputError(
-        "no fusion by this measure and method",
-        file=path,
-        value=" ".join(filter(None, [wanted, method])),
-        accepted=", ".join(dict.fromkeys(f"{row['measure']} {row['method']}" for row in rows)),
-    )
+            return output | {"weights": weights, "depths": content["output"].get("depths", {})}, ""
+    return {}, ", ".join(dict.fromkeys(f"{row['measure']} {row['method']}" for row in rows))
 
 
 def for_runs(chosen: Chosen, runs: RunSet) -> Chosen:

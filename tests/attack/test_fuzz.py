@@ -20,13 +20,16 @@ import numpy as np
 import pytest
 from reported import made_results, write_made
 
+from lmtune.engines.configuration import read_engine
 from lmtune.errors import InputError
 from lmtune.formats.columns import read_run_columns
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.letor import read_letor
 from lmtune.formats.qrels import read_qrels
+from lmtune.formats.runs import read_run
 from lmtune.formats.term_values import read_term_values
 from lmtune.formats.topics import read_topics
+from lmtune.fusion.methods import kept_fusion
 from lmtune.reporting.tuning_results import read_results
 
 CASES = int(os.environ.get("LMTUNE_FUZZ_CASES", "2000"))
@@ -51,12 +54,13 @@ PIECES = [
 class Format(NamedTuple):
     """A valid file, how it is read, and how a second reader does: ValueError where it is bad.
 
-    The second reader gives None where it does not know.
+    The second reader gives None where it does not know. Some formats are known by the file's name.
     """
 
     seed: bytes
     read: Callable[[Path], Any]
     again: Callable[[bytes], Any]
+    name: str = "file.txt"
 
 
 def mutated(data: bytes, draw: random.Random) -> bytes:
@@ -155,8 +159,12 @@ def topics(data: bytes) -> dict[str, str] | None:
     if first.startswith("<") and "\t" not in first.strip():
         return None
     pairs = list(map(_json_topic, lines)) if first.startswith("{") else [_columns(line) for line in lines]
-    if not first.startswith("{") and pairs[0][0].lower() in ("qid", "query_id", "query-id", "topic_id"):
-        pairs = pairs[1:]
+    ids, texts = "_id id qid query_id topic_id topic number num", "text title query question"
+    headers = {(name, text) for name in ids.split() for text in texts.split()}
+    if not first.startswith("{"):
+        name, text = (cell.strip().lower() for cell in pairs[0])
+        if name in ("qid", "query_id", "query-id", "topic_id") or (name, text) in headers:
+            pairs = pairs[1:]
     found = {identifier: " ".join(text.split()) for identifier, text in pairs}
     proper = all(text and re.fullmatch(r"\S+", name) and name.isprintable() for name, text in found.items())
     if len(found) < len(pairs) or not found or not proper:
@@ -290,7 +298,7 @@ def rows(data: bytes) -> list[tuple[str, float, dict[int, float]]] | None:
         if re.search(rb"[eE][+-]?[0-9]{4}", line):
             return None
         ids = [int(number) for number, _ in pairs]
-        if len(set(ids)) < len(ids) or not all(1 <= number <= 65536 for number in ids):
+        if len(set(ids)) < len(ids) or not all(0 <= number <= 65536 for number in ids):
             raise ValueError("features")
         values = {
             number: value for number, (_, text) in zip(ids, pairs, strict=True) if (value := _nearest(text))
@@ -301,7 +309,10 @@ def rows(data: bytes) -> list[tuple[str, float, dict[int, float]]] | None:
         found.append((query, _nearest(row[1]), values))
     if not found:
         raise ValueError("none")
-    return found
+    shift = int(b" 0:" in re.sub(rb"[ \t]+0+:", b" 0:", re.sub(rb"#.*", b"", data)))  # features from 0
+    if any(number + shift > 65536 for _, _, values in found for number in values):
+        raise ValueError("features")
+    return [(q, label, {n + shift: v for n, v in values.items()}) for q, label, values in found]
 
 
 def _nearest(text: bytes) -> float:
@@ -357,6 +368,59 @@ FORMATS: dict[str, Format] = {
         documents,
         unknown,
     ),
+    "topics in XML": Format(
+        b'<?xml version="1.0" encoding="UTF-8"?>\n<topics task="a">\n<topic number="1">\n'
+        b"<query>a &amp; b</query>\n"
+        b"<question>c</question>\n</topic>\n<topic><number>2</number><query>d</query></topic>\n</topics>\n",
+        read_topics,
+        unknown,
+        "topics.xml",
+    ),
+    "MS MARCO's documents": Format(
+        b"D1\thttp://x\ttitle a\tbody b\nD2\thttp://y\t\t\xc3\xa9\n", documents, unknown, "msmarco-docs.tsv"
+    ),
+    "MS MARCO's documents, v2": Format(
+        b'{"docid": "msmarco_doc_00_1", "url": "u", "title": "a", "headings": "b\\n", "body": "c"}\n'
+        b'{"pid": "msmarco_passage_00_2", "passage": "d", "spans": "(0,1)", "docid": "msmarco_doc_00_3"}\n',
+        documents,
+        unknown,
+        "msmarco_doc_00.jsonl",
+    ),
+    "MS MARCO's run": Format(b"1\td1\t1\n1\td2\t2\n2\t\xc3\xa9\t1\n", read_run, unknown),
+    "Quepid's judgements": Format(
+        b'query,docid,rating\n"star wars",11,3\n"star wars",12,0\nrambo,13,2\n',
+        read_qrels,
+        unknown,
+        "quepid.csv",
+    ),
+    "an index of Elasticsearch": Format(
+        b'{"idx": {"settings": {"index": {"similarity": {"default": {"type": "BM25", "k1": "0.4"}},'
+        b'"analysis": {"filter": {"s": {"type": "stop", "stopwords": "_english_"}}, "analyzer": {"default": '
+        b'{"tokenizer": "standard", "filter": ["lowercase", "s", "porter_stem"]}}}}},'
+        b'"mappings": {"properties": {"body": {"type": "text"}}}}}',
+        read_engine,
+        unknown,
+        "index.json",
+    ),
+    "Solr's schema": Format(
+        b'<?xml version="1.0"?>\n<schema name="c" version="1.6">\n'
+        b'<field name="id" type="string"/><field name="contents" type="text"/>\n'
+        b'<fieldType name="string" class="solr.StrField"/>\n<fieldType name="text" class="solr.TextField">\n'
+        b'<analyzer><tokenizer class="solr.StandardTokenizerFactory"/>'
+        b'<filter class="solr.LowerCaseFilterFactory"/></analyzer>\n<similarity '
+        b'class="solr.BM25SimilarityFactory"><float name="k1">0.9</float></similarity></fieldType></schema>',
+        read_engine,
+        unknown,
+        "schema.xml",
+    ),
+    "a fusion": Format(
+        b'{"runs": ["a", "b"], "options": {"normalise": "min-max", "missing": "minimum", "rrf_k": 60.0, '
+        b'"depth": 1000}, "output": {"method": "linear", "weights": {"a": 1.0, "b": 0.5}}, '
+        b'"rows": [{"measure": "AP", "method": "rrf", "recommended": true, "weights": {"a": 1.0}}]}',
+        lambda path: [kept_fusion(path), kept_fusion(path, method="rrf")],
+        unknown,
+        "fused.json",
+    ),
     "LETOR": Format(
         b"2 qid:1 1:0.5 3:-1e-3 # docid = a\n0 qid:1 2:1\n# comment\n"
         b"1.5 qid:\xc3\xa9 1:1.17549429e-38 2:.1\n",
@@ -397,12 +461,13 @@ def _is_text(data: bytes) -> bool:
 @pytest.mark.parametrize("name", FORMATS)
 def test_mutated_files(name: str, tmp_path: Path) -> None:
     form = FORMATS[name]
-    check(form, form.seed, tmp_path / "file.txt")
-    assert form.again(form.seed) is None or form.read(tmp_path / "file.txt") == form.again(form.seed)
+    file = tmp_path / form.name
+    file.write_bytes(form.seed)
+    assert form.again(form.seed) in (None, form.read(file))
     for case in range(CASES // (len(FORMATS) + 1)):
         data = mutated(form.seed, random.Random(f"{name} {case}"))
         try:
-            check(form, data, tmp_path / "file.txt")
+            check(form, data, file)
         except Exception as error:
             raise AssertionError(f"case {case}: {data[:400]!r}: {error!r}") from error
 
