@@ -33,6 +33,7 @@ from lmtune.measures.significance.run_files import compare_runs
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, quantity
+from lmtune.reporting.recommendation import setting_values
 from lmtune.reporting.result_folder import RECORD, ResultFolder, record
 from lmtune.reporting.tuning_results import FinalSetting, final_row, read_results, reopened
 from lmtune.reporting.tuning_tables import parameter_text
@@ -195,9 +196,12 @@ def _tuned(results: Path, comparing: Comparing, chosen: dict[str, Any]) -> Final
 
 
 def _others(results: Path, tuned: FinalSetting, comparing: Comparing) -> dict[str, FinalSetting]:
-    """Return the other settings of the results, each by the options that take the first row with it."""
-    found: dict[str, FinalSetting] = {}
+    """Return this setting rounded as printed, and the results' other settings, by their options."""
     result, _ = read_results(results).of_collection(comparing.collection)
+    printed = setting_values(result, tuned.values)
+    rounded = {name: float(text) for name, text in printed.items()}
+    name = f"its values as printed, {', '.join(f'{own} = {text}' for own, text in printed.items())}"
+    found = {name: tuned._replace(values=tuned.values | rounded)}
     for row in result.rows:
         known = [tuned.values, *(own.values for own in found.values())]
         if row.setting is not None and row.setting.params not in known:
@@ -248,7 +252,7 @@ def _matched(
     for name, (model, values, collection) in others.items():
         found = search(collection, model, values, hits=depth + checking.DEEPER, progress=progress)
         if checking.check_run(run, found, depth, needed=qrels).alike:
-            return f" The run matches another setting of the results instead: {name}."
+            return f" The run matches another setting instead: {name}."
     return ""
 
 

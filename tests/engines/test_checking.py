@@ -237,8 +237,16 @@ def test_the_command(home: Path) -> None:
     assert run("search c --from kept --method ranknet --output other.run")[0] == 0
     code, out, err = run("check-run other.run kept")
     assert code == 1, err
-    matched = "The run matches another setting of the results instead: --measure AP --method ranknet."
-    assert matched in out.splitlines()[0]
+    assert "The run matches another setting instead: --measure AP --method ranknet." in out.splitlines()[0]
+    # Values copied from the screen have three digits, which moves documents of nearly equal scores.
+    rows = json.loads((home / "kept/table.json").read_text())
+    [setting] = [row["setting"] for row in rows if row["method"] == "Direct"]
+    copied = " ".join(f"--set {name}={value:.3g}" for name, value in setting.items())
+    assert run(f"search c --model bm25:lucene --stemmer none {copied} --output printed.run")[0] == 0
+    code, out, err = run("check-run printed.run kept --method direct")
+    assert code == 1, err
+    printed = ", ".join(f"{name} = {value:.3g}" for name, value in setting.items())
+    assert f"another setting instead: its values as printed, {printed}." in out.splitlines()[0]
     assert run("check-run other.run kept --measure AP --method ranknet")[0] == 0
     (home / "moved").symlink_to("c")
     assert run("check-run own.run kept --collection moved")[0] == 0
