@@ -76,7 +76,8 @@ def search(
     collection = replace(collection, fields=known.formula.fields)
     dataset = collection.load(("documents", "topics") if query is None else ("documents",), progress=progress)
     if query is not None:
-        dataset = replace(dataset, topics={"1": query})
+        dataset = replace(dataset, topics={"1": query}, exclude_self=False)
+    collection.note_excluded(dataset)
     index = collection.open_index(dataset, positions=known.formula.needs_positions, progress=progress)
     check_size(len(dataset.topics) * min(hits, index.num_docs))
     with timed(f"{dataset.name}: {quantity(len(dataset.topics), 'topic')} extracted"):

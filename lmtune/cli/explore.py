@@ -60,7 +60,9 @@ def _tell(address: str, browser: bool) -> None:
 
 def explore(
     sources: Annotated[
-        list[str] | None, "pydocs, a folder, irds:ID ...; or judgements, then two runs or more.", "DATASET"
+        list[str] | None,
+        "pydocs, a folder, irds:ID ...; or judgements, then two runs or more, as FILE or NAME=FILE.",
+        "DATASET",
     ],
     collection: Collection,
     shown: Shown,

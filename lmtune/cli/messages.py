@@ -53,6 +53,17 @@ def complain(text: str) -> None:
     print(visible(" ".join(text.split("\n"))) + "\n", end="", file=sys.stderr, flush=True)
 
 
+class _Notes(logging.Handler):
+    """Prints what the library says."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+logging.getLogger("lmtune").addHandler(_Notes())
+logging.getLogger("lmtune").setLevel(logging.INFO)
+
+
 def say(text: str) -> None:
     """Write on standard output; what a file or another program reads stays as it is."""
     sys.stdout.write(on_screen(text))

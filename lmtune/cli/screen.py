@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -36,11 +35,6 @@ _EVERY, _OFTEN = 30.0, 2.0
 """Seconds between lines where there is no terminal; when told to say more."""
 
 
-class _Notes(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        note(record.getMessage())
-
-
 class _TimeLeft(ProgressColumn):
     """The time left of a stage."""
 
@@ -54,10 +48,6 @@ def _time_left(task: Task) -> float | None:
     if task.elapsed is None or not task.completed or task.total is None:
         return None
     return task.elapsed * (task.total - task.completed) / task.completed
-
-
-logging.getLogger("lmtune").addHandler(_Notes())
-logging.getLogger("lmtune").setLevel(logging.INFO)
 
 
 @contextlib.contextmanager

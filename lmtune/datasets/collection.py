@@ -187,8 +187,6 @@ class Collection:
         )
         if self.exclude_self is not None:
             dataset = replace(dataset, exclude_self=self.exclude_self)
-        elif dataset.exclude_self and "topics" in need:
-            note(f"{dataset.name}: each topic's own document is left out; --no-exclude-self keeps it")
         if self.name == NAME and self.topics is None and self.qrels is None:
             try:
                 written = write_pydocs(".", dataset)
@@ -198,6 +196,11 @@ class Collection:
                 if written.changed:
                     note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
         return dataset
+
+    def note_excluded(self, dataset: Dataset) -> None:
+        """Note that each topic's own document is left out where nobody asked for it."""
+        if dataset.exclude_self and self.exclude_self is None:
+            note(f"{dataset.name}: each topic's own document is left out; --no-exclude-self keeps it")
 
     def open_index(
         self,

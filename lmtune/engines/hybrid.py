@@ -14,7 +14,7 @@ from lmtune.errors import InputError, PathLike, check_choice
 from lmtune.formats.runs import read_run
 from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
 from lmtune.fusion.runs import ZERO, RunSet
-from lmtune.measures.significance.run_files import run_labels
+from lmtune.measures.significance.run_files import named_files
 from lmtune.reporting.table import Table
 from lmtune.storage.digests import read_json
 
@@ -234,7 +234,7 @@ class FusedRuns(NamedTuple):
         """Read what ``lmtune fuse --format json`` printed, and its files: judgements, then runs."""
         chosen, options = kept_fusion(path, measure=measure, method=method)
         qrels, *runs = files
-        given: dict[str, Run] = dict(zip(run_labels(runs), map(read_run, runs), strict=True))
+        given: dict[str, Run] = {name: read_run(file) for name, file in named_files(runs).items()}
         measures = dict.fromkeys(row["measure"] for row in read_json(path, {"rows": list})["rows"])
         return cls(for_runs(chosen, RunSet.of(given)), options, [*measures], qrels, given)
 

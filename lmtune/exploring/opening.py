@@ -23,7 +23,7 @@ from lmtune.fusion.normalisation import normalised
 from lmtune.fusion.runs import MINIMUM, RunSet, prune
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measures
-from lmtune.measures.significance.run_files import run_labels
+from lmtune.measures.significance.run_files import named_files
 from lmtune.models.model import NAMES, find_model, named_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed
@@ -180,7 +180,7 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
             raise InputError(f"{name} with runs", value=str(value), accepted="a collection, or runs alone")
     qrels, *paths = files
     runs: dict[str, dict[str, dict[str, float]]] = {}
-    for label, path in zip(run_labels(paths), paths, strict=True):
+    for label, path in named_files(paths).items():
         runs[label] = read_run(path)
         progress("runs", len(runs), len(paths), "")
     loaded, judged = RunSet.of(runs), read_qrels(qrels)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +80,38 @@ def test_it_is_asked_for_or_usual(run: Run) -> None:
     for topic, found in without.items():
         del found[topic]
     assert without == read_run("1.run")
+
+
+@pytest.mark.usefixtures("run")
+def test_evaluate_says_so_in_a_process_of_its_own() -> None:
+    Path("own.run").write_text("a0 Q0 a0 1 2.0 x\na0 Q0 b0 2 1.0 x\n")
+    line = "lmtune evaluate arguana/qrels/test.tsv own.run -m RR"
+    done = subprocess.run([sys.executable, "-m", *line.split()], capture_output=True, text=True, check=True)
+    assert "own document is left out of runs" in done.stderr
+
+
+def test_a_query_has_no_document_of_its_own(run: Run) -> None:
+    """The query of the command line is no topic, whatever number it has in a run."""
+    shutil.copytree("arguana", "quora")
+    for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+        text = Path("quora", name).read_text()
+        Path("quora", name).write_text(re.sub(r"\ba0\b", "1", text))
+    queries = map(json.loads, Path("quora/queries.jsonl").read_text().splitlines())
+    [text] = [query["text"] for query in queries if query["_id"] == "1"]
+    for words in ("", " --exclude-self"):
+        result = CliRunner().invoke(app, ["search", "quora", text, *words.split(), "--output", "query.run"])
+        assert result.exit_code == 0, result.stderr
+        assert next(iter(read_run("query.run")["1"])) == "1"
+        assert "own document" not in result.stderr
+    assert run("search quora --output topics.run")[0] == 0
+    assert "1" not in read_run("topics.run")["1"]
+
+
+def test_reranking_takes_the_run_as_it_is(run: Run) -> None:
+    assert run("search arguana --no-exclude-self --output with.run")[0] == 0
+    status, _, said = run("rerank features arguana --run with.run --output features")
+    assert status == 0, said
+    assert "own document" not in said
 
 
 def test_evaluate_leaves_it_out_of_a_run(run: Run) -> None:

@@ -166,6 +166,27 @@ def test_qdrant_ranks_as_the_fused_run(how: tuple[str, ...], home: Path, tmp_pat
     assert out.startswith("6 of 6 topics: same documents in the same order to rank ")
 
 
+def test_runs_keep_their_names(home: Path, tmp_path: Path) -> None:
+    given = (home / "qrels", f"LM={home / 'a'}", f"BM25={home / 'b'}")
+    code, text, err = run("fuse", *given, "--method", "rrf", "--format", "json", "--output", tmp_path / "own")
+    assert code == 0, err
+    (tmp_path / "fused.json").write_text(text)
+    code, out, err = run("check-run", tmp_path / "own", tmp_path / "fused.json", *given)
+    assert (code, "taken in their order" in err) == (0, False), err
+    assert out.startswith("6 of 6 topics: same documents in the same order")
+
+
+@pytest.mark.parametrize("rows", [None, 3, [], [3], [{"measure": "AP"}]])
+def test_another_row_needs_rows(rows: object, tmp_path: Path) -> None:
+    chosen = {"method": "rrf", "weights": {"a": 1.0, "b": 1.0}}
+    options = {"normalise": "min-max", "missing": "minimum", "rrf_k": 60.0, "depth": 1000}
+    kept = {"output": chosen, "options": options, "rows": rows, "runs": ["a", "b"]}
+    (tmp_path / "fused.json").write_text(json.dumps(kept))
+    code, out, err = run("deploy", tmp_path / "fused.json", "--to", "opensearch", "--measure", "AP")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "what lmtune fuse --format json printed" in err
+
+
 def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None:
     given = (home / "qrels", home / "a", home / "b")
     code, text, err = run(

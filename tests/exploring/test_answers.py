@@ -198,6 +198,14 @@ def test_surfaces_hold_every_settings_value(model: str, plane: str) -> None:
     assert np.ptp(smooth["values"]) > 0
 
 
+def test_runs_keep_the_names_they_are_given(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("1 0 d 1\n")
+    for name in ("one", "two"):
+        (tmp_path / name).write_text("1 Q0 d 1 2 x\n1 Q0 e 2 1 x\n")
+    view = open_runs([tmp_path / "qrels", Path(f"LM={tmp_path / 'one'}"), tmp_path / "two"], Shown())
+    assert set(view.space.names) == {"LM", "two"}
+
+
 @pytest.mark.parametrize(("names", "plane"), [("abc", "a,b"), ("abcd", "b,d")])
 def test_a_triangle_holds_every_mixture_of_runs(names: str, plane: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(4)

@@ -169,6 +169,7 @@ def prepare(
     # What can be wrong without looking at a document is found before they are indexed.
     loaded = check(_load(collection, split, progress), ignore_unknown=split.ignore_unknown)
     dataset = loaded.dataset
+    collection.note_excluded(dataset)
     usable, skipped = split_topics(dataset)
     train: str | Sequence[str] | None = split.train_topics
     test: str | Sequence[str] | None = split.test_topics
