@@ -29,7 +29,7 @@ from lmtune.formats.qrels import read_qrels
 from lmtune.fusion.methods import kept_fusion
 from lmtune.indexing.analysis import Analyzer
 from lmtune.measures.significance.comparison import Comparison
-from lmtune.measures.significance.run_files import compare_runs
+from lmtune.measures.significance.run_files import compare_runs, named_files
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, quantity
@@ -97,8 +97,7 @@ class Comparing:
 
 Results = Annotated[
     Path,
-    "A folder that lmtune tune --output wrote; of tune --choose, chosen in it; or what fuse --format json "
-    "printed.",
+    "A folder that lmtune tune --output wrote, with --choose too; or what fuse --format json printed.",
     "RESULTS",
 ]
 Fused = Annotated[
@@ -127,7 +126,7 @@ def check_run(
     lmtune check-run cluster.run fused.json qrels.txt bm25.run dense.run
     """
     if comparing.output is not None:
-        check_file(comparing.output, reads=[run, results, *(fused or ())])
+        check_file(comparing.output, reads=[run, results, *_files(fused or [])])
     theirs = as_run(run)
     if _is_fusion(results, fused, comparing, vars(ranking)):
         _compare_fused(theirs, FusedRuns.read(results, fused or [], **chosen), comparing)
@@ -165,7 +164,7 @@ def check_engine(
     lmtune check-engine qdrant fused.json qrels.txt bm25.run dense.run
     """
     if comparing.output is not None:
-        check_file(comparing.output, reads=[results, *(fused or ())])
+        check_file(comparing.output, reads=[results, *_files(fused or [])])
     if _is_fusion(results, fused, comparing, {}):
         check_choice(
             "no engine that fuses runs here; for its run there is lmtune check-run", engine, (QDRANT,)
@@ -186,6 +185,11 @@ def check_engine(
         fields: tuple[str, ...] = getattr(find_model(model), "fields", ())
         run = run_engine(ENGINES[engine], files, dataset, fields=fields, progress=progress)
     _compare(run, results, tuned, ranked, comparing)
+
+
+def _files(fused: list[Path]) -> list[Path]:
+    """Return the paths of judgements and runs, some of which have a name."""
+    return [*fused[:1], *named_files(fused[1:]).values()]
 
 
 def _tuned(results: Path, comparing: Comparing, chosen: dict[str, Any]) -> FinalSetting:
@@ -317,16 +321,7 @@ class Target:
         return Names(self.index_name, self.field_name)
 
 
-def deploy(
-    results: Annotated[
-        Path,
-        "A folder that lmtune tune --output wrote; of tune --choose, chosen in it; or what fuse "
-        "--format json printed.",
-        "RESULTS",
-    ],
-    target: Target,
-    chosen: Annotated[dict[str, Any], Tuned, "results"],
-) -> None:
+def deploy(results: Results, target: Target, chosen: Annotated[dict[str, Any], Tuned, "results"]) -> None:
     """Write a tuned setting, or fused runs' weights, as a search engine's files.
 
     What the engine cannot express is refused, with the nearest it can and what that costs in the measures.
@@ -336,12 +331,13 @@ def deploy(
     lmtune deploy results --to elasticsearch --output cluster
     lmtune deploy fused.json --to opensearch --output cluster
     """
+    names = target.names
     if target.output is not None:
         check_directory(target.output, KIND, reads=[results])
     if results.is_file():
         choice, options = kept_fusion(results, **chosen)
         try:
-            files = deploy_fusion(target.to, choice, options, target.names)
+            files = deploy_fusion(target.to, choice, options, names)
         except InputError:
             if target.to in HYBRIDS and (table := fusion_cost(results, target.to, choice, options)):
                 say(table.text())
@@ -362,7 +358,7 @@ def deploy(
     engine, tuned = ENGINES[target.to], FinalSetting(model, values, collection)
     if not (expresses(engine, model, values) and stems(engine, analyzer.stemmer)):
         _show_cost(results, target, chosen, tuned)
-    files = deploy_to(engine, model, values, analyzer, target.names)
+    files = deploy_to(engine, model, values, analyzer, names)
     kept = record(model={"name": model, **values}, analysis=analyzer.settings, engine=target.to)
     _write(target, files, kept)
 

@@ -162,7 +162,7 @@ def tune(
             overwrite=output.overwrite,
         )
     for slow in (measure for measure in searching.measures if measure.is_slow):
-        note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
+        note(f"{slow} is slow: it is measured from a run at every setting")
     prepared: list[Prepared] = []
     results: list[CollectionResult] = []
     with workers.engaged():

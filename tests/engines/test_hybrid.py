@@ -174,6 +174,17 @@ def test_runs_keep_their_names(home: Path, tmp_path: Path) -> None:
     code, out, err = run("check-run", tmp_path / "own", tmp_path / "fused.json", *given)
     assert (code, "taken in their order" in err) == (0, False), err
     assert out.startswith("6 of 6 topics: same documents in the same order")
+    code, _, err = run("check-run", tmp_path / "own", tmp_path / "fused.json", *given, "--output", home / "b")
+    assert (code, "would replace what the command reads" in err) == (2, True)
+
+
+def test_a_bad_name_is_found_first(tmp_path: Path, home: Path) -> None:
+    given = (home / "qrels", home / "a", home / "b")
+    _, text, _ = run("fuse", *given, "--method", "linear", "--format", "json")
+    (tmp_path / "fused.json").write_text(text)
+    code, out, err = run("deploy", tmp_path / "fused.json", "--to", "opensearch", "--field-name", "a b")
+    assert (code, out) == (2, "")  # no table of the nearest fusion
+    assert "bad name of a field" in err
 
 
 @pytest.mark.parametrize("rows", [None, 3, [], [3], [{"measure": "AP"}]])
