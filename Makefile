@@ -5,18 +5,27 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tune lint test attack bench bench-against gpu docs pictures wheel clean
+.PHONY: tune ruff lint test slow check attack bench bench-against gpu docs pictures wheel clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
 
-lint: $(VENV)/dev
+ruff: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint: ruff
 	$(BIN)/mypy
 
-test: lint
-	$(BIN)/pytest -m "slow or not slow"
+# The first tier. A test there may take 3 CPU seconds.
+test: ruff
+	LMTUNE_TEST_SECONDS=3 $(BIN)/pytest
+
+# The second tier.
+slow: $(VENV)/dev
+	$(BIN)/pytest -m slow
+
+check: test lint slow
 
 attack: $(VENV)/dev
 	LMTUNE_FUZZ_CASES=50000 LMTUNE_COLLECTIONS=2000 LMTUNE_KILLS=30 LMTUNE_EACH_TOPIC=1 LMTUNE_EACH_LOSS=1 LMTUNE_TWICE=1 \

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from numba.core.event import TimingListener, register
 
 if TYPE_CHECKING:
     from forked_commands import Commands
@@ -37,6 +38,10 @@ gc.set_threshold(100_000, 20, 50)
 # that; tests that interrupt would then wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_ENDS = {
+    end: signal.getsignal(end)
+    for end in (getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+}
 
 _CHROMIUM = (
     "--headless=new",
@@ -63,6 +68,29 @@ collect_ignore = [
 ]  # their import is the change, and looking for doctests imports
 
 
+_compiling = TimingListener()  # type: ignore[no-untyped-call]
+register("numba:compile", _compiling)
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU seconds of this process and those that it waited for, without compiling kernels."""
+    spent = os.times()
+    compiling = float(_compiling.duration) if _compiling.done else 0.0
+    return spent.user + spent.system + spent.children_user + spent.children_system - compiling
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test of the first tier that takes longer than `make test` allows."""
+    limit = float(os.environ.get("LMTUNE_TEST_SECONDS", "inf"))
+    before = _cpu_seconds()
+    yield
+    seconds = _cpu_seconds() - before
+    if seconds > limit and item.get_closest_marker("slow") is None:
+        message = f"{seconds:.1f} CPU seconds, over {limit:g}: mark it slow or make it faster"
+        pytest.fail(message, pytrace=False)
+
+
 def pytest_collection_finish() -> None:
     """Leave what importing the tests has made out of every later look for circles."""
     gc.freeze()
@@ -75,10 +103,10 @@ def _usual_ends() -> Iterator[None]:
     A forked process would do it too, and a signal that comes before Python is ready there would be lost:
     a pool of processes that ends at once would wait for ever.
     """
-    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {end: signal.getsignal(end) for end in ends}
+    for end, handler in _ENDS.items():  # a fixture of the module may have run a command
+        signal.signal(end, handler)
     yield
-    for end, handler in before.items():
+    for end, handler in _ENDS.items():
         signal.signal(end, handler)
 
 

@@ -1,6 +1,6 @@
 """Whether two runs of an experiment gave the same bits.
 
-`make attack` runs every experiment twice, `make test` the cheap ones: ``LMTUNE_TWICE`` says which.
+`make attack` runs every experiment twice, `make check` the cheap ones: ``LMTUNE_TWICE`` says which.
 """
 
 from __future__ import annotations

@@ -99,6 +99,7 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path)
         assert sum(int(count) for _, count in shown) == compiled  # what two want, one compiles
 
 
+@pytest.mark.slow
 def test_names_of_two_processes_differ() -> None:
     """Numba's sort and argsort are closures of one name, told apart by a number of the process alone."""
     code = (

@@ -33,6 +33,7 @@ def test_every_section_has_its_figures(tmp_path: Path) -> None:
     assert float(rows["lambdarank"].split(" | ")[5]) > 0  # plain PyTorch
 
 
+@pytest.mark.slow
 def test_a_device_that_is_not_there(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, BENCHMARK, "--device", "cuda:99", "--output", tmp_path / "gpu.md"],

@@ -1,6 +1,6 @@
 """Workers killed in the middle: told in one line, or done again by another; nothing lost, the same bytes.
 
-`make attack`, which sets ``LMTUNE_KILLS``, does this to each command; `make test` to one.
+`make attack`, which sets ``LMTUNE_KILLS``, does this to each command; `make check` to one.
 """
 
 from __future__ import annotations

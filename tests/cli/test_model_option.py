@@ -85,7 +85,7 @@ def test_one_line_says_what_is_wrong(case: str, run: Run) -> None:
 
 
 DIFFERENT = ("two-stage", "bm25", "sdm")
-"""Models that show each way to name one; `make test` takes all."""
+"""Models that show each way to name one; `make check` takes all."""
 
 
 def grid_for(name: str) -> str:

@@ -26,6 +26,7 @@ def test_text_is_that_of_the_standard_library() -> None:
     assert csv_text(iter(["x"]), []) == "x\n"
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -142,6 +142,7 @@ def test_no_random_weights_beat_the_optimum_of_two_runs() -> None:
         assert found.bound_ == pytest.approx(found.best_value_, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_climbs_never_end_below_their_starts_and_lines_stay_on_the_simplex() -> None:
     runs, judged = made(11, runs=4, topics=10, docs=30, levels=30)
     pool = runs.pool(normalised("min-max", "minimum"), judged)
@@ -201,6 +202,7 @@ def telling_runs(runs: int, telling: int, topics: int = 15) -> tuple[RunSet, dic
     return RunSet.of(given), judged
 
 
+@pytest.mark.slow
 def test_many_runs_share_their_weights_as_held_out_topics_ask() -> None:
     runs, judged = telling_runs(12, 2)
     found = fuse_runs(runs, judged, FusionOptions(measure=("AP",), folds="3"))
@@ -217,6 +219,7 @@ def test_many_runs_share_their_weights_as_held_out_topics_ask() -> None:
     assert "Within .001" not in text
 
 
+@pytest.mark.slow
 def test_progress_moves_within_each_choice_and_never_back() -> None:
     runs, judged = telling_runs(4, 2)
     shares: dict[str, list[float]] = {}
@@ -382,6 +385,7 @@ def test_runs_that_retrieve_nothing_relevant() -> None:
         fuse_runs(runs, {"0": {"unknown": 1}, "1": {"d00": 0}})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/trec_dl19")
 def test_real_runs() -> None:
     names = ("bm25", "splade-pp", "tas-b")

@@ -71,6 +71,7 @@ def told_runs(topics: int = 24) -> tuple[RunSet, dict[str, dict[str, int]], dict
     return RunSet.of(runs), judged, said
 
 
+@pytest.mark.slow
 def test_a_users_features_tell_queries_apart_and_travel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_jackknife_of_means_is_their_interval() -> None:
     assert jackknife(folds, {"a": float(groups.mean())})["a"] == pytest.approx(tuple(expected))
 
 
+@pytest.mark.slow
 def test_differences_have_intervals_over_topics(tmp_path: Path) -> None:
     runs, judged = made(9, runs=10, topics=20, docs=30, levels=30)
     options = FusionOptions(("AP",), ("shrunk", "equal"), folds="4")

@@ -95,6 +95,7 @@ def test_scores_and_gradients_are_those_of_the_formula() -> None:
             np.testing.assert_allclose(gradients[k], (ends[0] - ends[1]) / 2e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_weights_follow_the_query_where_its_features_tell() -> None:
     runs, judged = by_query(1)
     found = fuse_runs(runs, judged, FusionOptions(("AP",), ("shrunk", "per-query"), bootstrap=0))

@@ -170,7 +170,10 @@ def test_memory_and_workers_do_not_change_a_byte(tmp_path: Path) -> None:
     check(index, [document for batch in source.made for document in batch.documents], Analyzer())
 
 
-@pytest.mark.parametrize(("workers", "memory"), [(1, 1 << 30), (1, 3000), (2, 1 << 30), (3, 3000)])
+@pytest.mark.parametrize(
+    ("workers", "memory"),
+    [(1, 1 << 30), (1, 3000), (2, 1 << 30), pytest.param(3, 3000, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("positions", [False, True])
 def test_built_together_or_alone_the_bytes_are_the_same(
     tmp_path: Path, workers: int, memory: int, positions: bool
@@ -327,6 +330,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     assert not children()
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
@@ -352,7 +356,9 @@ def children() -> list[str]:
     return [name for parent, name in rows if int(parent) == os.getpid() and "popen_loky" in name]
 
 
-@pytest.mark.parametrize("collection", ["cranfield", "cacm", "med", "npl"])
+@pytest.mark.parametrize(
+    "collection", ["cranfield", "cacm", "med", pytest.param("npl", marks=pytest.mark.slow)]
+)
 def test_a_classic_collection(tmp_path: Path, shared_data: Path, collection: str) -> None:
     source: DocumentSource = FileDocuments(collection, [shared_data / collection / "docs.jsonl"])
     documents = [document for batch in source.batches() for document in batch.read()]

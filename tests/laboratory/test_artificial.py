@@ -23,6 +23,7 @@ def test_fewer_queries_are_the_first_ones() -> None:
     np.testing.assert_array_equal(few.labels, many.labels[: 3 * 50])
 
 
+@pytest.mark.slow
 def test_parts_and_seeds_differ() -> None:
     fold = artificial_fold(4, documents=10)
     assert [len(part.queries) for part in (fold.train, fold.validation, fold.test)] == [4, 2, 4]

@@ -24,7 +24,7 @@ from lmtune.reranking.settings import Settings  # noqa: E402
 DATA = made_lists(3, queries=40, features=5, empty=0.2)
 
 
-@pytest.mark.parametrize("name", ["linear", "two-layer"])
+@pytest.mark.parametrize("name", [pytest.param("linear", marks=pytest.mark.slow), "two-layer"])
 def test_the_full_gradient_is_that_of_the_loss(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = make_network(name, 5, seed=1)
     layout = FlatNetwork.from_weights(network.state_dict())

@@ -11,6 +11,7 @@ from lmtune.errors import InputError
 from lmtune.laboratory.data import digest, load_split
 
 
+@pytest.mark.slow
 def test_artificial_names() -> None:
     fold = load_split("artificial:4x20", 2)
     assert (len(fold.train.queries), fold.train.labels.size) == (4, 80)

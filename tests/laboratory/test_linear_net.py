@@ -38,6 +38,7 @@ def by_hand(data: RankingData, w: NDArray[np.float64]) -> tuple[float, int]:
     return total / pairs, pairs
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 200), scale=st.sampled_from([1e-9, 0.1, 1.0, 30.0, 300.0, 1e5]))
 def test_the_cost_is_the_sum_over_pairs(seed: int, scale: float) -> None:
     data = made(seed)

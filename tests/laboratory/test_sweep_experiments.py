@@ -15,6 +15,7 @@ from scipy.stats import ttest_rel
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
+pytestmark = pytest.mark.slow
 
 from lmtune.cli.lab import summary  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
@@ -107,7 +108,6 @@ def test_other_figures_of_the_paper(name: str, options: dict[str, Any], values: 
     assert found.conclusions[0].startswith("Objective over all training items after 3 epochs")
 
 
-@pytest.mark.slow
 def test_sets_are_averaged_over_trials_and_paired(once: Callable[[str], tuple[Result, Path]]) -> None:
     units = settings_of(find_experiment("sets"), TINY["sets"], quick=False).units()
     assert len(units) == 3 * 3 * 2
@@ -161,7 +161,6 @@ def test_bad_settings(name: str, changed: dict[str, Any], message: str) -> None:
         settings_of(experiment, {**TINY[name], **changed}, quick=False).units()
 
 
-@pytest.mark.slow
 def test_ratings_as_data(tmp_path: Path) -> None:
     lines = [f"{u}\t{(u * 7 + 3 * i) % 40}\t{1 + i % 5}\t{i}" for u in range(8) for i in range(16)]
     (tmp_path / "ratings.tsv").write_text("\n".join(lines))
@@ -185,7 +184,6 @@ def test_every_setting_says_what_it_is(name: str) -> None:
     settings_of(experiment, {}, quick=True).units()
 
 
-@pytest.mark.slow
 def test_running_estimates_beat_the_biased_gradient() -> None:
     experiment = find_experiment("gamma")
     table = run(settings_of(experiment, {}, quick=True)).tables["courses"]

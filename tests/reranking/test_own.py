@@ -55,7 +55,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu,cpu"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cpu,cpu", marks=pytest.mark.slow)])
 def test_ones_own_learns_as_its_formula_does_in_lmtune(device: str) -> None:
     own = [Loss.of(my_pairs, steepness=2.0), Loss.of(Growing, **BRIEF)]
     known = [SMALL.loss, parse_loss("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")]

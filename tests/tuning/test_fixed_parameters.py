@@ -204,7 +204,9 @@ def test_the_cost_of_lucenes_scores_and_its_slope(scale: int) -> None:
         assert ours.gradient[0] == 0.0
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("sdm")) for name in MODELS]
+)
 def test_an_experiment_with_every_model(name: str) -> None:
     model = find_model(name)
     pool = pool_of(model)

@@ -111,7 +111,10 @@ def test_the_pair_cost_is_the_sum_over_pairs(formula: Formula) -> None:
         np.testing.assert_allclose(cost.gradient, gradient, rtol=1e-9, atol=1e-9)
 
 
-@every_formula
+@pytest.mark.parametrize(
+    "formula",
+    [pytest.param(own, id=own.name, marks=[pytest.mark.slow] * (own.name == "mixed")) for own in FORMULAS],
+)
 def test_every_tuner_tunes_them(formula: Formula) -> None:
     pool, space = pool_of(formula), ParameterSpace.of(formula)
     begin = measure_settings(pool, space.start, parse_measures(["nDCG"]))[:, 0, 0].mean()
@@ -170,6 +173,7 @@ def test_random_directions_climb_a_ridge_across_the_coordinates() -> None:
     assert climb(3) > 3.0
 
 
+@pytest.mark.slow
 def test_climbs_say_where_they_ended_and_how_many_agree() -> None:
     pool, ascent = pool_of(FORMULAS[1]), CoordinateAscent("AP", restarts=3, seed=2)
     ends = ascent.fit(pool).ends_

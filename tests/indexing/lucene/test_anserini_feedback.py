@@ -16,6 +16,7 @@ from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
 
 
+@pytest.mark.slow
 def test_terms_and_weights_are_anserinis(tmp_path: Path) -> None:
     searcher_of = require_searcher()
     rng = np.random.default_rng(4)

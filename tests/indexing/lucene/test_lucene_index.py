@@ -55,7 +55,9 @@ def differences(lucene: Index, embedded: Index, terms: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("stemmer", ["porter", "none"])
-@pytest.mark.parametrize("name", CLASSICS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "med")) for name in CLASSICS]
+)
 def test_both_engines_agree_on_the_classics(
     shared_data: Path, tmp_path: Path, name: str, stemmer: str
 ) -> None:

@@ -162,6 +162,7 @@ def test_a_wrong_jump_that_is_no_tie() -> None:
     assert found.evidence["symmetry"].outcome == "holds"
 
 
+@pytest.mark.slow
 def test_single_precision_is_no_asymmetry() -> None:
     def single(scores: Array, labels: Array) -> NDArray[np.float32]:
         apart = np.float32(1) - scores.astype(np.float32)[:, None] + scores.astype(np.float32)

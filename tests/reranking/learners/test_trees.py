@@ -63,6 +63,7 @@ class TestTrees:
         ):
             fit(train, validation, QUICK)
 
+    @pytest.mark.slow
     def test_are_the_same_each_time(self) -> None:
         train, validation = made(0), made(1)
         one, other, third = (

@@ -135,6 +135,7 @@ def test_graded_pairs() -> None:
     assert (RatingLists(ratings).pairs.labels == 1).all()
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_none_of_the_warm_up() -> None:
     lists = RatingLists(blocks(), RankingOptions(held_out=2, visits=8))
     # The last layer's first epoch is far behind the warm-up's last.

@@ -205,7 +205,7 @@ def test_without_a_use_for_triton_losses_are_computed_in_torch(
 def test_kernels_compile_without_a_gpu(
     capability: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`make test` compiles each for one capability and type, in turn."""
+    """`make check` compiles each for one capability and type, in turn."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 

@@ -612,6 +612,7 @@ class TestKSong:
             wanted.append(scores.grad)
         torch.testing.assert_close(flat(gradient, lists), torch.cat(wanted), rtol=1e-6, atol=1e-8)
 
+    @pytest.mark.slow
     def test_threshold_is_tracked(self) -> None:
         lists = made([30, 12], 6)
         song = ksong_of(lists, cutoff=4, eta=0.05, **self.OPTIONS)

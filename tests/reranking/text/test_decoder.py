@@ -95,6 +95,7 @@ def test_a_prompt_that_leaves_no_room_for_texts_is_refused(gpt: Path) -> None:
         load_network(f"decoder:{gpt}", TextOptions(prompt=PROMPT, max_length=prompt - 1))
 
 
+@pytest.mark.slow
 def test_a_causal_model_in_int8_is_refused_in_one_line(gpt: Path) -> None:
     pytest.importorskip("onnxscript", reason="the extra 'int8' is not installed")
     with pytest.raises(InputError, match="the model cannot be computed in int8") as refused:

@@ -181,6 +181,7 @@ def test_no_code_of_a_model_is_run(model: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_scoring_goes_on_where_it_was_interrupted(learnt: Reranker, tmp_path: Path) -> None:
     lists = made_texts(3, queries=300, options=SMALL)
     straight = learnt.score(lists)

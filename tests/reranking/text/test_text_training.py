@@ -121,6 +121,7 @@ def test_every_loss_learns(settings: Settings, loss: str) -> None:
     assert any(moved)
 
 
+@pytest.mark.slow
 def test_training_makes_it_better_and_bf16_nearly_as_good(settings: Settings) -> None:
     asked = replace(settings, loss=parse_loss("ranknet"), epochs=12, dropout=0.0, learning_rate=0.01)
     trained = fit(TRAIN, None, asked)

@@ -83,6 +83,7 @@ def test_a_light_batch_makes_a_small_step() -> None:
         np.testing.assert_allclose(trained.weights[name], own, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_trees_follow_the_heavy_lists() -> None:
     """Half of the lists rank by a feature upwards, half downwards: the tree goes with the heavier ones."""
     pytest.importorskip("lightgbm")

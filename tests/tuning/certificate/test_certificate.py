@@ -91,6 +91,7 @@ def nested(rng: np.random.Generator, sides: Sides, target: tuple[float, float]) 
         yield s_low, s_high, u_low, u_high
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=COLLECTIONS)
 @given(st.integers(0, 10**6), st.sampled_from(MEASURES), st.sampled_from([1, 4, 12, 1000]))
 def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str, depth: int) -> None:

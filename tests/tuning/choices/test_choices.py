@@ -150,6 +150,7 @@ def test_each_fold_takes_the_best_on_its_training_topics(
     assert tuned.row.mean == max(one.row.mean for one in result.rows if one.row.method != DEFAULT)
 
 
+@pytest.mark.slow
 def test_test_topics_have_no_say(tmp_path: Path, collection: Collection) -> None:
     """With other judgements of a fold's test topics it chooses the same, and tunes it the same."""
     before, ready = tune_choices(CHOICES, cases_of(collection, CHOICES), SPLIT)
@@ -166,6 +167,7 @@ def test_test_topics_have_no_say(tmp_path: Path, collection: Collection) -> None
         assert one.row.fits[0].test_value != two.row.fits[0].test_value
 
 
+@pytest.mark.slow
 def test_inner_folds_compare_cases_held_out(collection: Collection) -> None:
     choices = CHOICES[:1]
     result, ready = tune_choices(choices, cases_of(collection, choices), SPLIT, inner=2)
@@ -301,6 +303,7 @@ def test_what_a_bound_excludes_is_never_chosen(found: tuple[ChoiceResult, Prepar
         raced.plot()
 
 
+@pytest.mark.slow
 def test_documents_are_read_once_for_all_analyses(
     tmp_path: Path, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +375,7 @@ def test_halving_leaves_the_choice_to_training_topics(collection: Collection) ->
     assert result.bound(measure) is None
 
 
+@pytest.mark.slow
 def test_an_untuned_case_whose_default_is_best_is_tuned_at_last(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def plan() -> Plan:
     return Plan(tuple(parse_measures(["AP", "Bpref", "P@10"])), grid=(4, 5), validation=0.3)
 
 
+@pytest.mark.slow
 def test_parameters_come_from_the_training_topics_alone(pool: CandidatePool, plan: Plan) -> None:
     folds = cross_validation(pool.topics, 3, seed=5)
     rows = run_experiment(pool, folds, plan).rows
