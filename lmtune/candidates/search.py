@@ -102,7 +102,7 @@ def topic_notes(pool: CandidatePool) -> list[str]:
     notes = []
     if pool.unknown_terms:
         notes.append(
-            f"{len(pool.unknown_terms)} query terms that the collection lacks are left out "
+            f"left out: {quantity(len(pool.unknown_terms), 'query term')} that the collection lacks "
             f"({few(sorted(pool.unknown_terms))})"
         )
     if unexpanded := unexpanded_topics(pool):

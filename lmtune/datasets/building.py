@@ -181,9 +181,7 @@ def _build_own(
         *(built.field(name) for name in collection.fields),
     ]
     for own in everything:
-        size = f"{own.num_docs:,} documents, {own.total_terms:,} tokens"
-        rest = (
-            f"{own.unique_terms:,} terms" if isinstance(own, ColumnarIndex) else f"{len(own.shards)} shards"
-        )
-        note(f"{own.path}: {size}, {rest}")
+        parts = (own.unique_terms, "term") if isinstance(own, ColumnarIndex) else (len(own.shards), "shard")
+        size = f"{quantity(own.num_docs, 'document')}, {quantity(own.total_terms, 'token')}"
+        note(f"{own.path}: {size}, {quantity(*parts)}")
     return path

@@ -231,8 +231,8 @@ def test_unknown_judgements_can_be_ignored(home: Path) -> None:
         file.write("77 0 d1 1\n1 0 gone 1\n")
     code, out, err = run("tune", "c", "--grid", "2x2", "--ignore-unknown", "--verbose")
     assert code == 0, err
-    assert "1 unknown topics are left out" in out
-    assert "1 judged documents are not in the collection" in out
+    assert "left out: judgements of 1 unknown topic\n" in out
+    assert "counted as never retrieved: 1 judged document outside the collection\n" in out
 
 
 def check_line(code: int, out: str, err: str, parts: tuple[str, ...]) -> None:

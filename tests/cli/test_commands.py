@@ -73,7 +73,7 @@ def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
     answers = shown.stdout.splitlines()[:2]
     assert [line.split(".")[0].split(":")[0] for line in answers] == ["one", "two"]
     assert "MAP     Default" in shown.stdout
-    assert "1 topics without a relevant document are skipped (12)" in shown.stdout
+    assert "skipped: 1 topic without a relevant document (12)" in shown.stdout
     assert "3-fold cross-validation" in shown.stdout
     again = lmtune_process(*arguments, "--output", "kept/b", cwd=home)
     assert again.stdout.replace("kept/b", "kept/a") == shown.stdout

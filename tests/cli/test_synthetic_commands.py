@@ -28,7 +28,7 @@ def test_index_search_and_tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     result = command("tune", "synthetic:2000x8", "--grid", "3x3", "--output", "results", "--verbose")
     assert result.exit_code == 0, result.output
     assert "2,000 documents, 8 topics" in result.output
-    assert "judged documents are not in the collection" not in result.output
+    assert "outside the collection" not in result.output
     assert '"synthetic": "1"' in (tmp_path / "results" / "made.json").read_text()
 
 

@@ -194,13 +194,15 @@ def prepare(
     weighted = pool if split.topic_weights is None else pool.weighing(split.topic_weights)
     notes = [f"{quantity(index.num_docs, 'document')}, {quantity(len(pool.topics), 'topic')}, {how}"]
     if skipped:
-        notes.append(f"{len(skipped)} topics without a relevant document are skipped ({few(skipped)})")
+        notes.append(
+            f"skipped: {quantity(len(skipped), 'topic')} without a relevant document ({few(skipped)})"
+        )
     if loaded.unknown_topics:
-        notes.append(f"judgements of {loaded.unknown_topics} unknown topics are left out")
+        notes.append(f"left out: judgements of {quantity(loaded.unknown_topics, 'unknown topic')}")
     if checked.unknown_docnos:
         notes.append(
-            f"{checked.unknown_docnos} judged documents are not in the collection: "
-            "they count as never retrieved"
+            "counted as never retrieved: "
+            f"{quantity(checked.unknown_docnos, 'judged document')} outside the collection"
         )
     if pool.negative:
         notes.append(
