@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats import labelled_kernels as kernels
-from lmtune.formats.letor_rows import BLOCK_BYTES, nearest_float32
+from lmtune.formats.letor_rows import BLOCK_BYTES, parse_features
 from lmtune.storage.files import open_bytes, read_lines, read_whole_lines
 
 HIGHEST = (1 << 31) - 1
 """The largest number of examples, features or labels."""
 
 _HEADER = "EXAMPLES FEATURES LABELS"
+# Labels come before the pairs; a line that begins with a pair has none.
+_LABELS = re.compile(rb"[ \t]*[0-9]+(?![0-9]*:)([ \t]*,[ \t]*[0-9]+)*(?=[ \t]|$)")
 
 
 class Lists(NamedTuple):
@@ -145,8 +146,8 @@ def _read(path: PathLike, numbers: int) -> _Read:
         first, _, rest = next(blocks, b"").partition(b"\n")
         sizes = _sizes(path, first, numbers)
         parts = [*_parse(path, itertools.chain([rest], blocks), *sizes)]
-    labels = _stacked([Lists(part.label_starts, part.label_ids) for part in parts])
-    bags = _stacked([Lists(part.starts, part.ids) for part in parts])
+    labels = _stacked([part.labels for part in parts])
+    bags = _stacked([part.bags for part in parts])
     values = np.concatenate([part.values for part in parts])
     rows, examples = len(bags.starts) - 1, sizes[0]
     if rows < examples or bags.starts[examples] < len(bags.ids) or labels.starts[examples] < len(labels.ids):
@@ -170,55 +171,86 @@ def _sizes(path: PathLike, line: bytes, numbers: int) -> tuple[int, ...]:
     return tuple(min(int(text), HIGHEST) for text in fields)
 
 
-class Failure(NamedTuple):
-    """Text that `parse_block` cannot read: one of the kernels' codes, and where it begins and ends."""
-
-    code: int
-    begin: int
-    end: int
-
-
-def parse_block(raw: bytes, features: int, labels: int) -> kernels.Rows | Failure:
-    """Parse whole lines, each ending in a line feed; ids are below the numbers given."""
-    lines, pairs, commas = raw.count(b"\n"), raw.count(b":"), raw.count(b",")
-    rows = kernels.Rows(
-        label_starts=np.empty(lines + 1, np.int64),
-        label_ids=np.empty(lines + commas, np.int32),
-        starts=np.empty(lines + 1, np.int64),
-        ids=np.empty(pairs, np.int32),
-        values=np.empty(pairs, np.float32),
-        undecided=np.empty((pairs, 3), np.int64),
-    )
-    code, begin, end, count = kernels.parse(np.frombuffer(raw, np.uint8), features, labels, rows)
-    if code != kernels.DONE:
-        return Failure(code, begin, max(end, begin + 1))
-    for at, first, last in rows.undecided[:count].tolist():
-        rows.values[at] = nearest_float32(raw[first:last].decode())
-        if np.isinf(rows.values[at]):
-            return Failure(kernels.BAD_VALUE, first, last)
-    used, named = int(rows.starts[-1]), int(rows.label_starts[-1])
-    return rows._replace(ids=rows.ids[:used], values=rows.values[:used], label_ids=rows.label_ids[:named])
+class _Part(NamedTuple):
+    labels: Lists
+    bags: Lists
+    values: NDArray[np.float32]
 
 
 def _parse(
     path: PathLike, blocks: Iterable[bytes], examples: int, features: int, labels: int = 0
-) -> Iterator[kernels.Rows]:
+) -> Iterator[_Part]:
     """Parse blocks of whole lines, of which the first is the file's second."""
     del examples
-    line = 2
+    first = 2
     for raw in blocks:
-        rows = parse_block(raw, features, labels)
-        if isinstance(rows, Failure):
-            message, accepted = {
-                kernels.BAD_LABEL: ("bad label", f"labels from 0 to {labels - 1} with commas between"),
-                kernels.BAD_ID: ("bad feature", f"ID:VALUE with an ID from 0 to {features - 1}"),
-                kernels.BAD_VALUE: ("bad value", "a finite number within float32's range"),
-            }[rows.code]
-            number = line + raw.count(b"\n", 0, rows.begin)
-            token = raw[rows.begin : rows.end].decode(errors="backslashreplace")
-            raise InputError(message, file=path, line=number, value=token, accepted=accepted)
-        line += raw.count(b"\n")
-        yield rows
+        lines = raw.replace(b"\r\n", b"\n").split(b"\n")[:-1]
+        try:
+            yield _parse_lines(lines, features, labels)
+        except ValueError:
+            row = next(row for row, line in enumerate(lines) if not _is_example(line, features, labels))
+            raise _error(path, first + row, lines[row], features, labels) from None
+        first += len(lines)
+
+
+def _parse_lines(lines: Sequence[bytes], features: int, labels: int) -> _Part:
+    """Parse lines; ValueError where one is no example."""
+    named: list[list[int]] = []
+    pairs: list[bytes] = []
+    for line in lines:
+        head = _LABELS.match(line)
+        named.append([] if head is None else list(map(int, head[0].split(b","))))
+        pairs.append(line if head is None else line[head.end() :])
+    counts = np.cumsum([0, *map(len, named)])
+    ids = np.array([label for own in named for label in own], np.int64)
+    if (ids >= labels).any():
+        raise ValueError("a bad label")
+    rows, columns, values = parse_features(pairs, 0, features - 1)
+    if np.isnan(values).any():
+        raise ValueError("a value is missing")
+    starts = np.searchsorted(rows, np.arange(len(lines) + 1))
+    return _Part(Lists(counts, ids.astype(np.int32)), Lists(starts, (columns - 1).astype(np.int32)), values)
+
+
+def _is_example(line: bytes, features: int, labels: int) -> bool:
+    try:
+        _parse_lines([line], features, labels)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _is_pair(text: bytes, features: int) -> bool:
+    try:
+        return not np.isnan(parse_features([text], 0, features - 1)[2]).any()
+    except ValueError:
+        return False
+
+
+def _error(path: PathLike, number: int, line: bytes, features: int, labels: int) -> InputError:
+    """Return the error of a line that is no example."""
+    accepted = f"labels from 0 to {labels - 1} with commas between"
+
+    def error(message: str, value: bytes, accepted: str) -> InputError:
+        shown = value.decode(errors="backslashreplace")
+        return InputError(message, file=path, line=number, value=shown, accepted=accepted)
+
+    head = _LABELS.match(line)
+    if head is None:
+        wrong, *pairs = line.split() or [b""]
+        if re.match(rb"[0-9]*:", wrong) is None:
+            return error("bad label", wrong, accepted)
+        pairs = line.split()
+    else:
+        for label in head[0].split(b","):
+            if int(label) >= labels:
+                return error("bad label", label.strip(), accepted)
+        pairs = line[head.end() :].split()
+    token = next(pair for pair in pairs if not _is_pair(pair, features))
+    name, colon, value = token.partition(b":")
+    if not colon or not _is_pair(name + b":0", features):
+        return error("bad feature", token, f"ID:VALUE with an ID from 0 to {features - 1}")
+    return error("bad value", value, "a finite number within float32's range")
 
 
 def _stacked(parts: Sequence[Lists]) -> Lists:

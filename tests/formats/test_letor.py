@@ -153,16 +153,7 @@ def test_blocks_of_any_size_say_the_same(
         one, other = (np.concatenate([getattr(b, name) for b in blocks]) for blocks in (whole, parts))
         assert np.array_equal(one, other)
     assert [d for b in parts for d in b.docids] == [d for b in whole for d in b.docids]
-
-    def by_row(blocks: list[Any]) -> list[str]:
-        out: list[str] = []
-        for block in blocks:
-            ends = [*block.query_rows[1:], len(block.labels)]
-            for begin, end, query in zip(block.query_rows, ends, block.queries, strict=True):
-                out += [query] * int(end - begin)
-        return out
-
-    assert by_row(parts) == by_row(whole)
+    assert [q for b in parts for q in b.queries] == [q for b in whole for q in b.queries]
 
 
 def made_text(seed: int, rows: int = 30) -> str:
@@ -269,10 +260,10 @@ class TestColumnarForm:
     def test_is_what_the_file_says(self, tmp_path: Path) -> None:
         path = written(tmp_path, made_text(3))
         plain = read_letor(path, cache=False)
-        for _ in range(2):
+        for kept in (False, True):
             found = read_letor(path, cache=tmp_path / "cache")
             assert equal(found, plain)
-            assert isinstance(found.features, np.memmap)
+            assert isinstance(found.features, np.memmap) is kept
 
     def test_widens_early_blocks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         text = "1 qid:1 2:1\n" * 9 + "1 qid:1 5:2\n" * 9
@@ -295,13 +286,13 @@ class TestColumnarForm:
         cache = tmp_path / "cache"
         plain = read_letor(path, cache=cache)
         parsed: list[Path] = []
-        collect = letor_rows.collect
+        read_rows = letor_rows.read_rows
 
-        def watched(path: Path, *rest: Any, **options: Any) -> Any:
+        def watched(path: Path, **options: Any) -> Any:
             parsed.append(path)
-            return collect(path, *rest, **options)
+            return read_rows(path, **options)
 
-        monkeypatch.setattr(letor, "collect", watched)
+        monkeypatch.setattr(letor, "read_rows", watched)
         assert equal(read_letor(path, cache=cache), plain)
         os.utime(path, ns=(1, 1))  # touched, not changed
         assert equal(read_letor(path, cache=cache), plain)
@@ -315,7 +306,7 @@ class TestColumnarForm:
         assert read_letor(path, cache=cache, docids=False).docnos is None
         assert len(parsed) == 3
 
-    @pytest.mark.parametrize("name", ["letor.json", "features", "labels", "starts", "docids"])
+    @pytest.mark.parametrize("name", ["letor.json", "features.npy", "labels.npy", "starts.npy"])
     def test_damaged_is_made_anew(self, tmp_path: Path, name: str) -> None:
         path = written(tmp_path, made_text(3))
         cache = tmp_path / "cache"
@@ -338,10 +329,9 @@ class TestColumnarForm:
         read_letor(path)
         assert [entry.name for entry in tmp_path.iterdir()] == ["train.txt"]
         monkeypatch.setattr(letor, "WORTH_KEEPING_BYTES", 10)
-        plain = read_letor(path)
-        beside = tmp_path / ".train.txt.letor"
-        assert beside.is_dir()
-        assert isinstance(plain.features, np.memmap)
+        read_letor(path)
+        assert (tmp_path / ".train.txt.letor").is_dir()
+        assert isinstance(read_letor(path).features, np.memmap)
 
 
 def some_rows(features: NDArray[np.float32], docnos: bool = True) -> Letor:
