@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.columns import blocks, equal_neighbours, split_columns
 from lmtune.formats.rows import RUN, gains_of, is_table, swapped, table_values
 from lmtune.storage.files import atomic_write, decode_line, read_bytes
 
@@ -113,32 +112,9 @@ def read_judgements(path: PathLike, reads: str | None = None) -> dict[bytes, dic
             raise InputError(f"a table has no {reads}", file=path, accepted=f"lines of {columns}")
         qrels = table_values(path, gains_of)
     else:
-        data = read_bytes(path, text=True)
-        known = None if reads else _uniform(data)
-        qrels = known or _line_by_line(path, data, reads)
+        qrels = _line_by_line(path, read_bytes(path, text=True), reads)
     if not qrels:
         raise InputError("no judgements", file=path, accepted=f"lines of {columns}")
-    return qrels
-
-
-def _uniform(data: bytes) -> dict[bytes, dict[bytes, int]] | None:
-    """Read judgements in TREC's format without comments or defects; None for all others."""
-    qrels: dict[bytes, dict[bytes, int]] = {}
-    lines = 0
-    for block in blocks(data):
-        columns = split_columns(block, 4)
-        if columns is None:
-            return None
-        topic, _, docno, written = columns
-        if not all(map(_GAIN.fullmatch, values := set(written))):
-            return None
-        gains = {value: _whole(value) for value in values}
-        lines += len(topic)
-        for name, part in equal_neighbours(topic):
-            judged = zip(docno[part], map(gains.get, written[part]), strict=True)
-            qrels.setdefault(name, {}).update(judged)  # type: ignore[arg-type]
-    if sum(map(len, qrels.values())) != lines or any(name[0] == 35 for name in qrels):  # "#"
-        return None
     return qrels
 
 
