@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tune ruff lint test slow check attack bench bench-against gpu docs pictures wheel clean
+.PHONY: tune ruff lint test tiers slow check attack bench bench-against gpu docs pictures wheel clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
@@ -17,8 +17,12 @@ ruff: $(VENV)/dev
 lint: ruff
 	$(BIN)/mypy
 
-# The first tier. A test there may take 3 CPU seconds.
+# The first tier.
 test: ruff
+	$(BIN)/pytest
+
+# The first tier, in which no test may take more than 3 CPU seconds. Run it after `make test`: first imports count.
+tiers: $(VENV)/dev
 	LMTUNE_TEST_SECONDS=3 $(BIN)/pytest
 
 # The second tier.

@@ -81,7 +81,7 @@ def _cpu_seconds() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test of the first tier that takes longer than `make test` allows."""
+    """Fail a test of the first tier that takes longer than `make tiers` allows."""
     limit = float(os.environ.get("LMTUNE_TEST_SECONDS", "inf"))
     before = _cpu_seconds()
     yield

@@ -1,4 +1,4 @@
-"""The tiers of tests: `make test` fails a test of the first tier that takes too long."""
+"""The tiers of tests: `make tiers` fails a test of the first tier that takes too long."""
 
 from __future__ import annotations
 
