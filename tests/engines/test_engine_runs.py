@@ -64,7 +64,7 @@ def test_a_small_collection_is_ranked_as_by_lmtune(
 
 
 @pytest.mark.parametrize(("engine", "tuned"), CASES)
-@pytest.mark.parametrize(("name", "topics"), [("cacm", 64), ("med", 30)])
+@pytest.mark.parametrize(("name", "topics"), [pytest.param("cacm", 64, marks=pytest.mark.slow), ("med", 30)])
 def test_every_topic_of_the_classics_is_ranked_as_by_lmtune(
     tmp_path_factory: pytest.TempPathFactory,
     engine: str,

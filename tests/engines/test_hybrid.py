@@ -271,6 +271,7 @@ def test_lancedb_ranks_as_the_fused_run(how: tuple[str, ...], tmp_path: Path) ->
     assert out.startswith("6 of 6 topics: same documents in the same order")
 
 
+@pytest.mark.slow
 def test_what_the_nearest_fusion_costs_is_shown(home: Path, tmp_path: Path) -> None:
     code, text, err = run("fuse", home / "qrels", home / "a", home / "b", "--format", "json")
     assert code == 0, err

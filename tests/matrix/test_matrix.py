@@ -110,6 +110,8 @@ def _pictures_are_cheap() -> Iterator[None]:
         yield
 
 
+_FIRST_TIER = ("judged-non-relevant", "only-relevant")
+
 _WORLDS: dict[str, RunWorld] = {}
 
 
@@ -124,8 +126,9 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def _cells() -> Iterator[object]:
     for shape in SHAPES:
+        marks = [pytest.mark.slow] * (shape.name not in _FIRST_TIER)
         for job in JOBS.values():
-            yield pytest.param(shape, job, id=f"{shape.name}-{job.name}")
+            yield pytest.param(shape, job, id=f"{shape.name}-{job.name}", marks=marks)
 
 
 @pytest.mark.parametrize(("world", "job"), list(_cells()), indirect=["world"])

@@ -110,7 +110,9 @@ def read_as_trec_eval(path: Path, rankings: list[Ranking], where: tuple[object, 
     return run
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "npl")) for name in EACH]
+)
 def test_files_make_trec_eval_see_what_was_measured(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -206,7 +206,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("model", "similarity", "settings"),
     [
         (MODEL, "LMDirichletSimilarity", [(0.0, mu) for mu in (0.5, 50.0, 1000.0, 2500.0, 1e5)]),
-        ("lucene-bm25", "BM25Similarity", [(0.9, 0.4), (1.2, 0.75), (0.01, 1.0), (5.0, 0.0)]),
+        pytest.param(
+            "lucene-bm25",
+            "BM25Similarity",
+            [(0.9, 0.4), (1.2, 0.75), (0.01, 1.0), (5.0, 0.0)],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_scores_and_top_1000_are_those_of_lucene(

@@ -114,6 +114,7 @@ def test_a_fit_knows_nothing_of_other_topics(tmp_path: Path, tuner: Tuner) -> No
     assert fits[0]["spread_tags"] == pytest.approx(np.std(known))
 
 
+@pytest.mark.slow
 def test_no_row_of_an_experiment_knows_its_test_topics(tmp_path: Path) -> None:
     index, queries, qrels = random_collection(2, documents=60, topics=14, vocabulary=60)
     folds = [Fold(tuple(queries)[:9], tuple(queries)[9:])]

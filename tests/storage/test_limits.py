@@ -51,7 +51,9 @@ def test_a_device_without_lines(read: Callable[[str], object], allowed: Callable
         read("/dev/zero")
 
 
-@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize(
+    "suffix", [pytest.param(suffix, marks=[pytest.mark.slow] * (suffix == "bz2")) for suffix in COMPRESS]
+)
 def test_a_bomb(suffix: str, tmp_path: Path, allowed: Callable[..., None]) -> None:
     path = tmp_path / f"qrels.txt.{suffix}"
     line = b"#" * 1023 + b"\n"

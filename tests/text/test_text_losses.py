@@ -143,6 +143,7 @@ def test_song_remembers_lists_that_are_cut(model: Any) -> None:
     assert value == pytest.approx(float(song(everything, labels)), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_sentence_transformers_trains_with_it(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     pytest.importorskip("accelerate")
