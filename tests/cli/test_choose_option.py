@@ -30,6 +30,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return invoke
 
 
+@pytest.mark.slow
 def test_the_answer_comes_first_and_its_command_searches(run: Run) -> None:
     status, out, said = run(f"{CHOOSE} --certify 0.01 --output kept")
     assert status == 0
@@ -53,6 +54,7 @@ def test_the_answer_comes_first_and_its_command_searches(run: Run) -> None:
     assert Path("own.run").read_text().split()[0] == "1"
 
 
+@pytest.mark.slow
 def test_the_folder_keeps_what_the_table_shows(run: Run) -> None:
     status, out, _ = run(f"{CHOOSE} --output kept --format json")
     assert status == 0

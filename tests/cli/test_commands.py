@@ -315,6 +315,7 @@ def test_results_are_kept_where_the_screen_has_gone(home: Path) -> None:
     assert (home / "kept/quiet/table.txt").is_file()
 
 
+@pytest.mark.slow
 def test_a_plain_screen_gets_the_table(home: Path) -> None:
     shown = subprocess.run(
         [sys.executable, "-c", "from lmtune.cli import main; main()", "tune", "one"],
@@ -363,7 +364,7 @@ def test_version_and_help(home: Path) -> None:
         assert command in shown
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupt_leaves_nothing_half_written(home: Path, stop: signal.Signals) -> None:
     process = subprocess.Popen(
         [

@@ -144,6 +144,7 @@ def test_evaluate_leaves_it_out_of_a_run(run: Run) -> None:
     assert "the run has no document but each topic's own" in said
 
 
+@pytest.mark.slow
 def test_results_record_it(run: Run) -> None:
     """What is tuned without own documents is searched, checked, explored and opened without them."""
     status, out, said = run(f"tune plain --exclude-self {QUICK} --output kept")

@@ -181,7 +181,7 @@ def test_help_is_short_and_its_examples_are_right(path: tuple[str, ...]) -> None
         assert set(command.values(context)) == {part.name for part in command.parts}
 
 
-@pytest.mark.parametrize("name", ["evaluate", "compare", "fuse"])
+@pytest.mark.parametrize("name", ["evaluate", "compare", pytest.param("fuse", marks=pytest.mark.slow)])
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "qrels.txt").write_text("".join(f"{topic} 0 d{topic % 3} 1\n" for topic in range(12)))
     for run_name, step in (("bm25", 1), ("dense", 2)):

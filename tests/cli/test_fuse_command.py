@@ -78,7 +78,9 @@ def lmtune(*arguments: object) -> tuple[int, str, str]:
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("runs", [("a.run", "b.run"), ("a.run", "c.run"), ("b.run", "c.run")])
-@pytest.mark.parametrize("more", [(), ("--normalise", "logistic"), ("--normalise", "choose")])
+@pytest.mark.parametrize(
+    "more", [(), ("--normalise", "logistic"), pytest.param(("--normalise", "choose"), marks=pytest.mark.slow)]
+)
 def test_the_answer_the_run_and_the_file_have_one_recommendation(
     runs: tuple[str, str], more: tuple[str, ...]
 ) -> None:

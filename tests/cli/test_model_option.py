@@ -84,17 +84,12 @@ def test_one_line_says_what_is_wrong(case: str, run: Run) -> None:
     assert all(part in line for part in parts), line
 
 
-DIFFERENT = ("two-stage", "bm25", "sdm")
-"""Models that show each way to name one; `make check` takes all."""
-
-
 def grid_for(name: str) -> str:
     return "4x5" if len(MODELS[name].parameters) == 2 else "20"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(own, marks=[pytest.mark.slow] * (own not in DIFFERENT)) for own in MODELS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path) -> None:
     output = home / "kept" / name
     code, shown, err = run(
@@ -182,7 +177,9 @@ def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
     assert lucene != one
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "sdm-two-stage")) for name in MODELS]
+)
 def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) -> None:
     # Only relevant judgements: RankNet's stand-ins come from deeper than the run depth.
     relevant = [line for line in (home / "c/qrels.txt").read_text().splitlines() if line[-1] == "1"]

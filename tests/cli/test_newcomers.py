@@ -96,6 +96,7 @@ def test_all_collections_are_read_before_one_is_tuned(home: Path) -> None:
     assert "tuned" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_a_long_run_is_not_printed_on_a_terminal() -> None:
     words = ["search", "c", "--model", "bm25"]
@@ -123,6 +124,7 @@ def made_of(folder: Path) -> dict[str, Any]:
 TUNE = ["tune", "--grid", "2x2", "--model", "bm25"]
 
 
+@pytest.mark.slow
 def test_results_of_another_collection_are_kept(home: Path) -> None:
     made_collection(home / "other")
     assert run(*TUNE, "c", "--output", "kept")[0] == 0
@@ -140,6 +142,7 @@ def test_results_of_another_collection_are_kept(home: Path) -> None:
     assert "--overwrite" not in made_of(home / "kept")["command"]
 
 
+@pytest.mark.slow
 def test_results_of_another_command_are_kept(home: Path) -> None:
     choose = [*TUNE, "--choose", "stemmer=porter,none"]
     made_collection(home / "other")

@@ -88,6 +88,7 @@ def test_set_makes_the_run_tag_and_the_record(tmp_path: Path, monkeypatch: pytes
     assert made["model"] == {"name": "two-stage", "lambda": 0.3, "mu": 20.0}
 
 
+@pytest.mark.slow
 def test_a_parameter_called_model_leaves_the_option_model(tmp_path: Path) -> None:
     """A model from outside may name its parameters as options are named."""
     script = tmp_path / "own.py"

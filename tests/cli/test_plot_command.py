@@ -41,6 +41,7 @@ def plot(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [(7,)], indirect=True)
 def test_settings_that_are_spread_have_no_surface(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plot(monkeypatch, str(folder)) == 0

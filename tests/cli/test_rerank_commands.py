@@ -578,6 +578,7 @@ def write_teacher(path: Path, topics: range, *, short_first: bool) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_network_learns_a_teachers_order_whatever_the_labels_say(home: Path, tmp_path: Path) -> None:
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes", "--folds", "3")
     means = {}

@@ -35,6 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_losses_are_compared_and_go_on_where_they_ended(folder: Path, tmp_path: Path) -> None:
     given = (folder, *FAST, "--trials", "2", "--list-size", "12")
     code, out, err = run(*given, "--output", tmp_path / "whole")

@@ -91,6 +91,7 @@ def test_the_page_names_every_parameter(tmp_path: Path, names: tuple[str, ...]) 
     assert f"chose the parameter{'s' if len(names) > 1 else ''} {chosen} on" in text
 
 
+@pytest.mark.slow
 @MODELS
 def test_every_parameter_is_drawn(tmp_path: Path, names: tuple[str, ...]) -> None:
     kept(tmp_path / "kept", names)

@@ -84,6 +84,7 @@ def test_the_interactions_are_drawn_of_a_full_search(kept: Path, monkeypatch: py
     assert said[0][0] == said[1][0]
 
 
+@pytest.mark.slow
 def test_the_page_is_ours_to_replace_and_another_file_is_not(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

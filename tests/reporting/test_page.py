@@ -166,6 +166,7 @@ def _report(*arguments: str) -> int:
     return int(app(["report", *arguments], standalone_mode=False) or 0)
 
 
+@pytest.mark.slow
 def test_the_command_writes_beside_the_tables_and_tune_may_replace_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

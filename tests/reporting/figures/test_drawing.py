@@ -102,6 +102,7 @@ def test_tables_that_are_missing_leave_pictures_out(
     assert names == ["a_b_c-parameters", "a_b_c-AP-topics", "a_b_c-P(rel=2)@5-topics"]
 
 
+@pytest.mark.slow
 def test_the_answer_is_drawn_on_all_topics_beside_the_default(tmp_path: Path) -> None:
     pool = CandidatePool.build(*random_collection(3, documents=80, topics=12))
     plan = Plan((parse_measure("AP"),), baseline={"lambda": 0.0, "mu": 1000.0}, starts=1, restarts=1)
@@ -123,6 +124,7 @@ def test_the_answer_is_drawn_on_all_topics_beside_the_default(tmp_path: Path) ->
     assert f"mean difference {row.mean - default.mean:+.4f}".replace("0.", ".") in gains.alt.replace("−", "-")
 
 
+@pytest.mark.slow
 def test_the_surface_of_the_folder_is_drawn(
     kept: tuple[Path, CollectionResult], pictures: list[Picture]
 ) -> None:
@@ -135,6 +137,7 @@ def test_the_surface_of_the_folder_is_drawn(
         assert ax.get_title("left").endswith(f"best on the grid {shown}")
 
 
+@pytest.mark.slow
 def test_a_measure_stands_beside_its_smooth_form(
     kept: tuple[Path, CollectionResult], pictures: list[Picture]
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_measure_stands_beside_its_smooth_form(
             assert [[best["lambda"], best["mu"]]] in marked
 
 
+@pytest.mark.slow
 def test_paths_of_both_descents_are_on_the_surface(
     kept: tuple[Path, CollectionResult], pictures: list[Picture]
 ) -> None:
@@ -162,6 +166,7 @@ def test_paths_of_both_descents_are_on_the_surface(
             assert way[["lambda", "mu"]].to_numpy().tolist() in drawn
 
 
+@pytest.mark.slow
 def test_a_default_is_drawn_where_it_lies_on_the_surface_and_counts_as_no_choice(tmp_path: Path) -> None:
     pool = CandidatePool.build(*random_collection(3, documents=80, topics=12))
     for mu, shown in ((50.0, True), (5.0, False)):

@@ -70,6 +70,7 @@ def test_every_picture_draws_every_name(name: str) -> None:
         assert "\x1b" not in drawn and "\u202e" not in drawn
 
 
+@pytest.mark.slow
 def test_dollars_are_drawn_as_text(tmp_path: Path) -> None:
     name = r"a$\frac{$b"
     results = made_results([name], topics=["$x^{$", "2", "3", "4"])

@@ -124,7 +124,9 @@ def test_every_picture_is_labelled_and_described(name: str, figures: dict[str, F
     assert figure.get_figwidth() <= 7.0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "surface")) for name in NAMES]
+)
 def test_files_are_reproducible(
     name: str, figures: dict[str, Figure], again: dict[str, Figure], tmp_path: Path
 ) -> None:

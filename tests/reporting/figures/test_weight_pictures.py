@@ -59,6 +59,7 @@ def test_what_has_no_features_is_refused() -> None:
         feature_weights(table(2)[["method", "fold", "k1"]])
 
 
+@pytest.mark.slow
 def test_results_of_weights_have_the_pictures(tmp_path: Path) -> None:
     index, queries, qrels = random_collection(3, documents=120, topics=10, vocabulary=40)
     names = list(queries)
