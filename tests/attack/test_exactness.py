@@ -294,7 +294,7 @@ def test_pruned_pools(share: int, tmp_path: Path) -> None:
     assert kept < 0.7 * whole_size
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", [pytest.param(0, marks=pytest.mark.slow), *range(1, SHARES)])
 def test_certificates(share: int, tmp_path: Path) -> None:
     proved = 0
     for number in range(share, COLLECTIONS, SHARES):

@@ -219,7 +219,11 @@ REFUSED = [index, large_index, sharded_index, texts, lucene_note, results, netwo
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("make", [*MENDED, *REFUSED], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(make, marks=[pytest.mark.slow] * (make is experiment)) for make in (*MENDED, *REFUSED)],
+    ids=lambda make: make.__name__,
+)
 def test_a_flipped_bit_is_refused_or_harmless(make: Callable[[Path], Read], tmp_path: Path) -> None:
     home = tmp_path / "home"
     read = make(home)

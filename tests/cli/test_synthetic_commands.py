@@ -14,6 +14,7 @@ def command(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
+@pytest.mark.slow
 def test_index_search_and_tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert command("index", "synthetic:2000x8", "--output", "kept").exit_code == 0
