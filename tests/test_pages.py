@@ -240,8 +240,9 @@ def to_run(page: str) -> list[str]:
 RUNNING = [page for page, text in PAGES.items() if "lmtune " in text and to_run(page)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", RUNNING)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page != "topics/README.md")) for page in RUNNING]
+)
 @pytest.mark.usefixtures("one_thread")
 def test_its_commands_run(page: str, home: Path) -> None:
     for command in FIRST.get(page, []):

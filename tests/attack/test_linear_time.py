@@ -129,7 +129,9 @@ CASES: dict[str, tuple[Make, Read]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case == "undecided")) for case in CASES]
+)
 def test_time_is_linear(case: str, tmp_path: Path) -> None:
     make, read = CASES[case]
     paths = [tmp_path / "short", tmp_path / "long"]

@@ -104,6 +104,7 @@ def test_factors_multiply_to_parts_and_parts_add_up(model: str) -> None:
                     assert product == pytest.approx(own.part, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_lucenes_own_account_has_the_same_numbers(shared_data: Path, tmp_path: Path) -> None:
     require_java()
     import jnius

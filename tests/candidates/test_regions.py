@@ -203,6 +203,7 @@ def test_measures_stay_the_same_to_the_last_bit(
     assert np.array_equal(values, whole[topics])
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
@@ -246,7 +247,12 @@ def test_the_compiled_loop_gives_the_bits_of_the_formula_itself(
 
 
 @pytest.mark.parametrize(
-    ("name", "model"), [("cranfield", "two-stage"), ("npl", "two-stage"), ("cranfield", "lucene-bm25")]
+    ("name", "model"),
+    [
+        pytest.param("cranfield", "two-stage", marks=pytest.mark.slow),
+        ("npl", "two-stage"),
+        pytest.param("cranfield", "lucene-bm25", marks=pytest.mark.slow),
+    ],
 )
 def test_classics_measure_the_same(name: str, model: str, shared_data: Path, tmp_path: Path) -> None:
     data = lmtune.load(str(shared_data / name))

@@ -207,6 +207,7 @@ def test_topics_without_a_known_word_do_not_stop_expanded_searches(world: World,
             assert scores == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", SETTINGS)
 def test_own_documents_are_left_out_before_pruning(world: World, model: str) -> None:
     """Pruned pools, of one index and of shards, have the ranks that the whole pool has without them."""
