@@ -59,6 +59,7 @@ NOT_RUN = {
     "docs/howto/evaluate.md": {
         "judges qrels.txt gpt.txt": "labels of the reader's own models",
         "judge qrels.txt baseline.run": "runs that are not judged whole",
+        "evaluate qrels.ndeval.txt": "judgements of the reader's own subtopics",
     },
     "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
     "docs/howto/laboratory.md": {

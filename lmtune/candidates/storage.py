@@ -214,7 +214,7 @@ def _read(
 ) -> CandidatePool:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            header = parse_json(_member(archive, "header").tobytes())
+            header = parse_json(_member(archive, "header").tobytes(), infinite=True)
             differs = [key for key in wanted if header["made"][key] != wanted[key]]
             if differs:
                 raise StaleError(f"made with another {differs[0]}")

@@ -186,7 +186,7 @@ class _Plan:
         self._of = json.dumps(identity, sort_keys=True)
         file = folder / PARTS / _IDENTITY
         with contextlib.suppress(OSError, ValueError):
-            known = parse_json(file.read_bytes())
+            known = parse_json(file.read_bytes(), infinite=True)
         if known != identity:
             shutil.rmtree(folder / PARTS, ignore_errors=True)
             (folder / PARTS).mkdir(parents=True)

@@ -67,7 +67,7 @@ def unsealed(content: Any, of: str = "", kinds: Mapping[str, Any] = MappingProxy
         Where it is anything else.
     """
     if isinstance(content, bytes):
-        content = parse_json(content)
+        content = parse_json(content, infinite=True)
     if not isinstance(content, dict) or _KEY not in content:
         raise ValueError("no checksum")
     rest = {key: value for key, value in content.items() if key != _KEY}

@@ -10,7 +10,9 @@ from typing import Any
 _LONGEST = 308  # digits that every float can hold
 
 
-def parse_json(raw: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+def parse_json(
+    raw: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None, infinite: bool = False
+) -> Any:
     """Parse JSON.
 
     Parameters
@@ -19,15 +21,21 @@ def parse_json(raw: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any
         The text; bytes are UTF-8, UTF-16 or UTF-32.
     pairs : callable, optional
         Makes an object of its names and values; by default a dictionary.
+    infinite : bool
+        Whether NaN and Infinity are numbers, as Python writes them.
 
     Raises
     ------
     ValueError
-        For other text, NaN, Infinity and numbers beyond a float, and where it is nested too deeply.
+        For other text, NaN and Infinity unless `infinite`, numbers beyond a float, and too deep nesting.
     """
     try:
         return json.loads(
-            raw, object_pairs_hook=pairs, parse_float=_float, parse_int=_int, parse_constant=_refuse
+            raw,
+            object_pairs_hook=pairs,
+            parse_float=_float,
+            parse_int=_int,
+            parse_constant=float if infinite else _refuse,
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None

@@ -88,7 +88,12 @@ def test_a_stale_index_is_refused() -> None:
         collection.open_index(collection.load())
 
 
-def test_several_collections_share_what_is_not_theirs() -> None:
+def test_several_collections_share_what_is_not_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").mkdir()
+    Path("b").mkdir()
     given = Collection(stemmer="none")
     assert named_collections(["a", "b"], given) == [
         Collection("a", stemmer="none"),

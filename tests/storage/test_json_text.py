@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.storage.digests import read_json
+from lmtune.storage.digests import read_json, sealed_text, unsealed
 from lmtune.storage.json_text import parse_json
 
 BEYOND = ["Infinity", "-Infinity", "NaN", "1e400", "-1e309", "1" + "0" * 400, "-" + "9" * 400]
@@ -28,6 +29,12 @@ def test_numbers_beyond_a_float_are_refused(number: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan"), 10**400, -(10**400)])
+def test_sealed_content_keeps_every_number() -> None:
+    kept = unsealed(sealed_text({"values": [math.nan, math.inf]}, of="it").encode(), "it", {"values": list})
+    assert kept["values"][1] == math.inf
+    assert math.isnan(kept["values"][0])
+
+
 def test_numbers_in_memory_are_bounded_too(number: Any) -> None:
     with pytest.raises(InputError, match="the score is no finite number"):
         lmtune.evaluate({"1": {"d": 1}}, {"r": {"1": {"d": number}}}, ["AP"])
