@@ -28,13 +28,13 @@ def test_numbers_beyond_a_float_are_refused(number: str, tmp_path: Path) -> None
         lmtune.evaluate({"1": {"d": 1}}, path, ["AP"])
 
 
-@pytest.mark.parametrize("number", [float("inf"), float("nan"), 10**400, -(10**400)])
 def test_sealed_content_keeps_every_number() -> None:
     kept = unsealed(sealed_text({"values": [math.nan, math.inf]}, of="it").encode(), "it", {"values": list})
     assert kept["values"][1] == math.inf
     assert math.isnan(kept["values"][0])
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 10**400, -(10**400)])
 def test_numbers_in_memory_are_bounded_too(number: Any) -> None:
     with pytest.raises(InputError, match="the score is no finite number"):
         lmtune.evaluate({"1": {"d": 1}}, {"r": {"1": {"d": number}}}, ["AP"])
