@@ -69,7 +69,7 @@ collect_ignore = [
 
 
 _compiling = TimingListener()  # type: ignore[no-untyped-call]
-register("numba:compile", _compiling)
+register("numba:compile", _compiling)  # type: ignore[no-untyped-call]
 
 
 def _cpu_seconds() -> float:
