@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
+import zlib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +16,11 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.letor_rows import HIGHEST_ID, Letor, ZeroIdError, read_rows
 from lmtune.progress import note
-from lmtune.storage.digests import digest, sealed_text, unsealed
 from lmtune.storage.files import atomic_write, unreadable
 from lmtune.storage.folders import FolderKind, atomic_directory
 from lmtune.storage.locks import StaleError, build_once
 
-FORMAT = "lmtune letor 4"
+FORMAT = "lmtune letor 5"
 """Raised whenever the files' content changes its meaning."""
 
 WORTH_KEEPING_BYTES = 1 << 24
@@ -28,18 +29,9 @@ WORTH_KEEPING_BYTES = 1 << 24
 FROM_ZERO = "features' ids count from 0: feature 0 is read as feature 1, and so on"
 """A note."""
 
-_KINDS = {
-    "options": dict,
-    "size": int,
-    "changed": int,
-    "sha256": str,
-    "queries": list[str],
-    "docnos": list,
-    "digests": dict[str, int],
-}
-_ARRAYS = ("features", "labels", "starts")
-_MARKER = "letor.json"
-_KIND = FolderKind(_MARKER, (_MARKER, *(f"{name}.npy" for name in _ARRAYS)))
+# All arrays are in one file; the other names are those of former versions.
+_FILE = "features.npy"
+_KIND = FolderKind(_FILE, (_FILE, "letor.json", "labels.npy", "starts.npy"))
 
 
 def _cache_folder(path: PathLike, cache: bool | PathLike, size: int) -> Path | None:
@@ -53,59 +45,46 @@ def _cache_folder(path: PathLike, cache: bool | PathLike, size: int) -> Path | N
     return folder / f".{Path(path).name}.letor" if large and os.access(folder, os.W_OK) else None
 
 
-def _load(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
-    """Return the folder's content if it is the file's and undamaged; raise StaleError if not."""
+def _load(folder: Path, key: str) -> Letor:
+    """Map the arrays that were kept under this key; raise StaleError where they are others or damaged."""
     try:
-        header = unsealed((folder / _MARKER).read_bytes(), kinds=_KINDS)
-        if header["options"] != options or header["size"] != status.st_size:
-            raise StaleError("of another file")
-        if header["changed"] != status.st_mtime_ns and header["sha256"] != _sha256(path):
-            raise StaleError("of another file")
-        digests = header["digests"]
-        features, labels, starts = (_array(folder / f"{name}.npy", digests[name]) for name in _ARRAYS)
-    except (OSError, ValueError, LookupError) as error:
-        raise StaleError("damaged") from error
-    docnos = tuple(header["docnos"]) or None
-    return Letor(features, np.array(labels), np.array(starts), tuple(header["queries"]), docnos)
+        # Damage may show in any way before the checksum is known.
+        features = np.load(folder / _FILE, mmap_mode="r", allow_pickle=False)
+        with (folder / _FILE).open("rb") as stream:
+            stream.seek(features.offset + features.nbytes)
+            labels, starts, names, expected = (np.load(stream, allow_pickle=False) for _ in range(4))
+    except Exception as error:
+        raise StaleError("missing or damaged") from error
+    if int(expected) != _checksum(key, features, labels, starts, names):
+        raise StaleError("damaged or of another file")
+    queries, docnos = json.loads(names.tobytes())
+    return Letor(features, labels, starts, tuple(queries), tuple(docnos) or None)
 
 
-def _array(path: Path, expected: int) -> NDArray[Any]:
-    """Map an array whose file has this digest."""
-    if _digest(path) != expected:
-        raise StaleError("damaged")
-    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array
-
-
-def _build(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
+def _build(folder: Path, key: str, path: Path, **read: Any) -> Letor:
     """Read the file and keep its arrays in the folder."""
     with atomic_directory(folder, _KIND) as made:
-        data = read_rows(path, **options["read"])
-        for name in _ARRAYS:
-            np.save(made / f"{name}.npy", getattr(data, name))
-        header = {
-            "options": options,
-            "size": status.st_size,
-            "changed": status.st_mtime_ns,
-            "sha256": _sha256(path),
-            "queries": data.queries,
-            "docnos": data.docnos or (),
-            "digests": {name: _digest(made / f"{name}.npy") for name in _ARRAYS},
-        }
-        now = path.stat()
-        if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
+        data = read_rows(path, **read)
+        names = np.frombuffer(json.dumps([data.queries, data.docnos or ()]).encode(), np.uint8)
+        arrays = (data.features, data.labels, data.starts, names)
+        with (made / _FILE).open("wb") as stream:
+            for array in (*arrays, np.array(_checksum(key, *arrays))):
+                np.save(stream, array)
+        if _key(path, read) != key:
             raise InputError("the file changed while it was read", file=path)
-        (made / _MARKER).write_text(sealed_text(header), encoding="utf-8")
     return data
 
 
-def _digest(path: Path) -> int:
-    return digest(np.memmap(path, np.uint8, "r").data)
+def _key(path: Path, read: Mapping[str, Any]) -> str:
+    status = path.stat()
+    return repr((FORMAT, status.st_size, status.st_mtime_ns, sorted(read.items())))
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _checksum(key: str, *arrays: NDArray[Any]) -> int:
+    checksum = zlib.crc32(repr((key, [(array.dtype, array.shape) for array in arrays])).encode())
+    for array in arrays:
+        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    return checksum
 
 
 def read_letor(
@@ -135,7 +114,7 @@ def read_letor(
         Where to keep the arrays, which the next call maps instead of parsing the file: a folder,
         made if missing; True, a folder beside the file, if the file is large (16 MiB) and its
         folder can be written; False, nowhere. They are used as long as the file's size and time of
-        change agree, or its SHA-256 digest does.
+        change agree.
     width : int, optional
         How many features there are at least, for files that lack the last ones.
     repeated : {"error", "last"}
@@ -176,14 +155,14 @@ def read_letor(
 def _read(path: PathLike, cache: bool | PathLike, **read: Any) -> Letor:
     """Read a file, or the arrays that were kept of it."""
     try:
-        status = Path(path).stat()
+        size = Path(path).stat().st_size
     except OSError as error:
         raise unreadable(path, error) from error
-    folder = _cache_folder(path, cache, status.st_size)
+    folder = _cache_folder(path, cache, size)
     if folder is None:
         return read_rows(path, **read)
-    arguments = (folder, Path(path), status, {"format": FORMAT, "read": read})
-    return build_once(folder, partial(_load, *arguments), partial(_build, *arguments))
+    key = _key(Path(path), read)
+    return build_once(folder, partial(_load, folder, key), partial(_build, folder, key, Path(path), **read))
 
 
 def write_letor(path: PathLike, data: Letor) -> None:

@@ -72,7 +72,7 @@ def test_columnar_forms_are_kept_by_name(tmp_path: Path) -> None:
     for _ in range(2):
         read_letor_folder(flat, cache=tmp_path / "cache")
         read_letor_folder(folds, cache=tmp_path / "cache")
-    kept = {str(path.parent.relative_to(tmp_path / "cache")) for path in tmp_path.rglob("letor.json")}
+    kept = {str(path.parent.relative_to(tmp_path / "cache")) for path in tmp_path.rglob("features.npy")}
     assert kept == {"train.svm", "valid.txt", "test.txt.gz"} | {
         f"Fold1/{part}.txt" for part in ("train", "vali", "test")
     }
