@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -25,10 +25,9 @@ from lmtune.fusion.methods import (
     ties_of,
 )
 from lmtune.fusion.normalisation import LOGISTIC
-from lmtune.fusion.query_features import told_features
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.significance.run_files import named_files
-from lmtune.options import option, read, usual
+from lmtune.options import read, usual
 from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
 from lmtune.reporting.recommendation import fusion_trust
@@ -67,9 +66,6 @@ class FusionOutput:
     )
     source: Path | None = usual(
         None, "Choose nothing: take what --format json printed, and fuse runs of other topics.", flag="--from"
-    )
-    features: Path | None = option(
-        None, "Features of queries for per-query: lines of topic, feature, value from 0 to 1.", metavar="TSV"
     )
     weights: dict[str, float] | None = usual(
         None,
@@ -124,7 +120,7 @@ def fuse(
         check_writable(output.plot / "picture.svg")
     judged = read_qrels(qrels)
     with stages() as progress:
-        loaded = _read(runs, output.features, progress)
+        loaded = _read(runs, progress)
         weights = None if output.weights is None else _by_run(output.weights, runs)
         fused = fuse_runs(loaded, judged, options, weights=weights, progress=progress)
         if output.output is not None:
@@ -147,7 +143,7 @@ def fuse(
         note(f"drew {quantity(len(pictures), 'picture')} in {output.plot}")
 
 
-def _read(files: dict[str, Path], features: Path | None, progress: Progress = silent) -> RunSet:
+def _read(files: dict[str, Path], progress: Progress = silent) -> RunSet:
     if len(files) < 2:
         raise InputError("nothing to fuse", value=[*map(str, files.values())], accepted="two runs or more")
     given = {}
@@ -156,7 +152,7 @@ def _read(files: dict[str, Path], features: Path | None, progress: Progress = si
         given[label] = read_run(file)
     loaded = RunSet.of(given)
     progress("reading runs", len(files), len(files))
-    return loaded if features is None else replace(loaded, told=told_features(features, loaded.docs))
+    return loaded
 
 
 def _by_run(weights: dict[str, float], files: dict[str, Path]) -> dict[str, float]:
@@ -176,7 +172,7 @@ def _by_run(weights: dict[str, float], files: dict[str, Path]) -> dict[str, floa
 def _apply(source: Path, files: dict[str, Path], output: FusionOutput) -> None:
     """Fuse runs with what was chosen before."""
     kept, options = kept_fusion(source)
-    loaded = _read(files, output.features)
+    loaded = _read(files)
     chosen = for_runs(kept, loaded)
     assert output.output is not None
     note_ties(ties_of(fused_pool(loaded, chosen, options)))

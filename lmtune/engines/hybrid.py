@@ -128,7 +128,7 @@ def _check_ranks(target: Hybrid, chosen: Chosen, k: float) -> None:
 
 def _check_scores(target: Hybrid, chosen: Chosen, normalise: str, missing: str) -> None:
     """Raise `InputError` where an engine cannot add up normalised scores so."""
-    if chosen.method not in _SUMS or chosen.powers:
+    if chosen.method not in _SUMS:
         accepted = f"results of --method {', '.join((*_SUMS, *_BY_RANK))}"
         raise InputError(f"{target.title} cannot express the method", value=chosen.method, accepted=accepted)
     if normalise not in target.normalisations:
@@ -285,9 +285,7 @@ def _is_expressed(row: Mapping[str, Any], engine: str, options: FusionOptions) -
     scale = row["normalise"] if row["normalise"] in SCALES else ""
     try:
         deploy_fusion(
-            engine,
-            Chosen(row["method"], row["weights"], row["k"] or 0.0, scale, row["powers"], row["window"]),
-            options,
+            engine, Chosen(row["method"], row["weights"], row["k"] or 0.0, scale, row["window"]), options
         )
     except InputError:
         return False

@@ -35,7 +35,6 @@ from lmtune.fusion.methods import (
 from lmtune.fusion.normalisation import LOGISTIC, fit_logistic
 from lmtune.fusion.runs import POOL_DEPTH, RunSet
 from lmtune.fusion.search import ExactLineSearch, Fitting, coordinate_line
-from lmtune.fusion.weighted_sum import THETA
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.run_files import labelled_runs
@@ -357,7 +356,7 @@ class _Fusion:
     def pool(self, chosen: Chosen) -> CandidatePool:
         """Return the pool of a method and constant; the last few are kept."""
         plan = METHODS[chosen.method]
-        key = plan.columns, plan.by_query, chosen.constant, _scaling(chosen)
+        key = plan.columns, chosen.constant, _scaling(chosen)
         pool = self._pools.pop(key, None)
         if pool is None:
             pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
@@ -401,7 +400,7 @@ class _Fusion:
         for fold, chosen in zip(folds, choices, strict=True):
             values[[places[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
         plan = METHODS[row.chosen.method]
-        searched = plan.fit is not None and not plan.by_query and len(self.runs.names) <= FEW
+        searched = plan.fit is not None and len(self.runs.names) <= FEW
         flat, interval = self._sureness(row.chosen, measure) if searched else ({}, {})
         if plan.fit is not None and not interval and self.options.bootstrap:
             interval = jackknife([own.shares for own in choices], row.chosen.shares)
@@ -428,8 +427,7 @@ class _Fusion:
         how = self.options.restarts, self.options.seed, self.options.depth, progress
         best, taken = plan.fit(Fitting(self.pool(chosen), measure, topics, *how))
         own = best.best_params_
-        powers = {name.removeprefix(f"{THETA} "): own[name] for name in own if name not in chosen.weights}
-        chosen = replace(chosen, weights={name: own[name] for name in chosen.weights}, powers=powers)
+        chosen = replace(chosen, weights={name: own[name] for name in chosen.weights})
         if self.options.topic_weights is None:
             bound = max(bound, getattr(best, "bound_", -np.inf))
         return chosen, evaluations + taken, bound if np.isfinite(bound) else None

@@ -75,55 +75,39 @@ def weighted_sums(weights: Doubles, columns: NDArray[Any], out: Doubles) -> None
                 own[d] += weight * column[d]
 
 
-class Weighing(NamedTuple):
-    """What topics' weighted sums are made of.
-
-    Attributes
-    ----------
-    weights : numpy.ndarray of float64, shape (topics, runs)
-        What each column is multiplied by.
-    slopes : numpy.ndarray of float64, shape (topics, runs)
-        The derivatives of these in the runs' weights.
-    traits : numpy.ndarray of float64, shape (topics, features, runs)
-        The derivatives of `weights` in the features' powers.
-    """
-
-    weights: Doubles
-    slopes: Doubles
-    traits: NDArray[np.float64]
-
-
 @compiled()
 def differentiate_sum(
-    columns: NDArray[np.int32], weighing: Weighing, t: int, scores: Doubles, gradient: Doubles
+    columns: NDArray[np.int32], weights: Doubles, slopes: Doubles, scores: Doubles, gradient: Doubles
 ) -> None:
-    """Fill topic t's scores, and their gradients in the runs' weights and below these in the powers."""
-    runs = weighing.weights.shape[1]
+    """Fill a topic's scores, and their gradients in the runs' weights.
+
+    Runs' columns are multiplied by `weights`, whose derivatives in the runs' weights are `slopes`.
+    """
     scores[:] = 0.0
-    gradient[runs:] = 0.0
-    for k in range(runs):
-        column, weight, slope = columns[k], weighing.weights[t, k], weighing.slopes[t, k]
+    for k in range(weights.size):
+        column, weight, slope = columns[k], weights[k], slopes[k]
         for d in range(scores.size):
             scores[d] += weight * column[d]
             gradient[k, d] = slope * column[d]
-        for f in range(runs, gradient.shape[0]):
-            trait = weighing.traits[t, f - runs, k]
-            for d in range(scores.size):
-                gradient[f, d] += trait * column[d]
 
 
 @compiled()
 def differentiate_sums(
-    tf: NDArray[np.int32], starts: Integers, weighing: Weighing, scores: Doubles, gradient: Doubles
+    tf: NDArray[np.int32],
+    starts: Integers,
+    weights: Doubles,
+    slopes: Doubles,
+    scores: Doubles,
+    gradient: Doubles,
 ) -> None:
     """Do so for topics one after the other, whose blocks (runs x documents) of ``tf`` begin at ``starts``."""
-    runs, first = weighing.weights.shape[1], 0
+    runs, first = weights.shape[1], 0
     for t in range(starts.shape[0]):
         begin, end = starts[t]
         docs = (end - begin) // runs
         last = first + docs
         columns = tf[begin:end].reshape(runs, docs)
-        differentiate_sum(columns, weighing, t, scores[first:last], gradient[:, first:last])
+        differentiate_sum(columns, weights[t], slopes[t], scores[first:last], gradient[:, first:last])
         first = last
 
 

@@ -27,10 +27,9 @@ from lmtune.fusion.normalisation import (
     normalised,
     reciprocal_ranks,
 )
-from lmtune.fusion.query_features import features_of
 from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet, ranks
-from lmtune.fusion.search import WeightFit, fit_forward, fit_linear, fit_per_query, fit_shrunk
-from lmtune.fusion.weighted_sum import THETA, WeightedSum
+from lmtune.fusion.search import WeightFit, fit_forward, fit_linear, fit_shrunk
+from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.options import check, option, usual
@@ -67,8 +66,6 @@ class Method(NamedTuple):
         Whether it depends on the normalisation of scores.
     of_few : bool
         Whether it is made for `FEW` runs at most, and of more only used where it is asked for.
-    by_query : bool
-        Whether weights depend on the query.
     is_usual : bool
         Whether it is used where no method is asked for.
     """
@@ -78,7 +75,6 @@ class Method(NamedTuple):
     constants: tuple[float, ...] = (0.0,)
     is_scored: bool = True
     of_few: bool = False
-    by_query: bool = False
     is_usual: bool = True
 
 
@@ -101,7 +97,6 @@ def _reciprocal(_own: FusionOptions, k: float, _: Logistic | None) -> Columns:
 METHODS = {
     "linear": Method(_scores, fit_linear, of_few=True),
     "shrunk": Method(_scores, fit_shrunk),
-    "per-query": Method(_scores, fit_per_query, by_query=True),
     "forward": Method(_scores, fit_forward),
     "rrf-tuned": Method(_reciprocal, fit_linear, constants=RRF_KS, is_scored=False, of_few=True),
     "equal": Method(_scores),
@@ -176,9 +171,6 @@ class Chosen:
         Reciprocal rank fusion's k, CombMNZ's power; 0 where there is none.
     normalise : str
         The normalisation, where it was chosen; else that of the options.
-    powers : dict of str to float
-        Of features of the query on which weights depend, by name; see
-        `lmtune.fusion.query_features.features_of`.
     window : int
         How many of each run's first documents count; 0 for all.
     logistic : dict of str to (float, float)
@@ -191,7 +183,6 @@ class Chosen:
     weights: dict[str, float]
     constant: float = 0.0
     normalise: str = ""
-    powers: dict[str, float] = field(default_factory=dict)
     window: int = 0
     logistic: dict[str, tuple[float, float]] = field(default_factory=dict)
     depths: dict[str, int] = field(default_factory=dict)
@@ -206,7 +197,7 @@ class Chosen:
         """The parameters of the sum."""
         if self.single_run is not None:
             return {self.single_run: 1.0}
-        return self.weights | {f"{THETA} {name}": power for name, power in self.powers.items()}
+        return self.weights
 
     @property
     def said(self) -> list[str]:
@@ -218,14 +209,9 @@ class Chosen:
     def renamed(self, names: Mapping[str, str]) -> Chosen:
         """Return the same for runs of other names, given these by the old ones."""
         weights = {names[name]: weight for name, weight in self.weights.items()}
-        parts = {name: name.partition(" ") for name in self.powers}
-        powers = {
-            f"{feature}{blank}{names.get(run, run)}": self.powers[name]
-            for name, (feature, blank, run) in parts.items()
-        }
         logistic = {names[name]: own for name, own in self.logistic.items()}
         depths = {names[name]: depth for name, depth in self.depths.items()}
-        return replace(self, weights=weights, powers=powers, logistic=logistic, depths=depths)
+        return replace(self, weights=weights, logistic=logistic, depths=depths)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -253,8 +239,7 @@ def fused_pool(
     if chosen.normalise:
         options = replace(options, normalise=chosen.normalise)
     fitted = np.array([chosen.logistic[name] for name in runs.names]).T if chosen.logistic else None
-    features = features_of(runs, FEW) if method.by_query else None
-    return runs.pool(method.columns(options, chosen.constant, fitted), qrels, topics, features)
+    return runs.pool(method.columns(options, chosen.constant, fitted), qrels, topics)
 
 
 def _points_by_rank(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -283,7 +268,9 @@ def kept_fusion(
     accepted = "what lmtune fuse --format json printed"
     content = read_json(path, {"output": dict, "options": dict}, accepted=accepted)
     wanted = None if measure is None else str(parse_measure(measure))
-    kept, output, others = content["options"], content["output"], ""
+    kept, others = content["options"], ""
+    # Up to version 0.3 there were also powers, empty unless weights depended on the query.
+    output = {name: own for name, own in content["output"].items() if name != "powers" or own}
     try:
         if not (measure is None and method is None):
             output, others = _output_of_row(content, wanted, method)
@@ -302,14 +289,12 @@ def kept_fusion(
 
 def _checked(chosen: Chosen, options: FusionOptions) -> Chosen:
     """Return a choice with numbers of the right kinds; raise ValueError or TypeError for any other."""
-    weights, powers = (
-        {str(name): float(value) for name, value in own.items()} for own in (chosen.weights, chosen.powers)
-    )
+    weights = {str(name): float(value) for name, value in chosen.weights.items()}
     depths = {str(name): operator.index(depth) for name, depth in chosen.depths.items()}
     logistic = {str(name): (float(a), float(b)) for name, (a, b) in chosen.logistic.items()}
     scored = chosen.method != SINGLE and METHODS[chosen.method].is_scored
     scale = chosen.normalise or options.normalise
-    numbers = [*powers.values(), *itertools.chain(*logistic.values()), float(chosen.constant)]
+    numbers = [*itertools.chain(*logistic.values()), float(chosen.constant)]
     counts = [1, *depths.values(), operator.index(options.depth)]
     valid = (
         all(abs(number) <= _LARGEST for number in (*numbers, options.rrf_k)),
@@ -321,7 +306,7 @@ def _checked(chosen: Chosen, options: FusionOptions) -> Chosen:
     )
     if not all(valid):
         raise ValueError
-    return replace(chosen, weights=weights, powers=powers, logistic=logistic, depths=depths)
+    return replace(chosen, weights=weights, logistic=logistic, depths=depths)
 
 
 def _output_of_row(
@@ -348,7 +333,7 @@ def for_runs(chosen: Chosen, runs: RunSet) -> Chosen:
     Raises
     ------
     InputError
-        For another number of runs, or features of queries that nobody has told.
+        For another number of runs.
     """
     weights = chosen.weights
     if len(runs.names) != len(weights):
@@ -357,9 +342,6 @@ def for_runs(chosen: Chosen, runs: RunSet) -> Chosen:
         pairs = [f"{run} for {name}" for run, name in zip(runs.given, weights, strict=True)]
         note(f"runs of other names, taken in their order: {', '.join(pairs)}")
         chosen = chosen.renamed(dict(zip(weights, runs.given, strict=True)))
-    if lacking := chosen.powers.keys() - features_of(runs, FEW).keys():
-        untold = sorted({name.partition(" ")[0] for name in lacking})
-        raise InputError("weights depend on features", value=untold, accepted="--features with these")
     return chosen
 
 

@@ -25,7 +25,6 @@ from lmtune.threads import over_slices
 
 Scores = NDArray[np.float64]
 """Of one topic's documents, shape (runs, documents), NaN where a run has not retrieved one."""
-Features = Callable[[str, Scores], NDArray[np.float64]]
 Columns = Callable[[Scores], Scores]
 """Makes values of scores, 0 where a run has not retrieved a document."""
 
@@ -101,8 +100,6 @@ class RunSet:
         equal scores.
     scores : dict of str to Scores
         By topic, as 32-bit numbers, which is how trec_eval ranks them.
-    told : dict of str to dict of str to float
-        By topic, a user's own features of queries.
     """
 
     names: tuple[str, ...]
@@ -111,7 +108,6 @@ class RunSet:
     numbers: dict[str, int]
     docs: dict[str, NDArray[np.int32]]
     scores: dict[str, Scores]
-    told: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Name the runs, and count topics and documents."""
@@ -222,7 +218,6 @@ class RunSet:
         columns: Columns,
         qrels: Mapping[str, Mapping[str, int]] | None = None,
         topics: Sequence[str] | None = None,
-        features: Mapping[str, Features] | None = None,
     ) -> CandidatePool:
         """Return a pool whose formula adds up the runs' columns.
 
@@ -236,8 +231,6 @@ class RunSet:
             Judgements.
         topics : sequence of str, optional
             All by default; one that no run has gets no documents.
-        features : mapping of str to callable, optional
-            From a topic and its scores to a value a run, on which weights depend.
         """
         topics = tuple(self.docs if topics is None else topics)
         nothing = np.empty(0, np.int32), np.empty((len(self.names), 0))
@@ -256,11 +249,7 @@ class RunSet:
                 if own_docs.size
             }
         index = RunIndex(self.docnos, self.numbers, found)
-        told = {
-            name: np.concatenate([of(topic, own) for topic, own in zip(topics, known, strict=True)])
-            for name, of in (features or {}).items()
-        }
-        formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded), [*told])
+        formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded))
         candidates = collected.join()
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
         gain, judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
@@ -273,7 +262,7 @@ class RunSet:
             terms=tuple(terms),
             term_start=np.arange(0, each + 1, len(self.names)),
             value=np.concatenate([np.empty(0), *(units for _, units, _ in rounded)]),
-            count=np.stack([np.ones(each), *told.values()]) if told else np.ones(each, np.int64),
+            count=np.ones(each, np.int64),
             group=np.zeros(each, np.int8),
             candidates=candidates,
             unknown_terms={},

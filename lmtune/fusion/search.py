@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -14,14 +14,12 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion.lines import EQUAL, Line, best_steps, between
 from lmtune.fusion.runs import pruned_for
-from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.progress import Count, counted, part_of, unseen
+from lmtune.progress import Count, counted, unseen
 from lmtune.tuning.experiment.smooth import smooth_form
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
-from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
@@ -180,7 +178,7 @@ class Fitting:
     Attributes
     ----------
     pool : CandidatePool
-        Of runs; for `fit_per_query` with features of queries.
+        Of runs.
     measure : Measure
         What to maximise.
     topics : sequence of str
@@ -228,32 +226,11 @@ def fit_shrunk(task: Fitting) -> tuple[Tuner, int]:
     return tuner, tuner.n_evaluations_
 
 
-def _smooth(task: Fitting, space: ParameterSpace | None = None) -> SurrogateTuner:
+def _smooth(task: Fitting) -> SurrogateTuner:
     """Return what follows the gradient of a measure's smooth form, over short lists where that is enough."""
     listed = _LISTED if 2 * (task.measure.cutoff or _LISTED) <= _LISTED else None
     form = str(smooth_form(task.measure))
-    return SurrogateTuner(form, space=space, seed=task.seed, depth=task.depth, list_depth=listed)
-
-
-def fit_per_query(task: Fitting) -> tuple[Tuner, int]:
-    """Choose weights as `fit_shrunk` does, then how far they depend on features of the query.
-
-    Folds of the topics choose the strength of a ridge that pulls the powers of features to 0, up to weights
-    that are the same for all queries, where no power pays.
-    """
-    pool, formula = task.pool, task.pool.formula
-    assert isinstance(formula, WeightedSum)
-    alike = WeightedSum(formula.runs, formula.tied)
-    plain = replace(pool, formula=alike, count=pool.count[0].astype(np.int64))
-    shared, spent = fit_shrunk(replace(task, pool=plain, progress=part_of(task.progress, 0, 2)))
-    space = ParameterSpace.of(formula).fixing(shared.best_params_)
-    tuner = RidgeTuner(_smooth(task, space), ridges=RIDGES[:-1], within=1.0)
-    try:
-        tuner.fit(pool, topics=task.topics, progress=part_of(task.progress, 1, 2))
-    except InputError:
-        none = formula.simpler[0][1]
-        tuner.best_params_, tuner.n_evaluations_ = {**shared.best_params_, **none}, 0
-    return tuner, spent + tuner.n_evaluations_
+    return SurrogateTuner(form, seed=task.seed, depth=task.depth, list_depth=listed)
 
 
 @dataclass(eq=False, repr=False)

@@ -65,7 +65,6 @@ def as_records(result: FusionResult) -> list[dict[str, Any]]:
             "bound": row.bound,
             "evaluations": row.evaluations,
             "weights": row.chosen.weights,
-            "powers": row.chosen.powers,
             "window": row.chosen.window,
             "logistic": {name: list(ab) for name, ab in row.chosen.logistic.items()},
             "formula": formula(row, result) if METHODS.get(row.chosen.method) else "",
@@ -156,9 +155,7 @@ def _values(result: FusionResult) -> Table:
 def _said(row: FusedRow, result: FusionResult) -> str:
     """Name a method with what was chosen besides weights."""
     said = replace(row.chosen, constant=_constant(row, result) or 0.0).said
-    powers = row.chosen.powers.values()
-    alike = " (one for all)" if powers and not any(powers) else ""
-    return row.name + (f" ({', '.join(said)})" if said else "") + alike
+    return row.name + (f" ({', '.join(said)})" if said else "")
 
 
 def _bounds(result: FusionResult) -> list[str]:
@@ -186,13 +183,8 @@ def formula(row: FusedRow, result: FusionResult) -> str:
     """Write out how a method scores a document, one line for all runs and one for each run that counts."""
     chosen, method = row.chosen, METHODS[row.chosen.method]
     value = "value(run, document)" if not method.is_scored else f"{_normalisation(row, result)}(run's score)"
-    of = {name: f"{power:+.3g} {name}" for name, power in chosen.powers.items() if power}
-    own = {name: [text for key, text in of.items() if key.endswith(f" {name}")] for name in chosen.weights}
-    shared = [text for key, text in of.items() if " " not in key]
     said = [f"{row.measure}, {', '.join([row.name, *chosen.said])}: sum over runs of weight x {value}"]
-    for name, share in chosen.shares.items():
-        power = " ".join([*shared, *(text.removesuffix(f" {name}") for text in own[name])])
-        said += [f"  {name}: {share:.4g}" + (f" x exp({power})" if power else "")] if share else []
+    said += [f"  {name}: {share:.4g}" for name, share in chosen.shares.items() if share]
     return "\n".join(said) + "\n"
 
 

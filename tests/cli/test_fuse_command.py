@@ -212,8 +212,6 @@ def test_tables() -> None:
         ("qrels.txt a.run b.run --weights a=1,b=1 --window 3,5", "nothing is chosen with --weights"),
         ("qrels.txt a.run b.run --leave-out z", "some of a, b"),
         ("qrels.txt a.run b.run --leave-out a,b", "some of a, b"),
-        ("qrels.txt a.run b.run --features bad.tsv", "from 0 to 1"),
-        ("qrels.txt a.run b.run --features other.txt", "topic<TAB>feature<TAB>value"),
         ("qrels.txt a.run b.run --weights a=1,c=2", "each of a, b"),
         ("qrels.txt a.run b.run --weights a=1,b=x", "a number"),
         ("qrels.txt a.run b.run --weights a=1,b=-1", "numbers from 0"),
@@ -226,7 +224,6 @@ def test_tables() -> None:
 def test_bad_input_is_one_line(home: Path, line: str, words: str) -> None:
     (home / "r.json").write_text('{"output": {"method": "no", "weights": {}}, "options": {}}')
     (home / "other.txt").write_text("1 0 none 1\n")
-    (home / "bad.tsv").write_text("1\tlength\t2\n")
     before = sorted(home.iterdir())
     code, out, err = fused(*line.split())
     assert (code, out) == (2, ""), err

@@ -301,7 +301,6 @@ def test_what_engines_cannot_do_is_refused() -> None:
             "accepted: results of --normalise",
         ),
         ("elasticsearch", Chosen("rrf-k", weights, 0.5), {}, "whole numbers for RRF's k: 0.5"),
-        ("opensearch", Chosen("per-query", weights, powers={"spread": 1.0}), {}, "cannot express the method"),
         (
             "elasticsearch",
             Chosen("linear", weights, normalise="none"),

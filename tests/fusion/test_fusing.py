@@ -228,7 +228,7 @@ def test_progress_moves_within_each_choice_and_never_back() -> None:
         assert stage == "fusing"
         shares.setdefault(detail, []).append(done / total)
 
-    methods = ("shrunk", "per-query", "forward")
+    methods = ("shrunk", "forward")
     fuse_runs(runs, judged, FusionOptions(measure=("AP",), method=methods, folds="2"), progress=report)
     together = list(itertools.chain.from_iterable(shares.values()))
     assert together == sorted(together)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from made_runs import made
 from scipy import stats
 
-from lmtune.cli.main import app
 from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
-from lmtune.formats.qrels import write_qrels
-from lmtune.formats.runs import read_run, write_run
 from lmtune.fusion.fusing import FusedRow, FusionResult, fuse_runs, jackknife
-from lmtune.fusion.methods import RRF_KS, Chosen, FusionOptions, fused_pool, rankings
+from lmtune.fusion.methods import RRF_KS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
@@ -55,69 +50,13 @@ def test_window_and_constant_are_chosen_on_training_topics() -> None:
     assert chosen.said[0] == f"k = {chosen.constant:g}"
 
 
-def told_runs(topics: int = 24) -> tuple[RunSet, dict[str, dict[str, int]], dict[str, float]]:
-    """Make two runs: each is right on the topics of which a user says so, and noise on others."""
-    rng = np.random.default_rng(2)
-    runs: dict[str, dict[str, dict[str, float]]] = {"a": {}, "b": {}}
-    judged, said = {}, {}
-    for topic in map(str, range(topics)):
-        relevant = np.isin(np.arange(30), rng.permutation(30)[:5])
-        judged[topic] = {f"d{d:02}": int(relevant[d]) for d in range(30)}
-        said[topic] = float(rng.integers(2))
-        for name, own in runs.items():
-            is_right = (name == "a") == bool(said[topic])
-            scores = rng.normal(size=30) + (2.0 if is_right else 0.0) * relevant
-            own[topic] = {f"d{d:02}": float(scores[d]) for d in range(30)}
-    return RunSet.of(runs), judged, said
-
-
-@pytest.mark.slow
-def test_a_users_features_tell_queries_apart_and_travel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    runs, judged, said = told_runs()
-    for name in runs.names:
-        alone = Chosen("linear", {name: 1.0})
-        write_run(f"{name}.run", rankings(runs.only(name), alone, FusionOptions()), tag="t")
-    write_qrels("qrels.txt", judged)
-    Path("told.tsv").write_text("".join(f"{topic}\tkind\t{value}\n" for topic, value in said.items()))
-    line = "fuse qrels.txt a.run b.run -m AP --method per-query,shrunk --folds 3 --bootstrap 0 --output o.run"
-
-    def ran(more: str) -> str:
-        found = CliRunner().invoke(app, [*line.split(), *more.split()])
-        assert found.exit_code == 0, found.stderr
-        return found.stdout
-
-    untold, told = (json.loads(ran(f"--format json {more}")) for more in ("", "--features told.tsv"))
-    means = [own["rows"][3]["held_out"] for own in (untold, told)]
-    assert told["rows"][3]["method"] == "per-query"
-    assert means[1] > means[0] + 0.05
-    powers = told["output"]["powers"]
-    assert powers["kind a"] > powers["kind b"]
-    written = ran("--features told.tsv --verbose")
-    assert told["rows"][3]["formula"] in written
-    assert f"{powers['kind a']:+.3g} kind" in written
-
-    Path("kept.json").write_text(json.dumps(told))
-    again = "fuse --from kept.json a.run b.run --output again.run"
-    assert CliRunner().invoke(app, [*again.split(), "--features", "told.tsv"]).exit_code == 0
-    assert read_run("again.run") == read_run("o.run")
-    missed = CliRunner().invoke(app, again.split())
-    assert missed.exit_code == 2
-    assert "--features with these" in missed.stderr
-
-
 def test_a_formula_says_all_that_scores() -> None:
-    runs, judged, _ = told_runs(8)
+    runs, judged = made(8, runs=2)
     found = fuse_runs(runs, judged, FusionOptions(("AP",), ("shrunk",), in_sample=True))
     [row] = [own for own in found.rows if own.name == "shrunk"]
-    powers = {"drop": 0.5, "overlap a": -1.25}
-    chosen = Chosen("per-query", {"a": 3.0, "b": 1.0}, normalise="z-score", powers=powers)
+    chosen = Chosen("forward", dict(zip(runs.names, (3.0, 1.0), strict=True)), normalise="z-score")
     assert formula(replace(row, chosen=chosen), found) == (
-        "AP, per-query, z-score: sum over runs of weight x z-score(run's score)\n"
-        "  a: 0.75 x exp(+0.5 drop -1.25 overlap)\n"
-        "  b: 0.25 x exp(+0.5 drop)\n"
+        "AP, forward, z-score: sum over runs of weight x z-score(run's score)\n  r0: 0.75\n  r1: 0.25\n"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -16,7 +15,6 @@ from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusionResult, fuse_runs, jackknife
 from lmtune.fusion.methods import SCALES, FusionOptions, fused_pool
 from lmtune.fusion.normalisation import LOGISTIC, fit_logistic, normalised
-from lmtune.fusion.query_features import told_features
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
@@ -122,42 +120,6 @@ def test_unique_contributions_are_left_out() -> None:
     for names in (["nobody"], ["a", "b", "c"]):
         with pytest.raises(InputError, match="bad --leave-out"):
             runs.without_unique(judged, names, 2)
-
-
-def test_a_users_features_of_queries(tmp_path: Path) -> None:
-    path = tmp_path / "features.tsv"
-    path.write_text("1\tlong\t0.25\n2\tlong\t1\n")
-    assert told_features(path, ["1", "2"]) == {"1": {"long": 0.25}, "2": {"long": 1.0}}
-    with pytest.raises(InputError, match=r"topic 3 has no long"):
-        told_features(path, ["1", "3"])
-    for line, message in (
-        ("1\tlong\t2\n", "topic 1, long.*2.0.*from 0 to 1"),
-        ("1\tdrop\t1\n", "bad name of a feature.*drop"),
-        ("1\tlong\tnan\n", "bad value of a feature"),
-        ("1\tlong\t1\n1\tlong\t0\n", "a second value of a feature"),
-    ):
-        path.write_text(line)
-        with pytest.raises(InputError, match=message):
-            told_features(path, ["1"])
-
-
-def test_a_telling_feature_is_learnt() -> None:
-    """Of two runs one is right where the user's feature is 1, the other where it is 0."""
-    rng = np.random.default_rng(2)
-    given: dict[str, dict[str, dict[str, float]]] = {"a": {}, "b": {}}
-    judged, told = {}, {}
-    for topic in map(str, range(40)):
-        told[topic] = {"kind": float(rng.random() < 0.5)}
-        relevant = set(rng.permutation(20)[:4].tolist())
-        judged[topic] = {f"d{d:02}": int(d in relevant) for d in range(20)}
-        for name, own in given.items():
-            is_right = (name == "a") == (told[topic]["kind"] == 1.0)
-            own[topic] = {f"d{d:02}": float((d in relevant) * 2 * is_right + rng.random()) for d in range(20)}
-    runs = replace(RunSet.of(given), told=told)
-    found = fuse_runs(runs, judged, FusionOptions(("AP",), ("per-query", "equal"), folds="2", bootstrap=0))
-    means = {row.name: row.mean for row in found.rows}
-    assert means["per-query"] > means["equal"] + 0.02
-    assert {"kind a", "kind b"} <= next(r for r in found.rows if r.name == "per-query").chosen.powers.keys()
 
 
 def test_intervals_of_gains_are_the_bootstraps() -> None:
