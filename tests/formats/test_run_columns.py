@@ -4,36 +4,9 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.formats import columns
 from lmtune.formats.columns import read_run_columns
-
-FIELDS = st.tuples(
-    st.sampled_from(["1", "2", "x"]),
-    st.just("Q0"),
-    st.sampled_from(["A", "B", "é", "C_1"]),
-    st.sampled_from(["1", "2", "0", "+3", "x"]),
-    st.sampled_from(["1", "-2.5", "1e3", "nan", "1_0", "high"]),
-    st.sampled_from(["t", "t", "t", "u"]),
-)
-
-
-@given(st.lists(FIELDS, max_size=6), st.booleans())
-def test_the_fast_path_agrees_with_the_careful_one(rows: list[tuple[str, ...]], blank: bool) -> None:
-    data = "".join(" ".join(row) + "\n" for row in rows).encode() + (b"\n" if blank else b"")
-    fast = columns._uniform(data)
-    try:
-        careful = columns._line_by_line("run", data, False, False)
-    except InputError:
-        assert fast is None
-    else:
-        assert fast is None or fast == careful
-        if not blank and not any(row[3].startswith("+") for row in rows) and rows:
-            assert fast is not None
-
 
 BAD = {
     # content: (line, words of the message, words of lenient's count, lines kept)
@@ -109,7 +82,7 @@ def test_scattered_topics_crlf_bom_and_gz(tmp_path: Path) -> None:
         assert read_run_columns(tmp_path / name) == ("x", expected, {}, False)
 
 
-def test_a_run_of_many_blocks(tmp_path: Path) -> None:
+def test_a_run_of_many_topics(tmp_path: Path) -> None:
     path = tmp_path / "run"
     rows = [(f"{t}", f"D{t}-{i}", 1000.0 - i) for t in range(20) for i in range(1000)]
     path.write_text("".join(f"{t} Q0 {d} 1 {s} x\n" for t, d, s in rows))
