@@ -1,6 +1,6 @@
 """The stated analysis of docs/protocols/estimation.md: mixed models, and Student's t over collections.
 
-    lmtune lab estimation --datasets ../shared/data/cranfield,../shared/data/cacm,... --output DIR
+    python -m experiments estimation --datasets ../shared/data/cranfield,../shared/data/cacm,... --output DIR
     python benchmarks/estimation.py DIR/fits.csv
     python benchmarks/estimation.py --draw picture.png DIR/answer.csv
 
@@ -23,7 +23,7 @@ from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.stats.multitest import multipletests
 
-from lmtune.laboratory.estimation import Estimation
+from experiments.estimation import Estimation
 from lmtune.measures.significance.effects import equivalence_test, mean_interval
 from lmtune.reporting.figures.style import save
 

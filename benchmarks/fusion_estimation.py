@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from experiments.estimation import OPTIMUM, decompose
 from lmtune.candidates.pool import CandidatePool
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
@@ -27,7 +28,6 @@ from lmtune.fusion.fusing import judged_topics
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.fusion.search import Fitting
-from lmtune.laboratory.estimation import OPTIMUM, decompose
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.run_files import run_labels

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 import lmtune
+from experiments.pictures import Chart
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.dataset import Dataset
 from lmtune.fusion.methods import Chosen, FusionOptions, fused_pool
@@ -28,7 +29,6 @@ from lmtune.fusion.runs import RunSet
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.sharding import build_sharded_index
-from lmtune.laboratory.pictures import Chart
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.reporting.figures.style import save

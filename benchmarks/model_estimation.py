@@ -23,8 +23,8 @@ from fusion_estimation import FEWEST, told
 from term_weights import AP, by_gradient, direct
 
 import lmtune
+from experiments.estimation import OPTIMUM, decompose
 from lmtune.candidates.pool import CandidatePool
-from lmtune.laboratory.estimation import OPTIMUM, decompose
 from lmtune.measures.evaluate import measure_settings
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.result import DIRECT

@@ -62,10 +62,7 @@ _IDLE = {
     "distributed.admin.system-monitor.interval": "10s",
 }
 
-collect_ignore = [
-    "drawn_once.py",
-    "toy_lab.py",
-]  # their import is the change, and looking for doctests imports
+collect_ignore = ["drawn_once.py"]  # its import is the change, and looking for doctests imports
 
 
 _compiling = TimingListener()  # type: ignore[no-untyped-call]

@@ -10,7 +10,7 @@ import os
 import pandas as pd
 import pytest
 
-from lmtune.laboratory.running import Result
+from experiments.running import Result
 from lmtune.reporting.figures.style import render
 
 run_twice = pytest.mark.skipif(

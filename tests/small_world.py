@@ -68,20 +68,14 @@ ORDERS = (
     Order(
         "rerank-compare", f"rerank compare l --losses ranknet --trials 1 {_FAST} --output losses", ("losses",)
     ),
-    Order("lab", "lab toy --workers 1 --output lab", ("lab",)),
 )
 """In an order in which each has what it reads."""
 
 MODULES = (
-    *(f"lmtune.cli.{name}" for name in ("fuse", "lab", "search", "tune")),
-    *(
-        "lmtune.fusion.fusing",
-        "lmtune.indexing.builder",
-        "lmtune.laboratory.running",
-        "lmtune.reporting.figures.drawing",
-    ),
+    *(f"lmtune.cli.{name}" for name in ("fuse", "search", "tune")),
+    *("lmtune.fusion.fusing", "lmtune.indexing.builder", "lmtune.reporting.figures.drawing"),
     *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.optimize"),
-    *("drawn_once", "toy_lab"),
+    "drawn_once",
 )
 """What most commands import."""
 

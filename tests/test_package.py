@@ -29,7 +29,6 @@ def test_import_is_light() -> None:
 PUBLIC = [
     "lmtune",
     "lmtune.fusion",
-    "lmtune.laboratory",
     "lmtune.measures",
     "lmtune.reporting",
     "lmtune.reporting.figures",

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ from lmtune.errors import InputError
 from lmtune.formats.frames import as_run
 from lmtune.formats.labelled import read_labelled
 from lmtune.formats.runs import read_run
-from lmtune.laboratory import data
 from lmtune.models.model import MODELS, OF_FIELDS
 from lmtune.reranking.sources import in_order
 
@@ -46,7 +44,6 @@ NOT_RUN = {
         "judges qrels.txt model-labels.txt": "labels of the reader's own model",
         "check-run engine.run": "a run of the reader's own engine",
     },
-    "SECURITY.md": {"lab lambdas --function FILE.py:NAME": "a file of the reader's own"},
     "docs/howto/cluster.md": {
         "tune my-collection --workers 8": "eight processes (tests/test_parallel.py has two)",
         "index my-collection --shards 4": CLUSTER,
@@ -62,14 +59,8 @@ NOT_RUN = {
         "evaluate qrels.ndeval.txt": "judgements of the reader's own subtopics",
     },
     "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
-    "docs/howto/laboratory.md": {
-        "lab smoothness": LONG,
-        "lab optimality": LONG,
-        "lab all": LONG,
-        "paper bruch": LONG,
-    },
     "docs/howto/lucene.md": {"tune --index PATH": LUCENE, "index my-collection": LUCENE},
-    "docs/howto/tune.md": {"tune irds:beir/nfcorpus/test": "a download", "lab power": LONG},
+    "docs/howto/tune.md": {"tune irds:beir/nfcorpus/test": "a download"},
     "docs/text.md": {"rerank apply MODEL": "the run, which stands above"},
 }
 """Of whole commands, those that are parsed only, by how they begin, and what they would need."""
@@ -196,7 +187,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def home(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Path]:
+) -> Path:
     """Go to a folder with what the pages speak of; make the large collections small."""
     shutil.copytree(world, tmp_path, dirs_exist_ok=True)
     page = request.node.callspec.params["page"]
@@ -210,13 +201,8 @@ def home(
             )
     monkeypatch.setitem(source.NAMED, "robust04", Shape(1000, 20))
     monkeypatch.setattr("lmtune.cli.explore.serve_page", lambda *_: None)
-    # The laboratory has the first 150 topics of a collection alone.
-    usable = data._usable
-    monkeypatch.setattr(data, "_usable", lambda *given: usable(*given)[:150])
-    data.load_pool.cache_clear()
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    data.load_pool.cache_clear()
+    return tmp_path
 
 
 def check_text_runs(home: Path, shown: str) -> None:
@@ -277,9 +263,7 @@ def test_what_it_does_not_run_is_parsed(page: str) -> None:
     assert {start for start in starts if any(own.line.startswith(start) for own in left)} == starts
 
 
-@pytest.mark.parametrize(
-    "line", ["fuse --search", "fuse q a b --certify .1 --seconds 3", "tun pydocs", "lab spa"]
-)
+@pytest.mark.parametrize("line", ["fuse --search", "fuse q a b --certify .1 --seconds 3", "tun pydocs"])
 def test_a_wrong_command_in_running_text_is_found(line: str) -> None:
     [command] = commands(f"Say `lmtune {line}`.")
     assert not is_whole(command)

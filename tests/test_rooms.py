@@ -40,7 +40,6 @@ ROOMS = [
     "engines",
     "pyterrier",
     "text",
-    "laboratory",
     "exploring",
     "cli",
     "__main__",
@@ -50,12 +49,12 @@ ROOMS = [
 NEVER = {
     "measures": {"reranking", "tuning"},
     "surrogates": {"reranking", "tuning"},
-    "tuning": {"reranking", "laboratory"},
-    "reranking": {"tuning", "laboratory"},
+    "tuning": {"reranking"},
+    "reranking": {"tuning"},
     "candidates": {"measures"},
     "models": {"tuning"},
     "formats": {"datasets"},
-    "reporting": {"cli", "laboratory"},
+    "reporting": {"cli"},
 }
 
 

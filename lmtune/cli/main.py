@@ -126,8 +126,6 @@ def _show_version() -> None:
 def _members() -> Iterator[Member]:
     for name, module in _MODULES.items():
         yield of_module(f"lmtune.cli.{module}", name)
-    yield nested("lab", "Run an experiment of the laboratory, or all.", "lmtune.cli.lab")
-    yield nested("paper", "Print a paper's table, made by its protocol.", "lmtune.cli.lab", "papers")
     yield nested("rerank", "Rerank runs by learning to rank.", "lmtune.cli.rerank")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import toy_experiment
 from made_lists import made_lists
 from reported import made_results, write_made
 from support import random_collection
@@ -29,8 +27,6 @@ from lmtune.indexing.lucene.writer import NOTE, read_note
 from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import build_sharded_index
 from lmtune.indexing.text_store import keep_texts
-from lmtune.laboratory.running import run
-from lmtune.reporting.figures import style
 from lmtune.reporting.tuning_results import read_results
 from lmtune.reporting.tuning_tables import tuning_table
 from lmtune.storage.digests import sealed
@@ -150,10 +146,6 @@ def results(folder: Path) -> Read:
     return read
 
 
-def experiment(folder: Path) -> Read:
-    return lambda: run(toy_experiment.Powers(), folder=folder).tables["powers"].to_csv()
-
-
 def model(folder: Path, loss: str) -> Read:
     pytest.importorskip("torch", reason="the extra 'neural' is not installed")
     from lmtune.reranking.losses.names import parse_loss
@@ -194,36 +186,14 @@ def checkpoint(folder: Path) -> Read:
     return read
 
 
-@pytest.fixture(autouse=True, scope="module")
-def drawn_once() -> Iterator[None]:
-    """Draw an experiment's picture once for equal numbers: what is tried here is its file."""
-    drawn: dict[str, Any] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        draw = toy_experiment.draw
-
-        def once(found: Any) -> Any:
-            numbers = found.to_csv()
-            if numbers not in drawn:
-                drawn[numbers] = draw(found)
-            return drawn[numbers]
-
-        patch.setattr(toy_experiment, "draw", once)
-        patch.setattr(style, "render", functools.cache(style.render))
-        yield
-
-
-MENDED = [cached_index, lucene_store, letor_columns, pool, experiment]
+MENDED = [cached_index, lucene_store, letor_columns, pool]
 """What is made again where it is damaged."""
 
 REFUSED = [index, large_index, sharded_index, texts, lucene_note, results, network, trees, checkpoint]
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, marks=[pytest.mark.slow] * (make is experiment)) for make in (*MENDED, *REFUSED)],
-    ids=lambda make: make.__name__,
-)
+@pytest.mark.parametrize("make", [*MENDED, *REFUSED], ids=lambda make: make.__name__)
 def test_a_flipped_bit_is_refused_or_harmless(make: Callable[[Path], Read], tmp_path: Path) -> None:
     home = tmp_path / "home"
     read = make(home)

@@ -24,12 +24,8 @@ pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("LMTUNE_KILLS", "1"))
 SIGNALS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
 
-VOLATILE = re.compile(r"model/(seconds\.csv|model\.json)|luc/.*|lab/parts/identity\.json")
+VOLATILE = re.compile(r"model/(seconds\.csv|model\.json)|luc/.*")
 """What differs between equal runs: times, names of Lucene's segments."""
-
-
-NOT_WHOLE = "lab/made.json"
-"""An experiment's files are written one by one, and this one last: without it there is no result."""
 
 
 class World(NamedTuple):
@@ -104,7 +100,7 @@ def test_killed_and_repeated(order: Order, world: World) -> None:
         assert killed.status in (0, SIGNALS[sent]), f"{case}: {killed.said}"
         if not anew:  # the old results, or the new ones, which are equal
             whole = {name for name in content(world.home) if not is_temporary(Path(name).name)}
-            assert whole >= expected.keys() - {NOT_WHOLE}, case
+            assert whole >= expected.keys(), case
         elif sent != signal.SIGKILL:
             assert not [name for name in stray(world.home) if is_temporary(Path(name).name)], case
         again = world.commands.run(order.arguments, cwd=world.home)

@@ -25,7 +25,6 @@ psutil = pytest.importorskip("psutil", reason="the extra 'cluster' is not instal
 COMMANDS = {
     "index": "index big --shards 3 --output out",
     "tune": "tune c --train-topics 1-4 --grid 3x3 -m AP --output out",
-    "lab": "lab lambdas --quick --output out",
 }
 
 

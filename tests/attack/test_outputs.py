@@ -15,13 +15,11 @@ pytestmark = pytest.mark.slow
 
 LINES = {order.name: order.line for order in ORDERS if order.is_here and "lucene" not in order.name}
 FILES = [name for name in ("search", "fuse", "report", "rerank-apply", "rerank-features") if name in LINES]
-FOLDERS = [name for name in ("index", "tune", "rerank-train", "rerank-compare", "lab") if name in LINES]
-REPLACED = [name for name in FOLDERS if name != "lab"]
-"""Folders that are replaced as a whole."""
+FOLDERS = [name for name in ("index", "tune", "rerank-train", "rerank-compare") if name in LINES]
 
 PRINTING = [
     name
-    for name in ("search", "fuse", "tune", "rerank-train", "rerank-features", "rerank-compare", "lab")
+    for name in ("search", "fuse", "tune", "rerank-train", "rerank-features", "rerank-compare")
     if name in LINES
 ]
 WRITTEN = {order.name: order.writes[0] for order in ORDERS}
@@ -105,13 +103,13 @@ def test_folders(name: str, world: World) -> None:
         world.refused(to(name, "others"), "will not replace", "others")
 
 
-@pytest.mark.parametrize("name", REPLACED)
+@pytest.mark.parametrize("name", FOLDERS)
 def test_the_current_folder_and_those_above_it(name: str, world: World) -> None:
     for place in (".", "..", str(world.home), "c/.."):
         world.refused(to(name, place), "the current folder")
 
 
-@pytest.mark.parametrize("name", REPLACED)
+@pytest.mark.parametrize("name", FOLDERS)
 def test_files_that_are_not_ours(name: str, world: World) -> None:
     place = world.home / WRITTEN[name]
     (place / "runs").mkdir(exist_ok=True)

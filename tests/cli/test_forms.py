@@ -205,7 +205,7 @@ def test_the_help_imports_little() -> None:
     ("words", "expected"),
     [
         ("lmtune tu", {"plain,tune"}),
-        ("lmtune lab map-s", {"plain,map-smoothness"}),
+        ("lmtune rerank fea", {"plain,features"}),
         ("lmtune tune --ranknet-opt", {"plain,--ranknet-optimizer"}),
         ("lmtune tune --ranknet-optimizer l", {"plain,l-bfgs"}),
         ("lmtune fuse --method rrf,comb", {"plain,rrf,combsum", "plain,rrf,combmnz", "plain,rrf,combanz"}),

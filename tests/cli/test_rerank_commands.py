@@ -303,7 +303,7 @@ def test_letor_files_are_learnt_from_and_measured(letor: Path, tmp_path: Path) -
 
 
 def test_a_lambda_function_is_trained_by(letor: Path, tmp_path: Path) -> None:
-    source = Path(__file__).parents[2] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
+    source = Path(__file__).parents[2] / "experiments" / "lambdas" / "examples.py"
     mine = tmp_path / "mine.py"
     mine.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     train = ("train", letor, *FAST, "--loss", f"lambdas:{mine}:squared_hinge", "--output")

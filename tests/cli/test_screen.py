@@ -121,7 +121,7 @@ def test_every_command_can_be_quiet(tmp_path: Path, capsys: pytest.CaptureFixtur
     for arguments, lines in ((["--quiet"], 0), ([], 1), (["--verbose"], 1)):
         assert run(["evaluate", *files, "-m", "map", *arguments]) == 0
         assert len(capsys.readouterr().err.splitlines()) == lines
-    for command in (["tune"], ["search"], ["lab", "all"], ["rerank", "compare"], ["evaluate"]):
+    for command in (["tune"], ["search"], ["rerank", "compare"], ["evaluate"]):
         shown = CliRunner().invoke(app, [*command, "--help-all"], env={"COLUMNS": "200"})
         assert "--quiet" in shown.stdout, command
         assert "--verbose" in shown.stdout, command

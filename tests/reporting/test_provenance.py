@@ -11,8 +11,8 @@ from lmtune.reporting.result_folder import command, installed, versions
 def test_a_command_is_kept_without_what_changes_nothing(
     given: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["lmtune", "lab", "all", *given, "--quick", "--seed", "1"])
-    assert command() == "lmtune lab all --quick --seed 1"
+    monkeypatch.setattr("sys.argv", ["lmtune", "tune", "c", *given, "--quick", "--seed", "1"])
+    assert command() == "lmtune tune c --quick --seed 1"
 
 
 def test_optional_libraries_count_where_they_are() -> None:

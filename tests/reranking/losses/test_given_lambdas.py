@@ -263,7 +263,7 @@ def test_two_files_of_one_name_and_a_changed_file(tmp_path: Path) -> None:
 
 
 def test_the_examples_file_can_be_loaded() -> None:
-    path = Path(__file__).parents[3] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
+    path = Path(__file__).parents[3] / "experiments" / "lambdas" / "examples.py"
     scores, labels = np.array([0.1, 0.5, 0.2]), np.array([2.0, 0.0, 1.0])
     names = ("winner", "soft_errors", "squared_hinge", "soft_swaps", "swap_pull")
     for name in names:

@@ -31,7 +31,7 @@ from lmtune.reranking.text.training import TextFeed, TextLists, TextTrained, fit
 
 torch.set_num_threads(1)
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
+EXAMPLES = Path(__file__).resolve().parents[3] / "experiments" / "lambdas" / "examples.py"
 LAMBDAS = f"lambdas:{EXAMPLES}:squared_hinge"
 SMALL = TextOptions(max_length=24, overlap=4, batch_tokens=128)
 TRAIN, VALIDATION = made_texts(0, options=SMALL), made_texts(1, queries=4, options=SMALL)

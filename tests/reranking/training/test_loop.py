@@ -28,7 +28,7 @@ from lmtune.reranking.training.objectives import BatchLabels, make_objective  # 
 
 torch.set_num_threads(1)
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
+EXAMPLES = Path(__file__).resolve().parents[3] / "experiments" / "lambdas" / "examples.py"
 TRAIN, VALIDATION = made_lists(0), made_lists(1, queries=10)
 SMALL = Settings(
     loss=parse_loss("ranknet"), network="linear", optimizer="spsa", epochs=3, batch_size=5, learning_rate=0.1

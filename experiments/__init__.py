@@ -1,0 +1,1 @@
+"""Experiments that put the papers' claims to the test; not part of the installed package."""

@@ -1,0 +1,97 @@
+"""Metzler's table: its figures against the tuning experiment's, and the printed ones beside them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+from small_world import make_world
+
+from experiments.papers.metzler import METHODS, PRINTED, PROTOCOL, Metzler
+from experiments.running import run
+from lmtune.datasets.collection import Collection
+from lmtune.errors import InputError
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.preparation import Split, prepare
+from lmtune.tuning.experiment.run import run_experiment
+
+PAPERS = Path(__file__).parents[4] / "shared/papers"
+SMALL: dict[str, Any] = {"points": (3, 3), "ascents": 1, "restarts": 0, "starts": 1}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a collection, and one named as the paper's first is."""
+    home = tmp_path_factory.mktemp("world")
+    make_world(home)
+    shutil.copytree(home / "c", home / "wsj")
+    return home
+
+
+@pytest.fixture(scope="module")
+def found(place: Path) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        return run(Metzler(datasets=("c", str(place / "wsj")), **SMALL), folder=place / "out")
+
+
+def test_it_is_the_tuning_experiments(found: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    plan = Plan(**PROTOCOL, grid=(3, 3), ascents=1, restarts=0, starts=1)
+    ready = prepare(Collection("c"), Split(), plan)
+    result = run_experiment(ready.pool, ready.folds, plan)
+    rows = found.tables["table"].query("column == 'c'").set_index(["group", "method"])
+    assert len(rows) == len(result.rows) == 9
+    values = {(row.measure.title, row.method): row.values for row in result.rows}
+    for key, of_topics in values.items():
+        assert rows.loc[key, "mean"] == pytest.approx(of_topics.mean())
+        low, high = stats.t.interval(0.95, 7, of_topics.mean(), stats.sem(of_topics))
+        assert 2 * rows.loc[key, "half"] == pytest.approx(high - low)
+
+
+def test_the_table(found: Any) -> None:
+    lines = found.table.text().splitlines()
+    assert re.split(r" {2,}", lines[0]) == ["Metric", "Method", "c", "wsj", "printed"]
+    assert [line.split("  ")[-1].strip() for line in lines[1:4]] == [".3255", ".2987", ".3290"]
+    assert "|" in found.table.markdown()
+    assert any(text.startswith("Of 18 cells RankNet") or "RankNet" in text for text in found.conclusions)
+    assert any("points (3, 3) instead of (20, 26)" in text for text in found.conclusions)
+
+
+def test_losses_are_cut_in_two(found: Any) -> None:
+    """Missed, and lost by few topics and beyond, add up to what is seen in the fits."""
+    gaps, fits = found.tables["gaps"], found.tables["fits"]
+    assert len(gaps) == 2 * 3 * 2 * fits["fold"].nunique()
+    keys = ["collection", "measure", "fold"]
+    best = fits[fits["method"] == "Optimal"].set_index(keys)["test"]
+    for row in gaps.to_dict("records"):
+        cell = tuple(row[key] for key in keys)
+        own = fits.set_index([*keys, "method"]).loc[(*cell, row["method"])]
+        assert best[cell] - own["test"] == pytest.approx(row["few_topics"] + row["beyond"], abs=1e-12)
+        assert -1e-12 <= row["missed"] <= 1
+        assert 0 <= row["unproven"] <= 0.001 + 1e-12
+    assert any("Lost by searching" in text for text in found.conclusions)
+
+
+@pytest.mark.skipif(not PAPERS.is_dir(), reason="the papers are not beside the checkout")
+def test_printed_figures_are_the_papers() -> None:
+    [path] = PAPERS.glob("metzler-*.txt")
+    text = path.read_text(encoding="utf-8")
+    rows = [re.findall(r"\.\d{4}", line) for line in text.splitlines() if line.count("\t.") == 4]
+    assert len(rows) == 9
+    for number, column in enumerate(PRINTED.values()):
+        assert column.split() == [row[number] for row in rows]
+    assert METHODS == ("Direct", "RankNet", "Optimal")
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(InputError, match="too few datasets"):
+        Metzler(datasets=())
+    with pytest.raises(InputError):
+        Metzler(datasets=("nowhere",)).units()
+    with pytest.raises(InputError, match="one name"):
+        Metzler(datasets=("a/c", "b/c")).units()
