@@ -27,6 +27,14 @@ _MODULES = {
     "judge": "explore",
 }
 """In which module of this package each command is."""
+_OTHER_NAMES = {
+    **dict.fromkeys(("metric", "metrics"), "measure"),
+    **dict.fromkeys(("k", "top-k"), "hits"),
+    **dict.fromkeys(("docs", "corpus"), "documents"),
+    **dict.fromkeys(("jobs", "n-jobs"), "workers"),
+    **{"queries": "topics", "judgments": "qrels", "output-dir": "output", "lr": "learning-rate"},
+}
+"""What other tools call options."""
 _COMPLETE = "_LMTUNE_COMPLETE"
 _STARTS = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/config.fish"}
 """Where a shell reads what it starts with."""
@@ -72,7 +80,20 @@ class _Root(Group):
 def _wrong(error: click.UsageError) -> str:
     if not isinstance(error, click.NoSuchOption):
         return error.format_message().rstrip(".")
-    return f"No such option: {error.option_name}{suggestion(error)}"
+    near = ", ".join(_near_options(error))
+    return f"No such option: {error.option_name}" + (f" (Possible options: {near})" if near else "")
+
+
+def _near_options(error: click.NoSuchOption) -> Sequence[str]:
+    """Return what an unknown option may stand for: a model's parameter, another tool's name, or a slip."""
+    from lmtune.models.model import MODELS
+
+    name = error.option_name.lstrip("-").replace("_", "-").removesuffix("-range")
+    is_parameter = any(name in model.default for model in MODELS.values())
+    meant = ("--set", "--range") if is_parameter else (f"--{_OTHER_NAMES.get(name)}",)
+    parameters = error.ctx.command.params if error.ctx is not None else ()
+    options = [f"{flag} {own.metavar}" for own in parameters for flag in own.opts if flag in meant]
+    return options or (() if is_parameter else error.possibilities or ())
 
 
 def _usage(error: click.UsageError) -> str:
@@ -146,62 +167,3 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; see `lmtune.cli.main`."""
     prepare_process()
     return app.main(arguments, standalone_mode=False)
-
-
-ONE_MEANING = tuple(
-    frozenset(names.split())
-    for names in (
-        "measure measures objective metric metrics eval-metric eval-metrics evaluation",
-        "output out outdir out-dir output-dir output-file output-folder output-path save save-to",
-        "run runs run-file runfile ranking rankings results candidates",
-        "qrels qrel judgements judgments relevance labels ground-truth",
-        "topics topic queries query questions",
-        "documents docs corpus passages collection collections dataset data input",
-        "hits depth k top-k topk cutoff num-hits limit rerank-depth max-results",
-        "model models ranker scorer similarity wmodel retriever",
-        "run-tag tag runid run-id run-name",
-        "workers jobs n-jobs threads n-threads processes cpus num-workers",
-        "seed random-state random-seed",
-        "folds cv kfold k-fold k-folds n-folds num-folds",
-        "epochs n-epochs num-epochs iterations",
-        "learning-rate lr",
-        "loss criterion",
-        "net network layers hidden architecture",
-        "normalise normalize normalisation normalization norm",
-        "test significance stat-test statistical-test",
-        "per-topic per-query by-topic by-query",
-        "stopwords stop-words stoplist",
-        "stemmer stem stemming",
-        "device gpu cuda",
-        "format style output-format",
-        "level relevance-level rel-level min-rel",
-        "method methods algorithm estimator fusion",
-        "set range bounds space param params parameter parameters",
-    )
-)
-"""Names of options and arguments, here or elsewhere, that mean the same."""
-
-
-def suggestion(error: click.NoSuchOption) -> str:
-    """Return in brackets what an unknown option may stand for, nothing where there is no guess."""
-    from lmtune.models.model import MODELS
-
-    name = error.option_name.lstrip("-").replace("_", "-").lower()
-    is_parameter = any(name.removesuffix("-range") in model.default for model in MODELS.values())
-    said = {name, "set"} if is_parameter else {name}
-    meant = {one for names in ONE_MEANING if said & names for one in names}
-    parameters = error.ctx.command.params if error.ctx is not None else []
-    options = [
-        f"{flag} {own.metavar or ''}".strip()
-        for own in parameters
-        for flag in own.opts
-        if isinstance(own, click.Option) and flag.startswith("--") and flag[2:] in meant
-    ]
-    if not options and error.ctx is not None:
-        usage = " ".join(error.ctx.get_usage().split()).partition(": ")[2]
-        for own in parameters:
-            if isinstance(own, click.Argument) and own.name in meant:
-                return f" ({own.metavar} stands without one: {usage})"
-    by_letters = () if is_parameter else error.possibilities
-    near = ", ".join(options or by_letters or ())
-    return f" (Possible options: {near})" if near else ""

@@ -80,31 +80,15 @@ def prepare_process() -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda *_: sys.exit(_TERMINATED))
-    _open_closed()
+    # Streams in place of those that are closed, or files that are opened would take theirs. What is
+    # written on standard output then fails, as it should.
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            setattr(sys, name, os.fdopen(opened, "w" if number else "r"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a dagger must not end a run on a plain screen
-
-
-def _open_closed() -> None:
-    """Put streams in place of those that are closed, or files that are opened would take theirs.
-
-    What is written on standard output fails, as it should; what is said on standard error is lost.
-    """
-    if sys.stdin is None:
-        _take(0, os.O_RDONLY)
-    if sys.stdout is None:
-        sys.stdout = open(_take(1, os.O_RDONLY), "w")  # noqa: SIM115 - for as long as we run
-    if sys.stderr is None:
-        sys.stderr = open(_take(2, os.O_WRONLY), "w")  # noqa: SIM115
-
-
-def _take(number: int, flags: int) -> int:
-    descriptor = os.open(os.devnull, flags)
-    if descriptor != number:
-        os.dup2(descriptor, number)
-        os.close(descriptor)
-    return number
 
 
 def status_of(error: BaseException) -> int | None:
@@ -131,7 +115,7 @@ def status_of(error: BaseException) -> int | None:
         complain(f"lmtune: {error}")
         return 1
     if isinstance(error, MemoryError):
-        complain(f"lmtune: not enough memory{_wanted(error)}")
+        complain("lmtune: not enough memory" + (f": {error}" if str(error) else ""))
         return 1
     return None
 
@@ -139,15 +123,3 @@ def status_of(error: BaseException) -> int | None:
 def _drop_output() -> None:
     """Let what is left to write on standard output go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _wanted(error: MemoryError) -> str:
-    """Say what there was not enough memory for: what the error says, or where it was raised."""
-    if str(error):
-        return f": {error}"
-    trace, where = error.__traceback__, ""
-    while trace is not None:
-        name = trace.tb_frame.f_globals.get("__name__", "")
-        where = f": in {name}.{trace.tb_frame.f_code.co_name}" if name.startswith("lmtune.") else where
-        trace = trace.tb_next
-    return where

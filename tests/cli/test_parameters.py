@@ -89,7 +89,7 @@ def test_set_makes_the_run_tag_and_the_record(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_a_parameter_called_model_leaves_the_option_model(tmp_path: Path) -> None:
+def test_parameters_called_as_options_leave_the_options(tmp_path: Path) -> None:
     """A model from outside may name its parameters as options are named."""
     script = tmp_path / "own.py"
     script.write_text(
@@ -99,16 +99,19 @@ def test_a_parameter_called_model_leaves_the_option_model(tmp_path: Path) -> Non
         "from lmtune.models.model import MODELS, Model\n"
         "own = copy(MODELS['bm25'].formula)\n"
         "k1, b = own.parameters\n"
-        "own.name, own.parameters = 'own', (replace(k1, name='model'), b)\n"
+        "own.name, own.parameters = 'own', (replace(k1, name='model'), replace(b, name='hits'))\n"
         "MODELS['own'] = Model('own', 'BM25', own, own.parameters)\n"
         "from lmtune.cli.main import run\n"
-        "sys.exit(run(['search', 'c', 'alpha', '--model', 'own', '--set', 'model=1.2']))\n"
+        "sys.exit(run(sys.argv[1:]))\n"
     )
     (tmp_path / "c").mkdir()
-    (tmp_path / "c/docs.jsonl").write_text('{"id": "d1", "contents": "alpha beta"}\n')
+    lines = [f'{{"id": "d{i}", "contents": "alpha {"beta " * i}"}}\n' for i in range(3)]
+    (tmp_path / "c/docs.jsonl").write_text("".join(lines))
+    line = "search c alpha --model own --set model=1.2 --set hits=0.5 --hits 1"
     shown = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, script, *line.split()], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert shown.returncode == 0, shown.stderr
-    assert "own with model = 1.2, b = 0.4" in shown.stderr
-    assert shown.stdout.split()[:2] == ["1", "d1"]
+    assert "own with model = 1.2, hits = 0.5" in shown.stderr
+    [found] = shown.stdout.splitlines()
+    assert found.split()[:2] == ["1", "d0"]
