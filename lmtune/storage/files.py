@@ -7,49 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import functools
 import io
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
 from lmtune.errors import InputError, PathLike
-from lmtune.options import check, option, read
 from lmtune.storage.temporaries import temporary
 
-_PREFIX = "LMTUNE_"
-_MIB = 1 << 20
-# No bomb yet, whatever the ratio.
-_HARMLESS_BYTES = 64 * _MIB
+LONGEST_LINE_BYTES = 256 << 20
+"""Bytes that a line, or a TREC document, may have."""
 
+EXPANSION = 200
+"""Bytes that a byte of a compressed file may become, beyond the first 64 MiB."""
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits that environment variables move, ``LMTUNE_LONGEST_LINE`` and ``LMTUNE_EXPANSION``."""
-
-    longest_line: int = option(256, "MiB that a line, or a TREC document, may have.", low=1)
-    expansion: int = option(200, "Bytes that a byte of a compressed file may become, beyond 64 MiB.", low=1)
-
-
-@functools.cache
-def limits() -> Limits:
-    """Return the limits of this process.
-
-    Raises
-    ------
-    InputError
-        For an environment variable that is no limit.
-    """
-    texts = {name: os.environ.get(_PREFIX + name.upper()) for name in Limits.__dataclass_fields__}
-    chosen = Limits(**{name: read(int, text, _PREFIX + name.upper()) for name, text in texts.items() if text})
-    check(chosen, lambda field: _PREFIX + field.name.upper())
-    return chosen
+_HARMLESS_BYTES = 64 << 20
+_COMPRESSED_BYTES = 1 << 12  # decompressed at a time: at most 128 MiB come out
 
 
 def within_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") -> Iterator[bytes]:
@@ -69,28 +47,14 @@ def within_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") ->
     InputError
         For a line longer than the limit, up to the length of a block.
     """
-    longest = limits().longest_line * _MIB
     since = 0
     for block in blocks:
         last = block.rfind(end)
         since = since + len(block) if last < 0 else len(block) - last
-        if since > longest:
-            raise InputError(
-                f"a line of more than {limits().longest_line} MiB",
-                file=path,
-                accepted=f"shorter ones; {_PREFIX}LONGEST_LINE=N allows N MiB",
-            )
+        if since > LONGEST_LINE_BYTES:
+            message = f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB"
+            raise InputError(message, file=path, accepted="shorter ones")
         yield block
-
-
-def check_expansion(path: PathLike, compressed: int, plain: int) -> None:
-    """Raise InputError where `compressed` bytes of a file have become too many `plain` ones."""
-    if plain > _HARMLESS_BYTES and plain > limits().expansion * compressed:
-        raise InputError(
-            f"a compressed file that grows to more than {limits().expansion} times its size",
-            file=path,
-            accepted=f"less; {_PREFIX}EXPANSION=N allows N times",
-        )
 
 
 SUFFIXES = (".gz", ".bz2", ".zst")
@@ -99,31 +63,6 @@ SUFFIXES = (".gz", ".bz2", ".zst")
 def is_compressed(path: PathLike) -> bool:
     """Tell from its suffix, in either case, whether a file is compressed."""
     return Path(path).suffix.lower() in SUFFIXES
-
-
-def decompressing(raw: BinaryIO, path: PathLike) -> BinaryIO:
-    """Return a stream of the decompressed bytes of `raw`, the opened file `path`.
-
-    Closing it closes `raw`; a plain file is `raw` itself. Reads raise InputError where the
-    compressed data is damaged or ends too early.
-    """
-    suffix = Path(path).suffix.lower()
-    source: Any
-    if suffix == ".gz":
-        import gzip
-
-        source = gzip.GzipFile(fileobj=raw, mode="rb")
-    elif suffix == ".bz2":
-        import bz2
-
-        source = _FrameReader(raw, bz2.BZ2Decompressor, OSError, 1 << 10)  # 22 MB at most
-    elif suffix == ".zst":
-        import zstandard
-
-        source = _FrameReader(raw, zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError, 1 << 16)
-    else:
-        return raw
-    return cast("BinaryIO", io.BufferedReader(_StrictReader(source, raw, path), 1 << 17))
 
 
 def compressing(raw: IO[bytes], suffix: str) -> Any:
@@ -146,90 +85,77 @@ def compressing(raw: IO[bytes], suffix: str) -> Any:
     return None
 
 
-class _StrictReader(io.RawIOBase):
-    """Decompressed bytes; damage becomes an InputError that names the file."""
+class _Decompressed(io.RawIOBase):
+    """The decompressed bytes of a file's members, gzip's, bzip2's or Zstandard's, one after another.
 
-    def __init__(self, source: Any, raw: BinaryIO, path: PathLike) -> None:
-        self._source = source
+    Unlike the libraries' own readers it raises for a damaged or cut last member, and for other bytes after
+    it, but for zeros.
+    """
+
+    def __init__(self, raw: BinaryIO, path: PathLike) -> None:
         self._raw = raw
         self._path = path
-        self._given = 0
+        self._new_member = _decompressor(Path(path).suffix.lower())
+        self._member: Any = None
+        self._rest = b""
+        self._plain = memoryview(b"")
+        self._taken = self._given = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        try:
-            size = int(self._source.readinto(buffer))
-            self._given += size
-            if self._raw.seekable():
-                check_expansion(self._path, self._raw.tell(), self._given)
-            return size
-        except InputError:
-            raise
-        except EOFError:
-            raise InputError(
-                "compressed file ends too early", file=self._path, accepted="a whole file"
-            ) from None
-        except Exception as error:
-            import zlib
+        while not self._plain:
+            chunk = self._rest or self._raw.read(_COMPRESSED_BYTES)
+            if not chunk:
+                if self._member is None:
+                    return 0
+                raise InputError("compressed file ends too early", file=self._path, accepted="a whole file")
+            self._plain = memoryview(self._decompress(chunk))
+        size = min(len(buffer), len(self._plain))
+        buffer[:size] = self._plain[:size]
+        self._plain = self._plain[size:]
+        return size
 
-            if not isinstance(error, OSError | ValueError | zlib.error):
-                raise
-            raise InputError(
-                f"damaged compressed file ({error})",
-                file=self._path,
-                accepted=f"a {Path(self._path).suffix} file",
-            ) from error
+    def _decompress(self, chunk: bytes) -> bytes:
+        self._rest = b""
+        if self._member is None:
+            chunk = chunk.lstrip(b"\0")
+            if not chunk:
+                return b""
+            self._member = self._new_member()
+        try:
+            plain: bytes = self._member.decompress(chunk)
+        except Exception as error:
+            message = f"damaged compressed file ({error})"
+            accepted = f"a {Path(self._path).suffix} file"
+            raise InputError(message, file=self._path, accepted=accepted) from error
+        if self._member.eof:
+            self._rest, self._member = self._member.unused_data, None
+        self._taken += len(chunk) - len(self._rest)
+        self._given += len(plain)
+        if self._given > max(_HARMLESS_BYTES, EXPANSION * self._taken):
+            message = f"a compressed file that grows to more than {EXPANSION} times its size"
+            raise InputError(message, file=self._path, accepted="less, or the file as it is decompressed")
+        return plain
 
     def close(self) -> None:
-        if not self.closed:
-            self._source.close()
-            self._raw.close()
+        self._raw.close()
         super().close()
 
 
-class _FrameReader(io.RawIOBase):
-    """Zstandard frames or bzip2 streams one after another.
+def _decompressor(suffix: str) -> Callable[[], Any]:
+    if suffix == ".gz":
+        import zlib
 
-    Unlike the libraries' own readers it raises for a damaged or cut last one, and for other bytes after it.
-    """
+        return partial(zlib.decompressobj, 16 + zlib.MAX_WBITS)
+    if suffix == ".bz2":
+        import bz2
 
-    def __init__(
-        self, raw: BinaryIO, new_frame: Callable[[], Any], error: type[Exception], size: int
-    ) -> None:
-        self._raw = raw
-        self._new_frame = new_frame
-        self._error = error
-        self._size = size
-        self._frame: Any = None
-        self._input = b""
-        self._output = memoryview(b"")
+        return bz2.BZ2Decompressor
+    import zstandard
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._output:
-            chunk = self._input or self._raw.read(self._size)
-            self._input = b""
-            if not chunk:
-                if self._frame is not None:
-                    raise EOFError
-                return 0
-            if self._frame is None:
-                self._frame = self._new_frame()
-            try:
-                self._output = memoryview(self._frame.decompress(chunk))
-            except self._error as error:
-                raise ValueError(str(error)) from error
-            if self._frame.eof:
-                self._input = self._frame.unused_data
-                self._frame = None
-        size = min(len(buffer), len(self._output))
-        buffer[:size] = self._output[:size]
-        self._output = self._output[size:]
-        return size
+    return zstandard.ZstdDecompressor().decompressobj
 
 
 BOM = b"\xef\xbb\xbf"
@@ -262,7 +188,9 @@ def open_bytes(path: PathLike) -> BinaryIO:
         raw = Path(path).open("rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - the caller closes
     except OSError as error:
         raise unreadable(path, error) from error
-    return decompressing(raw, path)
+    if not is_compressed(path):
+        return raw
+    return cast("BinaryIO", io.BufferedReader(_Decompressed(raw, path), _BUFFER_BYTES))
 
 
 def read_bytes(path: PathLike, *, text: bool = False) -> bytes:
@@ -271,7 +199,7 @@ def read_bytes(path: PathLike, *, text: bool = False) -> bytes:
     Raises
     ------
     InputError
-        As `open_bytes`; with `text`, for a line beyond `lmtune.storage.files.Limits` of what has
+        As `open_bytes`; with `text`, for a line beyond `LONGEST_LINE_BYTES` of what has
         no size of its own, such as a device or compressed data.
     """
     standard = os.fspath(path) == "-"
@@ -300,7 +228,7 @@ def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     ------
     InputError
         As `open_bytes`, and at a line that is not valid UTF-8 or beyond
-        `lmtune.storage.files.Limits`.
+        `LONGEST_LINE_BYTES`.
     """
     number = 0
     with open_bytes(path) as stream:
