@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from experiments import landscape
 from experiments.data import COLLECTION_HELP, index_collection, load_pool, short_name
 from experiments.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
+from experiments.lines import cost_lines, draw_cost_lines
 from experiments.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
 from experiments.pictures import Chart, stacked
 from lmtune.candidates.pool import CandidatePool
@@ -26,11 +27,9 @@ from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.options import option
-from lmtune.reporting.figures.parameters import cost_and_measure
 from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.losses.names import loss_names
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import DIRECT, RANKNET
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.space import ParameterSpace
@@ -181,7 +180,7 @@ class MapOptimality(Experiment):
         -------
         dict
             Rows of tables: ``points``, the choice; ``ascents``, `StepCounts` by step; and for RankNet
-            ``lines`` of `lmtune.tuning.experiment.profiles.measure_profiles`, with the measure as ``train``,
+            ``lines`` of `experiments.lines.cost_lines`,
             and ``notes`` of the tuning.
         """
         pool = load_pool(self.dataset, topics=self.topics, seed=self.seed)
@@ -201,9 +200,8 @@ class MapOptimality(Experiment):
         ]
         record: dict[str, Any] = {"points": [point | {"evaluations": fit.evaluations}], "ascents": rows}
         if method == RANKNET:
-            [lines] = measure_profiles(pool, result, plan).values()
-            # There are no test topics here.
-            record["lines"] = lines.drop(columns="test").to_dict("records")
+            direct = next(row.fits[0].params for row in result.rows if row.method == DIRECT)
+            record["lines"] = cost_lines(pool, plan, measure, fit.params, direct).to_dict("records")
             record["notes"] = [{"note": note} for note in result.notes]
         return record
 
@@ -211,7 +209,7 @@ class MapOptimality(Experiment):
         """Draw cost and measure along lines, and the share of ascending directions by step."""
         title, group = self.judged_by.title, short_name(self.dataset)
         caption = f"{title} and the RankNet cost along lines through RankNet's choice"
-        lines = Picture("lines", caption, cost_and_measure(tables["lines"], measure=title), group)
+        lines = Picture("lines", caption, draw_cost_lines(tables["lines"], measure=title), group)
         counts = tables["ascents"].assign(collection=group)
         step = "step in (logit λ, log μ)"
         return [lines, draw_ascents(counts, "ascents", "collection", "method", step, title, _SHARE)]

@@ -280,7 +280,7 @@ class Pictures:
 def plot(
     results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], pictures: Pictures
 ) -> None:
-    """Draw surfaces, costs, differences between topics, recall, convergence, parameters, choices.
+    """Draw surfaces, differences between topics, recall, convergence, parameters, choices.
 
     Examples
     --------

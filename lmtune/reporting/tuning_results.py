@@ -49,7 +49,6 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import DEFAULT, DIRECT, RANKNET, CollectionResult, Fit, Row
-from lmtune.tuning.experiment.smooth import smooth_surfaces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,10 +80,7 @@ NEAR = CsvFile("near.csv", {"collection": str, "parameter": str, "low": float, "
 TEXTS = CsvFile("texts.csv", {"collection": str, "topic": str, "text": str})
 RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
 SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
-SMOOTH = CsvFile("surfaces/{}/smooth-{}.csv", {SETTING: float, "measure": float, "smooth": float})
-PROFILES = CsvFile(
-    "lines/{}/{}.csv", {"line": str, "position": float, SETTING: float, "cost": float, **_MEANS}
-)
+PROFILES = CsvFile("lines/{}/{}.csv", {"line": str, "position": float, SETTING: float, **_MEANS})
 TRACE = CsvFile("traces/{}/{}.csv", {})
 
 KIND = FolderKind(RECORD, (PAGE,), (RECORD, f"{PICTURES}/{RECORD}"), ("notes",))
@@ -234,7 +230,7 @@ def keep_results(
     plan : Plan
         How they searched.
     progress : Progress
-        Called while cost and measures are computed, and while runs are written.
+        Called while profiles are computed, and while runs are written.
 
     Raises
     ------
@@ -254,13 +250,9 @@ def keep_results(
         measure_profiles(pool, result, plan, progress=partial(progress, f"{pool.name}: lines"))
         for pool, result in tasks
     ]
-    smooth = [
-        smooth_surfaces(pool, result, plan, progress=partial(progress, f"{pool.name}: smooth measures"))
-        for pool, result in tasks
-    ]
     count = partial(progress, "writing runs")
     texts = [one.dataset.topics for one in collections]
-    kept = partial(write_results, path, results, pools, made, lines=lines, smooth=smooth, texts=texts)
+    kept = partial(write_results, path, results, pools, made, lines=lines, texts=texts)
     kept(hits=plan.depth, progress=count)
 
 
@@ -271,7 +263,6 @@ def write_results(
     record: Mapping[str, Any],
     *,
     lines: Sequence[Mapping[str, pd.DataFrame]] = (),
-    smooth: Sequence[Mapping[str, pd.DataFrame]] = (),
     texts: Sequence[Mapping[str, str]] = (),
     hits: int = 1000,
     progress: Count | None = None,
@@ -303,11 +294,8 @@ def write_results(
         By collection, a list of folds, each ``{"train": topics, "test": topics}``.
     ``surfaces/COLLECTION/MEASURE-foldN.csv``
         The grid: lambda, mu, train, test (the measure's means on the fold's topics).
-    ``surfaces/COLLECTION/smooth-MEASURE.csv``
-        The grid on all training topics: lambda, mu, measure, smooth (its smooth form). Only where
-        `smooth` is given.
     ``lines/COLLECTION/MEASURE-foldN.csv``
-        RankNet's cost beside the measure: line, position, lambda, mu, cost, train, test; see
+        The measure along each parameter: line, position, the parameters, train, test; see
         `lmtune.tuning.experiment.profiles.measure_profiles`. Only where `lines` are given.
     ``traces/COLLECTION/*.csv``
         Tuners' `lmtune.tuning.tuner.Tuner.results_` on training topics: ``ranknet-foldN`` (start,
@@ -338,8 +326,6 @@ def write_results(
         How the results were made; goes to ``made.json``.
     lines : sequence of mapping of str to pandas.DataFrame, optional
         Each collection's `lmtune.tuning.experiment.profiles.measure_profiles`.
-    smooth : sequence of mapping of str to pandas.DataFrame, optional
-        Each collection's `lmtune.tuning.experiment.smooth.smooth_surfaces`.
     texts : sequence of mapping of str to str, optional
         Each collection's topics' texts.
     hits : int
@@ -368,7 +354,7 @@ def write_results(
     }
     grids = [surfaces(result, pool) for result, pool in zip(results, pools, strict=True)]
     traces = [result.traces for result in results]
-    for file, frames in ((TRACE, traces), (SURFACE, grids), (PROFILES, lines), (SMOOTH, smooth)):
+    for file, frames in ((TRACE, traces), (SURFACE, grids), (PROFILES, lines)):
         for result, by_name in zip(results, frames, strict=bool(frames)):
             for name, frame in by_name.items():
                 tables[file.name.format(file_name(result.name), file_name(name))] = frame_text(frame)

@@ -19,7 +19,6 @@ from lmtune.measures.measure import parse_measures
 from lmtune.reporting.tuning_results import KIND, write_results
 from lmtune.storage.folders import recorded
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.run import run_experiment
 
 COLLECTION = random_collection(3, documents=80, topics=12)
@@ -30,8 +29,7 @@ PLAN = Plan(tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.
 def keep(folder: Path) -> CandidatePool:
     pool = CandidatePool.build(*COLLECTION)
     result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
-    lines = [measure_profiles(pool, result, PLAN)]
-    write_results(folder, [result], [pool], {"plan": PLAN.as_record()}, lines=lines)
+    write_results(folder, [result], [pool], {"plan": PLAN.as_record()})
     return pool
 
 

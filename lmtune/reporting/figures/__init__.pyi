@@ -18,8 +18,6 @@ from .drawing import draw as draw
 from .fusion import fusion_pictures as fusion_pictures
 from .fusion import weight_profiles as weight_profiles
 from .parameters import best_profiles as best_profiles
-from .parameters import cost_and_measure as cost_and_measure
-from .parameters import feature_weights as feature_weights
 from .parameters import parameter_spread as parameter_spread
 from .style import FORMATS as FORMATS
 from .style import Picture as Picture
@@ -27,6 +25,4 @@ from .style import alt_text as alt_text
 from .style import render as render
 from .style import save as save
 from .surfaces import SurfacePanel as SurfacePanel
-from .surfaces import pairs as pairs
 from .surfaces import surface as surface
-from .surfaces import ternary as ternary

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
@@ -16,16 +15,11 @@ from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
 from lmtune.reporting.figures.comparisons import method_differences, recall_precision_curves
 from lmtune.reporting.figures.courses import Search, at_lowest, best_so_far, convergence
-from lmtune.reporting.figures.parameters import (
-    best_profiles,
-    cost_and_measure,
-    feature_weights,
-    parameter_spread,
-)
+from lmtune.reporting.figures.parameters import best_profiles, parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
-from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
+from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.result_folder import file_name
-from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SMOOTH, SURFACE, TRACE
+from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SURFACE, TRACE
 from lmtune.tuning.experiment.profiles import BEST
 from lmtune.tuning.experiment.result import (
     ALSO,
@@ -37,7 +31,6 @@ from lmtune.tuning.experiment.result import (
     CollectionResult,
     Row,
 )
-from lmtune.tuning.experiment.smooth import smooth_form
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +38,6 @@ if TYPE_CHECKING:
 
 # From the lowest to the highest of a parameter that is shown on a logarithmic axis.
 _MANY = 100.0
-# Of more parameters, panels a pair could not be read.
-_MOST_PAIRED = 6
 _CERTIFICATE = ("boxes", "best", "bound")
 
 
@@ -65,12 +56,10 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
     ------
     Picture
         For each collection what supports its recommendation: the surface on all topics, and the
-        differences from the default; the parameter spread; then for each measure, of models with
-        weights, these by feature; the differences between topics, the recall-precision curves and the
-        surface of the measure beside that of its smooth form; then for each measure and fold the
-        surface, the RankNet cost beside the measure, and the convergence. Only two free parameters
-        have a surface; more have the measure along each through Direct's choice, and over each pair
-        of them.
+        differences from the default; the parameter spread; then for each measure the differences
+        between topics and the recall-precision curves; then for each measure and fold the surface and
+        the convergence. Only two free parameters have a surface; more have the measure along each
+        through Direct's choice.
 
     Raises
     ------
@@ -89,12 +78,10 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
         for row in result.rows:
             by_measure.setdefault(row.measure, {})[row.method] = row
         for rows in by_measure.values():
-            yield from collection.weights(rows)
             if {DIRECT, RANKNET} <= rows.keys():
                 yield method_differences(result.name, rows[RANKNET], rows[DIRECT], "topics")
             first = next(iter(rows.values()))
             yield from collection.recall(first)
-            yield from collection.smooth(first.measure)
         for rows in by_measure.values():
             for number in range(1, len(result.folds) + 1):
                 yield from collection.fold(list(rows.values()), number)
@@ -167,7 +154,7 @@ class _Collection:
             sizes = [len(fold.train), len(fold.test)]
             values = np.average(grid[["train", "test"]].to_numpy(), axis=1, weights=sizes)
             # The box, what methods chose and the default are as on any fold's panels.
-            _, panel = self.panels(grid, [best, default], 1, self.free)
+            _, panel = self.panels(grid, [best, default], 1)
             x, y = (best.setting.params[axis.name] for axis in self.free)
             panel = replace(
                 panel,
@@ -195,19 +182,6 @@ class _Collection:
             error.file = str(SURFACE.path(self.folder, self.result.name, name))
             raise
 
-    def weights(self, rows: Mapping[str, Row]) -> Iterator[Picture]:
-        """Draw what weights of terms depend on."""
-        known = known_model(self.result.model)
-        if known is None or not known.formula.simpler:
-            return
-        fitted = [row for name, row in rows.items() if name not in (DEFAULT, OPTIMAL)]
-        measure, features = fitted[0].measure, any(name.startswith("theta_") for name in self.parameters)
-        if features:
-            chosen = chosen_parameters(replace(self.result, rows=tuple(fitted)))
-            title = f"{self.result.name}, {measure.title}: weights by feature"
-            figure = feature_weights(chosen, title=title)
-            yield self.picture(f"{measure}-features", f"{title}, means and 95% intervals over folds", figure)
-
     def recall(self, row: Row) -> Iterator[Picture]:
         table = RECALL.frame(self.folder)
         if table is None:
@@ -222,23 +196,6 @@ class _Collection:
             figure = recall_precision_curves(curves, title=title)
             yield self.picture(f"{row.measure}-recall", f"{title}: recall and precision", figure)
 
-    def smooth(self, measure: Measure) -> Iterator[Picture]:
-        table = SMOOTH.frame(self.folder, self.result.name, str(measure), parameters=self.parameters)
-        if not self.is_plane(table):
-            return
-        x, y = (table[axis.name].to_numpy(np.float64) for axis in self.free)
-        names = {measure.title: "measure", f"smooth {smooth_form(measure).measure.title}": "smooth"}
-        plain = [SurfacePanel(name, x, y, table[column].to_numpy()) for name, column in names.items()]
-        best = {panel.title: panel.best[:2] for panel in plain}
-        figure = surface(
-            [replace(panel, points=best) for panel in plain],
-            self.free,
-            measure="each",
-            title=f"{self.result.name}, training topics of all folds, each one's best marked",
-        )
-        title = f"{self.result.name}, {measure.title}: the measure's surface and its smooth form's"
-        yield self.picture(f"{measure}-smooth", title, figure)
-
     def fold(self, rows: Sequence[Row], number: int) -> Iterator[Picture]:
         measure = rows[0].measure
         name = f"{measure}-fold{number}"
@@ -248,48 +205,25 @@ class _Collection:
         title = f"{self.result.name}, {part}"
         grid = SURFACE.frame(self.folder, self.result.name, name, parameters=self.parameters)
         if self.is_plane(grid):
-            panels = self.panels(grid, rows, number, self.free)
+            panels = self.panels(grid, rows, number)
             figure = self.surface(panels, measure, name, title)
             yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
-        if (
-            lines := PROFILES.frame(self.folder, self.result.name, name, parameters=self.parameters)
-        ) is not None:
-            figure = cost_and_measure(lines, self.axes, measure=measure.title, title=title)
-            yield self.picture(f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part)
+        lines = PROFILES.frame(self.folder, self.result.name, name, parameters=self.parameters)
         if lines is not None and lines["line"].str.startswith(BEST).any():
             searched = [row for row in rows if row.method not in (OPTIMAL, DEFAULT)]
             fits = {row.method: row.fits[number - 1] for row in searched}
             chosen = {method: {**fit.params, "train": fit.train_value} for method, fit in fits.items()}
             figure = best_profiles(lines, self.free, chosen, measure=measure.title, title=title)
             yield self.picture(f"{name}-profiles", f"{title}: the measure along each parameter", figure, part)
-        if grid is not None and len(TWO_STAGE) < len(self.free) <= _MOST_PAIRED:
-            figure = pairs(self.pairs(grid, rows, number), self.free, measure=measure.title, title=title)
-            yield self.picture(f"{name}-pairs", f"{title}: each pair of parameters", figure, part)
         if searches := self.searches(grid, str(measure), number):
             figure = convergence(searches, measure=measure.title, title=title)
             yield self.picture(f"{name}-convergence", f"{title}: convergence", figure, part)
 
-    def pairs(
-        self, grid: pd.DataFrame, rows: Sequence[Row], number: int
-    ) -> dict[tuple[int, int], SurfacePanel]:
-        """Return the training topics' panel of each pair of parameters, with all that Direct measured."""
-        import pandas as pd
-
-        measure = str(rows[0].measure)
-        climbed = self.trace(f"direct-{measure}-fold{number}", (*self.parameters, measure))
-        if climbed is not None:
-            grid = pd.concat([grid, climbed.rename(columns={measure: "train"})], ignore_index=True)
-        panels = {}
-        for x, y in itertools.combinations(range(len(self.free)), 2):
-            panel, _ = self.panels(grid, rows, number, [self.free[x], self.free[y]])
-            panels[x, y] = replace(panel, evaluations={})
-        return panels
-
     def panels(
-        self, grid: pd.DataFrame, rows: Sequence[Row], number: int, axes: Sequence[ParameterAxis]
+        self, grid: pd.DataFrame, rows: Sequence[Row], number: int
     ) -> tuple[SurfacePanel, SurfacePanel]:
         measure = rows[0].measure
-        x, y = names = [axis.name for axis in axes]
+        x, y = names = [axis.name for axis in self.free]
 
         def places(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             return table[x].to_numpy(np.float64), table[y].to_numpy(np.float64)

@@ -1,4 +1,4 @@
-"""Fused runs: the measure along each run's weight, exactly, and over all weights of three."""
+"""Fused runs: the measure along each run's weight, exactly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from lmtune.fusion.lines import Line, Steps, joined
 from lmtune.fusion.methods import fused_pool
 from lmtune.fusion.runs import RunSet, pruned_for
 from lmtune.fusion.search import coordinate_line
-from lmtune.measures.evaluate import measure_settings
 from lmtune.reporting.figures.style import (
     Picture,
     drawable,
@@ -24,23 +23,21 @@ from lmtune.reporting.figures.style import (
     new_panels,
     short,
 )
-from lmtune.reporting.figures.surfaces import ternary
 from lmtune.reporting.result_folder import file_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LONGEST_NAME, _LONGEST_CORNER = 24, 16
+_LONGEST_NAME = 24
 _DRAWN = 1000  # steps of a line; of more, the range in each of so many stretches
-_TRIANGLE = np.array([(i, j, 50 - i - j) for i in range(51) for j in range(51 - i)]) / 50.0
-CHOSEN, FOLDS, EQUAL = "all topics' choice", "folds' choices", "equal weights"
+CHOSEN, FOLDS = "all topics' choice", "folds' choices"
 
 
 def fusion_pictures(
     result: FusionResult, runs: RunSet, qrels: Mapping[str, Mapping[str, int]]
 ) -> Iterator[Picture]:
-    """Draw each tuned row: the measure along each run's weight, and for three runs over all weights.
+    """Draw the measure along each run's weight, for each tuned row.
 
     Parameters
     ----------
@@ -61,18 +58,8 @@ def fusion_pictures(
             for run, name in enumerate(runs.names[: None if here.size > 2 else 1])
         }
         title = f"{row.measure.title}, {row.chosen.method}"
-        figures = {"weights": weight_profiles(lines, row, title=title)}
-        if here.size == 3:
-            values = measure_settings(pool, _TRIANGLE, [row.measure], depth=depth)[:, :, 0].mean(axis=0)
-            names = [drawable(name, _LONGEST_CORNER) for name in runs.names]
-            folds = np.array([[fold.shares[name] for name in runs.names] for fold in row.folds])
-            marks = {CHOSEN: here[None], FOLDS: folds.reshape(-1, 3), EQUAL: np.full((1, 3), 1 / 3)}
-            figures["triangle"] = ternary(
-                _TRIANGLE, values, names, marks=marks, measure=row.measure.title, title=title
-            )
-        for name, figure in figures.items():
-            stem = file_name(f"{row.measure}-{row.chosen.method}-{name}")
-            yield Picture(stem, f"{title}: {name}", figure)
+        stem = file_name(f"{row.measure}-{row.chosen.method}-weights")
+        yield Picture(stem, f"{title}: weights", weight_profiles(lines, row, title=title))
 
 
 @in_style

@@ -1,19 +1,16 @@
-"""The parameters that folds chose; the measure along lines through them, alone and above the RankNet cost."""
+"""The parameters that folds chose, and the measure along each parameter."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.measures.significance.effects import mean_interval
-from lmtune.models.weighted import THETA
 from lmtune.reporting.figures.style import (
     COLUMN,
-    MOST_PANELS,
     PAGE,
     TWO_STAGE,
     Look,
@@ -25,11 +22,10 @@ from lmtune.reporting.figures.style import (
     looks,
     new_figure,
     new_panels,
-    setting,
     short,
 )
 from lmtune.reporting.table import listed
-from lmtune.tuning.experiment.profiles import ACROSS, BEST
+from lmtune.tuning.experiment.profiles import BEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,70 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-K = TypeVar("K")
-
-_MEASURE, _TEST, _COST = "#0072B2", "#56B4E9", "#D55E00"
 _MARK: dict[str, Any] = {"ls": "none", "mec": "black", "mew": 0.6, "ms": 5, "zorder": 5}
-
-
-@in_style
-def cost_and_measure(
-    lines: pd.DataFrame, axes: Sequence[ParameterAxis] = TWO_STAGE, *, measure: str, title: str = ""
-) -> Figure:
-    """Draw the measure above the RankNet cost, to see whether their best places agree.
-
-    Parameters
-    ----------
-    lines : pandas.DataFrame
-        One of `lmtune.tuning.experiment.profiles.measure_profiles`' tables, or of ``lines/*.csv``;
-        ``test`` may be missing.
-    axes : sequence of ParameterAxis
-        The model's parameters, columns of the table.
-    measure : str
-        The measure's title, such as ``"MAP"``.
-    title : str
-        Put above all panels.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Two panels for each line, three lines a row: the one between the two choices, and one
-        along each free parameter. Triangles mark the cost's minimum and circles the measure's
-        maximum on the training topics. `alt_text` describes it.
-
-    Raises
-    ------
-    InputError
-        For an empty table.
-    """
-    parts = _by_line(lines, {name: name for name in (ACROSS, *(axis.name for axis in axes))})
-    columns, bands = min(len(parts), MOST_PANELS), -(-len(parts) // MOST_PANELS)
-    figure, rows = new_figure(
-        PAGE * (columns + 0.3) / 3.3,
-        3.1 * bands,
-        rows=2 * bands,
-        columns=columns,
-        sharex="col" if bands == 1 else "none",
-        height_ratios=(1.2, 1.0) * bands,
-    )
-    above, below = ([ax for row in rows[first::2] for ax in row] for first in (0, 1))
-    for (name, part), upper, lower in zip(parts.items(), above, below, strict=False):
-        _draw(upper, lower, part)
-        lower.set_xlabel(_label(name, part, axes))
-        if bands > 1:
-            upper.sharex(lower)
-            upper.tick_params(labelbottom=False)
-        if any(axis.name == name and axis.is_log for axis in axes):
-            lower.set_xscale("log")
-            log_ticks(lower.xaxis, *lower.get_xlim(), most=4)
-    for ax in (*above[len(parts) :], *below[len(parts) :]):
-        ax.set_axis_off()
-    for upper, lower in zip(above[::MOST_PANELS], below[::MOST_PANELS], strict=True):
-        upper.set_ylabel(measure)
-        lower.set_ylabel("cost per pair")
-    legend_below(figure, columns)
-    figure.align_ylabels()
-    return finish(figure, _alt(parts, axes, measure), title)
 
 
 @in_style
@@ -117,13 +50,15 @@ def best_profiles(
     Parameters
     ----------
     lines : pandas.DataFrame
-        As for `cost_and_measure`, with lines called `BEST` and a parameter's name.
+        One of `lmtune.tuning.experiment.profiles.measure_profiles`' tables, or of ``lines/*.csv``.
     axes : sequence of ParameterAxis
         The parameters to draw.
     chosen : mapping of str to mapping of str to float
         By method the parameters that it chose, and as ``train`` the measure there.
-    measure, title : str
-        As for `cost_and_measure`.
+    measure : str
+        The measure's title, such as ``"MAP"``.
+    title : str
+        Put above all panels.
 
     Returns
     -------
@@ -135,7 +70,10 @@ def best_profiles(
     InputError
         For a table without such a line.
     """
-    parts = _by_line(lines, {axis: f"{BEST}{axis.name}" for axis in axes})
+    parts = {axis: lines[lines["line"] == f"{BEST}{axis.name}"].sort_values("position") for axis in axes}
+    parts = {axis: part for axis, part in parts.items() if len(part)}
+    if not parts:
+        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
     figure, panels, columns = new_panels(len(parts), 1.9, above=0.6, width=PAGE, sharey=True)
     look = looks(list(chosen))
     for ax, (axis, part) in zip(panels, parts.items(), strict=True):
@@ -162,62 +100,6 @@ def best_profiles(
             f"on the training topics, highest at {axis.text(float(best['position']))}; chosen: {others}."
         )
     return finish(figure, " ".join(sentences), title)
-
-
-def _by_line(lines: pd.DataFrame, names: Mapping[K, str]) -> dict[K, pd.DataFrame]:
-    """Return the table's part of each line that it has."""
-    parts = {key: lines[lines["line"] == name].sort_values("position") for key, name in names.items()}
-    present = {key: part for key, part in parts.items() if len(part)}
-    if not present:
-        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
-    return present
-
-
-def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
-    position = part["position"].to_numpy()
-    train, cost = part["train"].to_numpy(), part["cost"].to_numpy()
-    above.plot(position, train, color=_MEASURE, label="measure, training topics")
-    if "test" in part:
-        above.plot(position, part["test"].to_numpy(), color=_TEST, ls="--", label="measure, test topics")
-    below.plot(position, cost, color=_COST, ls="-", label="RankNet cost, training topics")
-    for at, colour, style, marker, label in (
-        (int(train.argmax()), _MEASURE, (0, (1, 1.5)), "o", "measure's maximum"),
-        (int(cost.argmin()), _COST, (0, (4, 2)), "^", "cost's minimum"),
-    ):
-        point = _MARK | {"color": colour, "marker": marker}
-        for ax, values, named in ((above, train, label), (below, cost, None)):
-            ax.axvline(position[at], color=colour, lw=0.8, ls=style, zorder=0.5)
-            ax.plot(position[at], values[at], clip_on=False, label=named, **point)
-    for ax in (above, below):
-        ax.margins(x=0.02)
-        ax.ticklabel_format(axis="y", useOffset=False)
-
-
-def _label(name: str, part: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
-    if name == ACROSS:
-        what = listed([axis.symbol for axis in axes]) if len(axes) < MOST_PANELS else "setting"
-        return f"{what}: RankNet's at 0, Direct's at 1"
-    fixed = [axis for axis in axes if axis.name != name]
-    [along] = (axis for axis in axes if axis.name == name)
-    if not 0 < len(fixed) < MOST_PANELS - 1:
-        return along.label
-    return f"{along.label}, with {setting(fixed, (part[axis.name].iloc[0] for axis in fixed))}"
-
-
-def _alt(parts: Mapping[str, pd.DataFrame], axes: Sequence[ParameterAxis], measure: str) -> str:
-    names = {axis.name: f"along {axis.symbol}" for axis in axes}
-    names[ACROSS] = "from RankNet's choice to Direct's"
-    sentences = [f"{measure} and the RankNet cost along the same lines."]
-    for name, part in parts.items():
-        lowest, best = part.iloc[int(np.argmin(part["cost"]))], part.iloc[part["train"].argmax()]
-        here, there = float(lowest["train"]), float(best["train"])
-        more = f", {100.0 * (there / here - 1.0):.1f} % more" if there > here > 0.0 else ""
-        at, best_at = (setting(axes, (float(row[axis.name]) for axis in axes)) for row in (lowest, best))
-        sentences.append(
-            f"The line {names[name]}: the cost is lowest at {at}, where {measure} on the training "
-            f"topics is {short(here)}; {measure} is highest at {best_at} with {short(there)}{more}."
-        )
-    return " ".join(sentences)
 
 
 _NUMBERED = 10
@@ -352,56 +234,3 @@ def _range_text(values: NDArray[np.float64], axis: ParameterAxis) -> str:
         return text
     spread = float(np.exp(np.std(np.log(values)))) if values.min() > 0.0 else 1.0
     return f"{text} (geometric standard deviation {spread:.2f})"
-
-
-_PREFIX = f"{THETA.name}_"
-_APART = 0.7
-
-
-@in_style
-def feature_weights(parameters: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw the mean theta of each feature over folds, by method, with 95% intervals (Student's t).
-
-    Parameters
-    ----------
-    parameters : pandas.DataFrame
-        Columns method, fold, and the parameters by name, of which those that begin with ``theta_`` are
-        drawn, such as one collection's and measure's rows of ``parameters.csv``.
-    title : str
-        Put above.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A line of points a feature; one fold has no interval. Folds share training topics, so that
-        intervals are narrower than those of new topics. `alt_text` describes it.
-
-    Raises
-    ------
-    InputError
-        For a table without features.
-    """
-    features = [str(name) for name in parameters.columns if str(name).startswith(_PREFIX)]
-    if not features or not len(parameters):
-        raise InputError("no features of terms to draw", accepted="columns such as theta_idf")
-    look, said = looks(list(dict.fromkeys(parameters["method"]))), []
-    figure, [[ax]] = new_figure(COLUMN, 0.9 + 0.35 * len(features))
-    for number, (method, style) in enumerate(look.items()):
-        thetas = parameters.loc[parameters["method"].eq(method), features].to_numpy(np.float64)
-        means, ends = thetas.mean(axis=0), np.tile(thetas[0], (2, 1))
-        if len(thetas) > 1:
-            ends = np.array([mean_interval(values, np.zeros(len(thetas))) for values in thetas.T]).T
-            ends = np.where(np.isnan(ends), means, ends)
-        up = np.arange(len(features)) + _APART * ((number + 0.5) / len(look) - 0.5)
-        options = style.options() | {"ls": "none", "ms": 4.0, "mew": 1.0, "markerfacecolor": "none"}
-        ax.errorbar(means, up, xerr=np.abs(ends - means), elinewidth=0.8, label=method, **options)
-        names = (name.removeprefix(_PREFIX) for name in features)
-        said.append(f"{method}: {', '.join(f'{n} {m:+.2f}' for n, m in zip(names, means, strict=True))}")
-    ax.axvline(0.0, color="black", lw=0.6)
-    ax.set_yticks(range(len(features)), [name.removeprefix(_PREFIX) for name in features])
-    ax.set(ylim=(len(features) - 0.5, -0.5), xlabel="theta: above 0, the feature makes terms heavier")
-    ax.set_title(title, loc="left")
-    legend_below(figure, 3)
-    return finish(
-        figure, f"Mean theta by feature, {len(parameters['fold'].unique())} folds. {'; '.join(said)}."
-    )

@@ -1,4 +1,4 @@
-"""The measure over two parameters or each pair of more, with optimisers' paths and certified regions."""
+"""The measure over two parameters, with optimisers' paths and certified regions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from lmtune.reporting.figures.style import (
     short,
     thin_outline,
 )
-from lmtune.reporting.table import listed
 from lmtune.tuning.experiment.result import DEFAULT
 
 if TYPE_CHECKING:
@@ -151,123 +150,6 @@ def surface(
         legend_below(figure, 2 if len(panels) == 1 else 3, handles)
     over = f"{measure} over {axes[0].label} and {axes[1].label}. "
     return finish(figure, over + " ".join(_alt(panel, axes) for panel in panels), title)
-
-
-@in_style
-def pairs(
-    panels: Mapping[tuple[int, int], SurfacePanel],
-    axes: Sequence[ParameterAxis],
-    *,
-    measure: str,
-    title: str = "",
-) -> Figure:
-    """Draw the settings that were measured over each pair of parameters, with the optimisers' paths.
-
-    Parameters
-    ----------
-    panels : mapping of (int, int) to SurfacePanel
-        By the places of x and y among the axes, x before y. The settings may be any; where several
-        coincide in a panel, the best one is on top.
-    axes : sequence of ParameterAxis
-        Three or more parameters.
-    measure, title : str
-        As for `surface`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel a pair, below the diagonal. `alt_text` describes it.
-    """
-    size = len(axes) - 1
-    figure, rows = new_figure(PAGE, 1.2 + 0.85 * PAGE * size / (size + 1), rows=size, columns=size)
-    handles: dict[str, Any] = {}
-    for x, y in itertools.product(range(size), range(1, size + 1)):
-        ax = rows[y - 1][x]
-        if x >= y:
-            ax.set_axis_off()
-            continue
-        panel = panels[x, y]
-        ax.set(**{f"{which}scale": "log" for which, axis in (("x", axes[x]), ("y", axes[y])) if axis.is_log})
-        values = np.asarray(panel.values, np.float64)
-        order = np.argsort(values, kind="stable")
-        xs, ys = (np.asarray(coordinates, np.float64)[order] for coordinates in (panel.x, panel.y))
-        ax.scatter(xs, ys, c=_below(values[order]), **_colours(), s=5, lw=0, zorder=1, rasterized=True)
-        _overlay(ax, panel, handles)
-        for ticks, axis in ((ax.xaxis, axes[x]), (ax.yaxis, axes[y])):
-            if axis.is_log:
-                log_ticks(ticks, *ticks.get_view_interval(), most=4)
-        ax.set_xlabel(axes[x].label if y == size else "")
-        ax.set_ylabel(axes[y].label if x == 0 else "")
-        ax.tick_params(labelbottom=y == size, labelleft=x == 0)
-    _colour_bar(figure, [ax for row in rows for ax in row], f"{measure} below the best measured")
-    legend_below(figure, 4, handles)
-    first = next(iter(panels.values()))
-    values = np.asarray(first.values, np.float64)
-    text = (
-        f"{measure} on the {first.title} at {values.size:,} settings of {listed([a.symbol for a in axes])}, "
-        f"a panel a pair: at best {short(float(values.max()))}; {np.mean(_below(values) <= 1.0):.0%} of them "
-        "are within 1 % of it."
-    )
-    for name in (name for name in first.points if all(name in panel.points for panel in panels.values())):
-        at = [panels[0, 1].points[name][0], *(panels[0, y].points[name][1] for y in range(1, size + 1))]
-        text += f" {name} chose {setting(axes, at)}."
-    return finish(figure, text, title)
-
-
-@in_style
-def ternary(
-    weights: NDArray[np.float64],
-    values: NDArray[np.float64],
-    names: Sequence[str],
-    *,
-    marks: Mapping[str, NDArray[np.float64]],
-    measure: str,
-    title: str = "",
-) -> Figure:
-    """Draw how far below its best a measure is, over the shares of three weights.
-
-    Parameters
-    ----------
-    weights : numpy.ndarray of float64, shape (settings, 3)
-        Shares, of which each row adds up to 1, the three corners among them.
-    values : numpy.ndarray of float64, shape (settings,)
-        The measure.
-    names : sequence of three str
-        Of the corners: left, right, top.
-    marks : mapping of str to numpy.ndarray of float64, shape (marks, 3)
-        Shares to mark: one by a large mark, several by small ones.
-    measure, title : str
-        As for `surface`.
-    """
-    figure, [[ax]] = new_figure(COLUMN, 3.6)
-    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
-    x, y = (weights @ corners).T
-    ax.tricontourf(x, y, _below(values), levels=_BANDS, **_colours(), antialiased=False)
-    ax.plot(*corners[[0, 1, 2, 0]].T, color="black", lw=0.6)
-    ax.set(aspect="equal", ylim=(-0.2, corners[2, 1] + 0.2))  # room for the names
-    ax.set_axis_off()
-    alone = [float(values[weights[:, k].argmax()]) for k in range(3)]
-    sides = (("top", "left", -0.03), ("top", "right", -0.03), ("bottom", "center", 0.03))
-    for corner, name, value, (va, ha, off) in zip(corners, names, alone, sides, strict=True):
-        ax.text(corner[0], corner[1] + off, f"{name}\n{short(value)}", va=va, ha=ha)
-    handles: dict[str, Any] = {}
-    for name, look in looks(list(marks)).items():
-        if not len(marks[name]):
-            continue
-        size = 6.5 if len(marks[name]) == 1 else 4.5
-        style: dict[str, Any] = {"ms": size, "marker": look.marker, "color": look.color, "ls": "none"}
-        style |= {"path_effects": thin_outline(), "zorder": 5, "clip_on": False}
-        [handles[name]] = ax.plot(*(marks[name] @ corners).T, **style)
-    _colour_bar(figure, [ax], f"{measure} below the best drawn")
-    legend_below(figure, 2, handles)
-    best = int(values.argmax())
-    text = (
-        f"{measure} over the shares of {listed(names)}: alone {listed([short(share) for share in alone])}; "
-        f"of {values.size:,} settings the best is {short(float(values[best]))} with "
-        f"{listed([short(float(share)) for share in weights[best]])}; "
-        f"{np.mean(values >= 0.99 * values[best]):.0%} of them are within 1 % of it."
-    )
-    return finish(figure, text, title)
 
 
 def _below(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,24 +1,22 @@
-"""Profiles of cost and measures along lines through the parameters, and the settings near the best."""
+"""The settings near the best, and the measure along each parameter."""
 
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Fit
+from lmtune.tuning.experiment.result import DIRECT, SIGNIFICANCE, CollectionResult, Fit
 from lmtune.tuning.grid import Surface
-from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
@@ -110,21 +108,17 @@ def _inside(before: NDArray[np.int64], box: tuple[tuple[int, int], ...]) -> int:
     return total
 
 
-ACROSS = "across"
 BEST = "best "
 """Before a parameter's name: the line along it through Direct's choice for the measure."""
 
 _PLANE = 2  # parameters, over which a surface shows what such lines would
-
-# From RankNet's choice at 0 to Direct's at 1, and as far again half way on both sides.
-_ACROSS = np.linspace(-0.5, 1.5, 41)
 _POINTS = 31
 
 
 def measure_profiles(
     pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count | None = None
 ) -> dict[str, pd.DataFrame]:
-    """Compute the RankNet cost and the measure along three lines, for each measure and fold.
+    """Measure along each free parameter through Direct's choice, where more than two are free.
 
     Parameters
     ----------
@@ -140,102 +134,36 @@ def measure_profiles(
     Returns
     -------
     dict of str to pandas.DataFrame
-        By ``MEASURE-foldN``. One row a setting: ``line``, ``position``, the parameters,
-        ``cost`` (RankNet's mean over the pairs of the training topics), ``train`` and ``test``
-        (the measure's means). The line ``across`` is straight in the parameters, or in the
-        logarithms of those on a logarithmic scale, with RankNet's choice at position 0 and Direct's
-        at 1; it is missing where the two are the same. The others, named after a parameter, go
-        along it through RankNet's choice; the position is the parameter. A parameter that the
-        model fixes has no line. Where more than two are free, lines with `BEST` before the name go
-        through Direct's choice.
+        By ``MEASURE-foldN``. One row a setting: ``line`` (`BEST` and the parameter's name),
+        ``position`` (the parameter's value), the parameters, and ``train`` and ``test``, the measure's
+        means on the fold's topics. Empty for models of one or two free parameters.
     """
-    import pandas as pd
-
-    pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
-    fits = {(row.measure, row.method): row.fits for row in result.rows}
+    if len(plan.space.free) <= _PLANE:
+        return {}
+    fits = {row.measure: row.fits for row in result.rows if row.method == DIRECT}
     lines: dict[str, pd.DataFrame] = {}
-    for number, fold in enumerate(result.folds):
-        along = _along(plan.space, fits[result.measures[0], RANKNET][number])
-        shared = _Settings(pool, pairs, fold, plan, along, result.measures)
+    for number, fold in enumerate(result.folds, 1):
         for measure in result.measures:
-            across = _across(plan.space, *(fits[measure, m][number] for m in (RANKNET, DIRECT)))
-            if len(plan.space.free) > _PLANE:
-                across += _along(plan.space, fits[measure, DIRECT][number], BEST)
-            own = _Settings(pool, pairs, fold, plan, across, (measure,)) if len(across) else None
-            tables = [part.table(measure) for part in (own, shared) if part is not None]
-            lines[f"{measure}-fold{number + 1}"] = pd.concat(tables, ignore_index=True)
+            table = _along(plan.space, fits[measure][number - 1])
+            settings = table[list(plan.space.names)].to_numpy(np.float64)
+            for name, topics in (("train", fold.train), ("test", fold.test)):
+                how: Any = {"topics": pool.positions(topics), "depth": plan.depth}
+                table[name] = measure_settings(pool, settings, [measure], **how)[:, :, 0].mean(axis=0)
+            lines[f"{measure}-fold{number}"] = table
         if progress is not None:
-            progress(number + 1, len(result.folds))
+            progress(number, len(result.folds))
     return lines
 
 
-Place = tuple[str, float, NDArray[np.float64]]
-"""A line, a position on it, and the setting there."""
+def _along(space: ParameterSpace, fit: Fit) -> pd.DataFrame:
+    """Return settings along each free parameter through a setting, itself included."""
+    import pandas as pd
 
-
-def _along(space: ParameterSpace, fit: Fit, prefix: str = "") -> list[Place]:
-    """Return settings along each parameter through a setting, itself included.
-
-    There is no line along a parameter that the space fixes, unless it fixes all: then along one.
-    """
     through = space.vector(fit.params)
-    places: list[Place] = []
-    for parameter in space.free or space.parameters[:1]:
-        axis = space.parameters.index(parameter)
-        values = np.union1d(parameter.grid(_POINTS), through[axis]).tolist()
-        name = prefix + parameter.name
-        places += [(name, value, space.replaced(through, axis, value)) for value in values]
-    return places
-
-
-def _across(space: ParameterSpace, begin: Fit, end: Fit) -> list[Place]:
-    """Return settings on the straight line through two, as far as the space goes."""
-    if begin.params == end.params:
-        return []
-    ends = space.vector(begin.params), space.vector(end.params)
-    space = space.fixing({p.name: begin.params[p.name] for p in space.parameters if p.is_counted})
-    places: list[Place] = []
-    for position in _ACROSS.round(12).tolist():
-        between = zip(space.parameters, *(end.tolist() for end in ends), strict=True)
-        setting = space.settled(np.array([p.between(low, high, position) for p, low, high in between]))
-        if position in (0.0, 1.0):
-            setting = ends[int(position)]
-        if (space.clip(setting) == setting).all():
-            places.append((ACROSS, position, setting))
-    return places
-
-
-class _Settings:
-    """The cost and the measures at some settings."""
-
-    def __init__(
-        self,
-        pool: CandidatePool,
-        pairs: Pairs,
-        fold: Fold,
-        plan: Plan,
-        places: list[Place],
-        measures: tuple[Measure, ...],
-    ) -> None:
-        self.places = places
-        self.names = plan.space.names
-        self.measures = measures
-        settings = np.array([setting for _, _, setting in places])
-        train = pool.positions(fold.train)
-        count = int(pairs.per_topic[train].sum())
-        self.cost = [pairs.cost(setting, topics=train).value / max(count, 1) for setting in settings]
-
-        def means(topics: NDArray[np.int64]) -> NDArray[np.float64]:
-            values = measure_settings(pool, settings, self.measures, topics=topics, depth=plan.depth)
-            mean: NDArray[np.float64] = values.mean(axis=0)
-            return mean
-
-        self.train, self.test = means(train), means(pool.positions(fold.test))
-
-    def table(self, measure: Measure) -> pd.DataFrame:
-        import pandas as pd
-
-        column = self.measures.index(measure)
-        table = pd.DataFrame([place[:2] for place in self.places], columns=["line", "position"])
-        table[self.names] = np.array([setting for _, _, setting in self.places])
-        return table.assign(cost=self.cost, train=self.train[:, column], test=self.test[:, column])
+    rows = [
+        (f"{BEST}{parameter.name}", value, *space.replaced(through, axis, value).tolist())
+        for parameter in space.free
+        for axis in [space.parameters.index(parameter)]
+        for value in np.union1d(parameter.grid(_POINTS), through[axis]).tolist()
+    ]
+    return pd.DataFrame(rows, columns=["line", "position", *space.names])

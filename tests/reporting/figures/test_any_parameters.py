@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
+from lmtune.errors import InputError
 from lmtune.reporting.figures import (
     alt_text,
-    cost_and_measure,
+    best_profiles,
     parameter_spread,
     recall_precision_curves,
     render,
@@ -41,20 +41,16 @@ def chosen(axes: tuple[ParameterAxis, ...]) -> pd.DataFrame:
 
 
 def lines(axes: tuple[ParameterAxis, ...]) -> pd.DataFrame:
-    """Make the line between the choices and one along each parameter, with known best places."""
+    """Make a line along each parameter, with known best places."""
     rng = np.random.default_rng(1)
     at = {axis.name: 100.0 if axis.is_log else 0.5 for axis in axes}
-    rows = [{"line": "across", "position": x, **at} for x in np.linspace(-0.5, 1.5, 9)]
+    rows: list[dict[str, object]] = []
     for axis in axes:
         along = np.geomspace(1, 1e5, 11) if axis.is_log else np.linspace(0, 1, 11)
-        rows += [{"line": axis.name, "position": x, **at, axis.name: x} for x in along]
+        rows += [{"line": f"best {axis.name}", "position": x, **at, axis.name: x} for x in along]
     table = pd.DataFrame(rows)
     height = rng.random(len(table))
-    return table.assign(cost=1.0 - height, train=0.2 + 0.1 * height, test=0.2 + 0.1 * rng.random(len(table)))
-
-
-def axes_of(figure: Figure) -> list[str]:
-    return [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel()]
+    return table.assign(train=0.2 + 0.1 * height, test=0.2 + 0.1 * rng.random(len(table)))
 
 
 @MODELS
@@ -78,21 +74,24 @@ def test_every_parameter_has_a_row_of_choices(axes: tuple[ParameterAxis, ...]) -
 @MODELS
 def test_every_parameter_has_a_profile(axes: tuple[ParameterAxis, ...]) -> None:
     table = lines(axes)
-    figure = cost_and_measure(table, axes, measure="MAP")
+    at = {"Direct": {axis.name: 2.0 for axis in axes} | {"train": 0.25}}
+    figure = best_profiles(table, axes, at, measure="MAP")
     assert figure.get_figwidth() <= 7.0
-    symbols = [axis.label for axis in axes]
-    assert axes_of(figure)[1:] == symbols
     shown = [ax for ax in figure.axes if ax.axison]
-    assert len(shown) == 2 * (1 + len(axes))
-    for axis in axes:
-        own = table[table["line"] == axis.name]
-        best = own.iloc[own["train"].argmax()]
-        values = ", ".join(f"{other.symbol} = {other.text(best[other.name])}" for other in axes)
-        assert f"The line along {axis.symbol}: " in alt_text(figure)
-        assert f"MAP is highest at {values} with" in alt_text(figure)
-        [upper] = [ax for ax in shown if ax.lines and [*ax.lines[0].get_xdata()] == [*own["position"]]][:1]  # type: ignore[misc]
-        assert upper.get_xscale() == ("log" if axis.is_log else "linear")
+    for axis, ax in zip(axes, shown, strict=True):
+        own = table[table["line"] == f"best {axis.name}"]
+        drawn = {str(line.get_label()): np.asarray(line.get_xydata()).tolist() for line in ax.lines}
+        assert drawn["measure, training topics"] == own[["position", "train"]].to_numpy().tolist()
+        assert drawn["measure, test topics"] == own[["position", "test"]].to_numpy().tolist()
+        assert drawn["Direct"] == [[2.0, 0.25]]
+        assert ax.get_xlabel() == axis.label
+        assert ax.get_xscale() == ("log" if axis.is_log else "linear")
+        best = axis.text(float(own["position"].iloc[own["train"].argmax()]))
+        assert f"Along {axis.symbol} it is " in alt_text(figure)
+        assert f"highest at {best}; chosen: Direct " in alt_text(figure)
     assert render(figure, "png")
+    with pytest.raises(InputError, match="no line"):
+        best_profiles(table.iloc[:0], axes, at, measure="MAP")
 
 
 def test_folds_that_coincide_stay_readable() -> None:

@@ -17,10 +17,8 @@ from lmtune.reporting.figures import Picture, draw
 from lmtune.reporting.figures.style import TWO_STAGE, setting, short, tokens
 from lmtune.reporting.tuning_results import write_results
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.experiment.smooth import smooth_surfaces
 
 PLAN = Plan(
     tuple(parse_measures(["AP", "P(rel=2)@5"])),
@@ -37,9 +35,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CollectionResu
     folder = tmp_path_factory.mktemp("kept") / "results"
     pool = CandidatePool.build(*random_collection(3, documents=80, topics=12), name="a, b/c")
     result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
-    lines = [measure_profiles(pool, result, PLAN)]
-    smooth = [smooth_surfaces(pool, result, PLAN)]
-    write_results(folder, [result], [pool], {}, lines=lines, smooth=smooth)
+    write_results(folder, [result], [pool], {})
     return folder, result
 
 
@@ -58,15 +54,8 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
         *(
             f"a_b_c-{measure}-{kind}"
             for kinds in (
-                ("topics", "recall", "smooth"),
-                (
-                    "fold1-surface",
-                    "fold1-cost",
-                    "fold1-convergence",
-                    "fold2-surface",
-                    "fold2-cost",
-                    "fold2-convergence",
-                ),
+                ("topics", "recall"),
+                ("fold1-surface", "fold1-convergence", "fold2-surface", "fold2-convergence"),
             )
             for measure in ("AP", "P(rel=2)@5")
             for kind in kinds
@@ -138,23 +127,6 @@ def test_the_surface_of_the_folder_is_drawn(
 
 
 @pytest.mark.slow
-def test_a_measure_stands_beside_its_smooth_form(
-    kept: tuple[Path, CollectionResult], pictures: list[Picture]
-) -> None:
-    folder, _ = kept
-    table = pd.read_csv(folder / "surfaces" / "a_b_c" / "smooth-AP.csv")
-    [picture] = [p for p in pictures if p.name.endswith("AP-smooth")]
-    measure, smooth, _ = picture.figure.axes
-    for ax, column, name in ((measure, "measure", "MAP"), (smooth, "smooth", "smooth MAP")):
-        best = table.iloc[int(table[column].argmax())]
-        shown = f"{best[column]:.4f}".removeprefix("0")
-        assert ax.get_title("left") == f"{name}: best on the grid {shown}"
-        for each in (measure, smooth):
-            marked = [np.asarray(line.get_xydata()).tolist() for line in each.get_lines()]
-            assert [[best["lambda"], best["mu"]]] in marked
-
-
-@pytest.mark.slow
 def test_paths_of_both_descents_are_on_the_surface(
     kept: tuple[Path, CollectionResult], pictures: list[Picture]
 ) -> None:
@@ -172,8 +144,7 @@ def test_a_default_is_drawn_where_it_lies_on_the_surface_and_counts_as_no_choice
     for mu, shown in ((50.0, True), (5.0, False)):
         plan = Plan(PLAN.measures[:1], grid=(3, 4), ranges={"mu": (10.0, 1000.0)}, baseline={"mu": mu})
         result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
-        lines = [measure_profiles(pool, result, plan)]
-        write_results(tmp_path / str(mu), [result], [pool], {}, lines=lines)
+        write_results(tmp_path / str(mu), [result], [pool], {})
         drawn = {picture.name: picture.alt for picture in draw(tmp_path / str(mu), [result])}
         assert ("Default is λ = 0.000, μ = 50" in drawn["tiny-AP-fold1-surface"]) == shown
         assert "Default" not in drawn["tiny-parameters"]

@@ -17,8 +17,8 @@ from lmtune.reporting.figures import (
     Course,
     Search,
     SurfacePanel,
+    best_profiles,
     convergence,
-    cost_and_measure,
     draw,
     parameter_spread,
     recall_precision_curves,
@@ -40,14 +40,14 @@ def all_figures(name: str) -> list[Figure]:
         {"measure": [name] * 2, "method": [name, "other"], "fold": 1, name: [0.4, 0.5], "mu": [5.0, 10.0]}
     )
     lines = pd.DataFrame(
-        {"line": "across", "position": [0.0, 1.0], name: [0.1, 0.2], "mu": [10.0, 1000.0]}
-        | {column: [0.3, 0.4] for column in ("cost", "train", "test")}
+        {"line": f"best {name}", "position": [0.0, 1.0], name: [0.1, 0.2], "mu": [10.0, 1000.0]}
+        | {column: [0.3, 0.4] for column in ("train", "test")}
     )
     panel = SurfacePanel(name, LAMBDAS, MUS, LAMBDAS * MUS, points={name: (0.4, 20.0)})
     epochs = np.arange(3.0)
     return [
         parameter_spread(parameters, axes, title=name),
-        cost_and_measure(lines, axes, measure=name, title=name),
+        best_profiles(lines, axes, {name: {name: 0.1, "train": 0.3}}, measure=name, title=name),
         surface([panel], axes, measure=name, title=name),
         convergence([Search(name, epochs + 1, epochs, topics=name)], measure=name, title=name),
         recall_precision_curves({name: np.linspace(1, 0, 11)}, title=name),

@@ -26,9 +26,9 @@ from lmtune.reporting.figures import (
     SurfacePanel,
     alt_text,
     at_lowest,
+    best_profiles,
     best_so_far,
     convergence,
-    cost_and_measure,
     parameter_spread,
     recall_precision_curves,
     render,
@@ -36,6 +36,7 @@ from lmtune.reporting.figures import (
     surface,
     topic_differences,
 )
+from lmtune.reporting.figures.style import TWO_STAGE
 from lmtune.tuning.space import ParameterSpace
 
 LAMBDAS, MUS = ParameterSpace.of().grid((5, 6)).T
@@ -46,15 +47,16 @@ BOXES = pd.DataFrame(
 )
 LINES = pd.DataFrame(
     {
-        "line": ["across"] * 3 + ["lambda"] * 3 + ["mu"] * 3,
-        "position": [0.0, 0.5, 1.0, 0.1, 0.2, 0.3, 10.0, 100.0, 1000.0],
-        "lambda": [0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.1, 0.1, 0.1],
-        "mu": [100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 10.0, 100.0, 1000.0],
-        "cost": [0.3, 0.4, 0.5, 0.3, 0.4, 0.5, 0.6, 0.3, 0.7],
-        "train": [0.20, 0.24, 0.25, 0.20, 0.24, 0.25, 0.21, 0.20, 0.10],
-        "test": [0.22, 0.23, 0.21, 0.22, 0.23, 0.21, 0.2, 0.22, 0.11],
+        "line": ["best lambda"] * 3 + ["best mu"] * 3,
+        "position": [0.1, 0.2, 0.3, 10.0, 100.0, 1000.0],
+        "lambda": [0.1, 0.2, 0.3, 0.1, 0.1, 0.1],
+        "mu": [100.0, 100.0, 100.0, 10.0, 100.0, 1000.0],
+        "train": [0.20, 0.24, 0.25, 0.21, 0.20, 0.10],
+        "test": [0.22, 0.23, 0.21, 0.2, 0.22, 0.11],
     }
 )
+
+CHOSEN = {"Direct": {"lambda": 0.3, "mu": 100.0, "train": 0.25}}
 
 
 def panel(**more: object) -> SurfacePanel:
@@ -84,7 +86,7 @@ def all_figures() -> dict[str, Figure]:
             ],
             measure="MAP",
         ),
-        "lines": cost_and_measure(LINES, measure="MAP"),
+        "profiles": best_profiles(LINES, TWO_STAGE, CHOSEN, measure="MAP"),
         "topics": topic_differences([0.5, 0.2, 0.4], [0.3, 0.2, 0.5], measure="AP"),
         "recall": recall_precision_curves({"a": np.linspace(1, 0, 11), "b": np.full(11, 0.3)}),
         "convergence": convergence(
@@ -108,7 +110,7 @@ def again() -> dict[str, Figure]:
     return all_figures()
 
 
-NAMES = ["surface", "lines", "topics", "recall", "convergence", "spread"]
+NAMES = ["surface", "profiles", "topics", "recall", "convergence", "spread"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -240,36 +242,6 @@ def test_a_surface_over_one_lambda_or_setting_is_drawn() -> None:
 def test_an_all_zero_surface_is_drawn() -> None:
     figure = surface([SurfacePanel("all", LAMBDAS, MUS, np.zeros(LAMBDAS.size))], measure="MAP")
     assert render(figure, "png")
-
-
-def test_cost_stands_below_the_measure(figures: dict[str, Figure]) -> None:
-    axes = figures["lines"].axes
-    assert len(axes) == 6
-    for column, name in enumerate(("across", "lambda", "mu")):
-        part = LINES[LINES["line"] == name]
-        above, below = lines_of(axes[column]), lines_of(axes[column + 3])
-        position = part["position"].tolist()
-        assert above["measure, training topics"] == (position, part["train"].tolist())
-        assert above["measure, test topics"] == (position, part["test"].tolist())
-        assert below["RankNet cost, training topics"] == (position, part["cost"].tolist())
-        train = part["train"].tolist()
-        best, lowest = int(part["train"].argmax()), int(part["cost"].argmin())
-        assert above["measure's maximum"] == ([position[best]], [train[best]])
-        assert above["cost's minimum"] == ([position[lowest]], [train[lowest]])
-    assert [ax.get_xlabel() for ax in axes[3:]] == [
-        "λ and μ: RankNet's at 0, Direct's at 1",
-        "λ, with μ = 100",
-        "μ (tokens), with λ = 0.100",
-    ]
-    assert axes[5].get_xscale() == "log"
-    assert "with .2500, 25.0 % more." in alt_text(figures["lines"])
-    with pytest.raises(InputError, match="no line"):
-        cost_and_measure(LINES.iloc[:0], measure="MAP")
-    assert len(cost_and_measure(LINES[LINES["line"] != "across"], measure="MAP").axes) == 4
-    fitted_alone = cost_and_measure(LINES.drop(columns="test"), measure="MAP")
-    labels = [text.get_text() for text in fitted_alone.legends[0].get_texts()]
-    assert "measure, training topics" in labels
-    assert "measure, test topics" not in labels
 
 
 def test_differences_are_sorted_and_counted() -> None:

@@ -22,10 +22,9 @@ def test_steps_and_choices_are_drawn_where_they_are(runs: int) -> None:
     options = FusionOptions(measure=("AP",), method=("linear",), folds="2", bootstrap=5)
     result = fuse_runs(loaded, judged, options)
     row = result.selected
-    pictures = {picture.name: picture for picture in fusion_pictures(result, loaded, judged)}
-    names = ["AP-linear-weights", "AP-linear-triangle"]
-    assert list(pictures) == names[: runs - 1]
-    axes = [ax for ax in pictures[names[0]].figure.axes if ax.axison]
+    [picture] = fusion_pictures(result, loaded, judged)
+    assert picture.name == "AP-linear-weights"
+    axes = [ax for ax in picture.figure.axes if ax.axison]
     assert len(axes) == (1 if runs == 2 else 3)
     pool = loaded.pool(normalised("min-max", "minimum"), judged, result.topics)
     for run, ax in enumerate(axes):
@@ -41,11 +40,7 @@ def test_steps_and_choices_are_drawn_where_they_are(runs: int) -> None:
         weights = (1.0 - share)[:, None] * rest / rest.sum() + share[:, None] * np.eye(runs)[run]
         direct = measure_settings(pool, weights, [row.measure])[:, :, 0].mean(axis=0)
         np.testing.assert_allclose(value[some], direct, atol=1e-12)
-    assert f"chosen {short(row.chosen.shares['r0'])}" in pictures[names[0]].alt
-    if runs == 3:
-        alone = measure_settings(pool, np.eye(3), [row.measure])[:, :, 0].mean(axis=0)
-        texts = [text.get_text() for text in pictures[names[1]].figure.axes[0].texts]
-        assert texts == [f"{n}\n{short(v)}" for n, v in zip(loaded.names, alone.tolist(), strict=True)]
+    assert f"chosen {short(row.chosen.shares['r0'])}" in picture.alt
 
 
 def test_ranges_of_many_steps_hold_every_step() -> None:

@@ -1,26 +1,25 @@
-"""The cost and the measures along lines are those of their settings."""
+"""The box of near-optimal settings, and the measures along each parameter."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from support import random_collection
+from toy_formulas import Mixed
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
-from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.models.model import MODELS, Model
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.profiles import measure_profiles, near_optimal
-from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult
+from lmtune.tuning.experiment.profiles import BEST, measure_profiles, near_optimal
+from lmtune.tuning.experiment.result import DIRECT, CollectionResult
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import Surface
-from lmtune.tuning.pairs import Pairs
 
 AP = parse_measure("AP")
 
@@ -65,82 +64,37 @@ def test_only_full_grids_of_few_parameters_have_a_box() -> None:
     assert near_optimal(surface, AP, np.arange(5), {"x": 1.0, "y": 1.0}, np.full(5, 0.5)) == {}
 
 
-PLAN = Plan(tuple(parse_measures(["AP", "P@10"])), grid=(4, 5))
-
-
 @pytest.fixture(scope="module")
-def pool() -> CandidatePool:
-    return CandidatePool.build(*random_collection(7, documents=100, topics=20))
+def tuned() -> Iterator[tuple[CandidatePool, Plan, CollectionResult]]:
+    formula = Mixed()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(MODELS, "mixed", Model("mixed", "a toy", formula, formula.parameters))
+        measures = tuple(parse_measures(["AP", "P@10"]))
+        plan = Plan(measures, model="mixed", grid=(12,), starts=1, restarts=0, approx=False)
+        pool = CandidatePool.build(*random_collection(7, documents=60, topics=8), model=formula)
+        yield pool, plan, run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
 
 
-@pytest.fixture(scope="module")
-def result(pool: CandidatePool) -> CollectionResult:
-    return run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
-
-
-@pytest.fixture(scope="module")
-def lines(pool: CandidatePool, result: CollectionResult) -> dict[str, pd.DataFrame]:
-    return measure_profiles(pool, result, PLAN)
-
-
-def test_lines_go_through_the_choices(result: CollectionResult, lines: dict[str, pd.DataFrame]) -> None:
-    assert list(lines) == ["AP-fold1", "P@10-fold1", "AP-fold2", "P@10-fold2"]
-    for row in result.rows:
-        for number, fit in enumerate(row.fits, 1):
-            table = lines[f"{row.measure}-fold{number}"]
-            places = {RANKNET: [("across", 0.0), *fit.params.items()], DIRECT: [("across", 1.0)]}.get(
-                row.method, []
-            )
-            for line, position in places:
-                here = table[(table["line"] == line) & (table["position"] == position)]
-                [[lambda_, mu, *values]] = here[["lambda", "mu", "train", "test"]].to_numpy()
-                assert {"lambda": lambda_, "mu": mu} == fit.params
-                assert values == pytest.approx([fit.train_value, fit.test_value], rel=1e-14)
-
-
-def test_values_are_those_of_the_settings(
-    pool: CandidatePool, result: CollectionResult, lines: dict[str, pd.DataFrame]
+def test_lines_go_along_each_parameter_through_directs_choice(
+    tuned: tuple[CandidatePool, Plan, CollectionResult],
 ) -> None:
-    fold = result.folds[1]
-    pairs = Pairs.build(pool)
-    train = pool.positions(fold.train)
-    columns = ["lambda", "mu", "cost", "train", "test"]
-    for lambda_, mu, *found in lines["P@10-fold2"][columns].to_numpy(np.float64)[::13].tolist():
-        cost = pairs.cost({"lambda": lambda_, "mu": mu}, topics=train).value / pairs.per_topic[train].sum()
-        means = [
-            float(
-                measure(pool, {"lambda": lambda_, "mu": mu}, measures=["P@10"], topics=topics).mean().item()
-            )
-            for topics in (fold.train, fold.test)
-        ]
-        assert found == pytest.approx([cost, *means], rel=1e-14)
+    pool, plan, found = tuned
+    lines = measure_profiles(pool, found, plan)
+    assert list(lines) == ["AP-fold1", "P@10-fold1", "AP-fold2", "P@10-fold2"]
+    for row in found.rows:
+        for number, fit in enumerate(row.fits, 1) if row.method == DIRECT else ():
+            table = lines[f"{row.measure}-fold{number}"]
+            for name in (parameter.name for parameter in plan.space.free):
+                part = table[table["line"] == f"{BEST}{name}"]
+                value = fit.params[name]
+                assert (part["position"] == part[name]).all()
+                assert part["position"].is_monotonic_increasing
+                [values] = part.loc[part["position"] == value, ["train", "test"]].to_numpy().tolist()
+                assert values == pytest.approx([fit.train_value, fit.test_value], rel=1e-12)
 
 
-def test_the_cost_is_lowest_at_ranknets_choice(lines: dict[str, pd.DataFrame]) -> None:
-    for table in lines.values():
-        for line, ending in (("lambda", "lambda"), ("mu", "mu")):
-            part = table[table["line"] == line]
-            assert part["position"].is_monotonic_increasing
-            assert (part["position"] == part[ending]).all()
-        for _, part in table.groupby("line"):
-            own = table[(table["line"] == "across") & (table["position"] == 0.0)]
-            assert part["cost"].min() == pytest.approx(float(own["cost"].iloc[0]), rel=1e-9)
-
-
-def test_lines_across_are_straight_and_stay_inside(lines: dict[str, pd.DataFrame]) -> None:
-    for table in lines.values():
-        part = table[table["line"] == "across"].reset_index()
-        assert part["lambda"].between(0.0, 0.95).all()
-        assert part["mu"].between(1.0, 1e5).all()
-        for values in (part["lambda"], np.log(part["mu"])):
-            slope, start = np.polyfit(part["position"], values, 1)
-            np.testing.assert_allclose(values, start + slope * part["position"], atol=1e-9)
-
-
-def test_no_line_joins_a_choice_with_itself(pool: CandidatePool, result: CollectionResult) -> None:
-    fits = {(row.measure, row.method): row.fits for row in result.rows}
-    rows = tuple(
-        replace(row, fits=fits[row.measure, RANKNET]) if row.method == DIRECT else row for row in result.rows
-    )
-    made = measure_profiles(pool, replace(result, rows=rows), PLAN)
-    assert {*made["AP-fold1"]["line"]} == {"lambda", "mu"}
+def test_two_parameters_have_no_lines() -> None:
+    pool = CandidatePool.build(*random_collection(7, documents=60, topics=8))
+    plan = Plan((AP,), grid=(3, 3), approx=False)
+    result = run_experiment(pool, cross_validation(pool.topics, 2), plan)
+    assert measure_profiles(pool, result, plan) == {}
