@@ -1,28 +1,20 @@
-"""Measure SONG's step at growing lists, sampled and whole; ratings of MovieLens-20M's shape.
+"""Measure SONG's step at growing lists, sampled and whole.
 
     python benchmarks/long_lists.py
-    python benchmarks/long_lists.py --make 138493x26744x20000263 --ratings made.csv
-    python benchmarks/long_lists.py --ratings made.csv --threads 2
 
 A step draws the sample of 64 users, makes the loss on raw scores and goes backward; "with scorer"
 adds gathering 32 features an item, an MLP 64-32 forward and backward, and Adam. Milliseconds are
 processor time of this process, the median of repeated steps, and behind them the step's operations of
-torch, views aside: what a GPU would be sent. Of ratings: seconds and the most
-memory so far, after reading, holding 5 + 5 out, measuring a NeuMF on every user, and some steps of
-training.
+torch, views aside: what a GPU would be sent.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
-import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,16 +22,9 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lmtune.formats.ratings import read_ratings
-from lmtune.reranking.long_lists.learning import LongListTask
-from lmtune.reranking.long_lists.ratings import NeuMF, RatingLists
-from lmtune.reranking.long_lists.settings import LONG_LISTS
-from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.song import KSong, ListSampler, RelevantPairs, Song
-from lmtune.reranking.training.loop import TrainingRun
 
 USERS, BATCH, FEATURES = 512, 64, 32
-LOSSES = ["song", "listnet"]
 
 
 def main() -> None:
@@ -47,22 +32,13 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     print(f"{platform.processor() or platform.machine()}, torch {torch.__version__}, ", end="")
     print(f"{options.threads} threads; milliseconds of processor time a step of {BATCH} lists")
-    if options.make is not None:
-        users, items, count = map(int, options.make.split("x"))
-        make(users, items, count, options.ratings)
-    elif options.ratings is not None:
-        at_scale(options.ratings, options.steps)
-    else:
-        steps(options.lengths)
+    steps(options.lengths)
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--make", help="USERSxITEMSxRATINGS, to write to --ratings")
-    parser.add_argument("--ratings", type=Path, help="read and measure these")
-    parser.add_argument("--steps", type=int, default=100, help="of training, by each of two losses")
     return parser.parse_args()
 
 
@@ -170,55 +146,6 @@ def operations(step: Callable[[int], None]) -> int:
     with counted:
         step(0)
     return counted.count
-
-
-def make(users: int, items: int, count: int, path: Path) -> None:
-    """Write ratings: some users and items have far more than others, each user has 11 or more."""
-    random = np.random.default_rng(0)
-    sizes = random.lognormal(0.0, 1.2, users)
-    sizes = 11 + np.minimum(sizes * (1.25 * count - 11 * users) / sizes.sum(), 0.3 * items)
-    owners = np.repeat(np.arange(users, dtype=np.int64), sizes.astype(np.int64))
-    keys = np.unique(owners * items + (random.random(len(owners)) ** 2.5 * items).astype(np.int64))
-    kept = np.sort(random.permutation(len(keys))[:count])
-    with path.open("w") as stream:
-        stream.write("userId,movieId,rating,timestamp\n")
-        for part in np.array_split(keys[kept], 100):
-            rated = random.integers(1, 11, len(part)) / 2
-            times = random.integers(789_652_009, 1_427_784_002, len(part))
-            columns = (part // items + 1, part % items + 1, rated, times)
-            rows = zip(*(own.tolist() for own in columns), strict=True)
-            stream.writelines(f"{user},{item},{value},{time}\n" for user, item, value, time in rows)
-
-
-def at_scale(path: Path, count: int) -> None:
-    """Print what reading, measuring and some steps of training take."""
-    begin = time.perf_counter(), time.process_time()
-
-    def line(what: str) -> None:
-        nonlocal begin
-        wall, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"{what:48} {wall:8.1f} s {processor:8.1f} CPU s {most:6.2f} GB", flush=True)
-        begin = time.perf_counter(), time.process_time()
-
-    lists = RatingLists(read_ratings(path))
-    users, items = len(lists.ratings.user_ids), len(lists.ratings.item_ids)
-    line(f"{len(lists.ratings.users):,} ratings read")
-    held = lists.test
-    line(f"{len(held.users):,} of {users:,} users have 5 + 5 held out")
-    network = NeuMF(users, items)
-    network.ndcg(held.sample(1_000, 0), [10])
-    line("NDCG over all items, of 1,000 users")
-    network.ndcg(held, [10, 20, 50])
-    line(f"NDCG over all {items:,} items, of all users")
-    for loss in LOSSES:
-        settings = replace(LONG_LISTS, loss=parse_loss(loss), warm_up=0)
-        task = LongListTask(lists, settings, "cpu")
-        run = TrainingRun(task, settings, "cpu")
-        line(f"{loss}: made ready")
-        for batch in islice(run.staged(0, 0, run.objective), count):
-            run.make_step(batch, run.objective)
-        line(f"{loss}: {count} of {task.steps:,} steps of an epoch")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import pandas as pd
 
 from experiments.experiment import Claim, Experiment, Run, Study, Tables, Unit, figures
 from experiments.pictures import VALUE, Chart, intervals, stacked
-from experiments.trainings import train_on_ratings
 from lmtune.errors import InputError
 from lmtune.measures.measure import exponential_ndcg
 from lmtune.measures.significance.effects import mean_interval
@@ -424,7 +423,6 @@ QUICK: dict[str, Any] = {
 }
 """Options of small runs."""
 
-_RATINGS = "movielens:"
 TRAINED = ("song", "k-song", "cross-entropy")
 """Losses to train by: the last is the warm-up's."""
 
@@ -435,11 +433,9 @@ class LongLists(Sweep):
 
     main_cutoff: ClassVar[int] = 10
 
-    data: str = option(
-        "artificial:100x1000", "artificial:QUERIES[xDOCUMENTS], a LETOR folder, or movielens:FILE of ratings"
-    )
-    least: int = option(3, "labels below this one count as 0 (not for ratings); 1 keeps all", low=1)
-    network: str = option("mlp:64-32", "the scorer; not for ratings, which take NeuMF")
+    data: str = option("artificial:100x1000", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")
+    least: int = option(3, "labels below this one count as 0; 1 keeps all", low=1)
+    network: str = option("mlp:64-32", "the scorer")
     trials: int = option(5, "trials a value, with seeds that follow each other; 2 or more", low=2)
     epochs: int = option(60, "passes over the training lists, warm-up included", low=1)
     warm_up: int = option(0, "epochs of cross-entropy first", low=0)
@@ -457,24 +453,10 @@ class LongLists(Sweep):
             accepted = f"fewer than the {self.epochs} epochs in all"
             raise InputError("no epoch is left after the warm-up", value=self.warm_up, accepted=accepted)
 
-    @property
-    def on_ratings(self) -> bool:
-        """Whether the data are ratings."""
-        return self.data.startswith(_RATINGS)
-
-    @property
-    def reported_at(self) -> tuple[int, ...]:
-        """The cutoffs of the NDCG."""
-        return (10, 20, 50) if self.on_ratings else self.measured_at
-
     def work(self) -> tuple[Callable[..., Any], dict[str, Any]]:
-        """Return a training on labels of so much at least, or on ratings."""
-        # Courses on ratings have no measure of the training lists.
-        watched = bool({"objective", "" if self.on_ratings else "training"} & set(self.courses))
+        """Return a training on labels of so much at least."""
+        watched = bool({"objective", "training"} & set(self.courses))
         train, common = super().work()
-        if self.on_ratings:
-            path = self.data.removeprefix(_RATINGS)
-            return train_on_ratings, {"path": path, "cutoffs": common["cutoffs"], "watched": watched}
         return train, {**common, "least": self.least, "watched": watched}
 
     def song(self, options: Mapping[str, Any], loss: str = "song", **fields: Any) -> dict[str, Any]:

@@ -1,10 +1,9 @@
-"""Trainings as units of sweeps: a network, trees, or NeuMF on ratings, with what became of it."""
+"""Trainings as units of sweeps: a network or trees, with what became of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from experiments.data import load_split
-from lmtune.formats.ratings import read_ratings
 from lmtune.measures.lists import Measurer, mean_over_lists, ndcg
 from lmtune.reranking.data import RankingData, RankingSplit, batches
 from lmtune.reranking.learners.feature_networks import Feed, fit
-from lmtune.reranking.long_lists import learning
-from lmtune.reranking.long_lists.ratings import RatingLists
-from lmtune.reranking.long_lists.settings import LONG_LISTS, LongListSettings, RankingOptions
 from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.losses.table import SONGS
 from lmtune.reranking.reranker import learner_of
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.training.loop import TrainingRun
-
-HELD_OUT = 5
-"""Latest ratings of each user for validation, and as many for tests."""
 
 _LISTS = 64
 
@@ -92,44 +84,6 @@ def train(
     return {**_measured(trained.score, fold, cutoffs), "best_epoch": trained.best_epoch, "courses": courses}
 
 
-def train_on_ratings(
-    path: str, settings: Mapping[str, Any], cutoffs: Sequence[int], watched: bool = False
-) -> dict[str, Any]:
-    """Train NeuMF on each user's ranking of all items, and measure it, as `train` does.
-
-    Each user's last ratings are the test items, those before them the validation items
-    (`HELD_OUT` each); either are ranked among all items that the user has not rated before.
-
-    Parameters
-    ----------
-    path : str
-        A file as `lmtune.formats.ratings.read_ratings` takes.
-    settings : mapping
-        Of `lmtune.reranking.settings.Settings`, besides `LONG_LISTS`.
-    cutoffs, watched
-        As for `train`; nDCG at the first cutoff chooses the epoch.
-    """
-    lists = _lists(path)
-    asked = LongListSettings.from_record(
-        LONG_LISTS.as_record() | dict(settings) | {"measure": f"ndcg@{cutoffs[0]}"}
-    )
-    objective: list[float] = []
-
-    def watch(run: TrainingRun) -> None:
-        score = run.task.network.scorer()
-        objective.append(objective_of_ratings(lists.pairs, score, asked.loss))
-
-    fitted = learning.fit(lists, asked, watch=watch if watched else None)
-    network = fitted.network()
-    courses = {"validation": [epoch.validation for epoch in fitted.history]}
-    return {
-        "validation": network.ndcg(lists.validation, cutoffs).mean(axis=0).tolist(),
-        "test": network.ndcg(lists.test, cutoffs).mean(axis=0).tolist(),
-        "best_epoch": fitted.best_epoch,
-        "courses": courses | ({"objective": objective} if watched else {}),
-    }
-
-
 def whole_objective(
     pairs: RelevantPairs, data: RankingData, scores: NDArray[np.floating], loss: Loss
 ) -> float:
@@ -151,24 +105,6 @@ def whole_objective(
     return _objective(pairs, blocks, loss)
 
 
-def objective_of_ratings(
-    pairs: RelevantPairs, score: Callable[[NDArray[np.int64]], NDArray[np.floating]], loss: Loss
-) -> float:
-    """Compute what `whole_objective` does for users' lists of all items, as `HeldOut.ndcg` scores them."""
-
-    def blocks() -> Iterator[tuple[Any, Any, Any, Any]]:
-        for first in range(0, len(pairs.queries), _LISTS):
-            users = pairs.queries[first : first + _LISTS]
-            scores = score(users)
-            labels = np.zeros(scores.shape)
-            relevant = slice(pairs.starts[first], pairs.starts[first + len(users)])
-            rows = np.repeat(np.arange(len(users)), pairs.counts[first : first + len(users)])
-            labels[rows, pairs.items[relevant]] = pairs.labels[relevant]
-            yield scores, labels, users, np.tile(np.arange(scores.shape[1]), (len(users), 1))
-
-    return _objective(pairs, blocks(), loss)
-
-
 def _objective(pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]], asked: Loss) -> float:
     """Average over the lists that have a relevant item; blocks: scores, labels, queries, items."""
     options = {name: value for name, value in asked.options.items() if name not in ("estimator", "eta")}
@@ -186,11 +122,6 @@ def _objective(pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]]
         if count:
             total, counted = total + float(loss.objective) * count, counted + count
     return total / max(counted, 1)
-
-
-@lru_cache(maxsize=1)
-def _lists(path: str) -> RatingLists:
-    return RatingLists(read_ratings(path), RankingOptions(held_out=HELD_OUT))
 
 
 def with_least_grade(fold: RankingSplit, least: int) -> RankingSplit:

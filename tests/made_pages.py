@@ -58,14 +58,6 @@ def make_readers(home: Path, *names: str) -> None:
         tiny_bert(home / name)
 
 
-def make_arff(path: Path) -> None:
-    """Write a multi-label set of 2 features and 159 labels, as many as Bibtex has."""
-    attributes = [f"f{n} numeric" for n in range(2)] + [f"l{n} {{0,1}}" for n in range(159)]
-    rows = [[0.5, 0.0, *[0] * 159], [0.0, 2.0, 1, *[0] * 157, 1]]
-    lines = ["@relation small", *(f"@attribute {own}" for own in attributes), "@data"]
-    path.write_text("\n".join([*lines, *(",".join(map(str, row)) for row in rows)]) + "\n")
-
-
 def _topics(rng: np.random.Generator, numbers: Sequence[int]) -> dict[str, str]:
     return {str(number): " ".join(rng.choice(_WORDS, 3, replace=False)) for number in numbers}
 

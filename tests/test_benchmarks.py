@@ -20,7 +20,7 @@ SMALLEST = {
     "evaluate": ["--repeats", "1", "--runs", "2"],
     "growth": ["--documents", "1000", "2000", "--topics", "3", "5"],
     "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
-    "long_lists": ["--lengths", "30", "--steps", "2"],
+    "long_lists": ["--lengths", "30"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
     "model_estimation": [*[SYNTHETIC.replace("x3", "x26"), "--model", "bm25+rm3", "--topics", "6"], *SMALL],
     "near_optimal": [SYNTHETIC.replace("x3", "x8"), "--grid", "4", "4", "--samples", "3", "--topics", "5"],

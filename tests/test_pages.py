@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 import pytest
 from click.testing import CliRunner
-from made_pages import make_arff, make_pages_world, make_readers
+from made_pages import make_pages_world, make_readers
 
 from lmtune.cli.main import app
 from lmtune.datasets.docstrings import NAMESPACES
@@ -22,7 +22,6 @@ from lmtune.datasets.synthetic import source
 from lmtune.datasets.synthetic.model import Shape
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_run
-from lmtune.formats.labelled import read_labelled
 from lmtune.formats.runs import read_run
 from lmtune.models.model import MODELS, OF_FIELDS
 from lmtune.reranking.sources import in_order
@@ -193,7 +192,6 @@ def home(
     page = request.node.callspec.params["page"]
     if page in READERS:
         make_readers(tmp_path, *READERS[page])
-    make_arff(tmp_path / "bibtex-train.arff")
     if page != "docs/howto/python.md":  # which cuts pydocs' topics at the thousandth
         for package in NAMESPACES:
             monkeypatch.setitem(
@@ -296,8 +294,8 @@ def questions() -> dict[str, object]:
 @pytest.mark.parametrize(
     "page", [pytest.param(own, marks=[pytest.mark.slow] * (own == "docs/howto/python.md")) for own in WRITTEN]
 )
-@pytest.mark.usefixtures("one_thread")
-def test_its_snippets_run(page: str, home: Path) -> None:
+@pytest.mark.usefixtures("one_thread", "home")
+def test_its_snippets_run(page: str) -> None:
     scope: dict[str, Any] = questions()
     printed = io.StringIO()
     for block in snippets(PAGES[page]):
@@ -322,10 +320,6 @@ def test_its_snippets_run(page: str, home: Path) -> None:
             assert in_order(third[topic])[20:] == in_order(own)[20:]
         assert second != third
         assert set(as_run(scope["fused"])) == set(second)
-    if page == "docs/howto/rerank.md":
-        read = read_labelled(home / "bibtex_train.txt")
-        assert (len(read), read.features, read.labels) == (2, 2, 159)
-        assert (read.values.tolist(), read.relevant.ids.tolist()) == ([0.5, 2.0], [0, 158])
 
 
 def test_the_makefile_has_the_targets_that_the_readme_names() -> None:

@@ -60,8 +60,6 @@ class MeasureKind:
     reads : str or None
         What it reads of judgements beside gains, which only files have: `STRATA` or `SUBTOPICS` of
         `lmtune.formats.qrels`.
-    of_labels : bool
-        Whether it measures predictions of labels.
     has_persistence : bool
         Whether ``p`` says how likely a reader goes on to the next document.
     kernel : int or None
@@ -82,7 +80,6 @@ class MeasureKind:
     higher_is_better: bool = True
     needs_nonrelevant: bool = False
     reads: str | None = None
-    of_labels: bool = False
     has_persistence: bool = False
     kernel: int | None = None
     smooth: int | None = None
@@ -112,7 +109,6 @@ KINDS = {
             aliases=("precision",),
             trec_names={"P": NEEDS},
             cutoff=NEEDS,
-            of_labels=True,
             kernel=PRECISION,
             smooth=PRECISION,
         ),
@@ -134,7 +130,6 @@ KINDS = {
             trec_names={"ndcg": HAS_NO, "ndcg_cut": NEEDS},
             list_cutoff=MAY_HAVE,
             is_graded=True,
-            of_labels=True,
             kernel=DCG,
             smooth=DCG,
         ),
@@ -189,8 +184,6 @@ KINDS = {
         MeasureKind(
             "WTA", title="WTA cost", cutoff=None, list_cutoff=HAS_NO, higher_is_better=False, kernel=WINNER
         ),
-        MeasureKind("PSP", cutoff=None, of_labels=True),
-        MeasureKind("PSnDCG", cutoff=None, is_graded=True, of_labels=True),
     )
 }
 """All kinds by name, but for what only ir_measures computes."""

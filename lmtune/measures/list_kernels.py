@@ -259,37 +259,6 @@ def _average_precision(s: Doubles, wanted: Truths) -> float:
 
 
 @compiled()
-def count_above(
-    scores: NDArray[np.floating],
-    lists: Integers,
-    starts: Integers,
-    items: NDArray[np.int32],
-    left_starts: Integers,
-    left_out: NDArray[np.int32],
-    above: Integers,
-    tied: Integers,
-) -> None:
-    """Count, for some items of lists that share their items, those above them and level with them.
-
-    Row r of `scores` is of list l = ``lists[r]``. For its `items` from ``starts[l]`` to
-    ``starts[l + 1]``, the next places of `above` and `tied` (where an item counts itself) are
-    filled; the items `left_out` from ``left_starts[l]`` on count nowhere, and their scores go.
-    """
-    place = 0
-    for row in range(lists.size):
-        own, which = scores[row], lists[row]
-        for p in range(left_starts[which], left_starts[which + 1]):
-            own[left_out[p]] = -np.inf
-        for p in range(starts[which], starts[which + 1]):
-            score, higher, level = own[items[p]], np.int32(0), np.int32(0)
-            for i in range(own.size):
-                higher += np.int32(own[i] > score)
-                level += np.int32(own[i] == score)
-            above[place], tied[place] = higher, level
-            place += 1
-
-
-@compiled()
 def precisions_by_count(
     is_best: bool, cutoff: int, known: Integers, unjudged: Integers, relevant: int
 ) -> NDArray[np.float64]:

@@ -18,17 +18,10 @@ A list that no order could better or worsen for want of relevant documents (for 
 different labels) gets NaN and is left out of means. Documents of equal score stand in every order
 equally often: each value is the exact mean over these orders (McSherry and Najork 2008), so that a
 pair of equal scores is half an error.
-
-Measures of ranked labels by propensities: Jain, Prabhu and Varma, Extreme Multi-label Loss Functions for
-Recommendation, Tagging, Ranking and Other Missing Label Applications, KDD 2016, with the extreme-
-classification repository's normalisation: the propensity-scored sums over all examples, divided by the
-largest that any ranking reaches.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
@@ -38,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError, check_choice
 from lmtune.measures import list_kernels as kernels
 from lmtune.measures.judged_ranking import trec_eval_order
-from lmtune.measures.kinds import DCG, EXPONENTIAL, KINDS, LINEAR, PAIRWISE_ERROR
+from lmtune.measures.kinds import DCG, EXPONENTIAL, LINEAR, PAIRWISE_ERROR
 from lmtune.measures.measure import Measure, parse_list_measure
 from lmtune.measures.trec_measures import LARGEST_POWER
 
@@ -131,71 +124,6 @@ def ndcg(
         reached = np.add.reduceat(found * counts, starts[:-1])
         out[:, c] = np.where(best > 0.0, reached / np.where(best > 0.0, best, 1.0), _EMPTY[empty])
     return out
-
-
-def ndcg_of_ranks(
-    lists: NDArray[np.int64],
-    gains: NDArray[np.float64],
-    above: NDArray[np.int64],
-    tied: NDArray[np.int64],
-    cutoffs: Sequence[int],
-) -> NDArray[np.float64]:
-    """Compute NDCG of lists of which only the relevant documents are known, with their ranks.
-
-    Parameters
-    ----------
-    lists : numpy.ndarray of int64, shape (documents,)
-        The list of each relevant document; those from 0 on have one at least.
-    gains : numpy.ndarray of float64, shape (documents,)
-        Gains above 0.
-    above, tied : numpy.ndarray of int64, shape (documents,)
-        How many of the list's documents have a higher score, and how many the same, itself included.
-    cutoffs : sequence of int
-        Ranks down to which documents count.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (lists, cutoffs)
-        Means over all orders of documents of equal score.
-    """
-    out = np.empty((int(lists.max()) + 1, len(cutoffs)))
-    for c, cutoff in enumerate(cutoffs):
-        reached, most = gains_of_ranks(lists, gains, above, tied, _discount(np.arange(cutoff)))
-        out[:, c] = reached / most
-    return out
-
-
-def gains_of_ranks(
-    lists: NDArray[np.int64],
-    gains: NDArray[np.float64],
-    above: NDArray[np.int64],
-    tied: NDArray[np.int64],
-    discounts: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Add up each list's discounted gains, and what they are in the best order.
-
-    Parameters
-    ----------
-    lists, gains, above, tied
-        As for `ndcg_of_ranks`.
-    discounts : numpy.ndarray of float64, shape (cutoff,)
-        Of each rank.
-
-    Returns
-    -------
-    tuple of numpy.ndarray of float64, shape (lists,)
-    """
-    order = np.lexsort((-gains, lists))
-    first = np.searchsorted(lists[order], np.arange(int(lists.max()) + 1))
-    best = np.empty(lists.size, np.int64)
-    best[order] = np.arange(lists.size) - first[lists[order]]
-    sums = np.append(0.0, np.cumsum(discounts))
-
-    def reached(before: NDArray[np.int64], level: NDArray[np.int64]) -> NDArray[np.float64]:
-        first, last = (np.minimum(rank, discounts.size) for rank in (before, before + level))
-        return np.bincount(lists, weights=gains * (sums[last] - sums[first]) / level).astype(np.float64)
-
-    return reached(above, tied), reached(best, np.ones_like(best))
 
 
 class Measurer:
@@ -381,77 +309,3 @@ def _grades(
         _, grades[rows], counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
         pairs[q] = (int(counts.sum()) ** 2 - int((counts.astype(np.int64) ** 2).sum())) // 2
     return grades, pairs
-
-
-_KINDS = {kind.name.lower(): kind for kind in KINDS.values() if kind.of_labels}
-
-
-def parse_label_measure(name: str) -> Measure:
-    """Read the name of a measure: ``p@5``, ``ndcg@5``, ``psp@5`` or ``psndcg@5``, in either case.
-
-    Raises
-    ------
-    InputError
-        For another name.
-    """
-    kind, _, cutoff = name.strip().lower().partition("@")
-    if kind not in _KINDS or not re.fullmatch(r"[1-9][0-9]{0,4}", cutoff):
-        raise InputError("unknown measure of labels", value=name, accepted="p@5, ndcg@5, psp@5, psndcg@5")
-    return Measure(_KINDS[kind].name, int(cutoff))
-
-
-def inverse_propensities(
-    counts: NDArray[np.int64], examples: int, *, a: float = 0.55, b: float = 1.5
-) -> NDArray[np.float64]:
-    r"""Compute what each label weighs in propensity-scored measures, the rare ones more.
-
-    .. math:: 1 / p_l = 1 + (\ln N - 1) (B + 1)^A e^{-A \ln(N_l + B)}
-
-    Parameters
-    ----------
-    counts : numpy.ndarray of int64, shape (labels,)
-        N_l, how many training examples have each label.
-    examples : int
-        N, the training examples.
-    a, b : float
-        A and B: 0.5 and 0.4 for Wikipedia's sets, 0.6 and 2.6 for Amazon's, the defaults for others.
-    """
-    weights: NDArray[np.float64] = 1.0 + (math.log(examples) - 1.0) * (b + 1.0) ** a * (counts + b) ** -a
-    return weights
-
-
-def values_of_ranks(
-    lists: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    above: NDArray[np.int64],
-    tied: NDArray[np.int64],
-    measures: Sequence[Measure],
-) -> NDArray[np.float64]:
-    """Compute measures of examples of which only their own labels are known, with their ranks.
-
-    Parameters
-    ----------
-    lists, above, tied
-        As for `lmtune.measures.lists.gains_of_ranks`.
-    weights : numpy.ndarray of float64, shape (labels,)
-        Inverse propensities of the examples' labels.
-    measures : sequence of Measure
-        As `parse_label_measure` reads them.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (lists, measures)
-        Each example's share of the mean; of propensity-scored measures it may be above 1.
-    """
-    ones = np.ones(len(lists))
-    out = np.empty((int(lists.max()) + 1, len(measures)))
-    for column, measure in enumerate(measures):
-        scored, flat = measure.kind.startswith("PS"), measure.kind.endswith("P")
-        ranks = np.arange(1, (measure.cutoff or 0) + 1)
-        discounts = np.ones(len(ranks)) if flat else 1.0 / np.log2(ranks + 1.0)
-        reached, most = gains_of_ranks(lists, weights if scored else ones, above, tied, discounts)
-        ideal = len(ranks) if flat else gains_of_ranks(lists, ones, above, tied, discounts)[1]
-        out[:, column] = reached / ideal
-        if scored:
-            out[:, column] /= np.mean(most / ideal)
-    return out

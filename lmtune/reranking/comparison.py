@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, islice
-from typing import Any, Literal, Protocol, Unpack, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from lmtune.measures.significance.comparison import compare as compare_values
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.parallel import Task, in_order
-from lmtune.progress import Count
 from lmtune.reranking.data import RankingSplit
 from lmtune.reranking.learners.learner import Scorer
 from lmtune.reranking.losses.names import Loss, parse_losses
@@ -33,7 +32,6 @@ from lmtune.reranking.training.loop import Training, TrainingOptions
 from lmtune.storage.digests import digest
 
 Report = Callable[[str, int, int, str], None]
-Tried = Scorer | Training
 Over = Literal["queries", "trials"]
 OVER: tuple[Over, ...] = get_args(Over)
 """Units that losses are paired by, where they are tested."""
@@ -119,7 +117,7 @@ def contrasts(
 
 
 def compare(
-    data: Contest | Sequence[RankingSplit],
+    data: Folds | Sequence[RankingSplit],
     losses: Sequence[Loss | Sequence[Loss]],
     settings: Settings,
     *,
@@ -133,8 +131,8 @@ def compare(
 
     Parameters
     ----------
-    data : sequence of RankingSplit, or Contest
-        Folds, for one; test queries of all of them count together in each trial. Or anything else to learn.
+    data : sequence of RankingSplit, or Folds
+        Test queries of all folds count together in each trial.
     losses : sequence of Loss, or of several to choose from
         ``lambdamart`` is LightGBM's, on features as they come. Of one loss with several options
         validation chooses, as it does a learning rate.
@@ -158,9 +156,9 @@ def compare(
     InputError
         As `lmtune.reranking.learners.learner.Learner.fit`.
     """
-    contest = Folds(data, normalisation or Normalisation()) if isinstance(data, Sequence) else data
+    data = data if isinstance(data, Folds) else Folds(data, normalisation or Normalisation())
     check_least("bad number of trials", trials, 1)
-    measures = contest.reported(settings.chosen_by)
+    measures = reported(settings.chosen_by)
     asked = [
         [
             replace(settings, loss=loss, learning_rate=rate)
@@ -169,18 +167,15 @@ def compare(
         ]
         for some in ([entry] if isinstance(entry, Loss) else entry for entry in losses)
     ]
-    trained = _trained(contest, list(chain(*asked)), trials, how, report)
+    trained = _trained(data, list(chain(*asked)), trials, how, report)
     outcomes = []
     for variants in asked:
-        tried = [[list(islice(trained, trials)) for _ in range(contest.folds)] for _ in variants]
+        tried = [[list(islice(trained, trials)) for _ in data.splits] for _ in variants]
         values = [np.mean([one.validation for fold in folds for one in fold]) for folds in tried]
         chosen = int(np.argmax(values))
         best, loss = tried[chosen], variants[chosen].loss
-        device, tested = parse_devices(how.get("device", "cpu"))[0], []
-        for trial in range(trials):
-            named = f"trial {trial + 1}"
-            count = None if report is None else partial(_tell, report, f"{loss}: test", trial, trials, named)
-            tested.append(contest.measure([fold[trial] for fold in best], measures, device, count))
+        device = parse_devices(how.get("device", "cpu"))[0]
+        tested = [data.measure(trial, measures, device) for trial in zip(*best, strict=True)]
         trainings = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
         rate = best[0][0].settings.learning_rate
         networks = trainings if trainings[0] else ()
@@ -188,28 +183,9 @@ def compare(
     return outcomes
 
 
-class Contest(Protocol):
-    """Data on which losses are compared: lists with features, in folds, or ratings."""
-
-    @property
-    def folds(self) -> int:
-        """How many trainings a trial has."""
-
-    def reported(self, measure: Measure) -> tuple[Measure, ...]:
-        """Return what is measured where validation chooses by a measure."""
-
-    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Tried:
-        """Train what the settings' loss asks for."""
-
-    def measure(
-        self, trial: Sequence[Tried], measures: Sequence[Measure], device: str, progress: Count | None
-    ) -> NDArray[np.float64]:
-        """Measure a trial's trainings, one a fold, on the test queries, shape (queries, measures)."""
-
-
 @dataclass(frozen=True)
 class Folds:
-    """Lists with features, in folds, as a `Contest`; trees take features as they come; or with texts."""
+    """Lists with features, or with texts, in folds; trees take features as they come."""
 
     splits: Sequence[RankingSplit]
     normalisation: Normalisation
@@ -219,26 +195,14 @@ class Folds:
         """The folds with features normalised for networks."""
         return [split.map(self.normalisation.fit(split.train).transform) for split in self.splits]
 
-    @property
-    def folds(self) -> int:
-        """How many there are."""
-        return len(self.splits)
-
-    def reported(self, measure: Measure) -> tuple[Measure, ...]:
-        """Return what is measured: see `lmtune.reranking.reranker.reported`."""
-        return reported(measure)
-
     def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Scorer:
         """Train on one fold: see `lmtune.reranking.reranker.learner_of`."""
         learner = learner_of(settings)
         split = self._data(learner.scorer)[fold]
         return learner.fit(split.train, split.validation, **how)
 
-    def measure(
-        self, trial: Sequence[Any], measures: Sequence[Measure], device: str, progress: Count | None
-    ) -> NDArray[np.float64]:
-        """Measure a trial on the test queries of all folds."""
-        del progress
+    def measure(self, trial: Sequence[Any], measures: Sequence[Measure], device: str) -> NDArray[np.float64]:
+        """Measure a trial on the test queries of all folds, shape (queries, measures)."""
         tests = [self._data(scorer)[fold].test for fold, scorer in enumerate(trial)]
         scores = [scorer.score(test, device=device) for scorer, test in zip(trial, tests, strict=True)]
         return measured(zip(tests, scores, strict=True), measures)
@@ -258,18 +222,18 @@ def _tell(
 
 
 def _trained(
-    contest: Contest, asked: Sequence[Settings], trials: int, how: TrainingOptions, report: Report | None
-) -> Iterator[Tried]:
+    data: Folds, asked: Sequence[Settings], trials: int, how: TrainingOptions, report: Report | None
+) -> Iterator[Scorer]:
     """Train for each settings, fold and trial, in this order."""
     devices = how.get("device", "cpu")
-    spread, each = is_spread(devices), contest.folds * trials
-    every = list(itertools.product(asked, range(contest.folds), range(trials)))
+    spread, each = is_spread(devices), len(data.splits) * trials
+    every = list(itertools.product(asked, range(len(data.splits)), range(trials)))
 
     def tasks() -> Iterator[Task]:
         for number, (settings, fold, trial) in enumerate(every):
             seeded, options = replace(settings, seed=settings.seed + trial), how.copy()
             if report is not None and not spread:
-                where = f"fold {fold + 1}, " if contest.folds > 1 else ""
+                where = f"fold {fold + 1}, " if len(data.splits) > 1 else ""
                 rate = f"rate {settings.learning_rate:g}, " if learner_of(settings).scorer.has_rate else ""
                 words = f"{rate}{where}trial {trial + 1}, "
                 options["progress"] = partial(_tell, report, str(settings.loss), number % each, each, words)
@@ -279,15 +243,15 @@ def _trained(
                 options["checkpoint"] = home / f"{settings.loss.name}-{digest(content):08x}-fold{fold + 1}"
             yield _train, {"fold": fold, "settings": seeded, "how": options}
 
-    for done, tried in enumerate(in_order(run_on_devices(list(tasks()), devices, shared=contest)), 1):
+    for done, tried in enumerate(in_order(run_on_devices(list(tasks()), devices, shared=data)), 1):
         if report is not None and spread:
             report("trainings", done, len(every), "")
         yield tried
 
 
-def _train(contest: Contest, fold: int, settings: Settings, how: TrainingOptions, device: str) -> Tried:
+def _train(data: Folds, fold: int, settings: Settings, how: TrainingOptions, device: str) -> Scorer:
     options: TrainingOptions = {**how, "device": device}
-    return contest.train(fold, settings, **options)
+    return data.train(fold, settings, **options)
 
 
 def read_losses(text: str, settings: Settings) -> list[list[Loss]]:

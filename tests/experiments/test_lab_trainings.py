@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,7 @@ from scipy.optimize import minimize_scalar  # noqa: E402
 from scipy.special import log_softmax  # noqa: E402
 
 from experiments.data import load_split  # noqa: E402
-from experiments.trainings import (  # noqa: E402
-    objective_of_ratings,
-    train,
-    train_on_ratings,
-    whole_objective,
-    with_least_grade,
-)
+from experiments.trainings import train, whole_objective, with_least_grade  # noqa: E402
 from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
 from lmtune.reranking.learners.feature_networks import fit  # noqa: E402
 from lmtune.reranking.losses.names import Loss, make_loss  # noqa: E402
@@ -82,17 +75,6 @@ def test_the_objective_over_whole_lists(margin: float, cutoff: int | None) -> No
     assert found == pytest.approx(np.mean(terms), rel=1e-5)
 
 
-def test_the_objective_of_ratings() -> None:
-    random = np.random.default_rng(2)
-    scores = random.normal(size=(70, 9))
-    labels = random.integers(0, 3, (70, 9)) * (random.random((70, 9)) < 0.3)
-    users, items = np.nonzero(labels)
-    pairs = RelevantPairs.from_rows(users, items, labels[users, items], lengths=9)
-    found = objective_of_ratings(pairs, scores.__getitem__, song_loss(2.0))
-    terms = [slow_objective(scores[u], labels[u], 2.0) for u in np.unique(users)]
-    assert found == pytest.approx(np.mean(terms), rel=1e-5)
-
-
 def test_a_training_is_fits_and_is_measured_at_its_best_epoch() -> None:
     song = SMALL | {"loss": "song"}
     result = train(DATA, 1, song, [1, 5], watched=True)
@@ -134,28 +116,3 @@ def test_labels_are_lowered() -> None:
     assert with_least_grade(fold, 1) is fold
     for before, after in ((fold.train, lowered.train), (fold.test, lowered.test)):
         assert after.labels.tolist() == [max(0.0, label - 1.0) for label in before.labels]
-
-
-def test_ratings(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    lines = [
-        f"{user}\t{item}\t{random.integers(1, 6)}\t{time}"
-        for user in range(12)
-        for time, item in enumerate(random.permutation(30)[:14].tolist())
-    ]
-    path = tmp_path / "ratings.tsv"
-    path.write_text("\n".join(lines))
-    settings = {
-        "loss": "song",
-        "loss_options": {"gamma": 0.5, "margin": 1.0},
-        "list_size": 6,
-        "list_relevant": 2,
-        "epochs": 2,
-        "warm_up": 1,
-        "batch_size": 4,
-        "seed": 0,
-    }
-    result = train_on_ratings(str(path), settings, [10, 20], watched=True)
-    assert result == train_on_ratings(str(path), settings, [10, 20], watched=True)
-    assert [len(course) for course in result["courses"].values()] == [2, 2]
-    assert result["courses"]["validation"][result["best_epoch"] - 1] == result["validation"][0]

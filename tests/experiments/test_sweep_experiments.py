@@ -160,19 +160,6 @@ def test_bad_settings(name: str, changed: dict[str, Any], message: str) -> None:
         settings_of(experiment, {**TINY[name], **changed}, quick=False).units()
 
 
-def test_ratings_as_data(tmp_path: Path) -> None:
-    lines = [f"{u}\t{(u * 7 + 3 * i) % 40}\t{1 + i % 5}\t{i}" for u in range(8) for i in range(16)]
-    (tmp_path / "ratings.tsv").write_text("\n".join(lines))
-    data = {"data": f"movielens:{tmp_path / 'ratings.tsv'}"}
-    for name in ("gamma", "k-song", "full-items"):
-        experiment = find_experiment(name)
-        settings = settings_of(experiment, {**TINY[name], **data}, quick=False)
-        results = {unit.key: unit.function(**unit.arguments) for unit in settings.units()}
-        table = settings.tables(results)["summary"]
-        assert table["cutoff"].unique().tolist() == [10, 20, 50]
-        assert list(table["value"].unique()) == VALUES[name]
-
-
 @pytest.mark.parametrize("name", TINY)
 def test_every_setting_says_what_it_is(name: str) -> None:
     experiment = find_experiment(name)

@@ -21,10 +21,7 @@ from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, Taught
 from lmtune.reranking.text.options import TextOptions
 
-_COMMANDS = {
-    **{name: name for name in ("train", "crossval", "apply", "compare")},
-    **{"ratings": "long_lists", "labels": "long_lists", "importance": "features"},
-}
+_COMMANDS = {**{name: name for name in ("train", "crossval", "apply", "compare")}, "importance": "features"}
 """In which module of this package each is."""
 
 

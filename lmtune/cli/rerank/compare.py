@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lmtune.cli.messages import say
 from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source
@@ -24,15 +24,12 @@ from lmtune.reranking.sources import FeatureSettings, TrainingData, folds_of_run
 from lmtune.reranking.text.options import TextOptions
 from lmtune.storage.folders import check_directory
 
-if TYPE_CHECKING:
-    from lmtune.reranking.comparison import Contest
-
 _CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": ("skip",), "zero": ("zero",)}
 
 
 @dataclass(frozen=True)
 class Trials:
-    """Losses and trials."""
+    """Losses, trials and lists."""
 
     losses: str = usual(
         "ranknet,lambdarank,approxndcg,song,k-song,lambdamart",
@@ -49,12 +46,6 @@ class Trials:
     validation: str | None = option(
         None, "A file with one training query a line, or a share such as 0.2 of them, to choose the epoch by."
     )
-
-
-@dataclass(frozen=True)
-class FoldTrials(Trials):
-    """Losses, trials and lists."""
-
     run: Path | None = usual(None, "A TREC run of the collection.")
     folds: str | None = option(
         None, "How many folds of the run's topics (default 5), or a JSON file of them.", metavar="N|FILE"
@@ -73,7 +64,7 @@ def compare(
     folder: Annotated[
         str | None, "LETOR files, or folds of them; with --run a collection: pydocs ...", "LETOR_DIR"
     ],
-    trials: FoldTrials,
+    trials: Trials,
     lessons: Lessons,
     collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
@@ -92,18 +83,23 @@ def compare(
     lmtune rerank compare MSLR --losses ranknet,lambdarank --trials 5
     lmtune rerank compare my-collection --run bm25.run --losses listnet,song
     """
-    from lmtune.reranking.comparison import Folds, empty_queries, read_losses
+    from lmtune.reporting.loss_tables import LOSSES, loss_table, write_losses
+    from lmtune.reranking.comparison import compare as compare_losses
+    from lmtune.reranking.comparison import empty_queries, read_losses
     from lmtune.reranking.letor_folder import read_letor_folder
     from lmtune.reranking.reranker import learner_of
 
     if folder is None and trials.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
     learner_of(settings).check(lists=trials.run is not None)
-    losses = [loss for some in read_losses(trials.losses, settings) for loss in some]
-    source = lessons.of(list_source(settings, features, text), losses, trials.run)
+    losses = read_losses(trials.losses, settings)
+    source = lessons.of(list_source(settings, features, text), chain(*losses), trials.run)
     made: list[TrainingData] = []
-
-    def read() -> tuple[Folds, tuple[Empty, ...]]:
+    data = str(trials.run or folder)
+    if output.output is not None:
+        reads = [Path(name) for name in (data, trials.validation) if name is not None]
+        check_directory(output.output, LOSSES, reads=[*reads, *checkpoints.folders()])
+    with timed(f"{data}: read"):
         chosen, seed = trials.validation, settings.seed
         if trials.run is None:
             folds = read_letor_folder(str(folder), validation=chosen, seed=seed)
@@ -116,49 +112,16 @@ def compare(
         missing = empty_queries(folds)
         total = sum(len(fold.test.queries) for fold in folds)
         note(f"{total} test queries, {missing} of them without a relevant document")
-        return Folds(folds, normalisation), _CONVENTIONS[trials.empty][
-            : 2 if missing else 1
-        ]  # one where none is missing
-
-    compare_losses(str(trials.run or folder), read, trials, settings, checkpoints, machine, workers, output)
-    if made and made[0].source is not None and output.style == "table":
-        dataset = made[0].source.dataset
-        runs = {f"{trials.run}, which the losses rerank": trials.run}
-        remark = weighted_remark(made[0].train.weights)
-        say(trust(dataset.qrels, runs, settings.chosen_by, dataset.qrels_file, remark=remark))
-
-
-def compare_losses(
-    data: str,
-    read: Callable[[], tuple[Contest, tuple[Empty, ...]]],
-    trials: Trials,
-    settings: Settings,
-    checkpoints: Checkpoints,
-    machine: Machine,
-    workers: Workers,
-    output: LossesOutput,
-) -> None:
-    """Check what can be checked, read the data, compare the losses on it, and show them.
-
-    `read` also gives the conventions for lists without a relevant item.
-    """
-    from lmtune.reporting.loss_tables import LOSSES, loss_table, write_losses
-    from lmtune.reranking import comparison
-
-    losses = comparison.read_losses(trials.losses, settings)
-    if output.output is not None:
-        reads = [Path(name) for name in (data, trials.validation) if name is not None]
-        check_directory(output.output, LOSSES, reads=[*reads, *checkpoints.folders()])
-    with timed(f"{data}: read"):
-        contest, conventions = read()
+    conventions = _CONVENTIONS[trials.empty][: 2 if missing else 1]  # one where none is missing
     asked = f"{quantity(len(losses), 'loss', 'losses')}, {quantity(trials.trials, 'trial')} each"
     with workers.engaged(), stages() as progress, timed(asked):
-        outcomes = comparison.compare(
-            contest,
+        outcomes = compare_losses(
+            folds,
             losses,
             settings,
             rates=trials.rates,
             trials=trials.trials,
+            normalisation=normalisation,
             report=progress,
             device=machine.device,
             **checkpoints.options(),
@@ -167,3 +130,8 @@ def compare_losses(
         write_losses(output.output, outcomes, conventions, data=name_of(data))
     with utf8_output() as stream:
         stream.write(loss_table(outcomes, output.style, empty=conventions))
+    if made and made[0].source is not None and output.style == "table":
+        dataset = made[0].source.dataset
+        runs = {f"{trials.run}, which the losses rerank": trials.run}
+        remark = weighted_remark(made[0].train.weights)
+        say(trust(dataset.qrels, runs, settings.chosen_by, dataset.qrels_file, remark=remark))

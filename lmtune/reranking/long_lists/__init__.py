@@ -1,1 +1,0 @@
-"""Rankings of all items of a catalogue: users' ratings, examples' labels."""
