@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,8 +16,6 @@ from lmtune.storage.digests import digest, unsealed
 from lmtune.storage.files import named, unwritable
 from lmtune.storage.outputs import check_apart, check_writable
 from lmtune.storage.temporaries import ASIDE, beside, is_temporary, remove, sweep, temporary
-
-_EXCHANGE, _FROM_HERE = 2, -100  # of Linux: RENAME_EXCHANGE, AT_FDCWD
 
 
 class FolderKind(NamedTuple):
@@ -68,9 +67,11 @@ def check_directory(path: PathLike, kind: FolderKind, *, reads: Iterable[PathLik
 def _check_ours(path: PathLike, kind: FolderKind) -> None:
     target = Path(os.path.realpath(path))
     sweep(target)
-    while target.is_dir():
+    while os.path.lexists(target):
         with contextlib.suppress(FileNotFoundError):
             before = target.stat()
+            if not stat.S_ISDIR(before.st_mode):
+                raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
             problem = _problem(target, kind)
             # Another process may be replacing the folder.
             if os.path.samestat(before, target.stat()):
@@ -82,8 +83,6 @@ def _check_ours(path: PathLike, kind: FolderKind) -> None:
                     value=problem[1],
                     accepted="a new folder's name, an empty folder, or one as lmtune wrote it",
                 )
-    if os.path.lexists(target):
-        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
 
 
 def _problem(folder: Path, kind: FolderKind) -> tuple[str, str | None] | None:
@@ -164,8 +163,8 @@ def atomic_directory(path: PathLike, kind: FolderKind | None = None) -> Iterator
     ------
     pathlib.Path
         An empty folder beside the target. It takes the target's place when the ``with`` block
-        ends (in one step where the system can, so that the target is there at any time; an old
-        folder is then removed), and is removed when the block raises.
+        ends (an old folder is moved aside for that moment, then removed), and is removed when the
+        block raises.
 
     Raises
     ------
@@ -184,7 +183,7 @@ def atomic_directory(path: PathLike, kind: FolderKind | None = None) -> Iterator
         try:
             yield made
             _check_replaceable(path, kind)
-            while not _taken(target, made, aside):
+            while not _replaced(target, made, aside):
                 # Another process was faster; what it put there is as much ours to replace.
                 remove(aside)
                 _check_replaceable(path, kind)
@@ -202,37 +201,16 @@ def _check_replaceable(path: PathLike, kind: FolderKind | None) -> None:
         raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
 
 
-def _taken(target: Path, made: Path, aside: Path) -> bool:
+def _replaced(target: Path, made: Path, aside: Path) -> bool:
     """Put a folder in a target's place; False where the place is taken meanwhile."""
-    if _exchanged(made, target):
-        return True
     with contextlib.suppress(FileNotFoundError):
         target.replace(aside)
     try:
         made.replace(target)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             return False
-        _put_back(aside, target)
-        raise unwritable(target, error) from error
-    except BaseException:
-        _put_back(aside, target)
-        raise
-    return True
-
-
-def _put_back(aside: Path, target: Path) -> None:
-    if aside.exists():
         with contextlib.suppress(OSError):  # it will be found there: see `sweep`
             aside.replace(target)
-
-
-def _exchanged(one: Path, two: Path) -> bool:
-    """Exchange two paths in one step; False where one is missing, or the system cannot."""
-    import ctypes
-
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, TypeError, AttributeError):  # not on Linux
-        return False
-    return not rename(_FROM_HERE, os.fsencode(one), _FROM_HERE, os.fsencode(two), _EXCHANGE)
+        raise
+    return True

@@ -73,10 +73,8 @@ def temporary(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
     finally:
         try:
             _discard(path)
-        except BaseException:  # a signal that comes just now
+        finally:  # again, as a signal may have come just now
             _discard(path)
-            raise
-        finally:
             if lock is not None:
                 os.close(lock)
 

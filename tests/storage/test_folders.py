@@ -1,4 +1,4 @@
-"""Folders replaced whole: never absent, put back after a kill, and nobody else's."""
+"""Folders replaced whole: put back after a kill, and nobody else's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.storage import folders
 from lmtune.storage.folders import FolderKind, atomic_directory, check_directory, is_folder
 from lmtune.storage.temporaries import hold
 
@@ -20,7 +19,6 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from lmtune.storage import folders
-folders._exchanged = lambda one, two: False
 seen = []
 def watch(event, arguments):
     if event == "os.rename":
@@ -47,19 +45,6 @@ def test_a_folder_that_a_killed_process_moved_aside_is_put_back(tmp_path: Path) 
     assert len(list(tmp_path.iterdir())) == 2
     assert is_folder(path)
     assert (path / "made.json").read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("exchange", [True, False])
-def test_replaced_with_and_without_exchange(
-    exchange: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not exchange:
-        monkeypatch.setattr(folders, "_exchanged", lambda *_: False)
-    path = tmp_path / "results"
-    for text in ("one", "two"):
-        write(path, text)
-        assert (path / "made.json").read_text() == text
     assert list(tmp_path.iterdir()) == [path]
 
 
