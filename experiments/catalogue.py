@@ -10,16 +10,10 @@ from lmtune.errors import MissingExtraError, check_choice
 
 # Modules of `experiments`, imported when asked for; their classes; whether they need torch.
 _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
-    "map-smoothness": ("smoothness", "MapSmoothness", False),
-    "map-optimality": ("optimality", "MapOptimality", False),
     "parameters": ("parameters", "Parameters", False),
     "estimation": ("estimation", "Estimation", False),
     "power": ("estimation", "Power", False),
     "surrogates": ("surrogates", "Surrogates", False),
-    "spsa": ("spsa", "SpsaVersusFdsa", False),
-    "smoothness": ("smoothness", "Smoothness", True),
-    "optimality": ("optimality", "Optimality", True),
-    "lambdas": ("lambdas.experiment", "LambdaFunctions", False),
     "alpha": ("sweeps", "Alpha", True),
     "depth": ("sweeps", "Depth", True),
     "sets": ("sweeps", "Sets", True),
@@ -32,7 +26,6 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
 _PAPERS = {
     "bruch": ("papers.losses", "Bruch", True),
     "qiu": ("papers.losses", "Qiu", True),
-    "yue": ("papers.yue", "SpsaOnNdcg", True),
     "metzler": ("papers.metzler", "Metzler", False),
 }
 

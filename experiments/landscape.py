@@ -167,7 +167,7 @@ class StepCounts:
 
 @dataclass(frozen=True, eq=False)
 class AscentTest:
-    """Result of `ascent_test`.
+    """Result of `count_ascents`.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ def random_directions(count: int, scale: ArrayLike, *, seed: int) -> NDArray[np.
     return drawn
 
 
-def ascent_test(
+def count_ascents(
     objective: Objective,
     point: ArrayLike,
     scale: ArrayLike,
@@ -267,7 +267,7 @@ def ascent_test(
     seed: int = 0,
     *,
     confidence: float = 0.99,
-    noise: Sequence[float],
+    noise: Sequence[float] | None = None,
 ) -> AscentTest:
     """Count the random directions in which an objective ascends from a point.
 
@@ -288,8 +288,8 @@ def ascent_test(
         Of the directions.
     confidence : float
         Of the bounds, in (0, 1).
-    noise : sequence of float
-        What the objective's jumps along each step amount to; see `line_noise`.
+    noise : sequence of float, optional
+        What the objective's jumps along each step amount to; by default as `line_noise` measures it.
 
     Returns
     -------
@@ -304,6 +304,8 @@ def ascent_test(
     value = float(objective(at))
     if math.isnan(value):
         raise InputError("the point is outside the objective's domain", accepted="a point inside")
+    if noise is None:
+        noise = line_noise(objective, point, scale, steps, seed=seed).tolist()
     drawn = random_directions(directions, scale, seed=seed)
     changes = np.array([objective.along(at, direction, sizes) - value for direction in drawn])
     counts = [
@@ -335,9 +337,9 @@ def line_noise(
     Parameters
     ----------
     objective, point, scale, steps
-        As for `ascent_test`; differences with a value outside the domain are left out.
+        As for `count_ascents`; differences with a value outside the domain are left out.
     lines : int
-        How many, 1 or more. They are not the directions that `ascent_test` draws by this seed.
+        How many, 1 or more. They are not the directions that `count_ascents` draws by this seed.
     points : int
         Values a line, 5 or more.
     seed : int

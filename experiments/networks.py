@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.data import HELP, load_split
-from experiments.experiment import Experiment
+from experiments.datasets import load_split
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import Measure, parse_list_measure
-from lmtune.options import option
 from lmtune.reranking.data import RankingData, batches
 from lmtune.reranking.losses.names import Loss, make_loss
 from lmtune.reranking.settings import Settings
@@ -351,48 +348,26 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     return FlatNetwork.from_weights(weights).point
 
 
-@dataclass(frozen=True)
-class NetExperiment(Experiment):
-    """An experiment on linear and two-layer nets that are trained to convergence, in full."""
-
-    data: str = option("artificial:2000", HELP)
-    measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
-    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer", choices=NETWORKS, fewest=1)
-    epochs: int = option(100, "passes over the training queries", low=1)
-    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0", above=0)
-    batch_size: int = option(100, "queries a step", low=1)
-    seed: int = option(0, "draws artificial data, first weights, batches, samples and directions", low=0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        parse_list_measure(self.measure)
-
-    @cached_property
-    def judged_by(self) -> Measure:
-        """The measure."""
-        return parse_list_measure(self.measure)
-
-    @property
-    def higher(self) -> float:
-        """1 where higher values of the measure are better, -1 for a cost."""
-        return 1.0 if self.judged_by.higher_is_better else -1.0
-
-    def trained(self, network: str, loss: str, times: int = 1) -> tuple[Converged, list[RankingData]]:
-        """Train a net by a loss, in so many times the epochs; return it, training and test queries."""
-        fold = load_split(self.data, self.seed)
-        parts = without_idle_features(fold.train, fold.test)
-        settings = Settings(
-            loss=loss_for(loss, self.judged_by),
-            network=network,
-            epochs=times * self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            seed=self.seed,
-        )
-        return train_to_convergence(parts[0], settings), parts
-
-
-def odd(name: str, value: int) -> None:
-    """Raise InputError for an even number of points about a trained weight."""
-    if value % 2 == 0:
-        raise InputError(f"bad {name}", value=value, accepted="an odd number")
+def trained_network(
+    data: str,
+    measure: str,
+    network: str,
+    loss: str,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+) -> tuple[Converged, list[RankingData]]:
+    """Train a network by a loss on all training queries; return it, the training and the test queries."""
+    fold = load_split(data, seed)
+    parts = without_idle_features(fold.train, fold.test)
+    settings = Settings(
+        loss=loss_for(loss, parse_list_measure(measure)),
+        network=network,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        seed=seed,
+    )
+    return train_to_convergence(parts[0], settings), parts

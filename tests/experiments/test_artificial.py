@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.data import FEATURES, Polynomial, artificial_data, artificial_fold
+from experiments.datasets import FEATURES, Polynomial, artificial_data, artificial_fold
 from lmtune.errors import InputError
 
 

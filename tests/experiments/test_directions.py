@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from experiments.landscape import (
     AscentTest,
-    ascent_test,
+    count_ascents,
     directions_needed,
     line_noise,
     random_directions,
@@ -48,7 +48,7 @@ def hill(w: Vector) -> float:
 def ascend(
     objective: Surface, point: Any, scale: Any, steps: Sequence[float], directions: int = 459, **more: Any
 ) -> AscentTest:
-    return ascent_test(objective, point, scale, steps, directions, **{"noise": [0.0] * len(steps), **more})
+    return count_ascents(objective, point, scale, steps, directions, **{"noise": [0.0] * len(steps), **more})
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from experiments.spsa import LinearMeasure, LinearRankNet
+from experiments.spsa.linear import LinearMeasure, LinearRankNet
 from lmtune.errors import InputError
 from lmtune.gradient_free import fdsa_gradient
 from lmtune.measures.lists import ndcg

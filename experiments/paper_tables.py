@@ -1,0 +1,93 @@
+"""Rows of a paper's table: our means beside the printed ones, with tests over queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from lmtune.measures import Measure, confidence_interval
+from lmtune.measures.significance.effects import MeanInterval
+from lmtune.reranking import Outcome
+from lmtune.reranking.comparison import Over, contrasts
+
+
+def rows_of(
+    outcomes: Sequence[Outcome],
+    measure: Measure,
+    *,
+    over: Over,
+    printed: Mapping[str, str],
+    column: str,
+    group: str = "",
+) -> list[dict[str, Any]]:
+    """Return a row a method: its mean with the 95% interval, and what it is better than.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+        One a method.
+    measure : Measure
+        One of theirs.
+    over : {"queries", "trials"}
+        What the interval is over; tests are over queries, each with its mean over trials.
+    printed : mapping
+        The paper's cells by method; methods that are here alone have a row without a mean.
+    column, group : str
+        Where the row stands in the table.
+    """
+    tested = contrasts(outcomes, "skip", measure, over="queries") if outcomes else None
+    by_method = {outcome.label: outcome for outcome in outcomes}
+    rows = []
+    for method in dict.fromkeys([*printed, *by_method]):
+        interval = MeanInterval(math.nan, math.nan)
+        if method in by_method:
+            means = by_method[method].by_query if over == "queries" else by_method[method].by_trial
+            interval = confidence_interval(means("skip", measure).tolist())
+        better = [other for other in by_method if tested and tested.beats(str(measure), method, other)]
+        row = row_of(method, column, interval)
+        beside = {"group": group, "printed": printed.get(method, ""), "better_than": "; ".join(better)}
+        rows.append({**row, **beside})
+    return rows
+
+
+def row_of(method: str, column: str, interval: MeanInterval) -> dict[str, Any]:
+    """Return a row of which nothing is tested or printed."""
+    cell = {"group": "", "column": column, "method": method}
+    return {**cell, "printed": "", **interval._asdict(), "better_than": ""}
+
+
+def differences(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    """Return all pairs' differences over queries, either way round, by measure; p-values are Holm's."""
+    rows = []
+    for measure in outcomes[0].measures:
+        tested = contrasts(outcomes, "skip", measure, over="queries")
+        for contrast in tested.contrasts if tested else ():
+            (low, high), p = contrast.interval, contrast.adjusted["t"]
+            rows += [
+                (str(measure), contrast.system, contrast.against, contrast.difference, low, high, p),
+                (str(measure), contrast.against, contrast.system, -contrast.difference, -high, -low, p),
+            ]
+    return pd.DataFrame(rows, columns=["measure", "a", "b", "difference", "low", "high", "p_holm"])
+
+
+def laid_out(rows: pd.DataFrame) -> pd.DataFrame:
+    """Lay rows out as the paper does: a row a method, a column a measure or collection.
+
+    A cell is the mean ± half its 95% interval, in brackets the numbers of the methods that it is
+    significantly better than (paired t-tests over queries, Holm's correction, p < .05), and after a
+    slash what the paper prints.
+    """
+    number = {method: place for place, method in enumerate(dict.fromkeys(rows["method"]), 1)}
+    table: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows.to_dict("records"):
+        better = ",".join(str(number[other]) for other in row["better_than"].split("; ") if other)
+        spread = "" if math.isnan(row["half"]) else f" ± {row['half']:.4f}"
+        mean = f"{row['mean']:.4f}{spread}" + (f" ({better})" if better else "")
+        cell = "-" if math.isnan(row["mean"]) else mean
+        key = row["group"], row["method"]
+        line = table.setdefault(key, {"group": key[0], "number": number[key[1]], "method": key[1]})
+        line[row["column"]] = f"{cell} / {row['printed']}" if row["printed"] else cell
+    return pd.DataFrame([*table.values()])

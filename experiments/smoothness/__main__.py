@@ -1,0 +1,147 @@
+"""Smoothness of a measure in single weights of a trained net, on more and more queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from experiments.common import Results, chart, each, gather, main, power_law
+from experiments.landscape import jump_noise, roughness
+from experiments.networks import FlatNetwork, NetworkMeasure, trained_network
+from lmtune.measures.measure import parse_list_measure
+
+QUICK = {
+    "data": "artificial:1000",
+    "queries": (100, 300, 1000),
+    "points": 201,
+    "epochs": 40,
+    "batch_size": 50,
+}
+
+
+def experiment(
+    *,
+    data: str = "artificial:10000",
+    queries: tuple[int, ...] = (100, 1000, 10000),
+    measure: str = "ndcg@10",
+    networks: tuple[str, ...] = ("linear", "two-layer"),
+    weights: int = 5,
+    shift: float = 100.0,
+    zoom: float = 1.0,
+    points: int = 401,
+    epochs: int = 100,
+    learning_rate: float = 0.03,
+    batch_size: int = 200,
+    seed: int = 0,
+) -> Results:
+    """Shift single weights of nets trained by LambdaRank (Yue and Burges 2007, section 5.2, figures 2, 3).
+
+    Of the linear net the weights of the largest absolute values are shifted, of the two-layer net those
+    from the hidden units to the output. The same grid of shifts serves all subsamples of queries, so that
+    roughness can be compared; a finer grid about the largest weight shows the discontinuities.
+
+    Parameters
+    ----------
+    data : str
+        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files
+    queries : tuple of int
+        sizes of the subsamples
+    measure : str
+        ndcg[@k], pairwise-error, mrr[@k], wta or ap
+    networks : tuple of str
+        linear, two-layer
+    weights : int
+        weights of the linear net
+    shift : float
+        largest shift, percent of a weight
+    zoom : float
+        largest shift of the finer grid, percent
+    points : int
+        shifts on each grid, an odd number
+    epochs : int
+        passes over the training queries
+    learning_rate : float
+        Adam's first rate, which falls to 0
+    batch_size : int
+        queries a step
+    seed : int
+        seed of artificial data, first weights, batches and samples
+    """
+    how = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
+    sizes = {"queries": queries, "weights": weights, "points": points}
+    common = {"data": data, "measure": measure, **sizes, "shifts": {"shift": shift, "zoom": zoom}, "how": how}
+    tables = gather(each(sweep, [{**common, "network": network} for network in networks]))
+    whole = tables["roughness"].query("part == 'shift'")
+    figures = ["variation", "excess", "optima", "noise", "range"]
+    medians = whole.groupby(["network", "queries"], sort=False)[figures].median().reset_index()
+    curves = tables["curves"]
+    curves = curves.assign(
+        panel=curves["network"] + ", " + curves["queries"].astype(str) + " queries, " + curves["part"]
+    )
+    return {
+        "nets": tables["nets"],
+        "medians": medians,
+        # Of independent jumps the power is -0.5.
+        "noise": power_law(whole, ["network"], "queries", "noise"),
+        "roughness": tables["roughness"],
+        "curves": tables["curves"],
+        "smoothness": chart(curves, "shift", "value", line="weight", panel="panel"),
+    }
+
+
+def sweep(
+    *,
+    data: str,
+    measure: str,
+    network: str,
+    queries: tuple[int, ...],
+    weights: int,
+    points: int,
+    shifts: Mapping[str, float],
+    how: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Train a net, and take the measure as single weights are shifted."""
+    trained, (train, _) = trained_network(data, measure, network, "lambdarank", **how)
+    flat = trained.network
+    # Of costs the objective is minus them: higher is better.
+    sign = 1.0 if parse_list_measure(measure).higher_is_better else -1.0
+    order = np.random.default_rng([how["seed"], 52]).permutation(len(train.queries))
+    chosen = _weights(flat, weights)
+    lines = [("shift", chosen[0]), ("zoom", chosen[0]), *(("shift", weight) for weight in chosen[1:])]
+    curves, rough = [], []
+    for count in sorted({min(count, order.size) for count in queries}):
+        objective = NetworkMeasure(flat, train.take(np.sort(order[:count])), measure)
+        for part, weight in lines:
+            grid = np.linspace(-shifts[part], shifts[part], points)
+            values = objective.at_weight(flat.point, weight, (1.0 + grid / 100.0) * flat.point[weight])
+            key = {"network": network, "part": part, "queries": count, "weight": flat.name(weight)}
+            curves += [
+                {**key, "shift": at, "value": value}
+                for at, value in zip(grid.tolist(), (sign * values).tolist(), strict=True)
+            ]
+            numbers, best = roughness(values), int(np.argmax(values))
+            # The noise is that of a shift by 1%, whatever the grid.
+            noise = jump_noise(sign * values) * np.sqrt((points - 1) / (2 * grid[-1]))
+            rough.append(
+                {**key, "trained": float(flat.point[weight]), "variation": numbers.ratio}
+                | {"excess": numbers.excess, "optima": numbers.maxima, "noise": float(noise)}
+                | {"range": float(np.ptp(values)), "best_shift": float(grid[best])}
+                | {"gain": float(values[best] - values[points // 2])}
+            )
+    net = {"network": network, "queries": len(train.queries), "gradient": trained.gradient}
+    net |= {"first_gradient": trained.first_gradient}
+    net["value"] = sign * NetworkMeasure(flat, train, measure)(flat.point)
+    return {"curves": curves, "roughness": rough, "nets": [net]}
+
+
+def _weights(flat: FlatNetwork, count: int) -> list[int]:
+    """Return weights that the score is linear in, the largest first; of a two-layer net all."""
+    last = flat.point[flat.last]
+    order = np.argsort(-np.abs(last), kind="stable") + flat.last.start
+    return [int(weight) for weight in (order if flat.hidden else order[:count])]
+
+
+if __name__ == "__main__":
+    main(__spec__)

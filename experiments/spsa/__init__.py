@@ -1,0 +1,1 @@
+"""SPSA against finite differences."""
