@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.storage.digests import BLOCK_BYTES, Blocks, BlockWriter, checked, digest, digests_size
+from lmtune.storage.digests import BLOCK_BYTES, Blocks, block_digests, checked, digest, digests_size
 from lmtune.storage.files import unreadable
 
 # Looking up one docno costs about as much as reading this many in one go.
@@ -169,8 +169,7 @@ class ColumnWriter:
         self._name = path.name
         self._dtype = np.dtype(dtype)
         self._count = 0
-        self._blocks = BlockWriter()
-        self._file = path.open("wb")
+        self._file = path.open("w+b")
 
     def write(self, values: NDArray[Any] | bytes) -> None:
         """Append values, or raw bytes to a column of bytes."""
@@ -178,12 +177,12 @@ class ColumnWriter:
             values = np.frombuffer(values, np.uint8)
         raw = np.ascontiguousarray(values, self._dtype)
         self._file.write(raw.data)
-        self._blocks.add(raw.view(np.uint8).data)
         self._count += len(raw)
 
     def close(self) -> StoredColumn:
         """Finish the file and describe it."""
-        digests = self._blocks.digests()
+        self._file.seek(0)
+        digests = block_digests(self._file)
         self._file.write(digests)
         self._file.close()
         return StoredColumn(self._name, self._dtype.str, self._count, digest(digests))

@@ -14,6 +14,7 @@ import json
 import typing
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -195,32 +196,15 @@ def _bytes_digest(content: bytes, of: str) -> bytes:
     return zlib.crc32(content, zlib.crc32(of.encode())).to_bytes(4, "little")
 
 
-class BlockWriter:
-    """Digests of a file's blocks, while it is written."""
-
-    def __init__(self) -> None:
-        self._digests: list[int] = []
-        self._last, self._size = 0, 0
-
-    def add(self, content: memoryview) -> None:
-        """Take more bytes."""
-        at = 0
-        while at < len(content):
-            end = min(at + BLOCK_BYTES - self._size, len(content))
-            self._last = zlib.crc32(content[at:end], self._last)
-            self._size += end - at
-            if self._size == BLOCK_BYTES:
-                self._digests.append(self._last)
-                self._last, self._size = 0, 0
-            at = end
-
-    def digests(self) -> bytes:
-        """Return the digests of all blocks as little-endian numbers of 4 bytes."""
-        return np.array([*self._digests, *([self._last] if self._size else [])], "<u4").tobytes()
+def block_digests(stream: BinaryIO) -> bytes:
+    """Return the digests of the blocks of a stream's rest, as little-endian numbers of 4 bytes."""
+    return np.array(
+        [zlib.crc32(block) for block in iter(partial(stream.read, BLOCK_BYTES), b"")], "<u4"
+    ).tobytes()
 
 
 def digests_size(size: int) -> int:
-    """Return how many bytes `BlockWriter.digests` has for so many bytes."""
+    """Return how many bytes `block_digests` returns for so many bytes."""
     return 4 * -(-size // BLOCK_BYTES)
 
 
@@ -232,7 +216,7 @@ class Blocks:
     content : memoryview
         Its bytes.
     digests : bytes-like
-        As `BlockWriter` made them.
+        As `block_digests` returned them.
     path : path-like
         The file, for messages.
     accepted : str
