@@ -1,6 +1,6 @@
 """The stated analysis of docs/protocols/estimation.md: mixed models, and Student's t over collections.
 
-    python -m experiments estimation --datasets ../shared/data/cranfield,../shared/data/cacm,... --output DIR
+    python -m experiments.estimation --datasets ../shared/data/cranfield,../shared/data/cacm,... --output DIR
     python benchmarks/estimation.py DIR/fits.csv
     python benchmarks/estimation.py --draw picture.png DIR/answer.csv
 

@@ -14,20 +14,9 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "estimation": ("estimation", "Estimation", False),
     "power": ("estimation", "Power", False),
     "surrogates": ("surrogates", "Surrogates", False),
-    "alpha": ("sweeps", "Alpha", True),
-    "depth": ("sweeps", "Depth", True),
-    "sets": ("sweeps", "Sets", True),
-    "gamma": ("sweeps", "Gamma", True),
-    "warm-up": ("sweeps", "WarmUp", True),
-    "k-song": ("sweeps", "KSongForms", True),
-    "full-items": ("sweeps", "FullItems", True),
 }
 
-_PAPERS = {
-    "bruch": ("papers.losses", "Bruch", True),
-    "qiu": ("papers.losses", "Qiu", True),
-    "metzler": ("papers.metzler", "Metzler", False),
-}
+_PAPERS = {"metzler": ("papers.metzler", "Metzler", False)}
 
 NAMES = tuple(_EXPERIMENTS)
 """All experiments, in the order in which they are run together."""

@@ -1,7 +1,8 @@
 """Command line, cached parallel work, tables and pictures of the experiments.
 
-An experiment is a module with a function ``experiment``, whose arguments are its options and which returns
-its tables and pictures by name, and ``QUICK``, the options of a small run. Its last line calls `main`.
+An experiment is a module with a function ``experiment`` and ``QUICK``, the options of a small run. The
+arguments of the function are the options (a dataclass stands for its fields); it returns its tables and
+pictures by name. The last line of the module calls `main`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +55,7 @@ def main(spec: Any) -> None:
         _memory.__init__(output / "cache", verbose=0)  # type: ignore[misc]
     try:
         with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-            results = module.experiment(**options)
+            results = call(module.experiment, options)
     except lmtune.InputError as error:
         sys.exit(f"error: {error}")
     _print(results)
@@ -68,9 +70,9 @@ def _parser(module: Any, program: str) -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, help="folder of tables, pictures and cached work")
     parser.add_argument("--quick", action="store_true", help="a small run of the same shape")
     parser.add_argument("--workers", type=int, default=1, help="processes")
-    helps = dict(re.findall(r"^ {4}(\w+) : .*\n {8}(.*)", module.experiment.__doc__ or "", re.MULTILINE))
-    for name, parameter in inspect.signature(module.experiment).parameters.items():
-        default, flag, text = parameter.default, f"--{name.replace('_', '-')}", helps.get(name, "")
+    for name, default, doc in _declared(module.experiment):
+        helps = dict(re.findall(r"^ {4}(\w+) : .*\n {8}(.*)", doc or "", re.MULTILINE))
+        flag, text = f"--{name.replace('_', '-')}", helps.get(name, "")
         how: dict[str, Any] = {"default": argparse.SUPPRESS, "help": f"{text} (default: {default})"}
         if isinstance(default, bool):
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, **how)
@@ -80,6 +82,31 @@ def _parser(module: Any, program: str) -> argparse.ArgumentParser:
         else:
             parser.add_argument(flag, type=str if default is None else type(default), **how)
     return parser
+
+
+def _declared(function: Callable[..., Any]) -> Iterator[tuple[str, Any, str | None]]:
+    """Yield the options of an experiment with their defaults and the docstring that describes them.
+
+    Options are the function's arguments, and the fields of an argument that is a dataclass.
+    """
+    for name, parameter in inspect.signature(function).parameters.items():
+        default = parameter.default
+        if is_dataclass(default):
+            for field in fields(default):
+                yield field.name, getattr(default, field.name), default.__doc__
+        else:
+            yield name, default, function.__doc__
+
+
+def call(function: Callable[..., Results], options: Mapping[str, Any]) -> Results:
+    """Call an experiment with options by name; see `_declared`."""
+    arguments = dict(options)
+    for name, parameter in inspect.signature(function).parameters.items():
+        default = parameter.default
+        if is_dataclass(default) and not isinstance(default, type):
+            own = {one.name: arguments.pop(one.name) for one in fields(default) if one.name in arguments}
+            arguments[name] = replace(default, **own)
+    return function(**arguments)
 
 
 def _print(results: Results) -> None:

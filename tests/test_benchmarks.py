@@ -38,7 +38,7 @@ SMALLEST = {
 ELSEWHERE = {
     "gpu": "tests/test_gpu_benchmark.py runs it",
     "analysis_parity": "needs Anserini's analyser and texts, and measures no speed",
-    "estimation": "needs what `python -m experiments estimation` wrote",
+    "estimation": "needs what `python -m experiments.estimation` wrote",
     "explore": "needs Chromium",
     "fusion": "needs a folder of runs",
     "fusion_estimation": "needs a folder of runs",

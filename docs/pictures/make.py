@@ -50,7 +50,7 @@ KEPT = {
     "growth": Kept(
         ("python benchmarks/growth.py docs/pictures/growth.csv --draw DIR/growth.png",), "growth.png"
     ),
-    "power": Kept(("python -m experiments power --output DIR",), "power.png"),
+    "power": Kept(("python -m experiments.estimation.power --output DIR",), "power.png"),
     "answer": Kept(
         (TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-answer.png", "pictures/pydocs-AP-gains.png"
     ),
@@ -64,9 +64,9 @@ KEPT = {
         "nDCG@10-linear-weights.svg",
     ),
     "explore": Kept((TUNE, "lmtune explore pydocs --from DIR --no-browser"), "page.png"),
-    "yue": Kept(("python -m experiments smoothness --networks linear --output DIR",), "smoothness.png"),
-    "burges": Kept(("python -m experiments lambdas --quick --output DIR",), "walk.png"),
-    "bruch": Kept(("python -m experiments alpha --output DIR",), "alpha.png"),
+    "yue": Kept(("python -m experiments.smoothness --networks linear --output DIR",), "smoothness.png"),
+    "burges": Kept(("python -m experiments.lambdas --quick --output DIR",), "no-cost.png"),
+    "bruch": Kept(("python -m experiments.approxndcg.alpha --output DIR",), "alpha.png"),
     "fusion-topics": Kept(
         (
             "python benchmarks/fusion_topics.py docs/pictures/DL19-nDCG@10.tsv docs/pictures/Robust04-AP.tsv "
@@ -74,7 +74,7 @@ KEPT = {
         ),
         "fusion-topics.png",
     ),
-    "qiu": Kept(("python -m experiments full-items --gammas 0.3 --output DIR",), "full-items.png"),
+    "qiu": Kept(("python -m experiments.song.full_items --gammas 0.3 --output DIR",), "full-items-courses.png"),
 }
 
 

@@ -1,6 +1,6 @@
 """Five lambda-functions to start from: copy this file, change one, and have it examined.
 
-    python -m experiments lambdas --function my_lambdas.py:my_function --output results
+    python -m experiments.lambdas --function my_lambdas.py:my_function --output results
     lmtune rerank train LETOR_DIR --loss lambdas:my_lambdas.py:my_function --output model
 
 A lambda-function gets the scores and the labels (grades, 0 for not relevant) of one query's

@@ -1,0 +1,43 @@
+"""K-SONG theoretical, practical, and bounding ranks instead (Qiu et al. 2022, 6, 7.3, figures 4, 5)."""
+
+from __future__ import annotations
+
+from experiments.common import Results, main
+from experiments.song.long_lists import QUICK as SMALL
+from experiments.song.long_lists import LongLists
+
+SIZE = LongLists(trials=10, warm_up=20)
+QUICK = {**SMALL, "warm_up": 10, "cutoffs": (50,)}
+FORMS = {
+    "theoretical": {"theoretical": True},
+    "practical": {"theoretical": False},
+    "by rank": {"inside": "rank"},
+}
+
+
+def experiment(
+    lists: LongLists = SIZE, *, gamma: float = 0.3, cutoffs: tuple[int, ...] = (10, 50)
+) -> Results:
+    """Train the forms of K-SONG, and compare the theoretical one with the others at each K.
+
+    Parameters
+    ----------
+    lists : LongLists
+        the options that the sweeps over long lists share
+    gamma : float
+        of the running estimates
+    cutoffs : tuple of int
+        K-SONG's K, below the lists' length
+    """
+    cases = {
+        f"{form}, K = {cutoff}": lists.case("k-song", {"gamma": gamma, "cutoff": cutoff} | own)
+        for cutoff in cutoffs
+        for form, own in FORMS.items()
+    }
+    first, *others = FORMS
+    pairs = [(f"{first}, K = {cutoff}", f"{form}, K = {cutoff}") for cutoff in cutoffs for form in others]
+    return lists.run("k-song", cases, [pairs], watched=False)
+
+
+if __name__ == "__main__":
+    main(__spec__)

@@ -1,0 +1,89 @@
+"""Options that the sweeps over long lists share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.common import Results
+from experiments.sweep import Pair, loss_text, sweep
+
+QUICK: dict[str, Any] = {
+    "data": "artificial:40x500",
+    "trials": 3,
+    "epochs": 30,
+    "batch_size": 10,
+    "learning_rate": 0.005,
+}
+FULL: dict[str, Any] = {"list_size": None, "list_relevant": None}
+"""Settings of a training on all items."""
+
+
+@dataclass(frozen=True)
+class LongLists:
+    """A sweep over long lists, of which each step takes a sample.
+
+    Attributes
+    ----------
+    data : str
+        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files
+    least : int
+        labels below this one count as 0
+    network : str
+        the scorer
+    trials : int
+        trials a value, with seeds that follow each other
+    epochs : int
+        passes over the training lists, warm-up included
+    batch_size : int
+        queries a step
+    warm_up : int
+        epochs of cross-entropy first
+    sampled : int
+        items a list and step, drawn anew each time
+    relevant : int
+        how many of them are relevant
+    margin : float
+        of the squared hinge; 1 gives the tightest bound
+    learning_rate : float
+        Adam's rate
+    seed : int
+        seed of artificial data and of the first trial
+    """
+
+    data: str = "artificial:100x1000"
+    least: int = 3
+    network: str = "mlp:64-32"
+    trials: int = 5
+    epochs: int = 60
+    batch_size: int = 32
+    warm_up: int = 0
+    sampled: int = 20
+    relevant: int = 10
+    margin: float = 1.0
+    learning_rate: float = 0.002
+    seed: int = 0
+
+    def case(self, loss: str, options: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+        """Return the settings of a training by SONG, K-SONG or the warm-up's cross-entropy."""
+        margin = {} if loss == "cross-entropy" else {"margin": self.margin}
+        return {"loss": loss_text(loss, **margin, **options), **fields}
+
+    def run(
+        self, name: str, cases: Mapping[str, Any], comparisons: Sequence[Sequence[Pair]], *, watched: bool
+    ) -> Results:
+        """Run the sweep."""
+        settings = {
+            "network": self.network,
+            "warm_up": self.warm_up,
+            "warm_up_loss": "cross-entropy",
+            "list_size": self.sampled,
+            "list_relevant": self.relevant,
+            "learning_rate": self.learning_rate,
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "measure": "ndcg@10",
+        }
+        trained = {"data": self.data, "least": self.least, "watched": watched, "settings": settings}
+        return sweep(cases, comparisons, trials=self.trials, seed=self.seed, name=name, **trained)
