@@ -1,6 +1,6 @@
 """Measure the engine against another commit of it, in alternating pairs, and print ratios.
 
-    python benchmarks/against.py 034f4d2 --collection synthetic:50000x100 --pairs 5
+    python benchmarks/against.py 034f4d2 --collection 50000x100 --pairs 5
 
 The other commit is checked out in a temporary git worktree and runs in the same interpreter. Two processes,
 one a commit, hold the collection and do in turn what they are told; a figure that a commit cannot give is a
@@ -257,7 +257,7 @@ def main() -> None:
     parser.add_argument(
         "revision", nargs="?", default="HEAD", help="any name that git knows, or a checkout's folder"
     )
-    parser.add_argument("--collection", default="synthetic:50000x100")
+    parser.add_argument("--collection", default="50000x100", help="a synthetic one")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--settings", type=int, default=1024, help="drawn from lambda's and mu's range")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="of the certificate")
@@ -267,15 +267,13 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.quick:
-        options.collection, options.pairs, options.settings, options.tolerance = (
-            "synthetic:1000x3",
-            1,
-            64,
-            0.1,
-        )
+        options.collection, options.pairs, options.settings, options.tolerance = ("1000x3", 1, 64, 0.1)
     if options.serve:
         serve(options)
         return
+    from synthetic import collection  # not in a child, whose lmtune may be too old for it
+
+    options.collection = collection(options.collection)
     with tempfile.TemporaryDirectory() as scratch, _worktree(options.revision, Path(scratch, "old")) as old:
         options.scratch = Path(scratch)
         checkouts = [_HERE.parent.parent, old]

@@ -1,6 +1,6 @@
 """How long a drag waits for its answer on the page of ``lmtune explore``, in a real browser.
 
-python benchmarks/explore.py pydocs synthetic:robust04
+python benchmarks/explore.py pydocs FOLDER
 """
 
 from __future__ import annotations

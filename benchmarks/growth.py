@@ -4,7 +4,7 @@
     python benchmarks/growth.py --draw picture.png docs/pictures/growth.csv
 
 A row is what grows, how many, what is done, and the processor seconds of this process, the least of some
-repeats on one thread. Collections are made (`synthetic:DOCUMENTSxTOPICS`); queries of more terms are
+repeats on one thread. Collections are synthetic; queries of more terms are
 several queries in one; runs are random scores.
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from synthetic import collection
 
 import lmtune
 from experiments.pictures import Chart
@@ -122,13 +123,13 @@ def cases(documents: list[int], topics: list[int], home: Path) -> Iterator[tuple
         yield (
             "thousand documents",
             count // 1000,
-            of_documents(lmtune.load(f"synthetic:{count}x{half}"), home),
+            of_documents(lmtune.load(collection(f"{count}x{half}")), home),
         )
-    base = lmtune.load(f"synthetic:{few}x{half}")
+    base = lmtune.load(collection(f"{few}x{half}"))
     assert base.documents is not None
     index = build_index(base.documents, home / "base", PLAIN, workers=1)
     for count in topics:
-        other = lmtune.load(f"synthetic:{few}x{count}")
+        other = lmtune.load(collection(f"{few}x{count}"))
         assert other.documents is not None
         own = build_index(other.documents, home / f"{count} topics", PLAIN, workers=1)
         yield "topics", count, extracted(own, other.topics, other.qrels)
@@ -157,7 +158,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as home:
         for count in MODELS.values():  # kernels compile
-            warm = lmtune.load("synthetic:1000x3")
+            warm = lmtune.load(collection("1000x3"))
             assert warm.documents is not None
             index = build_index(warm.documents, Path(home) / f"warm {count}", PLAIN, workers=1)
             list(measured(CandidatePool.build(index, warm.topics, warm.qrels, model=count), gradient=True))

@@ -1,6 +1,6 @@
 """Passages and queries in MS MARCO's number, from nothing: index, candidates, MRR@10 tuned and certified.
 
-    python benchmarks/passages.py                                          # synthetic:msmarco, one index
+    python benchmarks/passages.py                                          # 8.8 million, one index
     python benchmarks/passages.py --shards 16
     python benchmarks/passages.py --collection msmarco-100000x100
 
@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from synthetic import collection
 
 STAGES: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {}
 DEPTH, MEASURE = 10, "RR@10"
@@ -44,7 +46,7 @@ def candidates(home: Path, options: argparse.Namespace) -> Any:
     from lmtune.candidates.storage import pool_for
     from lmtune.datasets.loading import load
 
-    known = load(f"synthetic:{options.collection}", need=["topics", "qrels"])
+    known = load(collection(options.collection), need=["topics", "qrels"])
     index = opened(home, options)
     return pool_for(index, known.topics, known.qrels, name=known.name, model="bm25", depth=DEPTH)
 
@@ -57,7 +59,7 @@ def build(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.sharding import build_sharded_index
 
-    source = load(f"synthetic:{options.collection}", need=["documents"]).documents
+    source = load(collection(options.collection), need=["documents"]).documents
     assert source is not None
     analyzer = Analyzer(stemmer="none", stopwords="none")
     if options.shards > 1:

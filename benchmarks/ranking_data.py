@@ -1,6 +1,6 @@
 """Measure learning-to-rank data: LETOR files read and written, batches, features of a run.
 
-    python benchmarks/ranking_data.py --rows 200000 --collection synthetic:20000x100
+    python benchmarks/ranking_data.py --rows 200000 --collection 20000x100
     python benchmarks/ranking_data.py --fold 3771125 --scratch DIR     # MSLR-WEB30K's size: 7 GB of files
 
 Seconds are processor seconds of this process, but where they are called wall.
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from synthetic import collection
 
 import lmtune
 from lmtune.formats.letor import read_letor, write_letor
@@ -42,7 +43,7 @@ EPOCH = Settings(loss=parse_loss("lambdarank"), network="b64", epochs=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--collection", default="synthetic:20000x100")
+    parser.add_argument("--collection", default="20000x100", help="a synthetic one, or a folder")
     parser.add_argument(
         "--fold", type=int, help="instead of all else: a fold of so many rows, read to tested"
     )
@@ -139,8 +140,8 @@ def made(random: np.random.Generator, rows: int) -> Letor:
     return Letor(features, random.integers(0, 5, rows).astype(np.float32), starts, names, None)
 
 
-def features(figures: dict[str, Any], collection: str, scratch: Path) -> None:
-    data = lmtune.load(collection)
+def features(figures: dict[str, Any], name: str, scratch: Path) -> None:
+    data = lmtune.load(collection(name))
     index = lmtune.index_for(data.documents, home=scratch)
     run = {}
     for topic, text in data.topics.items():

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from synthetic import collection
 
 JUDGED = 100
 BYTES = 5  # of a posting on disk, at most; compressed ones take fewer
@@ -158,7 +159,7 @@ def main() -> None:
         for shards in given.shards:
             row: dict[str, Any] = {"documents": int(size.partition("x")[0]), "shards": shards}
             row |= {
-                stage: measured(stage, given.home, f"synthetic:{size}", shards, given.workers)
+                stage: measured(stage, given.home, collection(size), shards, given.workers)
                 for stage in STAGES
             }
             row |= row["count"]

@@ -1,6 +1,6 @@
 """Measure fits by a smooth measure against measuring and direct search on a synthetic collection.
 
-    python benchmarks/surrogates.py --collection synthetic:robust04 --output figures.json
+    python benchmarks/surrogates.py --collection robust04 --output figures.json
 
 Everything is compared within one run on the same pruned candidates. Seconds are processor seconds of
 this process (all threads together), of single evaluations the least of several.
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from synthetic import collection
 
 import lmtune
 from lmtune.candidates.extraction import extract_pruned
@@ -74,12 +75,12 @@ class Counting(TwoStage):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--collection", default="synthetic:robust04")
+    parser.add_argument("--collection", default="robust04", help="a synthetic one, or a folder")
     parser.add_argument("--indexes", type=Path, help="where built indexes are kept")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--output", type=Path, help="a JSON file")
     options = parser.parse_args()
-    data = lmtune.load(options.collection)
+    data = lmtune.load(collection(options.collection))
     with tempfile.TemporaryDirectory() as scratch:
         index = lmtune.index_for(data.documents, home=options.indexes or Path(scratch))
         pool = replace(extract_pruned(index, data.topics, data.qrels), formula=Counting())

@@ -1,7 +1,7 @@
 """Measure the engine on a synthetic collection: pruning, settings a second, RankNet, certificate.
 
-    python benchmarks/tuning.py --collection synthetic:robust04 --output figures.json
-    python benchmarks/tuning.py --collection synthetic:50000x100 --anserini-python ENV/bin/python
+    python benchmarks/tuning.py --collection robust04 --output figures.json
+    python benchmarks/tuning.py --collection 50000x100 --anserini-python ENV/bin/python
 
 Everything is compared within one run on the same data. Seconds are processor seconds of this
 process (all threads together) unless they are called wall.
@@ -27,6 +27,7 @@ from typing import Any
 import ir_measures
 import numpy as np
 from numpy.typing import NDArray
+from synthetic import collection
 
 import lmtune
 from lmtune.candidates.extraction import extract_pruned
@@ -49,7 +50,7 @@ _PYSERINI = Path(__file__).with_name("pyserini_qld.py")
 def main() -> None:
     options = parse_options()
     figures: dict[str, Any] = {"machine": machine(), "collection": options.collection}
-    data = lmtune.load(options.collection)
+    data = lmtune.load(collection(options.collection))
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         home = options.indexes or Path(scratch)
         with clock(figures, "index"):
@@ -76,7 +77,7 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--collection", default="synthetic:robust04")
+    parser.add_argument("--collection", default="robust04", help="a synthetic one, or a folder")
     parser.add_argument("--indexes", type=Path, help="where built indexes are kept")
     parser.add_argument("--scratch", type=Path, help="where temporary files go")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="of the certificate; 0: none")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.synthetic import folder_of
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.storage import pool_for
 from lmtune.datasets.dataset import Dataset, check, split_topics
@@ -269,7 +270,7 @@ def _usable(dataset: Dataset, topics: int) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _checked(name: str) -> Dataset:
-    dataset = check(load(name)).dataset
+    dataset = check(load(folder_of(name))).dataset
     if dataset.documents is None:
         raise InputError("no documents", value=name, accepted="pydocs, a folder, irds:ID or synthetic:NAME")
     return dataset

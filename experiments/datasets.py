@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.synthetic import folder_of
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.storage import pool_for
 from lmtune.datasets.dataset import split_topics
@@ -163,7 +164,7 @@ def short_name(name: str) -> str:
 
 def usable_topics(name: str) -> list[str]:
     """Return the topics of a collection that have a relevant document, after building its index."""
-    dataset = load(name)
+    dataset = load(folder_of(name))
     assert dataset.documents is not None
     index_for(dataset.documents)
     return split_topics(dataset).usable
@@ -184,7 +185,7 @@ def load_pool(name: str, *, model: str = "two-stage", topics: int = 0, seed: int
     seed : int
         Of the draw.
     """
-    dataset, usable = load(name), usable_topics(name)
+    dataset, usable = load(folder_of(name)), usable_topics(name)
     assert dataset.documents is not None
     if topics:
         drawn = np.random.default_rng(seed).permutation(len(usable))[:topics]

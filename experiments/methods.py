@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.synthetic import folder_of
 from lmtune.candidates.columns import Columns
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.loading import load
@@ -350,7 +351,7 @@ def made_up(dataset: str, dimensions: int, seed: int) -> tuple[CandidatePool, ND
         For `Evidence`.
     hidden : numpy.ndarray of float64, shape (dimensions,)
     """
-    collection = load(dataset, need=("documents", "topics"))
+    collection = load(folder_of(dataset), need=("documents", "topics"))
     assert collection.documents is not None
     formula = Evidence(dimensions)
     pool = CandidatePool.build(index_for(collection.documents), collection.topics, model=formula)

@@ -15,6 +15,7 @@ from experiments.data import COLLECTION_HELP, short_name
 from experiments.experiment import Claim, Experiment, Tables, Unit, figures
 from experiments.methods import Choice, Methods
 from experiments.pictures import Chart, stacked
+from experiments.synthetic import folder_of
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
@@ -107,7 +108,7 @@ class Parameters(Experiment):
             ``rows``: a row a method and fold, with its test topics' ``values``, and one of Optimal.
         """
         plan = Plan((self.measure,), model=_name(model), seed=self.seed)  # type: ignore[arg-type]
-        [collection] = named_collections([dataset], Collection())
+        [collection] = named_collections([folder_of(dataset)], Collection())
         ready = prepare(collection, Split(folds=str(self.folds)), plan)
         over = Methods.over(ready.pool, plan.measures, plan.grid, self.seed, plan.space)
         methods = self._methods(over)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from scripts import run_script
 
+from experiments.synthetic import folder_of
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 HERE = str(BENCHMARKS.parent)
 SYNTHETIC = "synthetic:1000x3"
@@ -79,4 +81,4 @@ def test_it_runs_to_its_end(name: str, tmp_path: Path) -> None:
     needed = "torch" if name in NEURAL else OTHERS.get(name)
     if needed and find_spec(needed) is None:
         pytest.skip(f"{needed} is not installed")
-    assert run_script(BENCHMARKS / f"{name}.py", SMALLEST[name], cwd=tmp_path)
+    assert run_script(BENCHMARKS / f"{name}.py", [*map(folder_of, SMALLEST[name])], cwd=tmp_path)

@@ -18,8 +18,6 @@ from made_pages import make_pages_world, make_readers
 
 from lmtune.cli.main import app
 from lmtune.datasets.docstrings import NAMESPACES
-from lmtune.datasets.synthetic import source
-from lmtune.datasets.synthetic.model import Shape
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_run
 from lmtune.formats.runs import read_run
@@ -197,7 +195,6 @@ def home(
             monkeypatch.setitem(
                 NAMESPACES, package, ("numpy.linalg", "numpy.fft")[: package == "numpy" and 2]
             )
-    monkeypatch.setitem(source.NAMED, "robust04", Shape(1000, 20))
     monkeypatch.setattr("lmtune.cli.explore.serve_page", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path

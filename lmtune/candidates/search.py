@@ -74,7 +74,7 @@ def search(
     known = find_model(model)
     known.check(setting)
     collection = replace(collection, fields=known.formula.fields)
-    dataset = collection.load(("documents", "topics") if query is None else ("documents",), progress=progress)
+    dataset = collection.load(("documents", "topics") if query is None else ("documents",))
     if query is not None:
         dataset = replace(dataset, topics={"1": query}, exclude_self=False)
     collection.note_excluded(dataset)

@@ -181,7 +181,7 @@ def check_engine(
     model, values, collection = ranked
     files = deploy_to(ENGINES[engine], model, values, Analyzer.from_settings(collection.analysis or {}))
     with stages() as progress:
-        dataset = collection.load(("documents", "topics"), progress=progress)
+        dataset = collection.load(("documents", "topics"))
         fields: tuple[str, ...] = getattr(find_model(model), "fields", ())
         run = run_engine(ENGINES[engine], files, dataset, fields=fields, progress=progress)
     _compare(run, results, tuned, ranked, comparing)

@@ -159,7 +159,7 @@ def _serve(judging: Judging, serving: Serving) -> None:
     if judging.collection is not None:
         with stages() as progress:
             collection = Collection(judging.collection)
-            dataset = collection.load(("documents", "topics"), progress=progress)
+            dataset = collection.load(("documents", "topics"))
             topics, texts = dataset.topics, open_texts(collection, dataset, progress=progress)
     serve_page(Labelling(Sheet(judging.output, topics, texts)), serving)
     entries = read_sheet(judging.output)

@@ -156,15 +156,13 @@ class Collection:
         given = {part: getattr(self, part) for part in PARTS}
         return found + files_of(self.name, **given, split=self.split)
 
-    def load(self, need: Container[str] = PARTS, *, progress: Progress = silent) -> Dataset:
+    def load(self, need: Container[str] = PARTS) -> Dataset:
         """Load documents, topics and judgements; keep pydocs' files here, where a user looks for them.
 
         Parameters
         ----------
         need : collection of str
             The parts that the caller has a use for; no documents where an index is named.
-        progress : Progress
-            Called while a synthetic collection is made.
 
         Raises
         ------
@@ -183,7 +181,6 @@ class Collection:
             topic_fields=self.topic_fields,
             need=[part for part in PARTS if part in need and (part != "documents" or not self.index)],
             home=self.indexes,
-            progress=lambda done, total: progress(f"making {self.name}", done, total),
         )
         if self.exclude_self is not None:
             dataset = replace(dataset, exclude_self=self.exclude_self)

@@ -1,4 +1,4 @@
-"""Test collections by name: embedded, synthetic, a folder (which of its files are what), ir_datasets'."""
+"""Test collections by name: embedded, a folder (which of its files are what), ir_datasets'."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from lmtune.datasets.names import excludes_self, find_named, named_files
 from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
-from lmtune.datasets.synthetic import source as synthetic
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.file_documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
-from lmtune.progress import Count, detail, note
+from lmtune.progress import detail, note
 from lmtune.storage.files import near_names
 
 _PACKED = r"(\.gz|\.bz2|\.zst)?"
@@ -224,14 +223,6 @@ def available() -> list[tuple[str, str]]:
         (PYDOCS, "docstrings of numpy, scipy and pandas: in every installation, made in a second"),
         ("FOLDER", "a folder with docs.jsonl or TREC document files, topics.* and qrels.*; BEIR's folders"),
         (f"{irds.PREFIX}ID", "a collection of ir_datasets, by its identifier (it downloads)"),
-        (
-            " ".join(synthetic.PREFIX + known for known in synthetic.NAMED),
-            "drawn from a model: 528,155 documents, 250 topics; 4,000 and 50; 8,841,823 passages, 6,980",
-        ),
-        (
-            f"{synthetic.PREFIX}DOCUMENTSxTOPICS {synthetic.PREFIX}{synthetic.MSMARCO}-DOCUMENTSxTOPICS",
-            "the same of any other size, documents or passages",
-        ),
         *(
             (name, f"{known.documents}: over your index indexes/{name}, split as in the paper")
             for name, known in PAPER_COLLECTIONS.items()
@@ -249,17 +240,14 @@ def load(
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = PARTS,
     home: PathLike | None = None,
-    progress: Count | None = None,
 ) -> Dataset:
     """Load a test collection.
 
     Parameters
     ----------
     name : path-like, optional
-        ``pydocs`` (the embedded one), ``irds:ID`` (through ir_datasets), ``synthetic:robust04``,
-        ``synthetic:small``, ``synthetic:msmarco`` or ``synthetic:DOCUMENTSxTOPICS`` (drawn from a
-        model), a folder, or one of `lmtune.datasets.paper.PAPER_COLLECTIONS`, whose documents are in
-        an index of yours.
+        ``pydocs`` (the embedded one), ``irds:ID`` (through ir_datasets), a folder, or one of
+        `lmtune.datasets.paper.PAPER_COLLECTIONS`, whose documents are in an index of yours.
         Without it `documents`, `topics` and `qrels` say where everything is.
     documents : path-like, optional
         A document file or a folder of them, in place of the collection's own.
@@ -277,8 +265,6 @@ def load(
         Without documents an index has to stand for them.
     home : path-like, optional
         Where what pydocs is made of is kept, as for `lmtune.datasets.pydocs.load_pydocs`.
-    progress : callable, optional
-        Called with (work done, work in all) while a synthetic collection's judgements are made.
 
     Returns
     -------
@@ -297,7 +283,7 @@ def load(
     'pydocs'
     """
     given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
-    loaded = _load(name, given, split, topic_fields, need, home, progress)
+    loaded = _load(name, given, split, topic_fields, need, home)
     return replace(loaded, exclude_self=excludes_self(name))
 
 
@@ -308,19 +294,15 @@ def _load(
     topic_fields: Sequence[str],
     need: Collection[str],
     home: PathLike | None,
-    progress: Count | None,
 ) -> Dataset:
     topics, qrels = given["topics"], given["qrels"]
     own: list[Part] = [part for part in PARTS if part in need and given[part] is None]
     if split is not None and (qrels is not None or name is None or not Path(name).is_dir()):
         raise InputError("--split without a folder, or beside --qrels", value=split, accepted="FOLDER alone")
-    if topics is None and (name == PYDOCS or str(name).startswith(synthetic.PREFIX)):
+    if topics is None and name == PYDOCS:
         _check_title_alone(str(name), topic_fields)
     if name == PYDOCS:
         base = load_pydocs(home)
-    elif isinstance(name, str) and name.startswith(synthetic.PREFIX):
-        short = name.removeprefix(synthetic.PREFIX)
-        base = synthetic.load_synthetic(short, need=own, progress=progress)
     elif isinstance(name, str) and name.startswith(irds.PREFIX):
         base = irds.load_irds(name.removeprefix(irds.PREFIX), topic_fields=topic_fields, need=own)
     elif name in PAPER_COLLECTIONS and not Path(name).is_dir():
@@ -386,7 +368,7 @@ def check_exists(name: PathLike) -> None:
 
 def _is_known(name: PathLike) -> bool:
     """Tell whether a name is a collection's even where a folder is called so."""
-    return name == PYDOCS or str(name).startswith((synthetic.PREFIX, irds.PREFIX))
+    return name == PYDOCS or str(name).startswith(irds.PREFIX)
 
 
 def _locate(

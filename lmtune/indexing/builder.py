@@ -7,34 +7,16 @@ import itertools
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike, check_least
-from lmtune.formats.documents import (
-    DocumentBatch,
-    DocumentSource,
-    InvertedCollection,
-    Invertible,
-    field_of,
-    unchanged,
-)
+from lmtune.formats.documents import DocumentBatch, DocumentSource, field_of, unchanged
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.columns import (
-    Column,
-    DuplicateDocnoError,
-    StoredColumn,
-    encode,
-    write_column,
-    write_docnos,
-    write_lists,
-    write_strings,
-)
+from lmtune.indexing.columns import Column, DuplicateDocnoError, StoredColumn
 from lmtune.indexing.inversion import Inversion, SortedRun, invert, load_kernels, merge_docs, merge_postings
 from lmtune.parallel import Task, run_all, width
 from lmtune.progress import Count
@@ -44,67 +26,6 @@ from lmtune.threads import cores
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.index import StoredIndex
-
-
-_TERMS_AT_A_TIME = 1024
-
-
-def write_inverted(collection: InvertedCollection, folder: Path) -> tuple[dict[str, StoredColumn], int]:
-    """Write the columns of an index.
-
-    Parameters
-    ----------
-    collection : InvertedCollection
-        The postings, lengths and names.
-    folder : pathlib.Path
-        Where the columns go.
-
-    Returns
-    -------
-    columns : dict of str to StoredColumn
-        All columns that a manifest lists.
-    num_postings : int
-
-    Raises
-    ------
-    ValueError
-        If the lengths are not the sums of the documents' term frequencies, or a docno or a term
-        comes twice.
-    """
-    from lmtune.indexing.posting_kernels import encode_postings
-
-    columns = {"doc_lengths": write_column(folder / "doc_lengths", "<i4", collection.lengths)}
-    columns |= write_docnos(folder, [encode(docno) for docno in collection.docnos])
-    terms = [encode(term) for term in collection.terms]
-    if len(set(terms)) < len(terms):
-        raise ValueError("a term comes twice")
-    # A term without a posting is no term of the collection.
-    order = [t for t in range(len(terms)) if collection.postings[t][0].size]
-    order.sort(key=terms.__getitem__)
-    columns["terms"], columns["term_bytes"] = write_strings(
-        folder / "terms", folder / "term_bytes", [[terms[t] for t in order]]
-    )
-    seen = np.zeros(len(collection.lengths), np.int64)
-    columns["postings"], columns["posting_offsets"] = write_lists(
-        folder / "postings",
-        folder / "posting_offsets",
-        starmap(encode_postings, _blocks(collection, order, seen)),
-    )
-    if not np.array_equal(seen, collection.lengths):
-        raise ValueError("a document's length is not the sum of its term frequencies")
-    return columns, sum(collection.postings[t][0].size for t in order)
-
-
-def _blocks(
-    collection: InvertedCollection, order: list[int], seen: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Yield documents, frequencies, and how many each term has; add up the documents' lengths."""
-    for begin in range(0, len(order), _TERMS_AT_A_TIME):
-        own = [collection.postings[t] for t in order[begin : begin + _TERMS_AT_A_TIME]]
-        for docs, tfs in own:
-            seen[docs] += tfs
-        docs, tfs = (np.concatenate(parts).astype(np.int32) for parts in zip(*own, strict=True))
-        yield docs, tfs, np.array([term.size for term, _ in own])
 
 
 # Below this much input, starting workers takes longer than they save.
@@ -149,8 +70,7 @@ def build_index(
     Parameters
     ----------
     source : DocumentSource
-        The documents. Those of an `Invertible` source are not read as text if the analyzer leaves
-        all of its words as they are.
+        The documents.
     path : path-like
         The index's folder. An index that is there already is replaced once the new one is whole.
     analyzer : Analyzer
@@ -165,11 +85,9 @@ def build_index(
     memory_bytes : int, optional
         A budget for all processes together. Beyond it come the interpreters themselves, the
         batches being read, the vocabulary and the docnos (about 200 bytes for each term, 120 for
-        each document). An `Invertible` source holds its postings whatever the budget.
+        each document).
     progress : callable, optional
-        Called in this thread with the bytes done and the bytes in all (0 if not known), or in
-        units of its own for an `Invertible` source.
-
+        Called in this thread with the bytes done and the bytes in all (0 if not known).
     beside : mapping of path to Analyzer, optional
         Further analyzers, by their indexes' folders: documents are read and made tokens once for all, and
         each index has the bytes that it has when it is built alone.
@@ -257,9 +175,7 @@ def write_indexes(
     with unchanged(source):
         digest = source.digest()
         try:
-            written = {} if how.positions else _write_given(source, analyzers, how.progress)
-            left = {folder: own for folder, own in analyzers.items() if folder not in written}
-            written |= _index_text(source, left, how) if left else {}
+            written = _index_text(source, analyzers, how)
         except DuplicateDocnoError as error:
             raise duplicate(source, str(error)) from None
     return [_keep(source, digest, folder, own, *written[folder]) for folder, own in analyzers.items()]
@@ -282,20 +198,6 @@ def _keep(
     )
     manifest.write_manifest(folder, made)
     return made
-
-
-def _write_given(
-    source: DocumentSource, analyzers: Mapping[Path, Analyzer], progress: Count | None
-) -> dict[Path, tuple[_Columns, int]]:
-    """Write the postings that a source gives, where its words are terms under the analysis."""
-    if not isinstance(source, Invertible):
-        return {}
-    inverted = source.invert(progress)
-    return {
-        folder: write_inverted(inverted, folder)
-        for folder, analyzer in analyzers.items()
-        if all(analyzer.analyze(term) == [term] for term in inverted.terms)
-    }
 
 
 def _index_text(

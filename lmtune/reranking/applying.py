@@ -175,7 +175,7 @@ def rerank_run(
     if only is not None:
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
     chooses = isinstance(interpolate, Measure)
-    dataset = collection.load(("documents", "topics", *(["qrels"] if chooses else [])), progress=progress)
+    dataset = collection.load(("documents", "topics", *(["qrels"] if chooses else [])))
     kept = _left(loaded, dataset, run, ranked, all_topics)
     held = _validation(loaded, dataset, run, every) if chooses else []
     new = {topic: every[topic] for topic in every if topic in held or topic in ranked.keys() - kept}
@@ -319,7 +319,7 @@ def unseen_lists(
     """
     source, collection = source_of(model, collection)
     run = read_run(path)
-    dataset = collection.load(progress=progress)
+    dataset = collection.load()
     left = _left(model, dataset, path, run, all_topics)
     unseen = {topic: scores for topic, scores in run.items() if topic not in left}
     topics = judged_topics(path, unseen, dataset)

@@ -439,7 +439,7 @@ def from_run(
     InputError
         If fewer than two training topics are left.
     """
-    run, dataset = read_run(path), collection.load(progress=progress)
+    run, dataset = read_run(path), collection.load()
     topics = judged_topics(path, run, dataset, train_topics)
     made = source.lists({topic: run[topic] for topic in topics}, dataset, collection, progress)
     learnable = _with_relevant(made.data, topics)
@@ -479,7 +479,7 @@ def folds_of_run(
     InputError
         For folds that cannot be made, or fewer than two topics to learn from in one.
     """
-    run, dataset = read_run(path), collection.load(progress=progress)
+    run, dataset = read_run(path), collection.load()
     judged_topics(path, run, dataset)
     usable = [topic for topic in split_topics(dataset).usable if topic in run]
     split, how = make_folds(usable, list(dataset.topics), folds=folds or "5", seed=seed)

@@ -19,7 +19,7 @@ def test_it_lists_what_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         (tmp_path / role / f"{role}.{name}.txt").write_text("")
     result = run(monkeypatch, tmp_path)
     assert result.exit_code == 0
-    for name in ("pydocs", "FOLDER", "irds:ID", "synthetic:small", "--documents PATH"):
+    for name in ("pydocs", "FOLDER", "irds:ID", "--documents PATH"):
         assert name in result.output
     assert "--topics names in this folder: [robust04], wt10g" in result.output
     assert "--qrels names in this folder: wt10g" in result.output

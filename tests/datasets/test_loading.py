@@ -284,8 +284,6 @@ def test_what_is_available() -> None:
         "pydocs",
         "FOLDER",
         "irds:ID",
-        "synthetic:robust04 synthetic:small synthetic:msmarco",
-        "synthetic:DOCUMENTSxTOPICS synthetic:msmarco-DOCUMENTSxTOPICS",
         "ap",
         "wsj",
         "robust04",

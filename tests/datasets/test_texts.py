@@ -77,8 +77,6 @@ def test_what_is_missing_is_named() -> None:
         opened(Collection("c"), "{contents} {titel}")
     with pytest.raises(InputError, match=r"no such field: 'titel'; accepted: name, summary, body"):
         opened(Collection("pydocs"), "{titel}")
-    with pytest.raises(InputError, match="have no fields: 'title'"):
-        opened(Collection("synthetic:1000x3"), "{title}")
 
 
 @pytest.mark.usefixtures("home")

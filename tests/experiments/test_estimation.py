@@ -24,6 +24,7 @@ from experiments.estimation import (
 )
 from experiments.methods import Methods, disjoint_sets
 from experiments.running import run
+from experiments.synthetic import folder_of
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
@@ -172,7 +173,7 @@ def test_other_topics_do_not_change_a_fit(place: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(place)
     pool = load_pool(NAME, model="bm25", topics=30)
     subset = next(disjoint_sets(pool.topics, 8, 1, seed=0))
-    known = load(NAME).qrels
+    known = load(folder_of(NAME)).qrels
     qrels = {topic: dict(known[topic]) for topic in pool.topics}
     for topic in set(pool.topics) - set(subset):
         # As many, of other documents: what some other topic has.

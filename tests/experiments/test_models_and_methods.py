@@ -11,6 +11,7 @@ from scipy import stats
 
 from experiments.parameters import Parameters, _freedom
 from experiments.running import run
+from experiments.synthetic import folder_of
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
@@ -40,7 +41,7 @@ def found(place: Path) -> Any:
 def prepared(place: Path) -> dict[str, Prepared]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        [collection] = named_collections([NAME], Collection())
+        [collection] = named_collections([folder_of(NAME)], Collection())
         return {model: prepare(collection, Split(folds="2"), Plan(model=model)) for model in MODELS}
 
 

@@ -11,10 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,7 @@ from hypothesis import strategies as st
 from made_documents import MadeBatch, MadeDocuments, made_documents
 
 from lmtune.errors import InputError, LostWorkerError
-from lmtune.formats.documents import Document, DocumentSource, InvertedCollection, Invertible, ListDocuments
+from lmtune.formats.documents import Document, DocumentSource, ListDocuments
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
@@ -33,72 +30,6 @@ from lmtune.indexing.manifest import COLUMNS
 from lmtune.parallel import Workers
 
 PLAIN = Analyzer(stemmer="none", stopwords="none")
-POSTINGS_WRITER_WORDS = ["alpha", "be", "gamma", "running", "éa"]
-POSTINGS_WRITER_COLLECTIONS = st.dictionaries(
-    st.text("abcé\U0001f600", min_size=1, max_size=3),
-    st.lists(st.sampled_from(POSTINGS_WRITER_WORDS), max_size=8),
-    min_size=1,
-    max_size=12,
-)
-
-
-@dataclass(frozen=True)
-class Given(ListDocuments):
-    """Documents that can tell their postings."""
-
-    extra: int = 0
-
-    def invert(self, progress: Callable[[int, int], None] | None = None) -> InvertedCollection:
-        assert not callable(self.documents)
-        counts = [Counter(text.split()) for _, text in self.documents]
-        postings = []
-        for term in POSTINGS_WRITER_WORDS:
-            docs = [doc for doc, held in enumerate(counts) if term in held]
-            tfs = [counts[doc][term] for doc in docs]
-            postings.append((np.array(docs, np.int32), np.array(tfs, np.int64)))
-        lengths = np.array([held.total() + self.extra for held in counts], np.int32)
-        if progress is not None:
-            progress(1, 1)
-        return InvertedCollection([d for d, _ in self.documents], lengths, POSTINGS_WRITER_WORDS, postings)
-
-
-@settings(max_examples=30, deadline=None)
-@given(POSTINGS_WRITER_COLLECTIONS)
-def test_the_index_is_that_of_the_text(collection: dict[str, list[str]]) -> None:
-    documents = [Document(docno, " ".join(words)) for docno, words in collection.items()]
-    source = Given("made", documents)
-    assert isinstance(source, Invertible)
-    assert not isinstance(ListDocuments("made", documents), Invertible)
-    with TemporaryDirectory() as folder:
-        told: list[tuple[int, int]] = []
-        direct = build_index(source, Path(folder, "direct"), PLAIN, progress=lambda *done: told.append(done))
-        text = build_index(ListDocuments("made", documents), Path(folder, "text"), PLAIN)
-        assert told == [(1, 1)]
-        assert direct.manifest == text.manifest
-
-
-@pytest.mark.parametrize("analyzer", [Analyzer("porter", "none"), Analyzer("none", "lucene")])
-def test_words_that_are_no_terms_are_read_from_the_text(analyzer: Analyzer, tmp_path: Path) -> None:
-    documents = [Document("a", "be alpha running"), Document("b", "gamma")]
-    direct = build_index(Given("made", documents), tmp_path / "direct", analyzer)
-    text = build_index(ListDocuments("made", documents), tmp_path / "text", analyzer)
-    assert direct.manifest == text.manifest
-    assert direct.terms() != sorted(POSTINGS_WRITER_WORDS)
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (Given("made", [Document("a", "be alpha")], extra=1), "not the sum"),
-        (Given("made", [Document("a", "be"), Document("a", "be")]), "a second document of the same docno"),
-    ],
-)
-def test_wrong_postings_leave_nothing_behind(source: Given, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        build_index(source, tmp_path / "index", PLAIN)
-    assert list(tmp_path.iterdir()) == []
-
-
 TEXT = "a the cats Cat running ran élan 東京 x1 3.14 don't STRASSE straße"
 WORDS = st.sampled_from(TEXT.split())
 DOCNOS = st.text(

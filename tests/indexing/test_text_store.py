@@ -12,7 +12,6 @@ import pytest
 
 from lmtune.datasets.building import Building, build
 from lmtune.datasets.collection import Collection
-from lmtune.datasets.synthetic.source import load_synthetic
 from lmtune.errors import InputError
 from lmtune.formats.documents import Document, DocumentSource, ListDocuments
 from lmtune.formats.file_documents import FileDocuments
@@ -78,20 +77,6 @@ def test_fields_of_files_plain_and_compressed(tmp_path: Path) -> None:
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert KeptTexts(index.path, index.fingerprint).fields() == ["title"]
     assert not list(index.path.glob("texts/.*"))
-
-
-def test_words_of_synthetic_documents(tmp_path: Path) -> None:
-    source = load_synthetic("1000x3", need=("documents",)).documents
-    assert source is not None
-    index = built(source, tmp_path)
-    keep_texts(source, index)
-    for doc in (0, 17, 999):
-        [text] = index.texts([doc])
-        assert len(text.split()) == index.lengths[doc]
-        for term in set(text.split()):
-            postings = index.postings(term)
-            assert postings is not None
-            assert text.split().count(term) == postings.tfs[postings.docs == doc][0]
 
 
 def test_it_is_kept_once_and_made_again_for_other_documents(tmp_path: Path) -> None:

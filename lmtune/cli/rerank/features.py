@@ -50,7 +50,7 @@ def features(
     check_file(files.output, reads=[files.run, *chosen, *named.files()])
     run = read_run(files.run)
     with stages() as progress:
-        loaded = named.load(progress=progress)
+        loaded = named.load()
         topics = judged_topics(files.run, run, loaded, files.only_topics)
         made = settings.lists({topic: run[topic] for topic in topics}, loaded, named, progress)
     write_letor(files.output, made.data)

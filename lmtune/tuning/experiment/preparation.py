@@ -167,7 +167,7 @@ def prepare(
     if split.topic_weights is not None:
         check_uncertified(plan.certify)
     # What can be wrong without looking at a document is found before they are indexed.
-    loaded = check(_load(collection, split, progress), ignore_unknown=split.ignore_unknown)
+    loaded = check(_load(collection, split), ignore_unknown=split.ignore_unknown)
     dataset = loaded.dataset
     collection.note_excluded(dataset)
     usable, skipped = split_topics(dataset)
@@ -214,13 +214,13 @@ def prepare(
     return Prepared(weighted, folds, [*notes, *topic_notes(pool)], dataset, index, collection)
 
 
-def _load(collection: Collection, split: Split, progress: Progress) -> Dataset:
+def _load(collection: Collection, split: Split) -> Dataset:
     """Load a collection; of a folder that is split so, the topics and judgements of both splits."""
     names = split.names(collection)
     if names is None:
-        return collection.load(progress=progress)
+        return collection.load()
     train, test = (
-        replace(collection, split=name).load(need, progress=progress)
+        replace(collection, split=name).load(need)
         for name, need in zip(names, (PARTS, ("topics", "qrels")), strict=True)
     )
     if both := next(iter(train.topics.keys() & test.topics.keys()), None):

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.datasets.synthetic import kernels, model
-from lmtune.datasets.synthetic.model import Shape, TermModel, TopicModel, topic_model
-from lmtune.progress import Count
 from lmtune.threads import over_slices
+
+from . import kernels, model
+from .model import Shape, TermModel, TopicModel, topic_model
 
 Postings = tuple[NDArray[np.int32], NDArray[np.uint16]]
 
@@ -59,9 +59,7 @@ class Drawn:
     topics: list[TopicDraw]
 
 
-def draw(
-    shape: Shape, part: range | None = None, *, threads: int | None = None, progress: Count | None = None
-) -> Drawn:
+def draw(shape: Shape, part: range | None = None) -> Drawn:
     """Draw lengths and the postings of all query terms.
 
     A document whose query terms alone come to more than the length that was drawn for it gets
@@ -73,10 +71,6 @@ def draw(
         The collection.
     part : range, optional
         Draw these documents alone, numbered from 0 on; all by default.
-    threads : int, optional
-        Threads over topics; the result does not depend on their number.
-    progress : callable, optional
-        Called with (topics done, topics in all).
     """
     lengths = np.empty(shape.documents, np.int32)
     kernels.draw_lengths(
@@ -94,7 +88,7 @@ def draw(
         for topic in range(part.start, part.stop):
             topics[topic] = _draw_topic(shape, topic, ground)
 
-    over_slices(work, shape.topics, threads=threads, progress=progress)
+    over_slices(work, shape.topics)
     ordered = [topics[topic] for topic in range(shape.topics)]
     taken = np.zeros(lengths.size, np.int32)
     for drawn in ordered:
@@ -208,9 +202,7 @@ class JudgedTopic(NamedTuple):
     gains: NDArray[np.int32]
 
 
-def judge(
-    shape: Shape, drawn: Drawn, *, threads: int | None = None, progress: Count | None = None
-) -> list[JudgedTopic]:
+def judge(shape: Shape, drawn: Drawn) -> list[JudgedTopic]:
     """Pool and assess every topic.
 
     Six runs give their best documents: three are two-stage-smoothed query likelihood at different
@@ -224,10 +216,6 @@ def judge(
         The collection.
     drawn : Drawn
         Its documents.
-    threads : int, optional
-        Threads over topics; the result does not depend on their number.
-    progress : callable, optional
-        Called with (topics done, topics in all).
 
     Returns
     -------
@@ -241,7 +229,7 @@ def judge(
         for topic in range(part.start, part.stop):
             judged[topic] = _judge_topic(shape, topic, drawn.topics[topic], drawn.lengths, total)
 
-    over_slices(work, shape.topics, threads=threads, progress=progress)
+    over_slices(work, shape.topics)
     return [judged[topic] for topic in range(shape.topics)]
 
 

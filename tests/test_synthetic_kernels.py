@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-
-from lmtune.datasets.synthetic import kernels
-from lmtune.datasets.synthetic.drawing import _best
+from synthetic import kernels
+from synthetic.drawing import _best
 
 KEY = np.uint64(1234567)
 

@@ -6,56 +6,49 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support import at
+from synthetic import drawing, kernels
+from synthetic import passages as drawn_passages
+from synthetic.drawing import Drawn, draw, judge
+from synthetic.model import Shape
+from synthetic.source import _DIGITS, _DOCNO_STRIDE, Articles, Passages, collection, docnos, parse_shape, word
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.synthetic import drawing, kernels
-from lmtune.datasets.synthetic import passages as drawn_passages
-from lmtune.datasets.synthetic.drawing import Drawn, draw, judge
-from lmtune.datasets.synthetic.model import Shape
-from lmtune.datasets.synthetic.source import (
-    _DIGITS,
-    _DOCNO_STRIDE,
-    PassageDocuments,
-    SyntheticDocuments,
-    docnos,
-    load_synthetic,
-    parse_shape,
-    word,
-)
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
-from lmtune.indexing.cache import index_for
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.sharding import build_sharded_index
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.two_stage import score
 
 SMALL = parse_shape("small")
 DENSE = Shape(20_000, 60)
+PASSAGES = parse_shape("msmarco-2000x60")
 PLAIN = Analyzer(stemmer="none", stopwords="none")
 
 
 @pytest.fixture(scope="module")
-def small() -> Dataset:
-    return lmtune.load("synthetic:small")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("synthetic")
 
 
 @pytest.fixture(scope="module")
-def index(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> ColumnarIndex:
+def small(home: Path) -> Dataset:
+    return lmtune.load(collection("small", home))
+
+
+@pytest.fixture(scope="module")
+def index(small: Dataset, home: Path) -> ColumnarIndex:
     assert small.documents is not None
-    return build_index(small.documents, tmp_path_factory.mktemp("indexes") / "small", PLAIN)
+    return build_index(small.documents, home / "index", PLAIN)
 
 
 @pytest.fixture(scope="module")
@@ -64,67 +57,50 @@ def dense() -> Drawn:
 
 
 def test_the_index_has_the_generators_arrays(small: Dataset, index: ColumnarIndex) -> None:
-    inverted = SyntheticDocuments("any", SMALL).invert()
-    assert index.docnos(range(index.num_docs)) == inverted.docnos
-    assert index.terms() == sorted(inverted.terms)
-    np.testing.assert_array_equal(index.lengths, inverted.lengths)
+    terms, postings = Articles(SMALL).invert(range(SMALL.documents))
+    assert index.docnos(range(index.num_docs)) == docnos(range(SMALL.documents), SMALL.documents)
+    assert index.terms() == sorted(terms)
     held = np.zeros(index.num_docs, np.int64)
-    for term, (docs, tfs) in zip(inverted.terms, inverted.postings, strict=True):
+    for term, (docs, tfs) in zip(terms, postings, strict=True):
         found = index.postings(term)
         assert found is not None
         np.testing.assert_array_equal(found.docs, docs)
         np.testing.assert_array_equal(found.tfs, tfs)
-        assert (np.diff(docs) > 0).all()
-        assert tfs.min() >= 1
         held[docs] += tfs
     np.testing.assert_array_equal(held, index.lengths)
-    assert held.sum() == index.total_terms == index.lengths.sum()
+    np.testing.assert_array_equal(held, draw(SMALL).lengths)
     assert {term for text in small.topics.values() for term in index.analyze(text)} <= set(index.terms())
 
 
-def test_indexing_the_text_gives_the_same_index(small: Dataset, index: ColumnarIndex, tmp_path: Path) -> None:
-    assert small.documents is not None
-    documents = [document for batch in small.documents.batches() for document in batch.read()]
-    assert len(documents) == SMALL.documents
-    from_text = build_index(ListDocuments("text", documents), tmp_path / "text", PLAIN)
-    assert from_text.manifest.columns == index.manifest.columns
-    sizes = sum(batch.size for batch in small.documents.batches())
-    assert sum(len(text) for _, text in documents) <= sizes
-
-
-def test_a_stopword_list_that_takes_a_word_out_is_obeyed(small: Dataset, tmp_path: Path) -> None:
-    assert small.documents is not None
-    lost = small.topics["1"].split()[0]
-    (tmp_path / "list.txt").write_text(f"{lost}\n")
-    analyzer = Analyzer(stemmer="none", stopwords=str(tmp_path / "list.txt"))
-    index = build_index(small.documents, tmp_path / "index", analyzer)
-    assert index.postings(lost) is None
-    assert index.total_terms == index.lengths.sum()
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_the_number_of_threads_does_not_matter(threads: int) -> None:
-    source = SyntheticDocuments("any", replace(SMALL, seed=9))
-    assert _digest(source, threads) == _digest(source, 2)
-
-
-def test_the_content_is_that_of_this_version() -> None:
-    """Where this fails on purpose, raise VERSION: cached indexes are of the old content."""
-    source = SyntheticDocuments("any", SMALL)
-    assert (source.digest(), _digest(source, None)) == (
-        "a06c2c026bb19326c375c2ca39918a54",
-        "a64b858f98b0fc5b6730aac01cdf7037",
-    )
-
-
-def _digest(source: SyntheticDocuments, threads: int | None) -> str:
-    inverted = source.invert(threads=threads)
+@pytest.mark.parametrize(
+    ("made", "digest"),
+    [
+        (Articles(SMALL), "a64b858f98b0fc5b6730aac01cdf7037"),
+        (Passages(PASSAGES), "7b57e756809ff6b6435d784eed7c99fa"),
+    ],
+)
+def test_the_content_is_that_of_this_version(made: Articles, digest: str) -> None:
+    """Where this fails on purpose, raise VERSION: cached collections are of the old content."""
+    every = range(made.shape.documents)
+    terms, postings = made.invert(every)
+    lengths = np.zeros(len(every), np.int64)
+    for docs, tfs in postings:
+        lengths[docs] += tfs
     state = hashlib.blake2b(digest_size=16)
-    for part in (inverted.docnos, inverted.terms, source.topics(), source.qrels(threads=threads)):
+    for part in (docnos(every, len(every)), terms, made.topics(), made.qrels()):
         state.update(repr(part).encode())
-    for array in (inverted.lengths, *(array for pair in inverted.postings for array in pair)):
+    for array in (lengths, *(array for pair in postings for array in pair)):
         state.update(np.ascontiguousarray(array, "<i4").tobytes())
-    return state.hexdigest()
+    assert state.hexdigest() == digest
+
+
+@pytest.mark.parametrize("made", [Articles(SMALL), Passages(PASSAGES)])
+def test_parts_are_drawn_apart_as_in_the_whole(made: Articles, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = list(made.documents())
+    monkeypatch.setattr("synthetic.source._AT_A_TIME", 700)
+    assert [(docno, sorted(text.split())) for docno, text in made.documents()] == [
+        (docno, sorted(text.split())) for docno, text in whole
+    ]
 
 
 def test_lengths_are_lognormal(dense: Drawn) -> None:
@@ -244,32 +220,6 @@ def test_measures_are_plausible_and_best_inside_the_box(pool: CandidatePool) -> 
     assert surface.max() > 1.2 * surface.min()
 
 
-def test_an_index_is_cached_until_the_collection_is_another(tmp_path: Path) -> None:
-    reasons: list[str] = []
-
-    def open_index(shape: Shape) -> ColumnarIndex:
-        source = SyntheticDocuments("synthetic:same", shape)
-        return index_for(source, home=tmp_path, on_build=lambda _, reason: reasons.append(reason))
-
-    shape = Shape(1000, 2)
-    assert open_index(shape).fingerprint == open_index(shape).fingerprint
-    assert len(reasons) == 1
-    for other in (Shape(1001, 2), Shape(1000, 3), Shape(1000, 2, seed=1)):
-        assert open_index(other).num_docs == other.documents
-    assert reasons[1:] == ["the index was built from other documents"] * 3
-
-
-def test_progress_comes_to_an_end() -> None:
-    source = SyntheticDocuments("any", Shape(1000, 40))
-    inverting: list[tuple[int, int]] = []
-    source.invert(lambda *done: inverting.append(done))
-    judging: list[tuple[int, int]] = []
-    source.qrels(progress=lambda *done: judging.append(done))
-    for told in (inverting, judging):
-        assert told == sorted(told)
-        assert told[-1][0] == told[-1][1] == max(done for done, _ in told)
-
-
 @pytest.mark.parametrize(
     ("name", "documents", "topics"),
     [
@@ -282,12 +232,8 @@ def test_progress_comes_to_an_end() -> None:
     ],
 )
 def test_names(name: str, documents: int, topics: int) -> None:
-    dataset = load_synthetic(name, need=("documents", "topics"))
-    assert isinstance(dataset.documents, SyntheticDocuments)
-    assert dataset.documents.shape.documents == documents
-    assert (len(dataset.topics), dataset.qrels) == (topics, {})
-    assert dataset.name == f"synthetic:{name}"
-    assert dataset.versions == {"synthetic": "1"}
+    shape = parse_shape(name)
+    assert (shape.documents, shape.topics) == (documents, topics)
 
 
 @pytest.mark.parametrize(
@@ -309,19 +255,7 @@ def test_names(name: str, documents: int, topics: int) -> None:
 )
 def test_bad_names(name: str) -> None:
     with pytest.raises(InputError, match=r"no such synthetic collection: .*DOCUMENTSxTOPICS"):
-        lmtune.load(f"synthetic:{name}")
-
-
-def test_judgements_are_drawn_where_they_are_needed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> Drawn:
-        raise AssertionError("drawn")
-
-    monkeypatch.setattr(drawing, "draw", fail)
-    assert lmtune.load("synthetic:small", need=("topics",)).documents is None
-    with pytest.raises(AssertionError, match="drawn"):
-        lmtune.load("synthetic:small")
-    with pytest.raises(InputError, match="synthetic:small have a title alone"):
-        lmtune.load("synthetic:small", topic_fields=("desc",))
+        parse_shape(name)
 
 
 def test_words_differ_and_no_analysis_changes_them() -> None:
@@ -355,45 +289,16 @@ def test_docnos_beyond_ten_million_have_more_digits() -> None:
     assert len(set(names)) == 3
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_parts_are_drawn_apart_as_in_the_whole(index: ColumnarIndex, tmp_path: Path, count: int) -> None:
-    source = SyntheticDocuments("any", SMALL)
-    parts = source.parts(count, "")
-    assert len({part.digest() for part in (source, *parts)}) == count + 1
-    for part in parts:
-        inverted = part.invert()
-        assert part.part is not None
-        docs = list(part.part)
-        assert inverted.docnos == index.docnos(docs)
-        assert inverted.lengths.tolist() == index.lengths[docs].tolist()
-    shards = build_sharded_index(source, tmp_path / "shards", PLAIN, count)
-    for term in index.terms():
-        mine, theirs = shards.postings(term), index.postings(term)
-        assert mine is not None
-        assert theirs is not None
-        assert [own.tolist() for own in mine] == [own.tolist() for own in theirs]
-    assert shards.docno_rank.tolist() == index.docno_rank.tolist()
-
-
-def test_a_docno_is_located() -> None:
-    source = SyntheticDocuments("any", Shape(1000, 1))
-    assert source.locate(docnos(range(7, 8), 1000)[0]) == [("any", 8)]
-    assert source.locate("absent") == []
-    documents = [Document(*d) for batch in source.batches() for d in batch.read()]
-    assert documents[7].docno == docnos(range(7, 8), 1000)[0]
-
-
-PASSAGES = PassageDocuments("any", parse_shape("msmarco-2000x60"))
-
-
 @pytest.fixture(scope="module")
-def passages(tmp_path_factory: pytest.TempPathFactory) -> ColumnarIndex:
-    return build_index(PASSAGES, tmp_path_factory.mktemp("passages") / "index", PLAIN)
+def passages(home: Path) -> ColumnarIndex:
+    documents = lmtune.load(collection("msmarco-2000x60", home)).documents
+    assert documents is not None
+    return build_index(documents, home / "passages", PLAIN)
 
 
 def test_passages_hold_the_words_that_are_drawn_one_by_one(passages: ColumnarIndex) -> None:
-    streams = drawn_passages._streams(PASSAGES.shape)
-    lengths, postings = drawn_passages.draw_passages(PASSAGES.shape, range(2000))
+    streams = drawn_passages._streams(PASSAGES)
+    lengths, postings = drawn_passages.draw_passages(PASSAGES, range(2000))
     assert lengths.mean() == pytest.approx(drawn_passages.MEAN_LENGTH, rel=0.03)
     held: list[Counter[int]] = [Counter() for _ in lengths]
     for number, (docs, tfs) in enumerate(postings):
@@ -408,8 +313,8 @@ def test_passages_hold_the_words_that_are_drawn_one_by_one(passages: ColumnarInd
     assert sum(own.docs.size for own in found if own is not None) == sum(docs.size for docs, _ in postings)
 
 
-def test_each_query_has_one_or_two_relevant_passages(passages: ColumnarIndex) -> None:
-    dataset = lmtune.load("synthetic:msmarco-2000x60")
+def test_each_query_has_one_or_two_relevant_passages(passages: ColumnarIndex, home: Path) -> None:
+    dataset = lmtune.load(collection("msmarco-2000x60", home))
     assert list(dataset.qrels) == list(dataset.topics) == [str(t) for t in range(1, 61)]
     assert {len(judged) for judged in dataset.qrels.values()} == {1, 2}
     assert {docno for judged in dataset.qrels.values() for docno in judged} <= set(
@@ -419,23 +324,3 @@ def test_each_query_has_one_or_two_relevant_passages(passages: ColumnarIndex) ->
     pool = CandidatePool.build(passages, dataset.topics, dataset.qrels, model="bm25")
     values = measure_settings(pool, {"k1": 0.9, "b": 0.4}, parse_measures(["RR@10"]))
     assert 0.2 < values.mean() < 0.95
-
-
-@pytest.mark.parametrize("count", [3, 16])
-def test_passages_are_drawn_apart_as_in_the_whole(
-    passages: ColumnarIndex, tmp_path: Path, count: int
-) -> None:
-    shards = build_sharded_index(PASSAGES, tmp_path / "shards", PLAIN, count)
-    assert shards.lengths.tolist() == passages.lengths.tolist()
-    for term in passages.terms()[::50]:
-        mine, theirs = shards.postings(term), passages.postings(term)
-        assert mine is not None
-        assert theirs is not None
-        assert [own.tolist() for own in mine] == [own.tolist() for own in theirs]
-
-
-def test_passages_are_those_of_this_version() -> None:
-    assert (PASSAGES.digest(), _digest(PASSAGES, None)) == (
-        "02d70d080d48bea0611ac07197ad9764",
-        "7b57e756809ff6b6435d784eed7c99fa",
-    )

@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.datasets.synthetic import kernels
-from lmtune.datasets.synthetic.drawing import Postings
-from lmtune.datasets.synthetic.model import Shape
-from lmtune.progress import Count
+from . import kernels
+from .drawing import Postings
+from .model import Shape
 
 VOCABULARY, AREA_WORDS = 1_000_000, 60
 MEAN_LENGTH, LENGTH_SIGMA, SHORTEST, LONGEST = 56.0, 0.42, 5, 300
@@ -40,9 +39,7 @@ class Query(NamedTuple):
     relevant: list[int]
 
 
-def draw_passages(
-    shape: Shape, part: range, progress: Count | None = None
-) -> tuple[NDArray[np.int32], list[Postings]]:
+def draw_passages(shape: Shape, part: range) -> tuple[NDArray[np.int32], list[Postings]]:
     """Draw lengths, and the postings of all words.
 
     Parameters
@@ -51,8 +48,6 @@ def draw_passages(
         The collection.
     part : range
         The documents to draw; postings number them from 0 on.
-    progress : callable, optional
-        Called with (documents drawn, documents to draw), each of which is drawn twice.
 
     Returns
     -------
@@ -63,17 +58,13 @@ def draw_passages(
     streams, lengths = _streams(shape), _lengths(shape, part)
     steps = [*range(0, len(part), _AT_A_TIME), len(part)]
     df = np.zeros(VOCABULARY, np.int64)
-    for done, (begin, end) in enumerate(pairwise(steps)):
+    for begin, end in pairwise(steps):
         kernels.count_passages(streams, part.start + begin, lengths[begin:end], df)
-        if progress is not None:
-            progress(done, 2 * len(steps))
     starts = np.concatenate(([0], np.cumsum(df)))
     docs, tfs = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.uint16)
     ends = starts[:-1].copy()
-    for done, (begin, end) in enumerate(pairwise(steps)):
+    for begin, end in pairwise(steps):
         kernels.fill_passages(streams, part.start + begin, begin, lengths[begin:end], ends, docs, tfs)
-        if progress is not None:
-            progress(len(steps) + done, 2 * len(steps))
     bounds = starts.tolist()
     return lengths, [(docs[begin:end], tfs[begin:end]) for begin, end in pairwise(bounds)]
 
