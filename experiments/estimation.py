@@ -24,6 +24,7 @@ from experiments.experiment import Claim, Experiment, Tables, Unit, figures
 from experiments.methods import Methods, disjoint_sets
 from experiments.pictures import Chart
 from lmtune.errors import InputError
+from lmtune.formats.result_folders import file_name
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.effects import (
@@ -38,11 +39,10 @@ from lmtune.measures.significance.tests import FEWEST
 from lmtune.options import option
 from lmtune.reporting.comparison_tables import DASH, signed
 from lmtune.reporting.figures.style import Picture
-from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.table import Cell, Table, short
-from lmtune.reporting.tuning_results import check_names
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.experiment.result import APPROX, DEFAULT, DIRECT, RANKNET
+from lmtune.tuning.experiment.stored import check_names
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS

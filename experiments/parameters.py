@@ -19,13 +19,13 @@ from experiments.synthetic import folder_of
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
+from lmtune.formats.result_folders import file_name
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.models.model import find_model
 from lmtune.models.parameter import shares
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
-from lmtune.reporting.result_folder import file_name
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import proof_of
 from lmtune.tuning.coordinate_ascent import CoordinateAscent

@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from experiments.data import digest
 from experiments.experiment import Experiment, Tables, Unit
 from lmtune import parallel
+from lmtune.datasets.provenance import installed, versions
 from lmtune.errors import check_choice
-from lmtune.reporting.figures.style import Picture
-from lmtune.reporting.result_folder import RECORD, ResultFolder, installed, versions
+from lmtune.formats.result_folders import RECORD
+from lmtune.reporting.figures.style import Picture, rendered
 from lmtune.reporting.table import RENDERED, Table, finite, frame_text, in_all_formats, render
 from lmtune.storage.digests import sealed, sealed_text, unsealed
 from lmtune.storage.files import atomic_write
@@ -277,10 +278,11 @@ def _write(order: Order, folder: Path, result: Result) -> None:
             picture.name: {"title": picture.title, "alt": picture.alt} for picture in result.pictures
         },
     }
-    figures = {picture.name: picture.figure for picture in result.pictures}
-    files = []
-    for name, content in ResultFolder(tables, made, figures).files():
-        files.append(name)
+    written = {name: text.encode() for name, text in tables.items()}
+    for picture in result.pictures:
+        written |= rendered(picture.name, picture.figure)
+    files = [*written]
+    for name, content in written.items():
         with atomic_write(folder / name, mode="binary") as stream:
             stream.write(content)
     for name in set(old.get("files", ())) - set(files):

@@ -24,6 +24,7 @@ from experiments.pictures import Chart, stacked
 from lmtune.candidates.columns import Columns
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
+from lmtune.formats.result_folders import file_name
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.measures.significance.effects import (
     corrected_resampling,
@@ -34,12 +35,11 @@ from lmtune.measures.significance.effects import (
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
-from lmtune.reporting.result_folder import file_name
-from lmtune.reporting.tuning_results import check_names
 from lmtune.surrogates.packing_kernels import ByLabel
 from lmtune.surrogates.pair_kernels import ranknet_queries
 from lmtune.tuning import kernels
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
+from lmtune.tuning.experiment.stored import check_names
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import FEWEST

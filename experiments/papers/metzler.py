@@ -15,18 +15,18 @@ from experiments.estimation import OPTIMUM, decompose
 from experiments.experiment import Claim, Experiment, Tables, Unit, figures
 from experiments.papers.table import differing, paper_table, rows_of
 from lmtune.datasets.collection import Collection, named_collections
+from lmtune.formats.result_folders import file_name
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.options import option
-from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.table import Table
-from lmtune.reporting.tuning_results import check_names
 from lmtune.reranking.comparison import Outcome
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.stored import check_names
 
 METHODS = (DIRECT, RANKNET, OPTIMAL)
 PROTOCOL: Mapping[str, Any] = {"measures": ("AP", "Bpref", "P@10"), "approx": False, "final": False}

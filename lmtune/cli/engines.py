@@ -16,6 +16,7 @@ from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Tuned
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
+from lmtune.datasets.provenance import record
 from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.cost import TUNED, deployment_cost, stemming_cost
@@ -26,6 +27,7 @@ from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
 from lmtune.errors import InputError, check_choice
 from lmtune.formats.frames import as_run
 from lmtune.formats.qrels import read_qrels
+from lmtune.formats.result_folders import RECORD, write_folder
 from lmtune.fusion.methods import kept_fusion
 from lmtune.indexing.analysis import Analyzer
 from lmtune.measures.significance.comparison import Comparison
@@ -33,14 +35,11 @@ from lmtune.measures.significance.run_files import compare_runs, named_files
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, quantity
-from lmtune.reporting.recommendation import setting_values
-from lmtune.reporting.result_folder import RECORD, ResultFolder, record
-from lmtune.reporting.tuning_results import FinalSetting, final_row, read_results, reopened
-from lmtune.reporting.tuning_tables import parameter_text
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import FolderKind, check_directory
 from lmtune.storage.outputs import check_file
-from lmtune.tuning.experiment.result import CollectionResult, Row
+from lmtune.tuning.experiment.result import CollectionResult, Row, parameter_text, setting_values
+from lmtune.tuning.experiment.stored import FinalSetting, final_row, read_results, reopened
 
 
 @dataclass(frozen=True)
@@ -399,5 +398,5 @@ def _write(target: Target, files: dict[str, str], kept: dict[str, Any]) -> None:
     if target.output is None:
         say("\n".join(f"--- {name}\n{text}" for name, text in files.items()))
         return
-    ResultFolder(files, kept).write(target.output, KIND)
+    write_folder(target.output, KIND, files, kept)
     note(f"wrote {quantity(len(files), 'file')} for {TITLES[target.to]} in {target.output}")

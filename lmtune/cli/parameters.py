@@ -13,7 +13,7 @@ from lmtune.errors import InputError
 from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, read, usual
-from lmtune.reporting.tuning_results import FinalSetting, take_final
+from lmtune.tuning.experiment.stored import FinalSetting, take_final
 
 T = TypeVar("T")
 

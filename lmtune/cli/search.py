@@ -19,6 +19,7 @@ from lmtune.datasets.building import Building, build
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.loading import available
 from lmtune.datasets.names import Role, named_files
+from lmtune.datasets.provenance import check_recorded, describe, write_record
 from lmtune.datasets.texts import texts_for
 from lmtune.errors import InputError, visible
 from lmtune.formats.runs import check_tag, write_run
@@ -26,7 +27,6 @@ from lmtune.models.model import find_model
 from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
-from lmtune.reporting.result_folder import check_recorded, describe, write_record
 from lmtune.storage.outputs import check_file
 from lmtune.threads import cores
 

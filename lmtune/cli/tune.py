@@ -22,26 +22,27 @@ from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
 from lmtune.reporting import tuning_tables
-from lmtune.reporting.choice_tables import CHOICES_KIND, choice_table, is_choices, keep_choices, read_choices
-from lmtune.reporting.recommendation import choice_trust, setting_values, tuning_trust
+from lmtune.reporting.choice_tables import choice_table, keep_choices
+from lmtune.reporting.recommendation import choice_trust, tuning_trust
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.tuning_results import (
+from lmtune.reporting.tuning_results import keep_results
+from lmtune.storage.outputs import check_writable
+from lmtune.tuning.choices.cases import Case, make_cases
+from lmtune.tuning.choices.experiment import tune_choices
+from lmtune.tuning.choices.stored import CHOICES_KIND, is_choices, read_choices
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.result import CollectionResult, Row, setting_values
+from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.stored import (
     KIND,
     PAGE,
     PICTURES,
     check_names,
     check_output,
-    keep_results,
     read_results,
     record_pictures,
 )
-from lmtune.storage.outputs import check_writable
-from lmtune.tuning.choices.cases import Case, make_cases
-from lmtune.tuning.choices.experiment import tune_choices
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
-from lmtune.tuning.experiment.result import CollectionResult, Row
-from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.space import CHOICES, Choice
 
 

@@ -17,6 +17,7 @@ from lmtune.errors import InputError
 from lmtune.exploring.server import Choosing
 from lmtune.exploring.view import Mark, View, stamp_of
 from lmtune.formats.qrels import read_qrels
+from lmtune.formats.result_folders import file_name
 from lmtune.formats.runs import read_run
 from lmtune.fusion.fusing import judged_topics
 from lmtune.fusion.normalisation import normalised
@@ -27,13 +28,12 @@ from lmtune.measures.significance.run_files import named_files
 from lmtune.models.model import NAMES, find_model, named_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed
-from lmtune.reporting.choice_tables import read_choices
-from lmtune.reporting.result_folder import file_name
-from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.choices.cases import make_cases
+from lmtune.tuning.choices.stored import read_choices
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
+from lmtune.tuning.experiment.stored import read_results
 from lmtune.tuning.space import EXPAND, MODEL, Choice, ParameterSpace
 
 if TYPE_CHECKING:

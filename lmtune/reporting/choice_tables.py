@@ -5,40 +5,26 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lmtune.errors import PathLike
-from lmtune.measures.measure import parse_measure
+from lmtune.datasets.provenance import describe, record
+from lmtune.formats.csv_files import csv_text
+from lmtune.formats.result_folders import write_folder
 from lmtune.progress import Progress, quantity, silent
 from lmtune.reporting.comparison_tables import DASH, interval_text, p_text, signed
 from lmtune.reporting.recommendation import gain_text, setting_text
-from lmtune.reporting.result_folder import RECORD, CsvFile, ResultFolder, describe, read_record, record
 from lmtune.reporting.table import Cell, Column, Table, finite, in_all_formats, render, short
-from lmtune.reporting.tuning_results import (
-    CHOICES,
-    CHOSEN_CASE,
-    PAGE,
-    PICTURES,
-    StoredResults,
-    keep_results,
-    read_results,
-)
-from lmtune.storage.digests import read_json
-from lmtune.storage.folders import FolderKind
-from lmtune.tuning.choices.cases import case_name
+from lmtune.reporting.tuning_results import keep_results
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow, effects
+from lmtune.tuning.choices.stored import CASE_COLUMNS, CHOICES_KIND, FIRST, PICKED, PROCEDURE, SHOWN, TOPICS
 from lmtune.tuning.experiment.preparation import Prepared
-from lmtune.tuning.experiment.result import DEFAULT, Row, at_most
+from lmtune.tuning.experiment.result import DEFAULT, at_most
+from lmtune.tuning.experiment.stored import CHOICES, CHOSEN_CASE
 
 _TUNED = "Tuned"
-FIRST, PICKED = "First", "Chosen"
-"""The first case and the procedure, tuned in the same way, where a page compares them."""
 
 
 def choice_table(result: ChoiceResult, style: str = "table") -> str:
@@ -180,7 +166,7 @@ def as_records(result: ChoiceResult) -> list[Mapping[str, object]]:
             figures = None if row is None else row.mean, fitted, proof and proof.bound
             folds = sum(pick == number for pick in one.picks)
             records.append(_record(result, case.values, one, (*figures, folds)))
-    chosen = {choice.name: _PROCEDURE for choice in result.choices}
+    chosen = {choice.name: PROCEDURE for choice in result.choices}
     for one in result.rows:
         figures = one.row.mean, one.score, result.bound(one.row.measure)
         records.append(_record(result, chosen, one, (*figures, len(one.picks))))
@@ -200,7 +186,7 @@ def topic_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
     for one in result.rows:
         row, key = one.row, (one.row.measure, one.row.method)
         named = [(str(result.cases[case]), own.values) for case, own in result.known_rows(key).items()]
-        for case, values in (*named, (_PROCEDURE, row.values)):
+        for case, values in (*named, (PROCEDURE, row.values)):
             for topic, value in zip(row.topics, values.tolist(), strict=True):
                 what = {"measure": str(row.measure), "method": row.method, "case": case}
                 yield what | {"topic": topic, "value": value}
@@ -227,18 +213,6 @@ def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
         for number, (pick, fit) in enumerate(zip(one.picks, one.row.fits, strict=True), 1)
     ]
     return [*folds, ("all", one.final, one.row.final)]
-
-
-_PICTURES = f"{PICTURES}/{RECORD}"
-CHOICES_KIND = FolderKind(
-    RECORD, (PAGE, f"{CHOSEN_CASE}/{PAGE}"), (RECORD, _PICTURES, f"{CHOSEN_CASE}/{_PICTURES}"), ("choices",)
-)
-SHOWN = "tables.json"
-TOPICS = CsvFile("topics.csv", {"measure": str, "method": str, "case": str, "topic": str, "value": float})
-_PROCEDURE = "chosen"
-_ACCEPTED = "a folder that lmtune tune --choose --output wrote"
-_KINDS: dict[str, Any] = {"command": str, "versions": dict, "choices": dict, "plan": dict}
-_KINDS |= {"inner_folds": int, "race": bool, "collections": list[dict]}  # type: ignore[type-arg]
 
 
 def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress: Progress = silent) -> None:
@@ -271,7 +245,7 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
     tables = in_all_formats(partial(choice_table, result)) | {
         CHOICES: json.dumps(finite(chosen_by_fold(result)), indent=1) + "\n",
         SHOWN: json.dumps(_shown(result), indent=1) + "\n",
-        TOPICS.name: TOPICS.text((), ([*record.values()] for record in topic_records(result))),
+        TOPICS: csv_text(CASE_COLUMNS, ([*record.values()] for record in topic_records(result))),
     }
     made = record(
         choices={choice.name: choice.values for choice in result.choices},
@@ -290,16 +264,18 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         selected=None if result.recommended is None else result.recommended.row.method,
     )
     tuned = result.tuned
-    figures = {}
+    pictures: dict[str, bytes] = {}
     if tuned is not None and len(result.known_rows((tuned.row.measure, tuned.row.method))) == len(
         result.cases
     ):
-        from lmtune.reporting.figures import choice_interactions
+        from lmtune.reporting.figures import choice_interactions, rendered
 
-        figures["interactions"] = choice_interactions(result)
-    ResultFolder(tables, made, figures).write(
+        pictures = rendered("interactions", choice_interactions(result))
+    write_folder(
         path,
         CHOICES_KIND,
+        {**tables, **pictures},
+        made,
         lambda folder: keep_results(
             folder / CHOSEN_CASE, [ready], [flattered], chosen.plan, progress=progress
         ),
@@ -315,74 +291,3 @@ def _shown(result: ChoiceResult) -> dict[str, object]:
         "final": result.recommended.final if result.recommended else 0,
         "tables": [asdict(table) for table in choice_tables(result)],
     }
-
-
-@dataclass(frozen=True)
-class StoredChoices:
-    """The content of a folder of choices.
-
-    Attributes
-    ----------
-    answer : str
-        What to use, in a few sentences.
-    tables : tuple of Table
-        As they were printed.
-    method : str
-        That they are of.
-    final : int
-        The case to use, whose results are in the folder `CHOSEN_CASE`.
-    results : StoredResults
-        The rows `FIRST` and `PICKED` of each measure, by this method; folds, notes and
-        texts; how it was made.
-    values : dict of (str, str) to numpy.ndarray
-        By measure and case, this method's values of test topics; a race leaves cases out.
-    """
-
-    answer: str
-    tables: tuple[Table, ...]
-    method: str
-    final: int
-    results: StoredResults
-    values: Mapping[tuple[str, str], NDArray[np.float64]]
-
-
-def is_choices(path: PathLike) -> bool:
-    """Tell whether a folder is of choices."""
-    return (Path(path) / CHOICES).is_file()
-
-
-def read_choices(path: PathLike) -> StoredChoices:
-    """Read a folder of choices, as it was written.
-
-    Raises
-    ------
-    InputError
-        Where a file is missing or was changed.
-    """
-    folder = Path(path)
-    record, check = read_record(path, _KINDS, (SHOWN, TOPICS.name), _ACCEPTED)
-    record.pop("files")
-    shown, chosen = read_json(folder / SHOWN), read_results(folder / CHOSEN_CASE)
-    by_case: dict[tuple[str, str], dict[str, float]] = {}
-    for line, _ in TOPICS.rows(folder):
-        if line["method"] == shown["method"]:
-            by_case.setdefault((line["measure"], line["case"]), {})[line["topic"]] = line["value"]
-    check()
-    values = {key: np.array([*own.values()]) for key, own in by_case.items()}
-    first = case_name({name: levels[0] for name, levels in record["choices"].items()})
-    rows = tuple(
-        Row(parse_measure(measure), name, tuple(by_case[measure, case]), values[measure, case], (), {})
-        for measure in dict.fromkeys(measure for measure, _ in values)
-        for name, case in ((FIRST, first), (PICKED, _PROCEDURE))
-    )
-    results = tuple(replace(result, rows=rows, traces={}, near={}) for result in chosen.results)
-    tables = tuple(_table(kept) for kept in shown["tables"])
-    stored = replace(chosen, results=results, record=record)
-    return StoredChoices(shown["answer"], tables, shown["method"], shown["final"], stored, values)
-
-
-def _table(kept: Mapping[str, Any]) -> Table:
-    """Make a table of what `dataclasses.asdict` made of it."""
-    columns = [Column(*column) for column in kept["columns"]]
-    groups = [[[Cell(*cell) for cell in row] for row in group] for group in kept["groups"]]
-    return Table(columns, groups, kept["caption"], kept["legend"])

@@ -11,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from lmtune.datasets.provenance import NEURAL, record
 from lmtune.formats.csv_files import csv_text
+from lmtune.formats.result_folders import RECORD, write_folder
 from lmtune.measures.lists import Empty
 from lmtune.measures.measure import column_names
 from lmtune.measures.significance.comparison import Comparison
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import DASH, interval_text, letters, p_text
-from lmtune.reporting.figures import Course, difference_intervals, training_courses
+from lmtune.reporting.figures import Course, difference_intervals, rendered, training_courses
+from lmtune.reporting.figures.style import FOLDER_FORMATS
 from lmtune.reporting.recommendation import loss_answer
-from lmtune.reporting.result_folder import FIGURE_FORMATS, NEURAL, RECORD, ResultFolder, record
 from lmtune.reporting.table import FILES, Cell, Table, in_all_formats, render, short
 from lmtune.reranking.comparison import OVER, Outcome, contrasts, history_rows
 from lmtune.storage.folders import FolderKind
@@ -30,7 +32,7 @@ EMPTY = {"skip": "left out", "zero": "count 0"}
 
 _HISTORY, _CONVERGENCE, _IMPORTANCE = "history.csv", "convergence", "importance"
 LOSSES, IMPORTANCE = (
-    FolderKind(RECORD, (*FILES, RECORD, _HISTORY, *(f"{figure}.{format_}" for format_ in FIGURE_FORMATS)))
+    FolderKind(RECORD, (*FILES, RECORD, _HISTORY, *(f"{figure}.{format_}" for format_ in FOLDER_FORMATS)))
     for figure in (_CONVERGENCE, _IMPORTANCE)
 )
 """The folders that keep losses compared, and features' importance."""
@@ -189,13 +191,13 @@ def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty]
         For a folder that holds something else.
     """
     tables = in_all_formats(partial(loss_table, outcomes, empty=empty))
-    figures = {}
+    pictures: dict[str, bytes] = {}
     if rows := history_rows(outcomes):
         tables[_HISTORY] = csv_text(rows[0], ([*row.values()] for row in rows))
         measure = next(trained.settings.chosen_by for one in outcomes for trained in one.trained)
         courses = [_course(outcome) for outcome in outcomes if outcome.trials]
-        figures[_CONVERGENCE] = training_courses(courses, measure=measure.label)
-    ResultFolder(tables, record(data=data), figures).write(path, LOSSES)
+        pictures = rendered(_CONVERGENCE, training_courses(courses, measure=measure.label))
+    write_folder(path, LOSSES, {**tables, **pictures}, record(data=data))
 
 
 def _course(outcome: Outcome) -> Course:
@@ -272,4 +274,4 @@ def write_importance(path: Path, comparison: Comparison, gains: Mapping[str, flo
     drawn = replace(comparison, contrasts=ordered)
     figure = difference_intervals(drawn, title="one feature's values shuffled")
     tables = in_all_formats(partial(importance_table, comparison, gains))
-    ResultFolder(tables, record(NEURAL), {_IMPORTANCE: figure}).write(path, IMPORTANCE)
+    write_folder(path, IMPORTANCE, {**tables, **rendered(_IMPORTANCE, figure)}, record(NEURAL))

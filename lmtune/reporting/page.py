@@ -18,23 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import visible
+from lmtune.formats.result_folders import RECORD
 from lmtune.measures.significance.effects import confidence_interval
 from lmtune.progress import Progress, silent
-from lmtune.reporting.choice_tables import CHOICES_KIND, StoredChoices, is_choices, read_choices
 from lmtune.reporting.comparison_tables import p_text, signed
 from lmtune.reporting.figures import Picture, choice_pictures, draw, render
 from lmtune.reporting.figures.style import COLUMN
 from lmtune.reporting.recommendation import answer
-from lmtune.reporting.result_folder import RECORD
 from lmtune.reporting.table import Table, listed, short
-from lmtune.reporting.tuning_results import KIND, StoredResults, read_results
 from lmtune.reporting.tuning_tables import (
     ABOVE_DIRECT,
     ABOVE_RANKNET,
     BELOW_DIRECT,
     final_tables,
     mean_table,
-    parameter_text,
     parameters,
     remarks_on,
     weight_tables,
@@ -42,6 +39,7 @@ from lmtune.reporting.tuning_tables import (
 from lmtune.storage.files import atomic_write
 from lmtune.storage.folders import recorded
 from lmtune.storage.outputs import check_file
+from lmtune.tuning.choices.stored import CHOICES_KIND, StoredChoices, is_choices, read_choices
 from lmtune.tuning.experiment.result import (
     DEFAULT,
     DIRECT,
@@ -51,7 +49,9 @@ from lmtune.tuning.experiment.result import (
     CollectionResult,
     Row,
     at_most,
+    parameter_text,
 )
+from lmtune.tuning.experiment.stored import KIND, StoredResults, read_results
 
 MOST_ROWS = 2500
 """Rows of the topic table that a page shows before it is asked for all."""
@@ -111,7 +111,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
     Parameters
     ----------
     stored : StoredResults
-        What `lmtune.reporting.tuning_results.read_results` read.
+        What `lmtune.tuning.experiment.stored.read_results` read.
     pictures : iterable of Picture
         Shown in this order, those of a group under its name, and those of a part folded away
         until the reader opens it. One that needs a page's width scrolls in a box on a phone.
@@ -161,7 +161,9 @@ def choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str:
         {result.name: stored.answer for result in results.results},
         pictures,
         plan=record["plan"] | record["choices"] | how,
-        more_tables=[(*names, table) for names, table in zip(sections, stored.tables, strict=False)],
+        more_tables=[
+            (*names, Table.from_record(kept)) for names, kept in zip(sections, stored.tables, strict=False)
+        ],
     )
 
 

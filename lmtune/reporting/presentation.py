@@ -29,7 +29,7 @@ from lmtune.reporting import (
 )
 from lmtune.reporting.table import Table, short
 from lmtune.tuning.choices.experiment import ChoiceResult
-from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.experiment.result import CollectionResult, parameter_text
 from lmtune.tuning.tuner import Tuner
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def _(shown: Tuner) -> Sequence[Table]:
     if not hasattr(shown, "best_params_"):
         return [Table.of(["Tuner"], [], [[[f"{shown!r}, not fitted yet"]]])]
     names = [*shown.best_params_, _value_column(shown), "evaluations", "seconds", "on the edge"]
-    texts = [tuning_tables.parameter_text(name, value) for name, value in shown.best_params_.items()]
+    texts = [parameter_text(name, value) for name, value in shown.best_params_.items()]
     spent = f"{max(shown.seconds_, default=0.0):.1f}"
     texts += [short(shown.best_value_), f"{shown.n_evaluations_:,}", spent, ", ".join(shown.at_edge_) or "no"]
     return [Table.of(["Tuner"], names, [[[repr(shown), *texts]]], "The best setting")]

@@ -32,7 +32,7 @@ from lmtune.reporting.comparison_tables import p_text, signed
 from lmtune.reporting.table import listed, short
 from lmtune.tuning.choices.experiment import ChoiceResult
 from lmtune.tuning.experiment.preparation import Prepared
-from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult
+from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, setting_values
 
 if TYPE_CHECKING:
     from lmtune.measures.lists import Empty
@@ -84,14 +84,6 @@ def _missed(differences: NDArray[np.float64]) -> str:
     least = detectable_difference(float(differences.std(ddof=1)), differences.size)
     topics = quantity(differences.size, "topic", "topics")
     return f". With {topics} it misses a difference below {short(least)} more often than once in five"
-
-
-def setting_values(result: CollectionResult, params: Mapping[str, float]) -> dict[str, str]:
-    """Print the parameters that the model does not fix, with three digits or more, by name."""
-    known = known_model(result.model)
-    fixed = known.fixed if known else {}
-    shown = {name: value for name, value in params.items() if name not in fixed}
-    return {n: f"{v:.0f}" if abs(v) >= 1000.0 else f"{v:.3g}" for n, v in shown.items()}
 
 
 def setting_text(result: CollectionResult, params: Mapping[str, float]) -> str:

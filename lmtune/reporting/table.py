@@ -116,6 +116,13 @@ class Table:
         others = [Column(header) if isinstance(header, str) else header for header in figures]
         return cls([*(Column(header, "left") for header in names), *others], cells, caption, legend)
 
+    @classmethod
+    def from_record(cls, kept: Mapping[str, Any]) -> Table:
+        """Make a table of what `dataclasses.asdict` made of it."""
+        groups = [[[Cell(*cell) for cell in row] for row in group] for group in kept["groups"]]
+        columns = [Column(*column) for column in kept["columns"]]
+        return cls(columns, groups, kept["caption"], kept["legend"])
+
     def text(self) -> str:
         """Render as plain text with aligned columns."""
         lines = [[one_line(column.name) for column in self.columns]]

@@ -1,212 +1,46 @@
-"""The folder that keeps an experiment, written and read back: tables, traces, runs, and how it was made."""
+"""The folder that keeps an experiment, written: tables, traces, runs, and how it was made."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.folds import read_kept
-from lmtune.datasets.loading import PARTS
-from lmtune.errors import InputError, PathLike, name_of
+from lmtune.datasets.provenance import describe, record
+from lmtune.errors import PathLike
+from lmtune.formats.csv_files import csv_text
+from lmtune.formats.result_folders import file_name, write_folder
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.evaluate import LEVELS, setting_recall_precision
-from lmtune.measures.measure import parse_measure
 from lmtune.models.model import label
-from lmtune.models.two_stage import TWO_STAGE
-from lmtune.progress import Count, Progress, note, quantity, silent
-from lmtune.reporting.result_folder import (
-    RECORD,
-    SETTING,
-    CsvFile,
-    ResultFolder,
-    describe,
-    file_name,
-    read_record,
-    record,
-)
+from lmtune.progress import Count, Progress, silent
 from lmtune.reporting.table import frame_text, in_all_formats, one_line
-from lmtune.reporting.tuning_tables import (
-    parameter_table,
-    parameter_text,
-    parameters,
-    topics_of,
-    tuning_table,
-)
-from lmtune.storage.digests import digest, read_json, sealed_text, unsealed
-from lmtune.storage.files import atomic_write
-from lmtune.storage.folders import FolderKind, check_directory, recorded
+from lmtune.reporting.tuning_tables import parameter_table, parameters, tuning_table
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.profiles import measure_profiles
-from lmtune.tuning.experiment.result import DEFAULT, DIRECT, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.result import DEFAULT, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.stored import CHOSEN, FINAL, FOLDS, KIND, NAMED, NEAR, TEXTS, TOPICS
+from lmtune.tuning.experiment.stored import StoredResults as StoredResults
+from lmtune.tuning.experiment.stored import read_results as read_results
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE = "report.html"
-"""The page that ``lmtune report`` puts in the folder."""
+PARAMETER_TABLE, RUNS = "parameters.txt", "runs"
+RECALL = "recall.csv"
+SURFACE, PROFILES, TRACE = (f"{folder}/{{}}/{{}}.csv" for folder in ("surfaces", "lines", "traces"))
+"""Files by collection and name, as `file_name` makes them."""
 
-PICTURES = "pictures"
-"""The folder that ``lmtune plot`` puts there."""
-
-CHOICES, CHOSEN_CASE = "choices.json", "chosen"
-"""In a folder of ``lmtune tune --choose``: each fold's choices, and the folder of the recommended case."""
-
-FOLDS, TABLE, PARAMETER_TABLE, RUNS = "folds.json", "table.json", "parameters.txt", "runs"
-
-ACCEPTED = "a folder that lmtune tune --output wrote"
-
-_ROW = {"collection": str, "measure": str, "method": str}
-_MEANS = {"train": float, "test": float}
-_COUNTED = {"evaluations": int, "at_edge": str}
-
-TOPICS = CsvFile("topics.csv", {**_ROW, "topic": str, "value": float})
-CHOSEN = CsvFile(
-    "parameters.csv", {**_ROW, "fold": int, SETTING: float, **_MEANS, **_COUNTED}, ("bound",), ("ridge",)
-)
-_ESTIMATED = {"train": float, "estimate": float}
-FINAL = CsvFile("final.csv", {**_ROW, SETTING: float, **_ESTIMATED, **_COUNTED}, texts=("ridge",))
-NEAR = CsvFile("near.csv", {"collection": str, "parameter": str, "low": float, "high": float})
-TEXTS = CsvFile("texts.csv", {"collection": str, "topic": str, "text": str})
-RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
-SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
-PROFILES = CsvFile("lines/{}/{}.csv", {"line": str, "position": float, SETTING: float, **_MEANS})
-TRACE = CsvFile("traces/{}/{}.csv", {})
-
-KIND = FolderKind(RECORD, (PAGE,), (RECORD, f"{PICTURES}/{RECORD}"), ("notes",))
-"""A results folder; `write_results` replaces none that holds more than was recorded, or other content."""
-
-_KINDS = {
-    "command": str,
-    "versions": dict,
-    "plan": dict,
-    "collections": list[dict],  # type: ignore[type-arg]
-    "notes": dict[str, list[str]],
-}
-
-
-@dataclass(frozen=True)
-class StoredResults:
-    """The content of a results folder.
-
-    Attributes
-    ----------
-    path : pathlib.Path
-        The folder.
-    results : tuple of CollectionResult
-        As they were written: rows, folds, traces (by the names of their files), p-values and notes.
-        Equal results, written and read back, are equal to the last bit.
-    record : mapping
-        ``made.json``: ``command``, ``versions``, ``plan``, ``collections``, ``notes``, ``files``.
-    texts : dict of str to dict of str to str
-        Topics' texts, on one line each, by collection; results of old have none.
-    """
-
-    path: Path
-    results: tuple[CollectionResult, ...]
-    record: Mapping[str, Any]
-    texts: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def of_collection(self, name: str | None) -> tuple[CollectionResult, dict[str, Any]]:
-        """Return the result on a collection of this name, or of the only one, and what was recorded of it.
-
-        Raises
-        ------
-        InputError
-            Where several are of none with this name.
-        """
-        names = [result.name for result in self.results]
-        wanted = name if name and ":" in name else Path(name or "").resolve().name
-        if len(names) > 1 and wanted not in names:
-            raise InputError(
-                "the results are of several collections, of none with this name",
-                file=self.path,
-                value=wanted,
-                accepted=", ".join(names),
-            )
-        number = names.index(wanted) if len(names) > 1 else 0
-        return self.results[number], self.record["collections"][number]
-
-
-class FinalSetting(NamedTuple):
-    """A model's setting, fitted on all topics of a collection.
-
-    Attributes
-    ----------
-    model : str
-        A name in `lmtune.models.model.MODELS`.
-    values : dict of str to float
-        Its parameters by name.
-    collection : Collection
-        The one to use it on, with the analysis that it was fitted for.
-    """
-
-    model: str
-    values: dict[str, float]
-    collection: Collection
-
-
-def check_output(
-    path: Path,
-    kind: FolderKind,
-    collections: Sequence[Collection],
-    *,
-    reads: Iterable[PathLike] = (),
-    overwrite: bool = False,
-) -> None:
-    """Raise at once where results cannot be kept, or would replace those of other collections.
-
-    Parameters
-    ----------
-    path : path
-        The folder.
-    kind : FolderKind
-        That of the results.
-    collections : sequence of Collection
-        What is going to be tuned on.
-    reads : iterable of path-like
-        As for `lmtune.storage.folders.check_directory`.
-    overwrite : bool
-        Whether results of other collections are replaced too.
-
-    Raises
-    ------
-    InputError
-        If they cannot, or would.
-    """
-    check_directory(path, kind, reads=reads)
-    made = next((file for file in (path / CHOSEN_CASE / RECORD, path / RECORD) if file.is_file()), None)
-    if made is None or overwrite:
-        return
-    records = [own.get("opened") for own in unsealed(made.read_bytes())["collections"]]
-    known = [_named(Collection.from_record(own)) for own in records if own is not None]
-    if known and known != [_named(own) for own in collections]:
-        raise InputError(
-            "will not replace results of another collection",
-            file=path,
-            value=", ".join(known),
-            accepted="another folder, or --overwrite",
-        )
-
-
-def _named(collection: Collection) -> str:
-    """Name a collection by its name and files, wherever these are."""
-    name = collection.name or ""
-    words = [name if ":" in name else Path(name).resolve().name] if name else []
-    for part in PARTS:
-        if given := getattr(collection, part):
-            words += [f"--{part}", Path(given).name]
-    return " ".join(words)
+_MEANS = ("train", "test")
+_COUNTED = ("evaluations", "at_edge")
 
 
 def keep_results(
@@ -342,14 +176,14 @@ def write_results(
         result.name: [{"train": fold.train, "test": fold.test} for fold in result.folds] for result in results
     }
     names = parameters(results)
-    tables = in_all_formats(partial(tuning_table, results)) | {
+    written = in_all_formats(partial(tuning_table, results)) | {
         PARAMETER_TABLE: parameter_table(results).text(),
-        CHOSEN.name: CHOSEN.text(names, _chosen(results)),
-        FINAL.name: FINAL.text(names, _final(results)),
-        NEAR.name: NEAR.text((), ((r.name, name, *ends) for r in results for name, ends in r.near.items())),
-        TOPICS.name: TOPICS.text(names, _topics(results)),
-        RECALL.name: RECALL.text(names, _recall(results, pools, hits)),
-        **({TEXTS.name: TEXTS.text((), _texts(results, texts))} if texts else {}),
+        CHOSEN: csv_text((*NAMED, "fold", *names, *_MEANS, *_COUNTED, "bound", "ridge"), _chosen(results)),
+        FINAL: csv_text((*NAMED, *names, "train", "estimate", *_COUNTED, "ridge"), _final(results)),
+        NEAR: csv_text(("collection", "parameter", "low", "high"), _near(results)),
+        TOPICS: csv_text((*NAMED, "topic", "value"), _topics(results)),
+        RECALL: csv_text((*NAMED, "recall", "precision"), _recall(results, pools, hits)),
+        **({TEXTS: csv_text(("collection", "topic", "text"), _texts(results, texts))} if texts else {}),
         FOLDS: json.dumps(folds, indent=1) + "\n",
     }
     grids = [surfaces(result, pool) for result, pool in zip(results, pools, strict=True)]
@@ -357,12 +191,16 @@ def write_results(
     for file, frames in ((TRACE, traces), (SURFACE, grids), (PROFILES, lines)):
         for result, by_name in zip(results, frames, strict=bool(frames)):
             for name, frame in by_name.items():
-                tables[file.name.format(file_name(result.name), file_name(name))] = frame_text(frame)
+                written[file.format(file_name(result.name), file_name(name))] = frame_text(frame)
     if selected := {result.name: result.selected for result in results if result.selected}:
         record = {**record, "selected": selected}
-    ResultFolder(tables, record).write(
-        path, KIND, lambda folder: _write_runs(folder / RUNS, results, pools, hits, progress)
+    write_folder(
+        path, KIND, written, record, lambda folder: _write_runs(folder / RUNS, results, pools, hits, progress)
     )
+
+
+def _near(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
+    return ((result.name, name, *ends) for result in results for name, ends in result.near.items())
 
 
 def _texts(
@@ -472,201 +310,3 @@ def _rankings(result: CollectionResult, pool: CandidatePool, row: Row, hits: int
         for ranking in rank(pool.drawn_at(fit.params), fit.params, hits=hits, topics=fold.test)
     }
     return [rankings[topic] for topic in pool.topics if topic in rankings]
-
-
-def read_results(path: PathLike) -> StoredResults:
-    """Read a results folder whose tables are as they were written.
-
-    ``made.json``, ``folds.json``, ``topics.csv``, ``parameters.csv``, ``final.csv`` and ``table.json``
-    have to be there. Runs, the tables in other formats, and anything else in the folder are not read.
-
-    Parameters
-    ----------
-    path : path-like
-        A folder that ``lmtune tune --output`` wrote; of one with ``--choose``, the chosen case is read.
-
-    Returns
-    -------
-    StoredResults
-
-    Raises
-    ------
-    InputError
-        Where a file is missing or was changed.
-    """
-    folder = Path(path)
-    folder = folder / CHOSEN_CASE if (folder / CHOICES).is_file() else folder
-    needed = (FOLDS, TOPICS.name, CHOSEN.name, FINAL.name, TABLE)
-    record, check = read_record(folder, _KINDS, needed, ACCEPTED)
-    files = record.pop("files")
-    model = record["plan"].get("model", TWO_STAGE.name)
-    rows = _rows(folder)
-    near: dict[str, dict[str, tuple[float, float]]] = {}
-    for line, _ in NEAR.rows(folder) if NEAR.path(folder).is_file() else ():
-        near.setdefault(line["collection"], {})[line["parameter"]] = line["low"], line["high"]
-    texts: dict[str, dict[str, str]] = {}
-    for line, _ in TEXTS.rows(folder) if TEXTS.path(folder).is_file() else ():
-        texts.setdefault(line["collection"], {})[line["topic"]] = line["text"]
-    results = tuple(
-        CollectionResult(
-            name,
-            folds,
-            tuple(rows[name]),
-            _traces(folder, name, files),
-            tuple(record["notes"].get(name, ())),
-            model,
-            near=near.get(name, {}),
-            selected=record.get("selected", {}).get(name),
-        )
-        for name, folds in read_kept(folder / FOLDS, ACCEPTED).items()
-    )
-    check()
-    return StoredResults(folder, results, record, texts)
-
-
-def _rows(folder: Path) -> dict[str, list[Row]]:
-    """Read each collection's rows."""
-    fits: dict[tuple[str, ...], list[Fit]] = {}
-    finals: dict[tuple[str, ...], Fit] = {}
-    values: dict[tuple[str, ...], dict[str, float]] = {}
-    for line, params in CHOSEN.rows(folder):
-        fits.setdefault(_key(line), []).append(_fit(line, params, line["test"]))
-    for line, params in FINAL.rows(folder):
-        finals[_key(line)] = _fit(line, params, line["estimate"])
-    for line, _ in TOPICS.rows(folder):
-        values.setdefault(_key(line), {})[line["topic"]] = line["value"]
-    rows: dict[str, list[Row]] = {}
-    for line in read_json(folder / TABLE):
-        key = _key(line)
-        if line["mean"] is None:  # not told from these judgements: so until 0.5
-            continue
-        tests = {name: line[f"p_value_{name.lower()}"] for name in (DIRECT, RANKNET)}
-        row = Row(
-            parse_measure(line["measure"]),
-            line["method"],
-            tuple(values[key]),
-            np.array([*values[key].values()], np.float64),
-            tuple(fits[key]),
-            {name: p for name, p in tests.items() if p is not None},
-            finals.get(key),
-            tuple(line["cautions"]),
-        )
-        rows.setdefault(line["collection"], []).append(row)
-    return rows
-
-
-def _key(line: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(line[name] for name in _ROW)
-
-
-def _fit(line: Mapping[str, Any], params: dict[str, float], test: float) -> Fit:
-    edges = tuple(line["at_edge"].split(" and ")) if line["at_edge"] else ()
-    bound = float(line.get("bound", np.nan))
-    means, step = (line["train"], test), line.get("ridge", "")
-    return Fit(params, *means, line["evaluations"], edges, None if np.isnan(bound) else bound, step)
-
-
-def _traces(folder: Path, name: str, files: Mapping[str, int]) -> dict[str, pd.DataFrame]:
-    """Read the traces of a collection that the record lists."""
-    stems = [Path(file).stem for file in files if Path(file) == TRACE.path("", name, Path(file).stem)]
-    frames = {stem: TRACE.frame(folder, name, stem) for stem in stems}
-    return {stem: frame for stem, frame in frames.items() if frame is not None}
-
-
-def take_final(
-    path: PathLike, collection: Collection, *, measure: str | None = None, method: str | None = None
-) -> FinalSetting:
-    """Take the setting that is recommended for a measure, or the one that a method chose on all topics.
-
-    Parameters
-    ----------
-    path : path-like
-        A folder that ``lmtune tune --output`` wrote, with ``--choose`` too.
-    collection : Collection
-        What the setting is for; of results of several collections, those of its name are taken.
-    measure : str, optional
-        What it was tuned for; by default the results' first measure.
-    method : str, optional
-        Another method than the recommended one, in upper or lower case.
-
-    Raises
-    ------
-    InputError
-        For a folder that is none of results or has no such setting, and for a collection whose name
-        several results lack.
-    """
-    result, recorded = read_results(path).of_collection(collection.name)
-    row = final_row(path, result, measure, method)
-    recommended = result.recommended_for(row.measure)
-    assert row.setting is not None
-    params = row.setting.params
-    setting = ", ".join(f"{name} = {parameter_text(name, value)}" for name, value in params.items())
-    how = f"{row.method} for {row.measure.title} on {result.name}"
-    if row.method != DEFAULT:
-        how += f", fitted on all {quantity(len(topics_of(result)), 'topic')}"
-    if recommended is not None and recommended is not row:
-        how += f"; recommended: {recommended.method}"
-    note(f"{result.model} with {setting} ({how})")
-    return FinalSetting(result.model, params, collection.as_recorded(recorded))
-
-
-def final_row(
-    path: PathLike, result: CollectionResult, measure: str | None = None, method: str | None = None
-) -> Row:
-    """Return the row that `take_final` takes the setting of, or raise as it does."""
-    wanted = result.measures[0] if measure is None else parse_measure(measure)
-    row = result.recommended_for(wanted)
-    if method is not None:
-        named = (own for own in result.rows if own.measure == wanted and own.method.lower() == method.lower())
-        row = next(named, None)
-    if row is not None and row.setting is not None:
-        return row
-    able = [own for own in result.rows if own.setting is not None]
-    if row is not None and method is None:
-        problem, value = "the recommended setting was not fitted on all topics (tune --no-final)", row.method
-    else:
-        problem, value = "no setting of this measure and method", f"{wanted} {method or ''}".strip()
-    accepted = ", ".join(f"{own.measure} {own.method}" for own in able) or "results of lmtune tune --final"
-    raise InputError(problem, file=path, value=value, accepted=accepted)
-
-
-def reopened(path: PathLike, name: str | None = None) -> Collection:
-    """Return the collection that was tuned on, as the record says.
-
-    Parameters
-    ----------
-    path : path-like
-        A folder that ``lmtune tune --output`` wrote.
-    name : str, optional
-        Of several collections: which. Where it is the path of a folder, the collection is there now.
-
-    Raises
-    ------
-    InputError
-        For a folder that is none of results, or whose record does not say it.
-    """
-    _, recorded = read_results(path).of_collection(name)
-    if "opened" not in recorded:
-        raise InputError(
-            "the results do not say how to open their collection", file=path, accepted="those of a tuning now"
-        )
-    collection = Collection.from_record(recorded["opened"])
-    collection = replace(collection, exclude_self=recorded.get("exclude_self"))
-    return collection if name is None or not Path(name).is_dir() else replace(collection, name=name)
-
-
-def record_pictures(results: Path, files: Sequence[Path]) -> None:
-    """Note in a results folder which pictures are lmtune's, so that they are replaced with it."""
-    home = results / PICTURES
-    known = recorded(home, FolderKind(RECORD, records=(RECORD,)))
-    known.pop(RECORD, None)
-    known |= {file.name: digest(file.read_bytes()) for file in files}
-    with atomic_write(home / RECORD) as stream:
-        stream.write(sealed_text({"files": known}, indent=2))
-
-
-def check_names(names: Sequence[str | None]) -> None:
-    """Raise InputError for collections whose files would have one name."""
-    kept = [file_name(name if name and ":" in name else name_of(name or "")) for name in names]
-    if len(set(kept)) < len(kept):
-        raise InputError("two collections have one name", value=list(names), accepted="different names")

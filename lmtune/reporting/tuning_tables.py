@@ -22,11 +22,11 @@ from lmtune.tuning.experiment.result import (
     Fit,
     Row,
     at_most,
+    parameter_text,
 )
 
 ABOVE_DIRECT, ABOVE_RANKNET, BELOW_DIRECT = "†", "‡", "↓"
 _MARKS = {STAND_INS: "§", EDGE: "¶"}
-_DIGITS = {"lambda": ".4f", "mu": ".2f"}
 _TEST = f"two-sided paired t-test, p < {SIGNIFICANCE:g}"
 _LEGEND = (
     f"Optimal: the best setting known on the test topics. {ABOVE_DIRECT} (italics) significantly "
@@ -156,7 +156,7 @@ def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
     """Make the table of what each method chose on all topics; none where no method was fitted to them."""
     if not any(row.final for result in results for row in result.rows):
         return []
-    fitted = [f"{len(topics_of(result)):,} of {result.name}" for result in results]
+    fitted = [f"{len(result.topics):,} of {result.name}" for result in results]
     folds = sorted({len(result.folds) for result in results})
     held = f"{' or '.join(map(str, folds))} folds" if folds != [1] else "the test topics"
     legend = (
@@ -181,11 +181,6 @@ def _final_rows(result: CollectionResult) -> Iterator[list[str | Cell]]:
             known.add(row.measure)
             texts = [parameter_text(*item) for item in fit.params.items()]
             yield [*names, row.method, *texts, short(fit.train_value), short(fit.test_value)]
-
-
-def topics_of(result: CollectionResult) -> set[str]:
-    """Return the topics of all folds."""
-    return {topic for fold in result.folds for topic in (*fold.train, *fold.test)}
 
 
 def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
@@ -227,11 +222,6 @@ def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
 def parameters(results: Sequence[CollectionResult]) -> list[str]:
     """Return the names of the parameters that results have chosen."""
     return list(results[0].rows[0].fits[0].params)
-
-
-def parameter_text(name: str, value: float, thousands: str = "") -> str:
-    """Print a parameter's value."""
-    return f"{value:{thousands}{_DIGITS.get(name, '.4g')}}"
 
 
 def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:

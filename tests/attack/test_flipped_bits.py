@@ -27,9 +27,9 @@ from lmtune.indexing.lucene.writer import NOTE, read_note
 from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import build_sharded_index
 from lmtune.indexing.text_store import keep_texts
-from lmtune.reporting.tuning_results import read_results
 from lmtune.reporting.tuning_tables import tuning_table
 from lmtune.storage.digests import sealed
+from lmtune.tuning.experiment.stored import read_results
 
 Read = Callable[[], Any]
 FLIPS = 12

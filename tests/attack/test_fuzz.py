@@ -30,7 +30,7 @@ from lmtune.formats.runs import read_run
 from lmtune.formats.term_values import read_term_values
 from lmtune.formats.topics import read_topics
 from lmtune.fusion.methods import kept_fusion
-from lmtune.reporting.tuning_results import read_results
+from lmtune.tuning.experiment.stored import read_results
 
 CASES = int(os.environ.get("LMTUNE_FUZZ_CASES", "2000"))
 

@@ -23,7 +23,7 @@ from lmtune.formats.letor import read_letor
 from lmtune.formats.runs import read_run
 from lmtune.reporting.page import page
 from lmtune.reporting.table import latex_escape, markdown_escape
-from lmtune.reporting.tuning_results import read_results
+from lmtune.tuning.experiment.stored import read_results
 
 TOPICS = [
     *("$x^{$", r"a$\frac{$b", "<script>alert(1)</script>", "\"><img/src='x'>", "&amp;", "--help", "=1+2"),

@@ -10,7 +10,6 @@ import mpmath
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.formats.csv_files import read_csv
 from lmtune.formats.file_documents import document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.measures.from_files import evaluations
@@ -94,13 +93,6 @@ def test_options_know_their_kinds() -> None:
     for wrong in (Settings(1.5), Settings(rates=("1",)), Settings(name=3), Settings(count=1 << 70)):  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"^bad "):
             check(wrong)
-
-
-@pytest.mark.parametrize("text", ["\na,b\nx,1\n", "a,a\nx,1\n", "\n", ""])
-def test_headers_that_are_none(text: str, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(InputError, match=r"t\.csv:1: "):
-        read_csv(tmp_path / "t.csv", {"a": str})
 
 
 def test_large_gains_are_called_large(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from lmtune.indexing.cache import index_for
 from lmtune.indexing.index import Index, field_index
 from lmtune.indexing.lucene import java
 from lmtune.measures.from_files import topic_values
-from lmtune.reporting.tuning_results import FinalSetting, read_results
+from lmtune.tuning.experiment.stored import FinalSetting, read_results
 
 FIELDS = ["title", "contents"]
 FIXED = {"k1": 1.2, "b": 0.75}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from reported import made_results, write_made
 from support import random_collection
@@ -18,12 +19,12 @@ from lmtune.models.model import MODELS as NAMED
 from lmtune.models.model import Model
 from lmtune.reporting.figures import draw, render
 from lmtune.reporting.page import page
-from lmtune.reporting.tuning_results import PROFILES, SURFACE, read_results
 from lmtune.reporting.tuning_tables import parameter_table, tuning_table
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import BEST, measure_profiles
 from lmtune.tuning.experiment.result import CollectionResult, Fit
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.stored import read_results
 
 FIVE = ("k1", "b", "weight", "lambda", "delta")
 MODELS = pytest.mark.parametrize("names", [("scale",), FIVE], ids=["one", "five"])
@@ -45,20 +46,15 @@ def made(names: tuple[str, ...]) -> CollectionResult:
 
 
 def kept(folder: Path, names: tuple[str, ...]) -> CollectionResult:
-    """Keep a result with a profile of each parameter, and a grid of three settings."""
+    """Keep a result with a profile of each parameter."""
     result = made(names)
-    write_made(folder, [result])
     at = dict.fromkeys(names, 0.5)
-    lines = [
-        (f"{BEST}{name}", position, *(at | {name: position}).values(), 0.2 + position / 10, 0.3)
+    rows = [
+        {"line": f"{BEST}{name}", "position": x, **at, name: x, "train": 0.2 + x / 10, "test": 0.3}
         for name in names
-        for position in (0.25, 0.5, 0.75)
+        for x in (0.25, 0.5, 0.75)
     ]
-    grid = [(*dict.fromkeys(names, value).values(), value, value) for value in (0.1, 0.2, 0.3)]
-    for file, rows in ((PROFILES, lines), (SURFACE, grid)):
-        path = file.path(folder, result.name, "AP-fold1")
-        path.parent.mkdir(parents=True)
-        path.write_text(file.text(names, rows))
+    write_made(folder, [result], lines=[{"AP-fold1": pd.DataFrame(rows)}])
     return result
 
 

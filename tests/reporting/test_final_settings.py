@@ -10,8 +10,8 @@ from reported import made_results, write_made
 
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.reporting.tuning_results import read_results, take_final
 from lmtune.tuning.experiment.result import DEFAULT, DIRECT, RANKNET
+from lmtune.tuning.experiment.stored import read_results, take_final
 
 
 def test_the_setting_of_a_measure_and_method_is_taken(

@@ -22,8 +22,8 @@ from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.figures.style import COLUMN, PAGE, render
 from lmtune.reporting.page import page
 from lmtune.reporting.recommendation import answer
-from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.experiment.result import DIRECT, RANKNET
+from lmtune.tuning.experiment.stored import read_results
 
 NASTY = "</script><img src=x onerror=alert(1)>"
 

@@ -17,8 +17,8 @@ from reported import made_picture, made_results, write_made
 
 from lmtune.reporting.figures.style import COLUMN, PAGE
 from lmtune.reporting.page import page
-from lmtune.reporting.tuning_results import read_results
 from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult
+from lmtune.tuning.experiment.stored import read_results
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtune.reporting.result_folder import command, installed, versions
+from lmtune.datasets.provenance import command, installed, versions
 
 
 @pytest.mark.parametrize("given", [["--output", "x", "--workers", "2"], ["--output=x", "--cluster", "y"]])

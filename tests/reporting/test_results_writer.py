@@ -16,10 +16,11 @@ from lmtune.datasets.folds import cross_validation
 from lmtune.formats.runs import read_run
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
-from lmtune.reporting.tuning_results import KIND, write_results
+from lmtune.reporting.tuning_results import write_results
 from lmtune.storage.folders import recorded
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.stored import KIND
 
 COLLECTION = random_collection(3, documents=80, topics=12)
 NAMES = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]

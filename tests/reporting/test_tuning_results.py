@@ -13,13 +13,13 @@ import pytest
 from reported import made_results, write_made
 
 from lmtune.errors import InputError
-from lmtune.reporting import tuning_results
-from lmtune.reporting.result_folder import file_name
+from lmtune.formats.result_folders import StoredFolder, file_name
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.tuning_results import read_results
 from lmtune.reporting.tuning_tables import tuning_table
 from lmtune.storage.digests import sealed
+from lmtune.tuning.experiment import stored
 from lmtune.tuning.experiment.result import Row
+from lmtune.tuning.experiment.stored import read_results
 
 
 def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
@@ -30,11 +30,11 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
         bound=0.75,
     )
     results[1] = replace(results[1], near={"lambda": (0.25, 0.5), "mu": (1 / 3, 7.0)})
-    stored = read_results(write_made(tmp_path / "kept", results))
-    assert [got.near for got in stored.results] == [{}, results[1].near]
+    kept = read_results(write_made(tmp_path / "kept", results))
+    assert [got.near for got in kept.results] == [{}, results[1].near]
     for style in STYLES:
-        assert tuning_table(stored.results, style) == tuning_table(results, style)
-    for got, expected in zip(stored.results, results, strict=True):
+        assert tuning_table(kept.results, style) == tuning_table(results, style)
+    for got, expected in zip(kept.results, results, strict=True):
         assert (got.name, got.folds, got.notes) == (expected.name, expected.folds, expected.notes)
         assert {*got.traces} == {*map(file_name, expected.traces)}
         for name, trace in expected.traces.items():
@@ -43,7 +43,7 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
             for name in ("measure", "method", "topics", "fits", "p_values", "final", "cautions"):
                 assert getattr(row, name) == getattr(wanted, name)
             np.testing.assert_array_equal(row.values, wanted.values)
-    assert stored.record["command"] == "lmtune tune plain"
+    assert kept.record["command"] == "lmtune tune plain"
 
 
 def test_traces_and_runs_may_be_missing(tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_a_folder_that_takes_the_place_of_the_one_being_read_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_made(tmp_path / "kept", made_results())
-    read_rows = tuning_results._rows
+    read_rows = stored._rows
 
-    def rows_of_another(path: Path) -> dict[str, list[Row]]:
+    def rows_of_another(kept: StoredFolder) -> dict[str, list[Row]]:
         write_made(folder, made_results(seed=1))
-        return read_rows(path)
+        return read_rows(kept)
 
-    monkeypatch.setattr(tuning_results, "_rows", rows_of_another)
-    with pytest.raises(InputError, match=r"made\.json: damaged: the checksum differs"):
+    monkeypatch.setattr(stored, "_rows", rows_of_another)
+    with pytest.raises(InputError, match=r"\.csv: damaged: the checksum differs"):
         read_results(folder)
 
 
@@ -124,6 +124,7 @@ def _record(**changes: object) -> Callable[[Path], None]:
         (_record(collections=[1]), r"made.json: damaged: bad or missing collections: \[1\]"),
         (_record(notes={"plain": "one"}), "made.json: damaged: bad or missing notes: {'plain': 'one'}"),
         (_record(files={"topics.csv": "x"}), "made.json: damaged: bad or missing files"),
+        (_record(files={}), "made.json: damaged: folds.json is not listed"),
         *(
             (_cut(name), f"{name}: damaged: the checksum differs")
             for name in ("topics.csv", "parameters.csv")

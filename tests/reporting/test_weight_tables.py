@@ -15,11 +15,12 @@ from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import parse_measure
 from lmtune.models.model import find_model
 from lmtune.reporting.page import page
-from lmtune.reporting.tuning_results import read_results, write_results
+from lmtune.reporting.tuning_results import write_results
 from lmtune.reporting.tuning_tables import tuning_table, weight_tables
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DEFAULT, DIRECT, OPTIMAL, RANKNET, CollectionResult
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.stored import read_results
 
 AP = parse_measure("AP")
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
+from lmtune.datasets.provenance import NEURAL, check_recorded, describe, write_record
 from lmtune.errors import InputError
 from lmtune.options import option, usual
-from lmtune.reporting.result_folder import NEURAL, check_recorded, describe, write_record
 from lmtune.reranking.text.options import TextOptions
 
 

@@ -15,6 +15,7 @@ from lmtune.cli.rerank import Lessons, Machine, list_source
 from lmtune.cli.rerank.train import Learning, facts_of, learn_all
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
+from lmtune.datasets.provenance import NEURAL, check_recorded, write_record
 from lmtune.errors import InputError
 from lmtune.formats.runs import read_run
 from lmtune.measures.significance.run_files import compare_runs
@@ -22,7 +23,6 @@ from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import Progress
 from lmtune.reporting.recommendation import reranking_answer, trust, weighted_remark
-from lmtune.reporting.result_folder import NEURAL, check_recorded, write_record
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings

@@ -12,9 +12,9 @@ from lmtune.cli.parameters import Tuned
 from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
+from lmtune.datasets.provenance import NEURAL, describe, record
 from lmtune.errors import InputError
 from lmtune.options import option, usual
-from lmtune.reporting.result_folder import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, from_letor, from_run

@@ -23,6 +23,7 @@ from .style import FORMATS as FORMATS
 from .style import Picture as Picture
 from .style import alt_text as alt_text
 from .style import render as render
+from .style import rendered as rendered
 from .style import save as save
 from .surfaces import SurfacePanel as SurfacePanel
 from .surfaces import surface as surface

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.result_folders import file_name
 from lmtune.measures.evaluate import LEVELS
 from lmtune.measures.significance.comparison import Comparison, Contrast
 from lmtune.measures.significance.effects import confidence_interval
@@ -28,7 +29,6 @@ from lmtune.reporting.figures.style import (
     new_panels,
     short,
 )
-from lmtune.reporting.result_folder import file_name
 from lmtune.reporting.table import listed
 from lmtune.tuning.choices.cases import case_name
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from lmtune.reporting.choice_tables import StoredChoices
     from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
+    from lmtune.tuning.choices.stored import StoredChoices
     from lmtune.tuning.experiment.result import Row
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import PathLike
+from lmtune.formats.result_folders import StoredFolder, file_name
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
 from lmtune.reporting.figures.comparisons import method_differences, recall_precision_curves
@@ -18,8 +18,7 @@ from lmtune.reporting.figures.courses import Search, at_lowest, best_so_far, con
 from lmtune.reporting.figures.parameters import best_profiles, parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
-from lmtune.reporting.result_folder import file_name
-from lmtune.reporting.tuning_results import ACCEPTED, PROFILES, RECALL, SURFACE, TRACE
+from lmtune.reporting.tuning_results import PROFILES, RECALL, SURFACE
 from lmtune.tuning.experiment.profiles import BEST
 from lmtune.tuning.experiment.result import (
     ALSO,
@@ -31,6 +30,7 @@ from lmtune.tuning.experiment.result import (
     CollectionResult,
     Row,
 )
+from lmtune.tuning.experiment.stored import KIND, NAMED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
         For a table that is not as it was written.
     """
     for result in results:
-        collection = _Collection(Path(path), result)
+        collection = _Collection(StoredFolder.of_kind(path, KIND), result)
         yield from collection.answer()
         yield collection.picture(
             "parameters",
@@ -119,22 +119,21 @@ def best_axes(parameters: pd.DataFrame) -> list[ParameterAxis]:
 class _Collection:
     """One collection's tables in a results folder."""
 
-    def __init__(self, folder: Path, result: CollectionResult) -> None:
+    def __init__(self, folder: StoredFolder, result: CollectionResult) -> None:
         self.folder = folder
         self.result = result
         self.traces = {file_name(key): trace for key, trace in result.traces.items()}
         self.axes = parameter_axes(result)
-        self.parameters = [axis.name for axis in self.axes]
         known = known_model(result.model)
         held = known.fixed if known else {}
         self.free = [axis for axis in self.axes if axis.name not in held]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
         table = self.traces.get(file_name(name))
-        if table is None or not (missing := [column for column in columns if column not in table]):
-            return table
-        path = TRACE.path(self.folder, self.result.name, name)
-        raise InputError("a column is missing", file=path, value=missing[0], accepted=ACCEPTED)
+        return None if table is None or not {*columns} <= {*table} else table
+
+    def table(self, file: str, name: str) -> pd.DataFrame | None:
+        return self.folder.frame(file.format(file_name(self.result.name), file_name(name)), ("line",))
 
     def picture(self, name: str, title: str, figure: Figure, part: str = "") -> Picture:
         stem = file_name(f"{self.result.name}-{name}")
@@ -148,7 +147,7 @@ class _Collection:
         rows = [row for row in self.result.rows if row.measure == best.measure]
         default = next((row for row in rows if row.method == DEFAULT), best)
         name = self.result.name
-        grid = SURFACE.frame(self.folder, name, f"{best.measure}-fold1", parameters=self.parameters)
+        grid = self.table(SURFACE, f"{best.measure}-fold1")
         if self.is_plane(grid):
             fold = self.result.folds[0]
             sizes = [len(fold.train), len(fold.test)]
@@ -163,7 +162,7 @@ class _Collection:
                 boxes=None,
                 points={**panel.points, best.method: (x, y)},
             )
-            figure = self.surface([panel], best.measure, f"{best.measure}-fold1", f"{name}: what to use")
+            figure = surface([panel], self.free, measure=best.measure.title, title=f"{name}: what to use")
             picture = self.picture("answer", f"{name}: {best.method} on the surface of all topics", figure)
             yield replace(picture, lead=True)
         if default is not best:
@@ -175,15 +174,8 @@ class _Collection:
             return False
         return len(settings) < 2 or settings[self.free[0].name].nunique() < len(settings)
 
-    def surface(self, panels: Sequence[SurfacePanel], measure: Measure, name: str, title: str) -> Figure:
-        try:
-            return surface(panels, self.free, measure=measure.title, title=title)
-        except InputError as error:
-            error.file = str(SURFACE.path(self.folder, self.result.name, name))
-            raise
-
     def recall(self, row: Row) -> Iterator[Picture]:
-        table = RECALL.frame(self.folder)
+        table = self.folder.frame(RECALL, NAMED)
         if table is None:
             return
         rows = table[table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))]
@@ -203,12 +195,12 @@ class _Collection:
         if len(self.result.folds) > 1:
             part += f", fold {number}"
         title = f"{self.result.name}, {part}"
-        grid = SURFACE.frame(self.folder, self.result.name, name, parameters=self.parameters)
+        grid = self.table(SURFACE, name)
         if self.is_plane(grid):
             panels = self.panels(grid, rows, number)
-            figure = self.surface(panels, measure, name, title)
+            figure = surface(panels, self.free, measure=measure.title, title=title)
             yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
-        lines = PROFILES.frame(self.folder, self.result.name, name, parameters=self.parameters)
+        lines = self.table(PROFILES, name)
         if lines is not None and lines["line"].str.startswith(BEST).any():
             searched = [row for row in rows if row.method not in (OPTIMAL, DEFAULT)]
             fits = {row.method: row.fits[number - 1] for row in searched}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.formats.result_folders import file_name
 from lmtune.fusion.fusing import FusedRow, FusionResult
 from lmtune.fusion.lines import Line, Steps, joined
 from lmtune.fusion.methods import fused_pool
@@ -23,7 +24,6 @@ from lmtune.reporting.figures.style import (
     new_panels,
     short,
 )
-from lmtune.reporting.result_folder import file_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -35,6 +35,8 @@ MOST_PANELS = 3
 """Panels side by side."""
 
 FORMATS = ("png", "svg", "pdf")
+FOLDER_FORMATS = ("png", "svg")
+"""Those of a picture in a results folder."""
 
 _DOTS_PER_INCH, _DOTS_ON_SCREEN = 300, 120
 _LARGER = 1.6  # on a screen, where a point is a small one: an SVG file's own size
@@ -416,6 +418,11 @@ def render(figure: Figure, format_: str) -> bytes:
             lambda match: b'%s="%gpt"' % (match[1], _LARGER * float(match[2])), stream.getvalue(), 2
         )
     return stream.getvalue()
+
+
+def rendered(name: str, figure: Figure) -> dict[str, bytes]:
+    """Return the files of a figure in a results folder, by their names."""
+    return {f"{name}.{format_}": render(figure, format_) for format_ in FOLDER_FORMATS}
 
 
 def save(figure: Figure, path: PathLike) -> None:

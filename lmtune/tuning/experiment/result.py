@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import Measure
+from lmtune.models.model import known_model
 from lmtune.showing import Plotted
 from lmtune.tuning.grid import Surface
 
@@ -183,6 +184,11 @@ class CollectionResult(Plotted):
         return tuple(dict.fromkeys(row.measure for row in self.rows))
 
     @property
+    def topics(self) -> set[str]:
+        """The topics of all folds."""
+        return {topic for fold in self.folds for topic in (*fold.train, *fold.test)}
+
+    @property
     def recommended(self) -> Row | None:
         """The row to use for the first measure; None without rows."""
         return self.recommended_for(self.measures[0]) if self.rows else None
@@ -209,3 +215,19 @@ class CollectionResult(Plotted):
 def at_most(bound: float) -> str:
     """Print four digits of a bound, rounded up."""
     return f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")
+
+
+_DIGITS = {"lambda": ".4f", "mu": ".2f"}
+
+
+def parameter_text(name: str, value: float, thousands: str = "") -> str:
+    """Print a parameter's value."""
+    return f"{value:{thousands}{_DIGITS.get(name, '.4g')}}"
+
+
+def setting_values(result: CollectionResult, params: Mapping[str, float]) -> dict[str, str]:
+    """Print the parameters that the model does not fix, with three digits or more, by name."""
+    known = known_model(result.model)
+    fixed = known.fixed if known else {}
+    shown = {name: value for name, value in params.items() if name not in fixed}
+    return {n: f"{v:.0f}" if abs(v) >= 1000.0 else f"{v:.3g}" for n, v in shown.items()}

@@ -1,0 +1,102 @@
+"""The folder that keeps choices, read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import PathLike
+from lmtune.formats.result_folders import RECORD, StoredFolder
+from lmtune.measures.measure import parse_measure
+from lmtune.storage.folders import FolderKind
+from lmtune.tuning.choices.cases import case_name
+from lmtune.tuning.experiment.result import Row
+from lmtune.tuning.experiment.stored import CHOICES, CHOSEN_CASE, PAGE, PICTURES, StoredResults, read_results
+
+FIRST, PICKED = "First", "Chosen"
+"""The first case and the procedure, tuned in the same way, where a page compares them."""
+
+SHOWN, TOPICS = "tables.json", "topics.csv"
+CASE_COLUMNS = ("measure", "method", "case", "topic", "value")
+PROCEDURE = "chosen"
+"""In place of a case: what the procedure chose on each fold."""
+
+_PICTURES = f"{PICTURES}/{RECORD}"
+CHOICES_KIND = FolderKind(
+    RECORD, (PAGE, f"{CHOSEN_CASE}/{PAGE}"), (RECORD, _PICTURES, f"{CHOSEN_CASE}/{_PICTURES}"), ("choices",)
+)
+_ACCEPTED = "a folder that lmtune tune --choose --output wrote"
+_KINDS: dict[str, Any] = {"command": str, "versions": dict, "choices": dict, "plan": dict}
+_KINDS |= {"inner_folds": int, "race": bool, "collections": list[dict]}  # type: ignore[type-arg]
+
+
+@dataclass(frozen=True)
+class StoredChoices:
+    """The content of a folder of choices.
+
+    Attributes
+    ----------
+    answer : str
+        What to use, in a few sentences.
+    tables : list of mapping
+        As they were printed: the attributes of `lmtune.reporting.table.Table`.
+    method : str
+        That they are of.
+    final : int
+        The case to use, whose results are in the folder `CHOSEN_CASE`.
+    results : StoredResults
+        The rows `FIRST` and `PICKED` of each measure, by this method; folds, notes and
+        texts; how it was made.
+    values : dict of (str, str) to numpy.ndarray
+        By measure and case, this method's values of test topics; a race leaves cases out.
+    """
+
+    answer: str
+    tables: Sequence[Mapping[str, Any]]
+    method: str
+    final: int
+    results: StoredResults
+    values: Mapping[tuple[str, str], NDArray[np.float64]]
+
+
+def is_choices(path: PathLike) -> bool:
+    """Tell whether a folder is of choices."""
+    return (Path(path) / CHOICES).is_file()
+
+
+def read_choices(path: PathLike) -> StoredChoices:
+    """Read a folder of choices, as it was written.
+
+    Raises
+    ------
+    InputError
+        Where a file is missing or was changed.
+    """
+    folder = StoredFolder.open(path, _KINDS, (SHOWN, TOPICS), _ACCEPTED)
+    shown, chosen = folder.json(SHOWN), read_results(folder.path / CHOSEN_CASE)
+    lines = folder.frame(TOPICS, CASE_COLUMNS[:-1])
+    assert lines is not None
+    own = lines[lines["method"] == shown["method"]]
+    by_case = dict(iter(own.groupby(["measure", "case"], sort=False)))
+    values = {key: part["value"].to_numpy(np.float64) for key, part in by_case.items()}
+    first = case_name({name: levels[0] for name, levels in folder.record["choices"].items()})
+    rows = tuple(
+        Row(
+            parse_measure(measure),
+            name,
+            tuple(by_case[measure, case]["topic"]),
+            values[measure, case],
+            (),
+            {},
+        )
+        for measure in dict.fromkeys(measure for measure, _ in values)
+        for name, case in ((FIRST, first), (PICKED, PROCEDURE))
+    )
+    results = tuple(replace(result, rows=rows, traces={}, near={}) for result in chosen.results)
+    stored = replace(chosen, results=results, record=folder.record)
+    return StoredChoices(shown["answer"], shown["tables"], shown["method"], shown["final"], stored, values)
