@@ -20,7 +20,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.formats.qrels import write_qrels
 from lmtune.formats.topics import write_topics
-from lmtune.storage.digests import sealed_bytes, unsealed_bytes
+from lmtune.storage.digests import sealed_text, unsealed
 from lmtune.storage.files import atomic_write
 from lmtune.storage.locks import StaleError, build_once
 
@@ -170,7 +170,7 @@ def _kept_pages(path: Path) -> dict[str, _Page]:
 
     def read() -> dict[str, _Page]:
         try:
-            pages = json.loads(unsealed_bytes(path.read_bytes(), origin))
+            pages = unsealed(path.read_bytes(), origin, {"pages": list})["pages"]
         except (OSError, ValueError) as error:
             raise StaleError(str(error)) from None
         return {
@@ -180,10 +180,10 @@ def _kept_pages(path: Path) -> dict[str, _Page]:
 
     def build() -> dict[str, _Page]:
         pages = _pages()
-        content = json.dumps([[docno, page.names, *page.parts] for docno, page in pages.items()])
+        content = {"pages": [[docno, page.names, *page.parts] for docno, page in pages.items()]}
         # Where nothing can be written, they are made each time.
-        with contextlib.suppress(InputError), atomic_write(path, mode="binary") as file:
-            file.write(sealed_bytes(content.encode(), origin))
+        with contextlib.suppress(InputError), atomic_write(path) as file:
+            file.write(sealed_text(content, origin, indent=None))
         return pages
 
     return build_once(path, read, build)

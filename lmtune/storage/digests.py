@@ -2,18 +2,14 @@
 
 All are CRC-32: any 32 bits in a row may be damaged and are noticed, and of other damage all but
 one in 2**32. They guard against accidents, not against a forger.
-
-Logs only grow: what one process has found out, every later one knows. A process that is killed leaves at
-most a line without its end, and that is not read.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import typing
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.storage.files import read_bytes, unreadable, unwritable
+from lmtune.storage.files import read_bytes, unreadable
 from lmtune.storage.json_text import parse_json
 
 BLOCK_BYTES = 1 << 14
@@ -173,29 +169,6 @@ def read_whole(path: Path, expected: int) -> bytes:
     return content
 
 
-def sealed_bytes(content: bytes, of: str = "") -> bytes:
-    """Return a whole file's content with its digest behind; `of` as for `sealed`."""
-    return content + _bytes_digest(content, of)
-
-
-def unsealed_bytes(content: bytes, of: str = "") -> bytes:
-    """Return the content that `sealed_bytes` took.
-
-    Raises
-    ------
-    ValueError
-        Where it is anything else.
-    """
-    rest = content[:-4]
-    if content[-4:] != _bytes_digest(rest, of):
-        raise ValueError("the checksum differs")
-    return rest
-
-
-def _bytes_digest(content: bytes, of: str) -> bytes:
-    return zlib.crc32(content, zlib.crc32(of.encode())).to_bytes(4, "little")
-
-
 def block_digests(stream: BinaryIO) -> bytes:
     """Return the digests of the blocks of a stream's rest, as little-endian numbers of 4 bytes."""
     return np.array(
@@ -261,47 +234,3 @@ class Blocks:
     def damaged(self) -> InputError:
         """Return the error to raise where a block is damaged."""
         return InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)
-
-
-class AppendLog:
-    """Lines of JSON in a folder: each process that has a new one writes a file of its own.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The folder; it must be there.
-    kind : str
-        How the files' names begin.
-    of : str
-        What the lines belong to; those of others are passed over.
-    """
-
-    def __init__(self, folder: Path, kind: str, of: str) -> None:
-        self._folder, self._kind, self._of = folder, kind, of
-        self._file: BinaryIO | None = None
-
-    def lines(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Read the whole lines of all files, each with its file's name; pass over damaged ones."""
-        for path in sorted(self._folder.glob(f"{self._kind}-*.jsonl")):
-            for line in path.read_bytes().split(b"\n")[:-1]:
-                with contextlib.suppress(ValueError):
-                    yield path.stem, unsealed(line, self._of)
-
-    def append(self, line: Mapping[str, Any]) -> None:
-        """Write a line at the end of this process' file, at once."""
-        self.file.write(sealed_text(line, self._of, indent=None).encode())
-        self.file.flush()
-
-    @property
-    def file(self) -> BinaryIO:
-        """The file of this process, the first by its number that no other has made."""
-        number = 0
-        while self._file is None:
-            path = self._folder / f"{self._kind}-{number:04d}.jsonl"
-            try:
-                self._file = path.open("xb")
-            except FileExistsError:
-                number += 1
-            except OSError as error:
-                raise unwritable(path, error) from None
-        return self._file

@@ -1,18 +1,18 @@
 """What was read from a Lucene index, kept on disk, so that the next run starts no Java.
 
-A folder holds docnos and lengths as columns, and postings and analysed queries as logs.
+A folder holds docnos as columns; lengths, postings and analysed queries are kept by name in one file.
 """
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,87 +29,18 @@ from lmtune.indexing.columns import (
     write_docnos,
 )
 from lmtune.indexing.index import Postings
-from lmtune.storage.digests import AppendLog, sealed_bytes, sealed_text, unsealed, unsealed_bytes
-from lmtune.storage.files import atomic_write
+from lmtune.storage.digests import sealed_text, unsealed
 from lmtune.storage.folders import FolderKind, atomic_directory
+from lmtune.storage.kept_values import KeptValues
 
 FORMAT = "lmtune lucene store 2"
 """Raised whenever the files' content changes its meaning."""
 
 _FILE = "store.json"
+_KEPT = "kept.sqlite"
 _COLUMNS = ("docnos", "docno_bytes", "docno_ranks")
 _KIND = FolderKind(_FILE, ("*", "candidates/*"))
 _REMOVE = "this folder removed; it is made again"
-
-
-class _Place(NamedTuple):
-    """Where a term's documents and frequencies stand, one after the other."""
-
-    file: str
-    begin: int
-    df: int
-    crc32: int
-
-
-class PostingsLog:
-    """Postings by term, in a folder of logs.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The folder; it must be there.
-    of : str
-        What the postings belong to, as for `AppendLog`.
-    kind : str
-        What the logs are called.
-    """
-
-    def __init__(self, folder: Path, of: str, kind: str = "postings") -> None:
-        self._folder, self._log = folder, AppendLog(folder, kind, of)
-        self._places = {
-            line["term"]: _Place(f"{log}.bin", line["begin"], line["df"], line["values_crc32"])
-            for log, line in self._log.lines()
-        }
-        self._checked: set[str] = set()
-        self._mapped: dict[str, NDArray[np.int32]] = {}
-        self._bytes: BinaryIO | None = None
-
-    def __contains__(self, term: str) -> bool:
-        """Tell whether the term's postings, or that there are none, are kept and whole."""
-        place = self._places.get(term)
-        if place is not None and term not in self._checked:
-            if zlib.crc32(self._values(place).tobytes()) == place.crc32:
-                self._checked.add(term)
-            else:
-                del self._places[term]
-        return term in self._places
-
-    def get(self, term: str) -> Postings | None:
-        """Return the postings of a term that is kept, None where it has none."""
-        place = self._places[term]
-        return Postings(*self._values(place).reshape(2, -1)) if place.df else None
-
-    def add(self, term: str, found: Postings | None) -> None:
-        """Keep a term's postings, or that it has none."""
-        if self._bytes is None:
-            self._bytes = Path(self._log.file.name).with_suffix(".bin").open("ab")
-        values = np.concatenate(found or [np.empty(0)]).astype("<i4")
-        begin = self._bytes.tell() // values.itemsize
-        self._bytes.write(values.tobytes())
-        self._bytes.flush()
-        df, crc32 = values.size // 2, zlib.crc32(values.tobytes())
-        self._log.append({"term": term, "begin": begin, "df": df, "values_crc32": crc32})
-        self._places[term] = _Place(Path(self._bytes.name).name, begin, df, crc32)
-        self._checked.add(term)
-
-    def _values(self, place: _Place) -> NDArray[np.int32]:
-        end = place.begin + 2 * place.df
-        if len(self._mapped.get(place.file, ())) < end:
-            try:
-                self._mapped[place.file] = np.memmap(self._folder / place.file, "<i4", mode="r")
-            except (OSError, ValueError):
-                return np.empty(0, np.int32)
-        return np.asarray(self._mapped.get(place.file, np.empty(0, np.int32))[place.begin : end])
 
 
 class LuceneStore:
@@ -134,12 +65,7 @@ class LuceneStore:
                 column[:]
         self._ranks: Column[np.int32] = mapped["docno_ranks"]
         self.docnos = Docnos(Strings(mapped["docnos"], mapped["docno_bytes"]), self._ranks)
-        self._postings = PostingsLog(path, facts["digest"])
-        self._positions = PostingsLog(path, facts["digest"], "positions")
-        self._analyses = AppendLog(path, "analysis", facts["digest"])
-        self._analysed = {
-            (line["analysis"], line["text"]): line["terms"] for _, line in self._analyses.lines()
-        }
+        self._kept = KeptValues(path / _KEPT, facts["digest"])
 
     @classmethod
     def open(cls, path: Path, digest: str) -> LuceneStore | None:
@@ -188,43 +114,42 @@ class LuceneStore:
 
     def lengths(self, kind: str, read: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
         """Return lengths of a kind, read from the index where they are not kept yet."""
-        path = self.path / f"{kind}_lengths"
-        of = f"{FORMAT} {self.facts['digest']} {kind}"
-        with contextlib.suppress(OSError, ValueError):
-            return np.frombuffer(unsealed_bytes(path.read_bytes(), of), "<i4")
-        lengths = read()
-        with atomic_write(path, mode="binary") as stream:
-            stream.write(sealed_bytes(lengths.astype("<i4").tobytes(), of))
-        return lengths
+        return np.frombuffer(self._value(f"lengths {kind}", lambda: _as_bytes(read())), "<i4")
 
     def postings(
         self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
     ) -> Postings | None:
         """Return a term's postings, read from the index where they are not kept yet."""
-        return _kept(self._postings, term, read)
+        return self._pairs(f"postings {term}", read)
 
     def occurrences(
         self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
     ) -> Postings | None:
         """Return each occurrence's document, and as `tfs` its position, read where they are not kept yet."""
-        return _kept(self._positions, term, read)
+        return self._pairs(f"positions {term}", read)
 
     def terms(self, analysis: str, text: str, read: Callable[[], list[str]]) -> list[str]:
         """Return a text's terms under an analysis, asked for where they are not kept yet."""
-        key = analysis, text
-        if key not in self._analysed:
-            self._analysed[key] = read()
-            self._analyses.append({"analysis": analysis, "text": text, "terms": self._analysed[key]})
-        return list(self._analysed[key])
+        key = f"analysis {json.dumps([analysis, text])}"
+        terms: list[str] = json.loads(self._value(key, lambda: json.dumps(read()).encode()))
+        return terms
+
+    def _pairs(
+        self, key: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+    ) -> Postings | None:
+        found = self._value(key, lambda: _as_bytes(*(read() or ())))
+        return Postings(*np.frombuffer(found, "<i4").reshape(2, -1)) if found else None
+
+    def _value(self, key: str, read: Callable[[], bytes]) -> bytes:
+        found = self._kept.get(key)
+        if found is None:
+            found = read()
+            self._kept.put(key, found)
+        return found
 
 
-def _kept(
-    log: PostingsLog, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
-) -> Postings | None:
-    if term not in log:
-        found = read()
-        log.add(term, None if found is None else Postings(*found))
-    return log.get(term)
+def _as_bytes(*arrays: NDArray[np.int32]) -> bytes:
+    return b"".join(array.astype("<i4").tobytes() for array in arrays)
 
 
 def store_path(home: PathLike, index: Path) -> Path:

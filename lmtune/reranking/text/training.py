@@ -30,8 +30,8 @@ from lmtune.reranking.text.models import find_model
 from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.training.devices import autocast, check_device
 from lmtune.reranking.training.loop import StepProgress, Training, TrainingOptions, TrainingRun, run_through
-from lmtune.storage.digests import AppendLog
 from lmtune.storage.files import unwritable
+from lmtune.storage.kept_values import KeptValues
 
 _AT_A_TIME = 1024
 
@@ -224,7 +224,7 @@ class TextSource:
         return {"text": asdict(self.options), "depth": self.depth}
 
 
-_SCORES = "scores"
+_SCORES = "scores.sqlite"
 
 
 @dataclass(frozen=True)
@@ -327,20 +327,23 @@ class Kept:
     """
 
     def __init__(self, folder: Path | None, of: str) -> None:
-        self.log: AppendLog | None = None
-        self.found: dict[int, list[float]] = {}
+        self._values: KeptValues | None = None
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise unwritable(folder, error) from error
-            self.log = AppendLog(folder, _SCORES, of)
-            self.found = {line["first"]: line["scores"] for _, line in self.log.lines()}
+            self._values = KeptValues(folder / _SCORES, of)
+
+    def get(self, first: int) -> NDArray[np.float32]:
+        """Return the scores of the rows from `first` on; none where they are not kept."""
+        found = None if self._values is None else self._values.get(str(first))
+        return np.frombuffer(found or b"", np.float32)
 
     def add(self, first: int, scores: NDArray[np.float32]) -> None:
         """Keep the scores of rows from `first` on."""
-        if self.log is not None:
-            self.log.append({"first": first, "scores": scores.tolist()})
+        if self._values is not None:
+            self._values.put(str(first), scores.tobytes())
 
 
 class TextFeed:
@@ -374,8 +377,9 @@ class TextFeed:
         begin, scored = time.perf_counter(), 0
         for rows in self.lists.blocks():
             first = int(rows[0])
-            if kept is not None and len(kept.found.get(first, ())) == rows.size:
-                out[rows] = kept.found[first]
+            found = kept.get(first) if kept is not None else ()
+            if len(found) == rows.size:
+                out[rows] = found
                 continue
             pieces = network.encode(*self.lists.pairs(rows))
             with autocast(self.device, bf16=self.bf16):
