@@ -27,7 +27,8 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.choices.cases import make_cases
 from lmtune.tuning.choices.race import halve
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.experiment.preparation import Split, prepare
+from lmtune.tuning.experiment.plan import Split
+from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import Choice, ParameterSpace
 

@@ -29,13 +29,14 @@ from lmtune.reporting.figures.style import Picture
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import proof_of
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Split, prepare
+from lmtune.tuning.experiment.plan import Plan, Split
+from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE
 from lmtune.tuning.experiment.smooth import smooth_form
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.spsa import EVALUATIONS, FEWEST, SPSA
+from lmtune.tuning.spsa import SPSA
 from lmtune.tuning.surrogate import ALPHAS
+from lmtune.tuning.tuner import EVALUATIONS, FEWEST
 
 _BY_DIRECT = f"method == '{DIRECT}'"
 _WORSE = f"p_holm < {SIGNIFICANCE} and difference < 0"

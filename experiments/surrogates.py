@@ -42,7 +42,7 @@ from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.experiment.stored import check_names
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.spsa import FEWEST
+from lmtune.tuning.tuner import FEWEST
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

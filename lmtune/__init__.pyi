@@ -42,7 +42,7 @@ from .tuning.choices.experiment import ChoiceResult as ChoiceResult
 from .tuning.choices.experiment import tune_choices as tune_choices
 from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
 from .tuning.experiment.plan import Plan as Plan
-from .tuning.experiment.preparation import Split as Split
+from .tuning.experiment.plan import Split as Split
 from .tuning.experiment.run import run_experiment as run_experiment
 from .tuning.gradient import RankNetTuner as RankNetTuner
 from .tuning.grid import GridSearch as GridSearch

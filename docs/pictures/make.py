@@ -74,7 +74,9 @@ KEPT = {
         ),
         "fusion-topics.png",
     ),
-    "qiu": Kept(("python -m experiments.song.full_items --gammas 0.3 --output DIR",), "full-items-courses.png"),
+    "qiu": Kept(
+        ("python -m experiments.song.full_items --gammas 0.3 --output DIR",), "full-items-courses.png"
+    ),
 }
 
 

@@ -22,8 +22,8 @@ from lmtune.options import option
 from lmtune.reporting.table import Table
 from lmtune.reranking.comparison import Outcome
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.plan import Plan, Split
+from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.experiment.stored import check_names

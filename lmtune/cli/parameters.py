@@ -6,14 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, read, usual
-from lmtune.tuning.experiment.stored import FinalSetting, take_final
+
+if TYPE_CHECKING:
+    from lmtune.tuning.experiment.stored import FinalSetting
 
 T = TypeVar("T")
 
@@ -57,6 +59,8 @@ class Tuned:
 
     def take(self, collection: Collection) -> FinalSetting:
         """Take it from the results, and the analysis for a collection."""
+        from lmtune.tuning.experiment.stored import take_final
+
         assert self.results is not None
         return take_final(self.results, collection, measure=self.measure, method=self.method)
 
@@ -81,6 +85,8 @@ class Setting:
 
     def of(self, tuned: Tuned, collection: Collection) -> FinalSetting:
         """Return the setting that is given, or the tuned one, which nothing may contradict."""
+        from lmtune.tuning.experiment.stored import FinalSetting
+
         if tuned.results is None:
             model = named_model(self.model or TWO_STAGE.name, collection.fields)
             return FinalSetting(model, self.values(model), collection)

@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from lmtune.cli.messages import note, on_screen, say, talk
 from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.datasets.loading import BEIR_MEASURES, is_beir
-from lmtune.engines.configuration import read_engine
 from lmtune.errors import InputError, visible
 from lmtune.measures.measure import is_measure
 from lmtune.models.model import named_model
@@ -21,29 +20,15 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
-from lmtune.reporting import tuning_tables
-from lmtune.reporting.choice_tables import choice_table, keep_choices
-from lmtune.reporting.recommendation import choice_trust, tuning_trust
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.tuning_results import keep_results
 from lmtune.storage.outputs import check_writable
-from lmtune.tuning.choices.cases import Case, make_cases
-from lmtune.tuning.choices.experiment import tune_choices
-from lmtune.tuning.choices.stored import CHOICES_KIND, is_choices, read_choices
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
-from lmtune.tuning.experiment.result import CollectionResult, Row, setting_values
-from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.experiment.stored import (
-    KIND,
-    PAGE,
-    PICTURES,
-    check_names,
-    check_output,
-    read_results,
-    record_pictures,
-)
+from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.space import CHOICES, Choice
+
+if TYPE_CHECKING:
+    from lmtune.tuning.choices.cases import Case
+    from lmtune.tuning.experiment.preparation import Prepared
+    from lmtune.tuning.experiment.result import CollectionResult, Row
 
 
 @dataclass(frozen=True)
@@ -97,6 +82,8 @@ class Engine:
         """Return what is tuned, with the engine's analysis, model and setting where nothing else is given."""
         if self.from_engine is None:
             return collection, plan, baseline
+        from lmtune.engines.configuration import read_engine
+
         found = read_engine(self.from_engine, collection.stopwords)
         setting = tuple(found.values.items())
         for flag, given, own in (
@@ -137,6 +124,12 @@ def tune(
     lmtune tune pydocs
     lmtune tune my-collection --model bm25 -m nDCG@10 --output results
     """
+    from lmtune.reporting.recommendation import tuning_trust
+    from lmtune.reporting.tuning_results import keep_results
+    from lmtune.tuning.experiment.preparation import prepare
+    from lmtune.tuning.experiment.run import run_experiment
+    from lmtune.tuning.experiment.stored import KIND, check_names, check_output
+
     collection, plan, baseline = engine.start(collection, plan, baseline)
     collections = _collections(datasets or [], collection)
     check_names([one.name for one in collections])
@@ -146,6 +139,8 @@ def tune(
         if output.output is not None and len(collections) > 1:
             accepted = "one collection, or a folder for each"
             raise InputError("--choose keeps one collection in a folder", value=datasets, accepted=accepted)
+        from lmtune.tuning.choices.cases import make_cases
+
         how: Any = {"ranges": ranges.of, "baseline": baseline.of}
         for cases in [make_cases(choosing.choose, one, plan, **how) for one in collections]:
             with workers.engaged():
@@ -205,6 +200,13 @@ def _choose(
     cases: Sequence[Case], split: Split, choosing: Choosing, certify: float | None, output: TuneOutput
 ) -> None:
     """Tune all cases of a collection, and choose."""
+    from lmtune.reporting.choice_tables import choice_table, keep_choices
+    from lmtune.reporting.recommendation import choice_trust
+    from lmtune.tuning.choices.experiment import tune_choices
+    from lmtune.tuning.choices.stored import CHOICES_KIND
+    from lmtune.tuning.experiment.preparation import prepare
+    from lmtune.tuning.experiment.stored import check_output
+
     if output.output is not None:
         reads = [file for case in cases for file in case.collection.files()]
         check_output(
@@ -234,6 +236,8 @@ def _choose(
 
 def _use(collection: Collection, result: CollectionResult, row: Row | None, kept: Path | None) -> str:
     """Give the command that searches with a row's setting; nothing where there is none."""
+    from lmtune.tuning.experiment.result import setting_values
+
     if row is None or row.setting is None:
         return ""
     words = ["lmtune", "search", *collection.words()]
@@ -248,6 +252,8 @@ def _use(collection: Collection, result: CollectionResult, row: Row | None, kept
 
 def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> None:
     from rich.console import Console
+
+    from lmtune.reporting import tuning_tables
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
     if style != "table":
@@ -289,6 +295,8 @@ def plot(
     lmtune plot results --format pdf --output pictures
     """
     from lmtune.reporting.figures import choice_pictures, draw, save
+    from lmtune.tuning.choices.stored import is_choices, read_choices
+    from lmtune.tuning.experiment.stored import PICTURES, read_results, record_pictures
 
     if is_choices(results):
         pictured = choice_pictures(read_choices(results))
@@ -327,6 +335,7 @@ def report(
     lmtune report results --output page.html
     """
     from lmtune.reporting.page import write_report
+    from lmtune.tuning.experiment.stored import PAGE
 
     target = page.output or results / PAGE
     with stages() as progress:

@@ -12,12 +12,9 @@ from typing import Literal
 
 from lmtune.datasets import irds
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.names import excludes_self, find_named, named_files
+from lmtune.datasets.names import PYDOCS, excludes_self, find_named, named_files
 from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
-from lmtune.datasets.pydocs import NAME as PYDOCS
-from lmtune.datasets.pydocs import load_pydocs
 from lmtune.errors import InputError, PathLike, name_of
-from lmtune.formats.file_documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
 from lmtune.progress import detail, note
@@ -64,6 +61,8 @@ def find_documents(folder: PathLike) -> list[Path]:
     InputError
         If there are none, or several in the same place of that order.
     """
+    from lmtune.formats.file_documents import document_files
+
     home = Path(folder)
     single = _find("documents", home, _DOCUMENTS)
     if single is not None:
@@ -175,6 +174,8 @@ def _find(role: str, folder: Path, tiers: tuple[str, ...]) -> Path | None:
 
 
 def _all_documents(home: Path) -> list[Path]:
+    from lmtune.formats.file_documents import document_files
+
     try:
         return document_files(home)
     except InputError:
@@ -302,6 +303,8 @@ def _load(
     if topics is None and name == PYDOCS:
         _check_title_alone(str(name), topic_fields)
     if name == PYDOCS:
+        from lmtune.datasets.pydocs import load_pydocs
+
         base = load_pydocs(home)
     elif isinstance(name, str) and name.startswith(irds.PREFIX):
         base = irds.load_irds(name.removeprefix(irds.PREFIX), topic_fields=topic_fields, need=own)
@@ -419,12 +422,16 @@ def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields:
         detail(f"{base.name}: judgements from {path}")
         base = replace(base, qrels=read_qrels(path), qrels_file=str(path))
     if documents is not None:
+        from lmtune.formats.file_documents import FileDocuments
+
         base = replace(base, documents=FileDocuments(base.name, _document_files(Path(documents))))
     return base
 
 
 def _document_files(path: Path) -> list[Path]:
     """Find documents by a file's path, or in a folder that may hold topics and qrels too."""
+    from lmtune.formats.file_documents import document_files
+
     return find_documents(path) if path.is_dir() else document_files(path)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from lmtune.errors import InputError, PathLike
-from lmtune.indexing.lucene.names import fetch_file
 
 Role = Literal["topics", "qrels"]
+PYDOCS = "pydocs"
+"""The collection that every installation has."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FORMATS = r"\.(?:txt|tsv|jsonl)(?:\.(?:gz|bz2|zst))?"
 
@@ -104,6 +105,8 @@ def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
     if is_file(name):
         return path
     if _NAME.fullmatch(name) and not re.search(_FORMATS, name) and not path.exists():
+        from lmtune.indexing.lucene.names import fetch_file
+
         fetched = fetch_file(role, name)
         if fetched is not None:
             return fetched

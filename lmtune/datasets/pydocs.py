@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.docstrings import NAMESPACES, Docstring, public_docstrings, split_docstring
+from lmtune.datasets.names import PYDOCS
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.formats.qrels import write_qrels
@@ -24,7 +25,7 @@ from lmtune.storage.digests import sealed_text, unsealed
 from lmtune.storage.files import atomic_write
 from lmtune.storage.locks import StaleError, build_once
 
-NAME = "pydocs"
+NAME = PYDOCS
 _FEWEST_LINKS = 2
 _KEPT = "lmtune pydocs 1"  # raised whenever other pages are made of the same docstrings
 _NAME_PARTS = re.compile(r"[._]+|(?<=[a-z0-9])(?=[A-Z])")

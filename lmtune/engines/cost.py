@@ -18,8 +18,8 @@ from lmtune.measures.significance.run_files import compare_runs
 from lmtune.models.model import find_model
 from lmtune.progress import Progress, silent
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Split, prepare
+from lmtune.tuning.experiment.plan import Plan, Split
+from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.experiment.result import CollectionResult, Row
 from lmtune.tuning.experiment.stored import FinalSetting
 from lmtune.tuning.space import ParameterSpace

@@ -30,8 +30,8 @@ from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.tuning.choices.cases import make_cases
 from lmtune.tuning.choices.stored import read_choices
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.plan import Plan, Split
+from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
 from lmtune.tuning.experiment.stored import read_results
 from lmtune.tuning.space import EXPAND, MODEL, Choice, ParameterSpace

@@ -18,8 +18,6 @@ from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn, read_columns
 from lmtune.indexing.index import CONTENTS, Index, Positions, Postings, field_index
-from lmtune.indexing.lucene.index import PREFIX as LUCENE
-from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.text_store import KeptTexts
 from lmtune.parallel import Task, run_all
 from lmtune.storage.digests import checked, sealed_text, unsealed
@@ -28,6 +26,7 @@ from lmtune.storage.folders import FolderKind, is_folder
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
+    from lmtune.indexing.lucene.index import LuceneIndex
 
 FORMAT, VERSION = "lmtune sharded index", 1
 FILE, RANKS = "shards.json", "docno_ranks"
@@ -41,7 +40,7 @@ _ACCEPTED = (
 )
 
 T = TypeVar("T")
-AnyShard: TypeAlias = ColumnarIndex | LuceneIndex
+AnyShard: TypeAlias = "ColumnarIndex | LuceneIndex"
 
 
 @dataclass(frozen=True)
@@ -294,10 +293,12 @@ def open_shard(home: Path, shard: StoredShard) -> AnyShard:
     InputError
         Where it is missing, damaged or another one than when it was joined.
     """
-    path = Path(os.path.normpath(home / shard.path.removeprefix(LUCENE)))
+    from lmtune.indexing.lucene.index import PREFIX, LuceneIndex
+
+    path = Path(os.path.normpath(home / shard.path.removeprefix(PREFIX)))
     if not path.is_dir():
         raise InputError("a shard is missing", file=path, value=f"of {home}", accepted=_ACCEPTED)
-    is_lucene = shard.path.startswith(LUCENE)
+    is_lucene = shard.path.startswith(PREFIX)
     opened = LuceneIndex.open(path) if is_lucene else ColumnarIndex.open(path, verify=False)
     if (opened.fingerprint, opened.num_docs) != (shard.fingerprint, shard.num_docs):
         raise InputError("a shard has changed", file=path, value=f"of {home}", accepted=_ACCEPTED)

@@ -18,13 +18,7 @@ from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import counted
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
-
-EVALUATIONS = 200
-"""How many settings a search measures by default."""
-
-FEWEST = 8
-"""Enough for FDSA in two coordinates: the gains, the two ends and a step."""
+from lmtune.tuning.tuner import EVALUATIONS, FEWEST, Progress, SearchRecord, Tuner
 
 # In unbounded coordinates: wide enough to see across a measure's steps, and no step leaps over
 # a hill.

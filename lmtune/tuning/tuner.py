@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 Point = tuple[float, ...]
 """A setting as a vector that a dictionary can hold."""
 
+EVALUATIONS = 200
+"""How many settings a gradient-free search measures by default."""
+
+FEWEST = 8
+"""Enough for FDSA in two coordinates: the gains, the two ends and a step."""
+
 Progress = Count | bool
 """Called with how much of a search is done, and how much there is; True draws a bar."""
 

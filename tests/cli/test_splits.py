@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from lmtune.cli.main import app
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Split, prepare
+from lmtune.tuning.experiment.plan import Plan, Split
+from lmtune.tuning.experiment.preparation import prepare
 
 Run = Callable[[str], tuple[int, str, str]]
 QUICK = "--grid 3x3 --restarts 0 --ranknet-starts 1 --no-approx"

@@ -15,8 +15,8 @@ from experiments.synthetic import folder_of
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.plan import Plan, Split
+from lmtune.tuning.experiment.preparation import Prepared, prepare
 
 NAME = "synthetic:1000x12"
 MODELS = ("dirichlet", "jelinek-mercer", "bm25")

@@ -25,7 +25,8 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum, check_uncertifie
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.choices.cases import Case
 from lmtune.tuning.choices.race import SETTINGS, Alive, Figures, beaten, halve, look
-from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.plan import Split
+from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row
 from lmtune.tuning.experiment.run import default_result, run_experiment
 from lmtune.tuning.space import Choice

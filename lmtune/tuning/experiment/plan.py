@@ -7,9 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from lmtune.datasets.collection import Collection
+from lmtune.datasets.loading import splits_of
 from lmtune.errors import InputError
+from lmtune.formats.term_values import topic_weights_option
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure, check_reads_gains, parse_measures
 from lmtune.models.model import NAMES, find_model
@@ -21,7 +25,7 @@ from lmtune.tuning.gradient import OPTIMIZERS
 from lmtune.tuning.grid import shape_for
 from lmtune.tuning.pairs import STAND_INS
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.spsa import EVALUATIONS, FEWEST
+from lmtune.tuning.tuner import EVALUATIONS, FEWEST
 
 _MOST_POINTS = 1_000_000
 
@@ -37,6 +41,86 @@ def _grid(text: str) -> tuple[int, ...]:
             accepted=f"points along each, such as 20x26, or 520, up to {_MOST_POINTS}",
         )
     return points
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test topics.
+
+    Attributes
+    ----------
+    folds : str or None
+        A number of folds, or a JSON file of them; see `lmtune.datasets.folds.make_folds`.
+    train_topics, test_topics : str or None
+        As `lmtune.datasets.folds.select_topics` reads them.
+    train_split, test_split : str or None
+        Names of a folder's splits: topics and judgements of the two. By default ``train`` and ``test`` of a
+        folder that has both, where nothing else says what to train on.
+    ignore_unknown : bool
+        Leave out judgements of topics that the collection lacks, and let it lack every judged
+        document.
+    topic_weights : mapping of str to float, optional
+        What topics count in a fit, each above 0; all alike by default.
+
+    Raises
+    ------
+    InputError
+        For folds and a split at once.
+    """
+
+    folds: str | None = usual(
+        None, "Cross-validation: how many folds (default 2), or a JSON file of them.", metavar="N|FILE"
+    )
+    train_topics: str | None = usual(None, "Train on these: 51-100, a list 51,52 or a file.")
+    test_topics: str | None = option(None, "Report on these; default: all others.")
+    train_split: str | None = option(
+        None,
+        "Train on a folder's judgements of this name (default: train, where it has them).",
+        metavar="NAME",
+    )
+    test_split: str | None = option(None, "Report on those of this name (default: test).", metavar="NAME")
+    ignore_unknown: bool = option(
+        False, "Leave out judgements of unknown topics; let all judged documents be unknown."
+    )
+
+    topic_weights: Mapping[str, float] | None = topic_weights_option()
+
+    def files(self) -> list[Path]:
+        """Return the files that it may name."""
+        return [Path(name) for name in (self.folds, self.train_topics, self.test_topics) if name is not None]
+
+    def __post_init__(self) -> None:
+        if self.folds == "1":
+            raise InputError(
+                "one fold leaves no topic to report on",
+                value=self.folds,
+                accepted="2 or more; what is fitted on all topics comes last whatever the folds",
+            )
+        if self.folds is not None and (self.train_topics or self.test_topics):
+            raise InputError(
+                "both folds and a split", value=self.folds, accepted="--folds, or --train-topics"
+            )
+
+    def names(self, collection: Collection) -> tuple[str, str] | None:
+        """Return the names of a folder's splits to train and to report on; None for other ways.
+
+        Raises
+        ------
+        InputError
+            For one name twice, and beside another choice of judgements or topics.
+        """
+        said = self.train_split or self.test_split
+        names = self.train_split or "train", self.test_split or "test"
+        other = self.folds or self.train_topics or self.test_topics or collection.split or collection.qrels
+        if said is None:
+            return names if not other and {*names} <= {*splits_of(collection.name)} else None
+        if other or names[0] == names[1]:
+            raise InputError(
+                "splits beside another choice of topics or judgements" if other else "one split for both",
+                value=other or said,
+                accepted="--train-split and --test-split, of a folder's own judgements",
+            )
+        return names
 
 
 @dataclass(frozen=True)

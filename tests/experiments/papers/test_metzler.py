@@ -15,8 +15,8 @@ from experiments.papers.metzler import METHODS, PRINTED, PROTOCOL, Metzler
 from experiments.running import run
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Split, prepare
+from lmtune.tuning.experiment.plan import Plan, Split
+from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.experiment.run import run_experiment
 
 PAPERS = Path(__file__).parents[4] / "shared/papers"

@@ -23,8 +23,8 @@ from lmtune.tuning.choices import experiment
 from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.experiment import INTERACTIONS, ChoiceResult, decompose, effects, tune_choices
 from lmtune.tuning.choices.race import beaten, halve, look
-from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.plan import Plan, Split
+from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import GridSearch
