@@ -145,6 +145,7 @@ def _line_by_line(path: PathLike, data: bytes, lenient: bool, like_trec_eval: bo
     passed: Counter[str] = Counter()
     first_tag = last_tag = b""
     sound = _is_utf8(data) and data.count(b"\r") == data.count(b"\r\n")
+    known, scores = b"", dict[bytes, float]()
     for number, line in enumerate(io.BytesIO(data), 1):
         columns = line.split()
         if not columns or columns[0][0] == _COMMENT:
@@ -152,13 +153,16 @@ def _line_by_line(path: PathLike, data: bytes, lenient: bool, like_trec_eval: bo
         try:
             if len(columns) != 6 or not sound:
                 _check_form(line, len(columns), like_trec_eval)
-            topic, _, docno, rank, written, tag = columns[:6]
-            if docno in topics.get(topic, ()):
+                del columns[6:]
+            topic, _, docno, rank, written, tag = columns
+            if topic != known:
+                known, scores = topic, topics.get(topic, {})
+            if docno in scores:
                 raise _repeated(data, topic, docno)
             score = _score(written)
-            ours = first_tag or tag
-            if tag != ours or not rank.isdigit():
-                for defect in _let_pass(rank, tag, ours):
+            first_tag = first_tag or tag
+            if tag != first_tag or not rank.isdigit():
+                for defect in _let_pass(rank, tag, first_tag):
                     if not lenient and not like_trec_eval:
                         raise defect
                     passed[f"{defect.kind} kept"] += 1
@@ -167,8 +171,10 @@ def _line_by_line(path: PathLike, data: bytes, lenient: bool, like_trec_eval: bo
                 raise _input_error(defect, path, number) from None
             passed[f"{defect.kind} skipped"] += 1
             continue
-        first_tag, last_tag = ours, tag
-        topics.setdefault(topic, {})[docno] = score
+        if not scores:
+            topics[topic] = scores
+        last_tag = tag
+        scores[docno] = score
     reversed_ranks = not passed and _rise_with_ranks(data)
     return RunColumns(last_tag.decode(), _as_columns(topics), dict(passed), reversed_ranks)
 
