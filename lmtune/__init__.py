@@ -6,7 +6,4 @@ is immediate.
 
 import lazy_loader
 
-from lmtune import showing
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-showing.present_by("lmtune.reporting.presentation")

@@ -38,7 +38,7 @@ _MOST_DRAWN, _MOVED = 32, 0.01
 
 
 @dataclass(frozen=True, repr=False)
-class CandidatePool(Shown):
+class CandidatePool(Shown, by="summaries.pool"):
     """The candidate and judged documents of every topic, with their term statistics.
 
     Attributes

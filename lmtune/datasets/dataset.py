@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Dataset(Shown):
+class Dataset(Shown, by="summaries.dataset"):
     """A test collection.
 
     Attributes

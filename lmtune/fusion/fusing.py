@@ -121,7 +121,7 @@ class FusedRow:
 
 
 @dataclass(frozen=True, repr=False)
-class FusionResult(Shown):
+class FusionResult(Shown, by="fusion_tables.fusion"):
     """All rows, and how they came about.
 
     Attributes

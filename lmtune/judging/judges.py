@@ -172,7 +172,7 @@ class Judge(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class JudgesResult(Shown):
+class JudgesResult(Shown, by="judge_tables.judge"):
     """Several judges, the best first: by alpha, or without common pairs by tau.
 
     Attributes

@@ -160,7 +160,7 @@ class PoweredRow(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class PoweredResult(Shown):
+class PoweredResult(Shown, by="judge_tables.powered"):
     """Runs' corrected means.
 
     Attributes

@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class ToJudge(Shown):
+class ToJudge(Shown, by="judge_tables.selection"):
     """The pairs to judge next.
 
     Attributes

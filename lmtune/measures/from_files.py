@@ -54,7 +54,7 @@ class MeasureColumn(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(Shown):
+class Evaluation(Shown, by="run_tables.evaluation"):
     """The values of one run.
 
     Attributes

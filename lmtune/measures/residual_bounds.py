@@ -326,7 +326,7 @@ Rankings = Mapping[bytes, Sequence[bytes]]
 
 
 @dataclass(frozen=True, repr=False)
-class Residuals(Shown):
+class Residuals(Shown, by="judge_tables.bounds"):
     """What one run's measures are, and could be.
 
     Attributes

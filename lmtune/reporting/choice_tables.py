@@ -30,7 +30,7 @@ _TUNED = "Tuned"
 def choice_table(result: ChoiceResult, style: str = "table") -> str:
     """Render what was chosen, in one of `lmtune.reporting.table.STYLES`; text opens with the answer."""
     answer = partial(choice_answer, result)
-    return render(style, lambda: choice_tables(result), lambda: as_records(result), answer=answer)
+    return render(style, lambda: choice_tables(result), lambda: choice_records(result), answer=answer)
 
 
 def choice_answer(result: ChoiceResult) -> str:
@@ -155,7 +155,7 @@ def _effects(result: ChoiceResult, one: ChosenRow) -> Iterator[Table]:
         yield Table.of(["What"], figures, [rows], "What each choice moves", legend)
 
 
-def as_records(result: ChoiceResult) -> list[Mapping[str, object]]:
+def choice_records(result: ChoiceResult) -> list[Mapping[str, object]]:
     """Return a record a case, measure and method, and one of the procedure, all figures at full precision."""
     records: list[Mapping[str, object]] = []
     for number, case in enumerate(result.cases):
@@ -181,7 +181,7 @@ def _record(
     return {"collection": result.name, **values, **named, **dict(zip(names, figures, strict=True))}
 
 
-def topic_records(result: ChoiceResult) -> Iterator[dict[str, object]]:
+def choice_topics(result: ChoiceResult) -> Iterator[dict[str, object]]:
     """Yield each case's value of every test topic, by measure and method, and the procedure's."""
     for one in result.rows:
         row, key = one.row, (one.row.measure, one.row.method)
@@ -245,7 +245,7 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
     tables = in_all_formats(partial(choice_table, result)) | {
         CHOICES: json.dumps(finite(chosen_by_fold(result)), indent=1) + "\n",
         SHOWN: json.dumps(_shown(result), indent=1) + "\n",
-        TOPICS: csv_text(CASE_COLUMNS, ([*record.values()] for record in topic_records(result))),
+        TOPICS: csv_text(CASE_COLUMNS, ([*record.values()] for record in choice_topics(result))),
     }
     made = record(
         choices={choice.name: choice.values for choice in result.choices},

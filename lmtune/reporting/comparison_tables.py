@@ -55,7 +55,7 @@ def comparison_table(comparison: Comparison, style: str = "table", *, per_topic:
     return render(
         style,
         lambda: comparison_tables(comparison, per_topic),
-        lambda: topic_records(comparison) if per_topic else as_records(comparison),
+        lambda: comparison_topics(comparison) if per_topic else comparison_records(comparison),
         content=lambda: _content(comparison, per_topic),
     )
 
@@ -176,7 +176,7 @@ def _topic_table(comparison: Comparison) -> Table:
     """Make the table of every topic's difference."""
     names = ("measure", "system", "against", "topic")
     rows = []
-    for record in topic_records(comparison):
+    for record in comparison_topics(comparison):
         value, other, difference = (
             float(str(record[name])) for name in ("value", "against_value", "difference")
         )
@@ -209,10 +209,10 @@ def _content(comparison: Comparison, per_topic: bool) -> dict[str, object]:
             for system in comparison.systems
         },
         _JUDGED: dict(zip(comparison.systems, comparison.judged, strict=False)),
-        "contrasts": as_records(comparison),
+        "contrasts": comparison_records(comparison),
         "notes": comparison.notes,
     }
-    return content | {"differences": topic_records(comparison)} if per_topic else content
+    return content | {"differences": comparison_topics(comparison)} if per_topic else content
 
 
 def _mark(comparison: Comparison, measure: str, system: str) -> str:
@@ -259,7 +259,7 @@ def signed(value: float) -> str:
     return f"{sign}{short(abs(value))}"
 
 
-def as_records(comparison: Comparison) -> list[dict[str, object]]:
+def comparison_records(comparison: Comparison) -> list[dict[str, object]]:
     """Flatten a comparison to one dictionary a contrast, with every figure at full precision.
 
     What is undefined, as tests of a constant difference are, is NaN; the comparison's notes say why.
@@ -290,7 +290,7 @@ def _named(contrast: Contrast) -> dict[str, object]:
     return {name: getattr(contrast, name) for name in ("measure", "system", "against")}
 
 
-def topic_records(comparison: Comparison) -> list[dict[str, object]]:
+def comparison_topics(comparison: Comparison) -> list[dict[str, object]]:
     """Give each contrast's topics, the largest gain first; equal ones in the topics' order."""
     records: list[dict[str, object]] = []
     for contrast in comparison.contrasts:

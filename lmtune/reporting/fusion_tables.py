@@ -26,7 +26,7 @@ def fusion_table(result: FusionResult, style: str = "table") -> str:
     return render(
         style,
         lambda: fusion_tables(result),
-        lambda: [_flattened(record) for record in as_records(result)],
+        lambda: [_flattened(record) for record in fusion_records(result)],
         answer=lambda: fusion_answer(result),
         content=lambda: as_content(result),
     )
@@ -46,11 +46,11 @@ def as_content(result: FusionResult) -> dict[str, Any]:
         "folds": result.how,
         "options": options,
         "output": asdict(result.output),
-        "rows": as_records(result),
+        "rows": fusion_records(result),
     }
 
 
-def as_records(result: FusionResult) -> list[dict[str, Any]]:
+def fusion_records(result: FusionResult) -> list[dict[str, Any]]:
     """Return a record a row, every figure at full precision."""
     return [
         {
@@ -79,7 +79,7 @@ def as_records(result: FusionResult) -> list[dict[str, Any]]:
     ]
 
 
-def topic_records(result: FusionResult) -> Iterator[dict[str, Any]]:
+def fusion_topics(result: FusionResult) -> Iterator[dict[str, Any]]:
     """Yield each method's value of every topic."""
     for row in result.rows:
         for topic, value in zip(result.topics, row.values.tolist(), strict=True):

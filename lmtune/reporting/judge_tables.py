@@ -21,16 +21,16 @@ def judge_table(found: JudgesResult, style: str, *, confusions: bool = False) ->
     return render(
         style,
         lambda: judge_tables(found, confusions=confusions),
-        lambda: as_records(found),
+        lambda: judge_records(found),
         answer=lambda: answer(found),
         content=lambda: [
             record | {"labels": found.labels} | _errors(judge) | _favours(found, judge)
-            for record, judge in zip(as_records(found), found.judges, strict=True)
+            for record, judge in zip(judge_records(found), found.judges, strict=True)
         ],
     )
 
 
-def table_to_judge(found: ToJudge) -> Table:
+def selection_tables(found: ToJudge) -> list[Table]:
     """Make the table of pairs to judge next."""
     rows = [
         [pair.topic, pair.docno, f"{pair.weight:.4g}", *(f"{rank or DASH}" for rank in pair.ranks)]
@@ -40,7 +40,12 @@ def table_to_judge(found: ToJudge) -> Table:
         f"They carry {found.share:.0%} of what {quantity(found.unjudged, 'unjudged pair')} leave open of "
         f"{found.measure}; as many by their best rank {found.pooled:.0%}. Below runs: ranks"
     )
-    return Table.of(["topic", "document"], ["weight", *found.runs], [rows], "To judge next", legend)
+    return [Table.of(["topic", "document"], ["weight", *found.runs], [rows], "To judge next", legend)]
+
+
+def selection_records(found: ToJudge) -> Sequence[Mapping[str, object]]:
+    """Return a record a pair."""
+    return found.records
 
 
 def answer(found: JudgesResult) -> str:
@@ -110,7 +115,7 @@ def _error_table(found: JudgesResult, judge: Judge, confidence: str) -> Table:
     return Table.of([f"{judge.name}: judged"], figures, [rows], f"Labels of {judge.name}", legend)
 
 
-def as_records(found: JudgesResult) -> list[dict[str, object]]:
+def judge_records(found: JudgesResult) -> list[dict[str, object]]:
     """Return a record a judge, every figure at full precision; NaN where there is none."""
     records: list[dict[str, object]] = []
     for judge in found.judges:
@@ -167,7 +172,7 @@ def _known(value: float) -> str:
 
 def powered_table(result: PoweredResult, style: str) -> str:
     """Render corrected means as `lmtune.reporting.table.render` does."""
-    return render(style, lambda: [table_of(result)], lambda: list(powered_records(result)))
+    return render(style, lambda: powered_tables(result), lambda: list(powered_records(result)))
 
 
 def powered_records(result: PoweredResult) -> Iterator[Mapping[str, object]]:
@@ -188,7 +193,7 @@ def powered_records(result: PoweredResult) -> Iterator[Mapping[str, object]]:
         }
 
 
-def table_of(result: PoweredResult) -> Table:
+def powered_tables(result: PoweredResult) -> list[Table]:
     """Make the table of corrected means."""
     number = signed if result.baseline else short
     rows = []
@@ -209,7 +214,7 @@ def table_of(result: PoweredResult) -> Table:
         legend += f". With fewer than {FEW} of people's topics they hold less often than they say"
     if any(math.isnan(row.human_error) for row in result.rows):
         legend += f". {DASH}: people's values are all equal, which leaves no interval"
-    return Table.of(["run", "measure"], figures, [rows], "Means corrected by people's judgements", legend)
+    return [Table.of(["run", "measure"], figures, [rows], "Means corrected by people's judgements", legend)]
 
 
 _BOUNDS = (
@@ -235,3 +240,18 @@ def residual_tables(found: Sequence[Residuals], *, per_topic: bool = False) -> l
         figures = [short(float(str(record[name]))) for name in FIGURES]
         rows.setdefault(record["run"], []).append([*(str(record[name]) for name in names), *figures])
     return [Table.of(names, FIGURES, rows.values(), "Measures and their bounds", _BOUNDS)]
+
+
+def bounds_tables(one: Residuals) -> list[Table]:
+    """Make the table of one run."""
+    return residual_tables([one])
+
+
+def bounds_records(one: Residuals) -> list[dict[str, object]]:
+    """Return a record a measure."""
+    return residual_records([one])
+
+
+def bounds_topics(one: Residuals) -> list[dict[str, object]]:
+    """Return a record a topic and measure."""
+    return residual_records([one], per_topic=True)

@@ -92,12 +92,12 @@ def _values(evaluation: Evaluation, per_topic: bool, summary: bool) -> Iterator[
                 yield column.label, "all", column.mean
 
 
-def as_records(evaluation: Evaluation) -> list[dict[str, object]]:
+def evaluation_records(evaluation: Evaluation) -> list[dict[str, object]]:
     """Return a record a measure."""
     return [{"run": evaluation.tag, "measure": c.label, "value": c.mean} for c in evaluation.columns]
 
 
-def topic_records(evaluation: Evaluation) -> Iterator[dict[str, object]]:
+def evaluation_topics(evaluation: Evaluation) -> Iterator[dict[str, object]]:
     """Yield each measure's value of every topic."""
     for column in evaluation.columns:
         for topic, value in zip(evaluation.topics, column.values, strict=True) if column.values else ():
@@ -166,3 +166,8 @@ def topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
     """Return the measures that trec_eval prints for each topic."""
     only_together = (Summary.RUN, Summary.GEOMETRIC)
     return [column for column in evaluation.columns if column.summary not in only_together]
+
+
+def evaluation_tables(evaluation: Evaluation) -> list[Table]:
+    """Make the table of one run's measures."""
+    return [measure_table([evaluation], per_topic=False, summary=True)]

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -122,6 +122,14 @@ class Table:
         groups = [[[Cell(*cell) for cell in row] for row in group] for group in kept["groups"]]
         columns = [Column(*column) for column in kept["columns"]]
         return cls(columns, groups, kept["caption"], kept["legend"])
+
+    def first(self, most: int) -> Table:
+        """Return the beginning of a table that has more rows, and this one otherwise."""
+        rows = list(self._rows())
+        if len(rows) <= most:
+            return self
+        caption = f"{self.caption} (the first {most} of {len(rows):,} rows)"
+        return replace(self, groups=[rows[:most]], caption=caption)
 
     def text(self) -> str:
         """Render as plain text with aligned columns."""

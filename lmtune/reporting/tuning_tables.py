@@ -258,7 +258,7 @@ def _gain_over_default(row: Row, result: CollectionResult) -> dict[str, float | 
     return dict(zip(names, gain_over(row.values, default.values), strict=True))
 
 
-def topic_records(result: CollectionResult) -> Iterator[dict[str, object]]:
+def result_topics(result: CollectionResult) -> Iterator[dict[str, object]]:
     """Yield each method's value of every test topic."""
     fold_of = {topic: number for number, fold in enumerate(result.folds, 1) for topic in fold.test}
     for row in result.rows:
@@ -302,3 +302,13 @@ def _mean(row: Row | None, result: CollectionResult) -> Cell:
     mark, style = "".join(mark for mark, _ in beaten), " ".join(style for _, style in beaten)
     below = BELOW_DIRECT if row.trails(DIRECT, result.rows) else ""
     return Cell(short(row.mean), mark, style, caution=below + "".join(map(_MARKS.__getitem__, row.cautions)))
+
+
+def result_tables(result: CollectionResult) -> list[Table]:
+    """Return the means, and what was chosen on each fold."""
+    return [mean_table([result]), parameter_table([result])]
+
+
+def result_records(result: CollectionResult) -> list[dict[str, object]]:
+    """Return a record a row; see `as_records`."""
+    return as_records([result])

@@ -35,7 +35,7 @@ Progress = Count | bool
 """Called with how much of a search is done, and how much there is; True draws a bar."""
 
 
-class Tuner(Plotted, ABC):
+class Tuner(Plotted, ABC, by="summaries.tuner"):
     """A tuner in scikit-learn's manner: constructor arguments are kept as given, `fit` reads them.
 
     Attributes

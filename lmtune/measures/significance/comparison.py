@@ -150,7 +150,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Plotted):
+class Comparison(Plotted, by="comparison_tables.comparison"):
     """Several systems compared on the same topics.
 
     Attributes

@@ -78,7 +78,7 @@ class ChosenRow:
 
 
 @dataclass(frozen=True, repr=False)
-class ChoiceResult(Plotted):
+class ChoiceResult(Plotted, by="choice_tables.choice"):
     """What choosing among cases gave on a collection.
 
     Attributes

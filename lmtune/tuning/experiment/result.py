@@ -141,7 +141,7 @@ class Row:
 
 
 @dataclass(frozen=True, repr=False)
-class CollectionResult(Plotted):
+class CollectionResult(Plotted, by="tuning_tables.result"):
     """All rows of one collection.
 
     Attributes
