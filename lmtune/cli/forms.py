@@ -12,12 +12,11 @@ import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import click
 from click.core import ParameterSource, augment_usage_errors
@@ -278,47 +277,39 @@ def stopping(names: list[str], text: str, show: Callable[[], None]) -> click.Opt
     )
 
 
-class Member(NamedTuple):
-    """A command of a group: its help's first line, and the command, both made when needed."""
-
-    name: str
-    summary: Callable[[], str]
-    load: Callable[[], click.Command]
-
-
-def of_module(module: str, name: str, **settings: Any) -> Member:
-    """Return the command that is a module's function; settings go to `lmtune.cli.forms.Command`.
-
-    So do the module's ``SETTINGS``.
-    """
-    called = name.replace("-", "_")
-
-    def load() -> Command:
-        loaded = import_module(module)
-        return Command(getattr(loaded, called), name, **getattr(loaded, "SETTINGS", {}), **settings)
-
-    return Member(name, lambda: docstring_of(module, called).partition("\n")[0], load)
-
-
-def docstring_of(module: str, name: str) -> str:
-    """Read the docstring of a module's function or class; the module is not imported for it."""
-    import ast
-
-    source = find_spec(module)
-    assert source is not None
-    assert source.origin is not None
-    for node in ast.parse(Path(source.origin).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return ast.get_docstring(node) or ""
-    raise AttributeError(name)
-
-
 class Group(click.Group):
-    """Commands that are loaded when they are called."""
+    """Commands that are imported when they are called.
 
-    def __init__(self, name: str, summary: str, members: Iterable[Member], **settings: Any) -> None:
+    Parameters
+    ----------
+    name, summary : str
+        The group's, for its help.
+    members : mapping of str to (str, str)
+        By a command's name the module that has the function, or the group, of that name, and the first line
+        of its help. A module's ``SETTINGS`` go to `Command`.
+    before : mapping of str to callable
+        By name, what is called before a command's options are made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        members: Mapping[str, tuple[str, str]],
+        before: Mapping[str, Callable[[], None]] | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(name, help=summary, context_settings=CONTEXT, **settings)
-        self.members = {member.name: member for member in members}
+        self.members, self.before = members, before or {}
+
+    def load(self, name: str) -> click.Command:
+        """Import a command."""
+        module = import_module(self.members[name][0])
+        found = getattr(module, name.replace("-", "_"))
+        if isinstance(found, Group):
+            return found
+        before = self.before.get(name, lambda: None)
+        return Command(found, name, before=before, **getattr(module, "SETTINGS", {}))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names, in the order of the help."""
@@ -328,7 +319,7 @@ class Group(click.Group):
         """Return a name and a summary alone, which is what the help and completion show."""
         if cmd_name not in self.members:
             return None
-        return click.Command(cmd_name, short_help=self.members[cmd_name].summary())
+        return click.Command(cmd_name, short_help=self.members[cmd_name][1])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -336,18 +327,9 @@ class Group(click.Group):
         """Load the command that is called."""
         name, *rest = args
         if name in self.members:
-            return name, self.members[name].load(), rest
+            return name, self.load(name), rest
         if ctx.resilient_parsing:  # completion asks
             return None, None, rest
         if near := nearest(name, self.members):
             raise InputError(f"no such command: {name!r}; did you mean {' or '.join(near)}?")
         raise InputError("no such command", value=name, accepted=", ".join(self.members))
-
-
-def nested(name: str, summary: str, module: str, members: str = "members") -> Member:
-    """Return a group as a member of another; a function of the module yields its commands."""
-
-    def load() -> Group:
-        return Group(name, summary, getattr(import_module(module), members)())
-
-    return Member(name, lambda: summary, load)

@@ -5,28 +5,46 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import get_completion_class, shell_complete
 
-from lmtune.cli.forms import Group, Member, nested, of_module, stopping
+from lmtune.cli.forms import Group, stopping
 from lmtune.cli.messages import complain, note, prepare_process, status_of
 from lmtune.errors import InputError
 
 SUMMARY = "Tune retrieval models, fuse and rerank runs, and report as trec_eval does."
-_MODULES = {
-    **dict.fromkeys(("tune", "report", "plot"), "tune"),
-    **dict.fromkeys(("index", "search"), "search"),
-    **{name: name for name in ("compare", "fuse", "explore")},
-    "datasets": "search",
-    **{name: name for name in ("evaluate", "judges")},
-    **dict.fromkeys(("deploy", "check-engine", "check-run"), "engines"),
-    "judge": "explore",
+_COMMANDS = {
+    "tune": ("tune", "Tune a model's parameters; report on held-out topics."),
+    "report": ("tune", "Make one HTML page of results: tables, pictures, topic by topic, how it was made."),
+    "plot": ("tune", "Draw surfaces, differences between topics, recall, convergence, parameters, choices."),
+    "index": ("search", "Build an index of a collection."),
+    "search": ("search", "Write a TREC run, or answer a query."),
+    "compare": (
+        "compare",
+        "Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0.",
+    ),
+    "fuse": ("fuse", "Fuse runs; tune the weights, and judge them on held-out topics."),
+    "explore": (
+        "explore",
+        "Open a page on which a collection's parameters, or the weights of runs, are dragged.",
+    ),
+    "datasets": ("search", "List what can be named."),
+    "evaluate": ("evaluate", "Print runs' measures as trec_eval does."),
+    "judges": ("judges", "Hold sets of labels, such as language models', against judgements."),
+    "deploy": ("engines", "Write a tuned setting, or fused runs' weights, as a search engine's files."),
+    "check-engine": (
+        "engines",
+        "Deploy a tuned setting, let the engine index and answer, and say whether it ranks so.",
+    ),
+    "check-run": ("engines", "Say whether an engine ranks as the tuned setting does, and why not."),
+    "judge": ("explore", "Choose the pairs whose judgements leave least open between runs."),
+    "rerank": ("rerank", "Rerank runs by learning to rank."),
 }
-"""In which module of this package each command is."""
+"""By command, its module in this package and its help's first line."""
 _OTHER_NAMES = {
     **dict.fromkeys(("metric", "metrics"), "measure"),
     **dict.fromkeys(("k", "top-k"), "hits"),
@@ -144,16 +162,10 @@ def _show_version() -> None:
     click.echo(f"lmtune {__version__}")
 
 
-def _members() -> Iterator[Member]:
-    for name, module in _MODULES.items():
-        yield of_module(f"lmtune.cli.{module}", name)
-    yield nested("rerank", "Rerank runs by learning to rank.", "lmtune.cli.rerank")
-
-
 app = _Root(
     "lmtune",
     SUMMARY,
-    _members(),
+    {name: (f"lmtune.cli.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
     params=[
         stopping(["--version"], "Print the version.", _show_version),
         stopping(["--show-completion"], "Print a script: complete commands in $SHELL.", _show_completion),

@@ -151,8 +151,8 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def commands(group: Group, *path: str) -> Iterator[tuple[tuple[str, ...], Command]]:
-    for name, member in group.members.items():
-        loaded = member.load()
+    for name in group.members:
+        loaded = group.load(name)
         if isinstance(loaded, Group):
             yield from commands(loaded, *path, name)
         else:
@@ -161,6 +161,12 @@ def commands(group: Group, *path: str) -> Iterator[tuple[tuple[str, ...], Comman
 
 
 COMMANDS = dict(commands(app, "lmtune"))
+
+
+@pytest.mark.parametrize("group", [app, app.load("rerank")])
+def test_summaries_are_those_of_the_commands(group: Group) -> None:
+    for name, (_, summary) in group.members.items():
+        assert (group.load(name).help or "").partition("\n")[0] == summary
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lmtune.cli.forms import Member, of_module
+from lmtune.cli.forms import Group
 from lmtune.cli.parameters import Tuned
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, MissingExtraError
@@ -20,9 +20,6 @@ from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, Taught
 from lmtune.reranking.text.options import TextOptions
-
-_COMMANDS = {**{name: name for name in ("train", "crossval", "apply", "compare")}, "importance": "features"}
-"""In which module of this package each is."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +119,36 @@ def list_source(settings: Settings, features: FeatureSettings, text: TextOptions
     return learner_of(settings).source(features, text)
 
 
-def members() -> Iterator[Member]:
-    """Yield the group's commands."""
-    for name, module in _COMMANDS.items():
-        yield of_module(f"lmtune.cli.rerank.{module}", name, before=_need_neural)
-    yield of_module("lmtune.cli.rerank.features", "features")
-
-
 def _need_neural() -> None:
     if any(find_spec(name) is None for name in ("torch", "safetensors")):
         raise MissingExtraError("rerank", "neural")
+
+
+_COMMANDS = {
+    "train": ("train", "Train a network on LETOR files, or on a run with judgements."),
+    "crossval": (
+        "crossval",
+        "Rerank each topic by a model that never saw it; compare the run with the one before.",
+    ),
+    "apply": ("apply", "Rerank a run, or score a LETOR file, by a trained model."),
+    "compare": (
+        "compare",
+        "Train losses several times each; print test nDCG with 95% intervals over trials.",
+    ),
+    "importance": (
+        "features",
+        "Shuffle one feature after the other; print what the measure loses, and LightGBM's own gain.",
+    ),
+    "features": (
+        "features",
+        "Write a run's features and labels as a LETOR file; print what the features are.",
+    ),
+}
+"""By command, its module in this package and its help's first line."""
+
+rerank = Group(
+    "rerank",
+    "Rerank runs by learning to rank.",
+    {name: (f"lmtune.cli.rerank.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
+    before=dict.fromkeys(_COMMANDS.keys() - {"features"}, _need_neural),
+)
