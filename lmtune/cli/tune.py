@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from lmtune.cli.messages import note, on_screen, say, talk
+from lmtune.cli.messages import note, say, talk
 from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
@@ -251,8 +251,6 @@ def _use(collection: Collection, result: CollectionResult, row: Row | None, kept
 
 
 def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> None:
-    from rich.console import Console
-
     from lmtune.reporting import tuning_tables
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
@@ -261,16 +259,11 @@ def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> No
             note(text)
         say(tuning_tables.tuning_table(results, style))
         return
-    console = Console(highlight=False, markup=False)
     whole = talk().verbose
     tables = [tuning_tables.mean_table(results), *tuning_tables.weight_tables(results)]
     tables += [tuning_tables.parameter_table(results), *tuning_tables.final_tables(results)] if whole else []
     say(f"{tuning_tables.answers(results)}\n")
-    if console.is_terminal:
-        for table in tables:
-            console.print(table.terminal(), *filter(None, [on_screen(table.legend)]), "", sep="\n")
-    else:
-        say("".join(f"{table.text()}\n" for table in tables))
+    say("".join(f"{table.text()}\n" for table in tables))
     say("".join(f"{line}\n" for line in notes if noted))
 
 

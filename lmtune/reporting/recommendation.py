@@ -237,7 +237,7 @@ def trust(
     judgements = as_judgements(qrels)
     ranked = [rankings(run, _COMPLETE) for _, run in read_runs(runs, judgements, _COMPLETE)]
     opened = open_topics(judgements, sorted(judgements), *[*ranked, {}][:2])
-    return _trust([*runs], opened, parse_measure(str(measure)), file, remark=remark)
+    return _trust([*runs], opened, parse_measure(measure), file, remark=remark)
 
 
 def _trust(

@@ -1,4 +1,4 @@
-"""One table for terminals, notebooks, Markdown, LaTeX and plain text; the records behind it as CSV, JSON."""
+"""One table as plain text, Markdown, LaTeX and HTML; the records behind it as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from lmtune.formats.csv_files import csv_text
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table as RichTable
 
 Record = Mapping[str, object]
 
@@ -143,18 +142,6 @@ class Table:
             cells = [t + b if flush else b + t for t, b, flush in zip(line, blanks, left, strict=True)]
             shown.append("  ".join(cells).rstrip() + "\n")
         return "".join(shown) + (f"{self.legend}\n" if self.legend else "")
-
-    def terminal(self) -> RichTable:
-        """Render for a terminal, with italics and bold, without the legend."""
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        shown = RichTable(box=None, pad_edge=False)
-        for column, side in zip(self.columns, self._sides(), strict=True):
-            shown.add_column(Text(one_line(column.name)), justify="left" if side == "left" else "right")
-        for row in self._rows():
-            shown.add_row(*(Text(_plain(cell), style=cell.style) for cell in row))
-        return shown
 
     def markdown(self) -> str:
         """Render as a Markdown table, and its legend below."""

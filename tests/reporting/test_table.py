@@ -7,7 +7,6 @@ import io
 import json
 
 import pytest
-from rich.console import Console
 
 from lmtune.errors import InputError
 from lmtune.reporting.table import STYLES, Cell, Column, Table, render, short
@@ -46,14 +45,6 @@ def test_plain_text_lines_columns_up_as_wide_as_they_are_shown() -> None:
         "end                  –  1‡      2^q",
         "Raised: better than base_line",
     ]
-
-
-def test_a_terminal_has_italics_and_bold() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system="standard")
-    console.print(MADE.terminal())
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "\x1b[1;3m.75†‡ \x1b[0m" in shown
-    assert [line.split() for line in shown.splitlines()][3][-2:] == ["1‡", "2^q"]
 
 
 def test_markdown_puts_styles_for_marks_and_names_every_row() -> None:
