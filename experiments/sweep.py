@@ -231,7 +231,7 @@ def whole_objective(
     Whatever a training estimates of it as it goes, this is its value at the weights that gave the scores:
     no sampling, no running estimates.
     """
-    options = {name: value for name, value in asked.options.items() if name not in ("estimator", "eta")}
+    options = {name: value for name, value in asked.options.items() if name != "eta"}
     loss = SONGS[asked.name](pairs, **options | {"gamma": 1.0}).eval()
     total, counted = 0.0, 0
     for batch in batches(data, size=LISTS, seed=0, epoch=0, shuffle=False):

@@ -20,7 +20,6 @@ from lmtune.reranking.data import Batch, RankingData, batch_of
 from lmtune.reranking.losses.names import SONG, make_loss, parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
-from lmtune.reranking.song.state import ESTIMATORS
 from lmtune.reranking.text.cross_encoder import pieces_of, scores_in_pieces
 from lmtune.reranking.training.objectives import BatchLabels, make_objective
 
@@ -96,11 +95,6 @@ class ListLoss(nn.Module):
             list_size=list_size,
             list_relevant=list_relevant,
         )
-        estimator = self.settings.loss.options.get("estimator", "moving-average")
-        if ESTIMATORS[estimator].compares:
-            raise InputError(
-                "this estimator needs two iterates of the model", value=estimator, accepted="moving-average"
-            )
         if in_batch < 0 or (in_batch and self.settings.loss.family == SONG):
             accepted = "0 or more" if in_batch < 0 else f"0 with {named.name}"
             raise InputError("bad in_batch", value=in_batch, accepted=accepted)

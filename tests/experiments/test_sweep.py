@@ -42,7 +42,7 @@ SMALL: dict[str, Any] = {"loss": "listnet", "network": "mlp:8", "epochs": 3, "ba
 
 
 def song_loss(margin: float, cutoff: int | None = None) -> Loss:
-    options = {"margin": margin, "gamma": 0.3, "estimator": "msvr"}
+    options = {"margin": margin, "gamma": 0.3}
     return make_loss("song", options) if cutoff is None else make_loss("k-song", options | {"cutoff": cutoff})
 
 

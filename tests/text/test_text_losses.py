@@ -183,7 +183,6 @@ def test_sentence_transformers_trains_with_it(tmp_path: Path) -> None:
     [
         (lambda model: losses.RankNetLoss(model, alpha=3), "ranknet has no such option: 'alpha'"),
         (lambda model: losses.ApproxNDCGLoss(model, alpha=-1), "approxndcg: "),
-        (lambda model: losses.SongLoss(model, estimator="storm"), "two iterates"),
         (lambda model: losses.SongLoss(model, list_size=2), "too small for SONG"),
         (lambda model: losses.RankNetLoss(model, mini_batch_size=0), "mini_batch_size"),
         (lambda model: losses.RankNetLoss(model, in_batch=-1), "bad in_batch: -1; accepted: 0 or more"),

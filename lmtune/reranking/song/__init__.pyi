@@ -7,4 +7,3 @@ from .pairs import RelevantPairs as RelevantPairs
 from .songs import ListwiseCrossEntropy as ListwiseCrossEntropy
 from .songs import Song as Song
 from .songs import reinitialise_last_layer as reinitialise_last_layer
-from .state import PreviousIterate as PreviousIterate

@@ -116,20 +116,6 @@ def look_up(state: PairState, labels: Tensor, mask: Tensor, queries: Tensor, ite
 
 
 @triton.jit
-def _moved(old, current, change, gamma, share, rule: tl.constexpr):
-    """Return the next estimate, as `lmtune.reranking.song.state.ESTIMATORS` do."""
-    kept = 1 - gamma
-    if rule == "moving-average":
-        new = old + gamma * (current - old)
-    elif rule == "storm":
-        new = kept * (old + change) + gamma * current
-    else:
-        beta = tl.where(kept > 0, (1 - share) / (share * tl.where(kept > 0, kept, 1)) + kept, 0)
-        new = kept * old + gamma * current + beta * change
-    return new
-
-
-@triton.jit
 def estimate_kernel(
     scores,
     labels,
@@ -137,13 +123,10 @@ def estimate_kernel(
     found,
     kept,
     ideal,
-    compared,
     out,
     items,
-    active,
     margin: tl.constexpr,
     gamma: tl.constexpr,
-    rule: tl.constexpr,
     trained: tl.constexpr,
 ):
     """Fill what `song_kernel` takes with a memory: the ideal DCG once, bounds of ranks, what items stand for.
@@ -153,13 +136,12 @@ def estimate_kernel(
     kind: tl.constexpr = out.dtype.element_ty
     row, lists = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
     plane, start, wide = lists * items, row * items, items + FACTS
-    scores, labels, mask, compared = scores + start, labels + start, mask + start, compared + start
+    scores, labels, mask = scores + start, labels + start, mask + start
     length, pair, other, beside, whole = standing(found + row * wide)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     here, score, label_i = load_items(scores, labels, mask, i, items, kind)
-    score_i, then_i = score[:, None], tl.load(compared + i, mask=here, other=0).to(kind)[:, None]
+    score_i = score[:, None]
     total = tl.zeros([ROWS, COLUMNS], kind)
-    change = tl.zeros([ROWS, COLUMNS], kind)
     for at in range(0, items, COLUMNS):
         j = at + tl.arange(0, COLUMNS)
         real, score, label = load_items(scores, labels, mask, j, items, kind)
@@ -167,33 +149,16 @@ def estimate_kernel(
         weight = tl.where(real[None, :] & (i[:, None] != j[None, :]), weight, 0)
         apart = hinge(score[None, :], score_i, margin)
         total += weight * apart * apart
-        if rule != "moving-average":
-            then = tl.load(compared + j, mask=real, other=0).to(kind)[None, :]
-            if rule == "msvr-sp":
-                change += 2 * weight * apart * (then - then_i)
-            else:
-                before = hinge(then, then_i, margin)
-                change += weight * (apart * apart - before * before)
     itself = margin * margin / length
     current = (tl.sum(total, 1) / length + itself).to(kind)
     slot = tl.load(found + row * wide + FACTS + i, mask=here, other=0)
     old = tl.load(kept + slot, mask=here, other=float("nan")).to(kind)
     new = old
     if trained:
-        share = 0.0
-        if rule == "msvr" or rule == "msvr-sp":
-            queries = tl.zeros([COLUMNS], tl.int64)
-            for begin in range(0, lists, COLUMNS):
-                query = begin + tl.arange(0, COLUMNS)
-                seen = tl.load(found + query * wide + 6, mask=query < lists, other=0)
-                queries += (seen > 0).to(tl.int64)
-            share = tl.minimum(tl.maximum(tl.sum(queries, 0), 1).to(tl.float64) / active, 1) / pair
         weight = length * 0 + (gamma if gamma > 0 else 0.3)  # in double precision
         if gamma == 0:
             weight = tl.where(whole, 1, weight)
-        new = _moved(old, current, tl.sum(change, 1) / length, weight, share, rule)
-        if rule != "moving-average":  # these can overshoot; no g is below an item's own hinge
-            new = tl.maximum(new, itself)
+        new = old + weight * (current - old)
     new = tl.where(old == old, new, current).to(kind)
     most = tl.load(ideal + tl.load(found + row * wide)).to(kind)
     out += start + i
@@ -247,14 +212,7 @@ def keep_kernel(
 
 
 def bound(
-    scores: Tensor,
-    labels: Tensor,
-    mask: Tensor,
-    *,
-    module: Song,
-    queries: Tensor,
-    items: Tensor,
-    compared: Tensor | None,
+    scores: Tensor, labels: Tensor, mask: Tensor, *, module: Song, queries: Tensor, items: Tensor
 ) -> Evaluated:
     """Evaluate SONG's or K-SONG's objective of samples of lists, and move what the module remembers.
 
@@ -263,14 +221,11 @@ def bound(
     scores, labels, mask, queries, items
         As `Song.forward` takes them.
     module : Song
-    compared : Tensor (B, n), optional
-        What the module's estimator compares.
     """
     state, trained, width = module.state, module.training, scores.shape[1]
     found = look_up(state, labels, mask, queries, items)
-    options = {"rule": module.estimator, "margin": module.margin, "gamma": module.gamma or 0.0}
-    options |= {"active": module.active, "trained": trained}
-    inputs = labels, mask, found, state.kept, module.ideal, scores if compared is None else compared
+    options = {"margin": module.margin, "gamma": module.gamma or 0.0, "trained": trained}
+    inputs = labels, mask, found, state.kept, module.ideal
     sides = filled(estimate_kernel, scores, *inputs, planes=5, **options)
     tracked = module.remembered()
     threshold, curvature, *_ = *tracked, scores, scores

@@ -15,7 +15,7 @@ from lmtune.reranking.losses import evaluation
 from lmtune.reranking.losses.evaluation import Bounds, Positive, Share, checked, is_fused
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
 from lmtune.reranking.song.songs import MARGIN, Selection, Song
-from lmtune.reranking.song.state import EstimatorName, Sample
+from lmtune.reranking.song.state import Sample
 
 # As many as halving alone may take; five to ten are the rule.
 _MOST_STEPS = 80
@@ -139,7 +139,7 @@ class KSong(Song):
 
     Parameters
     ----------
-    pairs, gamma, margin, estimator
+    pairs, gamma, margin
         As for `Song`.
     cutoff : float
         K: a rank, or below 1 a share of each list's length, rounded up. A small one learns from few
@@ -186,7 +186,6 @@ class KSong(Song):
         theoretical: bool = True,
         gamma: Share | None = None,
         margin: Positive = MARGIN,
-        estimator: EstimatorName = "moving-average",
         scale: Positive | None = None,
         eta: Annotated[float | Literal["solve"] | None, Bounds(low=0, read=_read_eta)] = None,
         gamma_curvature: Share = 0.9,
@@ -198,7 +197,7 @@ class KSong(Song):
             scale = 2.0 / max(margin, 1.0) ** (2 if inside == "rank" else 1)
         if tau1 is None:
             tau1 = 0.1 * max(margin, 1.0)
-        super().__init__(pairs, gamma=gamma, margin=margin, estimator=estimator, cutoff=cutoff)
+        super().__init__(pairs, gamma=gamma, margin=margin, cutoff=cutoff)
         if isinstance(eta, str):
             _read_eta(eta)
         self.inside, self.theoretical, self.scale, self.eta = inside, theoretical, scale, eta

@@ -29,15 +29,7 @@ from lmtune.reranking.losses.evaluation import (
 )
 from lmtune.reranking.losses.plain_torch import ideal_dcg
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs, check_cutoff
-from lmtune.reranking.song.state import (
-    ESTIMATORS,
-    EstimatorName,
-    PairState,
-    Sample,
-    real_items,
-    sample_of,
-    whole_sample,
-)
+from lmtune.reranking.song.state import PairState, Sample, real_items, sample_of, whole_sample
 
 # Items of a list up to which an H200 was quicker through all pairs than by a sort.
 _LONGEST_UNSORTED = 2048
@@ -56,8 +48,6 @@ class SortedLists(NamedTuple):
         s_i - c.
     sums : float64 Tensor (3, B, n)
         Of w_j, w_j s_j and w_j s_j^2 over the items with s_j above `below`.
-    first : int64 Tensor (B, n)
-        The first of these items.
     margin : float
         c.
     """
@@ -67,7 +57,6 @@ class SortedLists(NamedTuple):
     weights: Tensor
     below: Tensor
     sums: Tensor
-    first: Tensor
     margin: float
 
     @classmethod
@@ -80,7 +69,7 @@ class SortedLists(NamedTuple):
         below = values - margin
         first = torch.searchsorted(values, below, right=True)
         sums = _after(first, weight, weight * values, weight * values.square())
-        return cls(order, values, weight, below, sums, first, margin)
+        return cls(order, values, weight, below, sums, margin)
 
     def inner(self) -> Tensor:
         """Compute g_i = sum_j w_j max(0, s_j - s_i + c)^2 for all i.
@@ -112,18 +101,6 @@ class SortedLists(NamedTuple):
         zeroth, once = _before(last, factor, factor * self.values)
         push = above * zeroth - once
         return self._back(2.0 * (self.weights * push - factor * self._pull()))
-
-    def derivative(self, changes: Tensor) -> Tensor:
-        """Compute the derivative of each g_i along `changes` (B, n) of the scores.
-
-        Returns
-        -------
-        float64 Tensor (B, n)
-        """
-        step = changes.double().gather(1, self.order)
-        moved = self.weights * step
-        zeroth, once = _after(self.first, moved, moved * self.values)
-        return self._back(2.0 * (once - self.below * zeroth - step * self._pull()))
 
     def _pull(self) -> Tensor:
         """Compute sum_j w_j max(0, s_j - s_i + c)."""
@@ -199,9 +176,6 @@ class Song(nn.Module):
         objective nears a constant plus a multiple of the gain-weighted sum of
         ln sum_j max(0, (h_j - h_i) / c + 1)^2, smoother and nearer to a cross-entropy. Scores
         grow with c.
-    estimator : {"moving-average", "storm", "msvr", "msvr-sp"}
-        How u follows g. "storm" and "msvr" need `previous_scores` at each call, "msvr-sp" needs
-        `score_changes`; `PreviousIterate` makes both.
     cutoff : float, optional
         Take the ideal DCG down to this rank, or share of each list, as `KSong` does; else of the
         whole list.
@@ -217,32 +191,22 @@ class Song(nn.Module):
         *,
         gamma: Share | None = None,
         margin: Positive = MARGIN,
-        estimator: EstimatorName = "moving-average",
         cutoff: RankOrShare | None = None,
     ) -> None:
         super().__init__()
         if cutoff is not None:
             check_cutoff(cutoff)
-        self.gamma, self.margin, self.estimator, self.cutoff = gamma, margin, estimator, cutoff
-        self.remembers, self.active = pairs is not None, 1
+        self.gamma, self.margin, self.cutoff = gamma, margin, cutoff
+        self.remembers = pairs is not None
         if pairs is not None:
             self.state = PairState(pairs)
             ideal = torch.from_numpy(pairs.ideal_dcg(cutoff))
             self.register_buffer("ideal", ideal.float(), persistent=False)
-            self.active = max(int((pairs.counts > 0).sum()), 1)
         self.objective = torch.tensor(torch.nan)
 
     @eager
     def forward(
-        self,
-        scores: Tensor,
-        labels: Tensor,
-        *,
-        mask: Tensor | None = None,
-        queries: Tensor,
-        items: Tensor,
-        previous_scores: Tensor | None = None,
-        score_changes: Tensor | None = None,
+        self, scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, queries: Tensor, items: Tensor
     ) -> Tensor:
         """Update the state and return the objective's estimate, with its gradient estimate.
 
@@ -256,11 +220,6 @@ class Song(nn.Module):
             Ids as in the pairs.
         items : int64 Tensor (B, n)
             Ids as in the pairs; -1 on padding.
-        previous_scores : Tensor (B, n), optional
-            Scores of the same items at the weights before the last step.
-        score_changes : Tensor (B, n), optional
-            Derivatives of the scores along the last step of the weights, taken at the present
-            weights: one point, no second evaluation of the loss.
 
         Returns
         -------
@@ -270,21 +229,18 @@ class Song(nn.Module):
         Raises
         ------
         InputError
-            For unknown ids, shapes that do not match, and missing previous scores.
+            For unknown ids, and shapes that do not match.
         """
-        compared = self._compared(previous_scores, score_changes)
         if self.sums_pairs(scores):
             real = real_items(scores, labels, mask, queries, items)
-            asked = {"module": self, "queries": queries, "items": items, "compared": compared}
+            asked = {"module": self, "queries": queries, "items": items}
             value = by_triton(scores, labels, real, "mean", "song.fused_memory.bound", asked)
             self.objective = self.state.told(value.detach())
             return value
         with torch.no_grad():
             batch = sample_of(self.state, scores, labels, mask, queries, items)
             lists = self._sums(batch, batch.scores)
-            current = self._inner(batch, lists)
-            change = self._change(batch, lists, current, compared)
-            estimate = self._estimate(batch, current, change)
+            estimate = self._estimate(batch, self._inner(batch, lists))
             ideal = self._recalled("ideal", batch)
             total, gradient = self._bound(batch, lists, estimate, ideal)
             self.objective = self.state.sound(total)
@@ -381,38 +337,13 @@ class Song(nn.Module):
         # Never below its own hinge, not even where scores cancel to the last bit.
         return torch.maximum(whole, itself)
 
-    def _compared(self, previous_scores: Tensor | None, score_changes: Tensor | None) -> Tensor | None:
-        compares = ESTIMATORS[self.estimator].compares
-        if not compares:
-            return None
-        argument = previous_scores if compares == "previous_scores" else score_changes
-        if argument is None:
-            raise InputError(f"the estimator '{self.estimator}' needs {compares}")
-        return argument.detach()
-
-    def _change(
-        self, batch: Sample, lists: SortedLists, current: Tensor, compared: Tensor | None
-    ) -> Tensor | None:
-        if compared is None:
-            return None
-        other = torch.where(batch.mask, compared.double(), 0.0)
-        if ESTIMATORS[self.estimator].compares == "score_changes":
-            return lists.derivative(other)
-        return current - self._inner(batch, self._sums(batch, other))
-
-    def _estimate(self, batch: Sample, current: Tensor, change: Tensor | None) -> Tensor:
+    def _estimate(self, batch: Sample, current: Tensor) -> Tensor:
         """Move u and return it as (B, n), with g^ where there is no state."""
         assert batch.slots is not None
         old = self.state.kept[batch.slots].double()
         if not self.training:
             return torch.where(torch.isnan(old), current, old)
-        gamma = batch.gamma(self.gamma)
-        share = (batch.queries / self.active).clamp(max=1.0) / batch.pairs
-        moved = ESTIMATORS[self.estimator].rule(old, current, change, gamma, share)
-        if change is not None:
-            # These can overshoot; no g is below an item's own hinge, so neither is its estimate.
-            moved = torch.maximum(moved, self.margin**2 / batch.lengths)
-        new = torch.where(torch.isnan(old), current, moved)
+        new = torch.where(torch.isnan(old), current, old + batch.gamma(self.gamma) * (current - old))
         self.state.write(batch.slots, new)
         return new
 
@@ -449,7 +380,6 @@ class ListwiseCrossEntropy(nn.Module):
         Weight of the new value in u, in (0, 1]; by default 0.3 for sampled lists, 1 for whole ones.
     """
 
-    estimator = "moving-average"
     objective: Tensor
     label_sums: Tensor
 

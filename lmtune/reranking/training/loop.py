@@ -215,11 +215,9 @@ class TrainingRun:
         self.optimizer = self._new_optimizer()
         of_lists = task.pairs, device, task.teacher, task.weights
         self.objective = make_objective(settings.loss, *of_lists)
-        self.objective.begin(self.network)
         self.warm: Objective | None = None
         if settings.warm_up:
             self.warm = make_objective(settings.warm_up_loss, *of_lists)
-            self.warm.begin(self.network)
         self.epoch, self.step = 0, 0
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)
         self.history: list[Epoch] = []
@@ -242,7 +240,6 @@ class TrainingRun:
         if self.epoch == settings.warm_up > 0 and self.step == 0:
             self.task.renew_last_layer()
             self.optimizer = self._new_optimizer()
-            self.objective.begin(self.network)
         warming = self.epoch < settings.warm_up
         objective = self.warm if warming and self.warm is not None else self.objective
         self.network.train()
@@ -282,10 +279,10 @@ class TrainingRun:
         def evaluate() -> tuple[Tensor, Tensor]:
             torch.manual_seed(own_seed)
             with autocast(self.device, bf16=settings.amp_bf16):
-                scores = objective.scores(self.network, inputs)
+                scores = self.network(*inputs)
             if not labels.queries.numel():  # more processes than queries
-                return scores[0].sum(), torch.zeros((), device=self.device)
-            return objective(labels, *scores)
+                return scores.sum(), torch.zeros((), device=self.device)
+            return objective(labels, scores)
 
         if isinstance(self.optimizer, Perturbing):
             number = self.epoch * self.task.steps + self.step
@@ -306,7 +303,6 @@ class TrainingRun:
                 objective.exchange(batch.queries, part)
             if settings.clip is not None:
                 torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
-            objective.before_step()
             self.optimizer.step()
         self.totals += self.task.weight(batch) * torch.cat([means, torch.ones_like(means[:1])])
 

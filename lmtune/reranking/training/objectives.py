@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.data import Batch, RankingData
-from lmtune.reranking.learners.networks import ItemNorm
 from lmtune.reranking.losses.given_lambdas import loss_from_options
 from lmtune.reranking.losses.gumbel_noise import stochastic
 from lmtune.reranking.losses.names import (
@@ -34,8 +33,7 @@ from lmtune.reranking.losses.names import (
     parse_loss,
 )
 from lmtune.reranking.losses.table import LOSSES, SONGS
-from lmtune.reranking.song import KSong, PreviousIterate, Song
-from lmtune.reranking.song.state import ESTIMATORS
+from lmtune.reranking.song import KSong, Song
 from lmtune.reranking.training.checkpoints import prefixed, without_prefix
 from lmtune.reranking.training.devices import to_device
 from lmtune.reranking.training.distributed import sum_over_processes
@@ -90,18 +88,11 @@ class BatchLabels:
 class Objective:
     """A loss in training, of scores alone and with no memory unless a subclass says so."""
 
-    def begin(self, network: nn.Module) -> None:
-        """Look at the network that is to be trained, before its first step."""
-
     def weigh(self, weights: Tensor) -> None:
         """Let the training data's queries count by weights, shape (queries,), of mean 1."""
         raise NotImplementedError
 
-    def scores(self, network: nn.Module, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
-        """Score a batch: the scores, and what else of the network the loss takes, in their shape."""
-        return (network(*inputs),)
-
-    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: BatchLabels, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return the scalar whose backward is the gradient, and the objective's estimate."""
         raise NotImplementedError
 
@@ -112,9 +103,6 @@ class Objective:
 
     def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
         """Tell the other processes what is remembered of one's own part of a batch's queries."""
-
-    def before_step(self) -> None:
-        """Take notice that the gradient is there and the weights are about to be moved."""
 
     def check(self) -> None:
         """Raise InputError for what was wrong with a batch and could not be said without a wait."""
@@ -218,7 +206,7 @@ class _OfScores(Objective):
     def weigh(self, weights: Tensor) -> None:
         self.weights = weights
 
-    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: BatchLabels, scores: Tensor) -> tuple[Tensor, Tensor]:
         drawn = {}
         if self.generator is not None:
             # Drawn from the step's own seed: there is no state to keep.
@@ -227,7 +215,7 @@ class _OfScores(Objective):
             before = batch.first * self.draws * batch.labels.shape[1]
             torch.rand(before, generator=self.generator, device=self.generator.device, dtype=torch.float64)
         each = {} if self.weights is None else {"reduce": "none"}
-        value = self.loss(*scores, batch.labels, mask=batch.mask, **each, **drawn, **self.options)
+        value = self.loss(scores, batch.labels, mask=batch.mask, **each, **drawn, **self.options)
         if self.weights is not None:
             # Not over the weights' sum: a batch of light queries is to make a small step.
             counted = ((batch.labels > 0) & batch.mask).any(dim=1).sum().clamp(min=1)
@@ -247,19 +235,16 @@ class _Taught(Objective):
         self.weight = float(loss.options.get("weight", 1.0))
         self.beside, self.teacher = beside, teacher
 
-    def begin(self, network: nn.Module) -> None:
-        self.beside.begin(network)
-
     def weigh(self, weights: Tensor) -> None:
         self.taught.weigh(weights)
         self.beside.weigh(weights)
 
-    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: BatchLabels, scores: Tensor) -> tuple[Tensor, Tensor]:
         labels = self.teacher[batch.rows.clamp(min=0)].masked_fill(~batch.mask, 0)
-        taught, _ = self.taught(replace(batch, labels=labels), *scores)
+        taught, _ = self.taught(replace(batch, labels=labels), scores)
         if self.weight == 1.0:
             return taught, taught.detach()
-        other, _ = self.beside(batch, *scores)
+        other, _ = self.beside(batch, scores)
         value = self.weight * taught + (1.0 - self.weight) * other
         return value, value.detach()
 
@@ -274,13 +259,12 @@ class _Measured(Objective):
         self.measure, self.options = parse_list_measure(name), options
         self._known: tuple[BatchLabels, Measurer] | None = None
 
-    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
-        [score] = scores
-        mean = self._measurer(batch).mean(score.detach()[batch.mask].double().cpu().numpy())
+    def __call__(self, batch: BatchLabels, scores: Tensor) -> tuple[Tensor, Tensor]:
+        mean = self._measurer(batch).mean(scores.detach()[batch.mask].double().cpu().numpy())
         cost = 1.0 - mean if self.measure.higher_is_better else mean
         if np.isnan(mean):
             cost = 0.0
-        value = torch.tensor(cost, dtype=torch.float64, device=score.device)
+        value = torch.tensor(cost, dtype=torch.float64, device=scores.device)
         return value, value
 
     def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -299,38 +283,13 @@ class _Measured(Objective):
 
 
 class _Remembering(Objective):
-    """SONG and its relatives: running estimates, some of which compare two iterates."""
+    """SONG and its relatives, which keep running estimates."""
 
     def __init__(self, module: Song | ListwiseCrossEntropy, pairs: RelevantPairs) -> None:
         self.module, self.pairs = module, pairs
-        self.active = max(int((pairs.counts > 0).sum()), 1)
-        self.compares = ESTIMATORS[module.estimator].compares
-        self.previous: PreviousIterate | None = None
 
-    def begin(self, network: nn.Module) -> None:
-        normed = any(isinstance(module, ItemNorm) for module in network.modules())
-        if normed and self.compares == "score_changes":
-            raise InputError(
-                "this estimator needs a network without batch norm",
-                value=self.module.estimator,
-                accepted="mlp:256-128-64, attention; or another estimator",
-            )
-        self.previous = PreviousIterate(network) if self.compares else None
-
-    def scores(self, network: nn.Module, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
-        if self.previous is None:
-            return super().scores(network, inputs)
-        return self.previous.compared(self.compares, *inputs)
-
-    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
-        score, *others = scores
-        if isinstance(self.module, Song):
-            # It tells from the queries at hand how often a pair is sampled.
-            self.module.active = self.active * batch.share  # type: ignore[assignment]
-        compared = dict.fromkeys([self.compares], others[0]) if others else {}
-        value = self.module(
-            score, batch.labels, mask=batch.mask, queries=batch.queries, items=batch.rows, **compared
-        )
+    def __call__(self, batch: BatchLabels, scores: Tensor) -> tuple[Tensor, Tensor]:
+        value = self.module(scores, batch.labels, mask=batch.mask, queries=batch.queries, items=batch.rows)
         return value, self.module.objective
 
     def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
@@ -348,21 +307,14 @@ class _Remembering(Objective):
             values = torch.where(to_device(here, kept.device), kept[slots], 0.0)
             kept[slots] = sum_over_processes(values)
 
-    def before_step(self) -> None:
-        if self.previous is not None:
-            self.previous.remember()
-
     def check(self) -> None:
         self.module.state.check()
 
     def state(self) -> dict[str, Tensor]:
-        previous = {} if self.previous is None else prefixed("previous", self.previous.state_dict())
-        return prefixed("estimates", self.module.state_dict()) | previous
+        return prefixed("estimates", self.module.state_dict())
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         self.module.load_state_dict(without_prefix("estimates", state))
-        if self.previous is not None:
-            self.previous.load_state_dict(without_prefix("previous", state))
 
 
 def _of_song(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Objective:

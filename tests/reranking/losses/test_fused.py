@@ -41,7 +41,7 @@ if not EVERY:
     INTERPRETED["song/test_songs.py"] += " and (not TestSamples or 2-4 or 3-2)"
     INTERPRETED["song/test_song_kernels.py"] += (
         " and (37-float32 and share or 3-float64 or wrong or twice"
-        " or steps and True and float64 and (msvr or anew or gamma))"
+        " or steps and True and float64 and (anew or gamma))"
     )
 
 # At each call of a function the interpreter looks through all of the language for what it replaces.
@@ -233,11 +233,8 @@ def test_kernels_compile_without_a_gpu(
         ),
         (fused.approx_kernel, {"alpha": 2.0, "alpha_k": 0.1, **places}),
         *(
-            (fused_memory.estimate_kernel, {"margin": 5.0, "gamma": gamma, "rule": rule, "trained": trained})
-            for rule, gamma, trained in (
-                *[("moving-average", 0.0, True), ("moving-average", 0.5, False)],
-                *[("storm", 0.1, True), ("msvr", 0.0, True), ("msvr-sp", 0.0, True)],
-            )
+            (fused_memory.estimate_kernel, {"margin": 5.0, "gamma": gamma, "trained": trained})
+            for gamma, trained in ((0.0, True), (0.5, False))
         ),
         (fused.sides_kernel, {"alpha": 5.0, "wanted": "hinge", "k": 0.1, "gains": "exponential"}),
         *(

@@ -40,7 +40,6 @@ def test_a_loss_with_options() -> None:
         ("lambdarank:k=0", "lambdarank: bad k: 0; accepted: 1 or more"),
         ("song:margin=0", "song: bad margin: 0.0; accepted: a positive number"),
         ("song:gamma=1.5", "song: bad gamma: 1.5; accepted: a positive number, up to 1"),
-        ("song:estimator=mean", "song: unknown estimator: 'mean'; accepted: moving-average, storm"),
         ("neuralndcg:sinkhorn=2.5", "neuralndcg: bad sinkhorn: '2.5'; accepted: an integer"),
         ("k-song:cutoff=2.5", "k-song: bad cutoff: 2.5; accepted: a rank, 1 and above; or a share"),
         ("k-song:eta=no", "k-song: bad eta: 'no'; accepted: 0 or more, or 'solve'"),

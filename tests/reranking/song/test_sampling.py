@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.song import ListSampler, PreviousIterate, RelevantPairs  # noqa: E402
+from lmtune.reranking.song import ListSampler, RelevantPairs  # noqa: E402
 
 
 class TestPairs:
@@ -102,35 +102,3 @@ class TestListSampler:
         pairs = RelevantPairs.from_rows([0], [12], [1], lengths=12)
         with pytest.raises(InputError, match="outside the catalogue: 12"):
             ListSampler(pairs, 12, seed=0)
-
-
-def test_previous_iterate() -> None:
-    torch.manual_seed(0)
-    network: Any = torch.nn.Sequential(
-        torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1)
-    )
-    inputs = torch.randn(6, 3)
-    previous = PreviousIterate(network)
-    present, before = previous.scores(inputs)
-    assert torch.equal(present, before)  # same weights, same dropout
-    step = {name: 1e-3 * torch.randn_like(p) for name, p in network.named_parameters()}
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            parameter.add_(step[name])
-    running = network[1].running_mean.clone()
-    torch.manual_seed(1)
-    present, before = previous.scores(inputs)
-    state = torch.get_rng_state()
-    moved = network[1].running_mean.clone()
-    assert not torch.equal(running, moved)
-    torch.manual_seed(1)
-    again, change = previous.changes(inputs)
-    assert torch.equal(again, present)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert not before.requires_grad
-    torch.testing.assert_close(change, (present - before).detach(), rtol=0.02, atol=1e-4)
-    saved = previous.state_dict()
-    previous.remember()
-    previous.load_state_dict(saved)
-    torch.manual_seed(1)
-    assert torch.equal(previous.scores(inputs)[1], before)

@@ -23,8 +23,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 MODULES: dict[str, Callable[[RelevantPairs], Any]] = {
     "song": Song,
-    "storm": partial(Song, estimator="storm"),
-    "msvr-sp": partial(Song, estimator="msvr-sp"),
     "k-song": partial(KSong, cutoff=5),
     "k-song, steps": partial(KSong, cutoff=5, eta=0.1, theoretical=False),
     "k-song, by rank": partial(KSong, cutoff=5, inside="rank"),
@@ -59,11 +57,6 @@ def steps(
         scores = torch.from_numpy(random.normal(size=sample.items.shape)).to(device, dtype).requires_grad_()
         batch = {"queries": chosen, "items": sample.items, "labels": sample.labels}
         given = {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
-        estimator = getattr(module, "estimator", "")
-        if estimator == "storm":
-            given["previous_scores"] = 0.9 * scores.detach()
-        if estimator == "msvr-sp":
-            given["score_changes"] = 0.1 * scores.detach()
         made = partial(module, scores, **given)
 
         def run() -> tuple[Any, Any]:

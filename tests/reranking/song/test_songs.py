@@ -187,44 +187,15 @@ class TestState:
             expected.append(scores.grad)
         torch.testing.assert_close(flat(gradient, lists), torch.cat(expected), rtol=1e-5, atol=1e-9)
 
-    @pytest.mark.parametrize("estimator", ["moving-average", "storm", "msvr", "msvr-sp"])
-    def test_converges_on_fixed_weights(self, estimator: str) -> None:
+    def test_converges_on_fixed_weights(self) -> None:
         lists = made([9, 5], 5)
-        song = song_of(lists, gamma=0.2, estimator=estimator).double()
+        song = song_of(lists, gamma=0.2).double()
         wanted = torch.cat([brute.inner(s, 1.0)[y > 0] for s, y in lists])
         song.state.estimate.copy_(wanted + 3.0)
         batch = padded(lists)
-        still = {
-            "storm": {"previous_scores": batch["scores"].detach()},
-            "msvr": {"previous_scores": batch["scores"].detach()},
-            "msvr-sp": {"score_changes": torch.zeros_like(batch["scores"])},
-        }
         for _ in range(150):
-            run(song, batch, **still.get(estimator, {}))
+            run(song, batch)
         torch.testing.assert_close(song.state.estimate, wanted, rtol=0, atol=1e-12)
-
-    def test_variance_reduction_follows_a_steady_drift_more_closely(self) -> None:
-        lists = made([30] * 8, 1)
-        whole = padded(lists)
-        drift = 0.003 * torch.from_numpy(np.random.default_rng(5).standard_normal(whole["scores"].shape))
-        away = {}
-        for estimator in ("moving-average", "storm", "msvr", "msvr-sp"):
-            song, random = song_of(lists, gamma=0.3, estimator=estimator).double(), np.random.default_rng(0)
-            for step in range(80):
-                if step % 4 == 0:
-                    order = random.permutation(8)
-                own = torch.tensor(order[2 * (step % 4) : 2 * (step % 4) + 2])
-                batch = {name: value.detach()[own] for name, value in whole.items()}
-                batch["scores"] = (batch["scores"] + step * drift[own]).requires_grad_()
-                before = {"previous_scores": (batch["scores"] - drift[own]).detach()}
-                given = {"storm": before, "msvr": before, "msvr-sp": {"score_changes": drift[own]}}
-                run(song, batch, **given.get(estimator, {}))
-            wanted = torch.cat(
-                [brute.inner(s + 79 * d[:30], 1.0)[y > 0] for (s, y), d in zip(lists, drift, strict=True)]
-            )
-            away[estimator] = float((song.state.estimate / wanted - 1).square().mean().sqrt())
-        assert away["storm"] < away["moving-average"]
-        assert max(away["msvr"], away["msvr-sp"]) < 0.8 * min(away["moving-average"], away["storm"])
 
     def test_is_in_checkpoints_and_continues_exactly(self) -> None:
         lists = made([9, 5], 6)
@@ -331,7 +302,6 @@ class TestDegenerate:
             {"gamma": 0.0},
             {"gamma": 1.1},
             {"margin": -1.0},
-            {"estimator": "sgd"},
             {"cutoff": 0},
             {"cutoff": 2.5},
             {"scale": 0.0},
@@ -490,85 +460,6 @@ class TestDefaults:
                     total += one * float(torch.clamp(scores[j] - scores[i] + 2, min=0)) ** 2
             result[i] = total / 12
         return result
-
-
-class TestEstimators:
-    def two_steps(self, estimator: str, gamma: float) -> tuple[Any, Any, Any, Lists]:
-        lists = made([9, 5], 14)
-        later = [(s + 0.1 * torch.randn(len(s)).double(), y) for s, y in lists]
-        song = song_of(lists, gamma=gamma, estimator=estimator).double()
-        first, second = padded(lists), padded(later)
-        start = torch.rand(len(song.state.estimate)).double() + 1.0
-        song.state.estimate.copy_(start)
-        options = {"previous_scores": first["scores"]}
-        if estimator == "msvr-sp":
-            options = {"score_changes": second["scores"].detach() - first["scores"].detach()}
-        one = {k: v[:1] for k, v in second.items()} if estimator == "msvr" else second
-        part = {k: v[:1] for k, v in options.items()} if estimator == "msvr" else options
-        song(**one, **part)
-        return song, start, torch.cat([brute.inner(s, 1.0)[y > 0] for s, y in later]), lists
-
-    def test_storm(self) -> None:
-        song, start, now, lists = self.two_steps("storm", 0.3)
-        before = torch.cat([brute.inner(s, 1.0)[y > 0] for s, y in lists])
-        wanted = 0.7 * start + now - 0.7 * before
-        torch.testing.assert_close(song.state.estimate, wanted, rtol=0, atol=1e-12)
-
-    def test_msvr_takes_the_share_of_queries(self) -> None:
-        song, start, now, lists = self.two_steps("msvr", 0.3)
-        before = torch.cat([brute.inner(s, 1.0)[y > 0] for s, y in lists])
-        beta = (2 - 1) / (1 * 0.7) + 0.7
-        wanted = 0.7 * start + 0.3 * now + beta * (now - before)
-        count = int((lists[0][1] > 0).sum())
-        wanted = torch.maximum(wanted, torch.tensor(1 / 9))
-        torch.testing.assert_close(song.state.estimate[:count], wanted[:count], rtol=0, atol=1e-12)
-        assert torch.equal(song.state.estimate[count:], start[count:])
-
-    def test_msvr_takes_the_share_of_sampled_pairs(self) -> None:
-        """Two of three relevant items are drawn: each pair is met in two of three steps."""
-        scores = torch.tensor(np.random.default_rng(3).standard_normal((2, 7)) * [[1.0], [0.1]]).cumsum(0)
-        pairs = RelevantPairs.from_lists([0, 7], LABELS)
-        columns, before = torch.tensor([0, 1, 3, 4, 5]), Song(pairs, margin=1.0).double()
-        batch = {"labels": torch.tensor(LABELS)[columns][None], "queries": torch.tensor([0])}
-        batch |= {"items": columns[None]}
-        song = Song(pairs, margin=1.0, estimator="msvr", gamma=0.3).double()
-        song.state.estimate.copy_(torch.tensor([5.0, 6.0, 7.0]))
-        start, inner = song.state.estimate.clone(), []
-        for row in scores:
-            before.state.estimate.fill_(torch.nan)
-            before(row[columns][None], **batch)
-            inner.append(before.state.estimate.clone())
-        song(scores[1][columns][None], **batch, previous_scores=scores[0][columns][None])
-        share = 2 / 3
-        beta = (1 - share) / (share * 0.7) + 0.7
-        wanted = 0.7 * start + 0.3 * inner[1] + beta * (inner[1] - inner[0])
-        torch.testing.assert_close(song.state.estimate[:2], wanted[:2], rtol=1e-12, atol=0)
-        assert float(song.state.estimate[2]) == 7.0
-
-    def test_msvr_sp_follows_the_tangent(self) -> None:
-        song, start, now, lists = self.two_steps("msvr-sp", 0.3)
-        # The other point's weight is 1 - gamma here: both queries are in the batch.
-        change = (song.state.estimate - 0.7 * start - 0.3 * now) / 0.7
-        before = torch.cat([brute.inner(s, 1.0)[y > 0] for s, y in lists])
-        torch.testing.assert_close(change, now - before, rtol=0, atol=0.15)
-
-    def test_msvr_sp_derivative_is_exact(self) -> None:
-        from lmtune.reranking.song.songs import SortedLists
-
-        scores = torch.randn(3, 8).double()
-        step = torch.randn(3, 8).double()
-        mask = torch.ones(3, 8, dtype=torch.bool)
-        weights = torch.full((3, 8), 1 / 8).double()
-        given = SortedLists.sort(scores, mask, 1.0, weights).derivative(step)
-        for q in range(3):
-            _, wanted = torch.func.jvp(lambda s: brute.inner(s, 1.0), (scores[q],), (step[q],))
-            torch.testing.assert_close(given[q], wanted, rtol=0, atol=1e-12)
-
-    @pytest.mark.parametrize("estimator", ["storm", "msvr", "msvr-sp"])
-    def test_needs_are_named(self, estimator: str) -> None:
-        lists = made([9], 15)
-        with pytest.raises(InputError, match=f"'{estimator}' needs"):
-            song_of(lists, estimator=estimator)(**padded(lists))
 
 
 class TestKSong:

@@ -42,8 +42,7 @@ def same(first: Trained, second: Trained) -> bool:
 
 @pytest.mark.parametrize("network", ["b64", "attention:8-1-2"])
 @pytest.mark.parametrize(
-    ("loss", "options"),
-    [("listmle", {}), ("song", {}), ("song", {"estimator": "storm"}), ("k-song", {"theoretical": True})],
+    ("loss", "options"), [("listmle", {}), ("song", {}), ("k-song", {"theoretical": True})]
 )
 def test_one_seed_gives_one_network(network: str, loss: str, options: dict[str, Any]) -> None:
     settings = replace(SMALL, loss=make_loss(loss, options), network=network, dropout=0.3, epochs=2)
@@ -54,13 +53,6 @@ def test_one_seed_gives_one_network(network: str, loss: str, options: dict[str, 
     torch.manual_seed(6)
     assert same(first, fit(TRAIN, VALIDATION, settings))
     assert not same(first, fit(TRAIN, VALIDATION, replace(settings, seed=1)))
-
-
-def test_a_step_along_the_scores_derivative() -> None:
-    settings = replace(SMALL, loss=parse_loss("song:estimator=msvr-sp"))
-    assert same(fit(TRAIN, VALIDATION, settings), fit(TRAIN, VALIDATION, settings))
-    with pytest.raises(InputError, match="batch norm"):
-        fit(TRAIN, VALIDATION, replace(settings, network="b64"))
 
 
 def test_it_learns_and_keeps_the_best_epoch() -> None:
@@ -223,7 +215,7 @@ def train_once(settings, name, die_at=None):
 for number, settings in enumerate([
     Settings(loss=parse_loss("song"), network="b64", epochs=4, batch_size=5, list_size=8, warm_up=1,
              dropout=0.2, schedule="cosine", warm_up_loss=parse_loss("cross-entropy")),
-    Settings(loss=parse_loss("k-song:estimator=storm:theoretical=true"), epochs=4, batch_size=5,
+    Settings(loss=parse_loss("k-song:theoretical=true"), epochs=4, batch_size=5,
              network="attention:8-1-2", dropout=0.2,
              optimizer="sgd", patience=1),
 ]):
@@ -297,7 +289,7 @@ TOGETHER: list[dict[str, Any]] = [
     {"loss": parse_loss("listmle"), "network": "b64"},
     {"loss": parse_loss("song"), "network": "attention:8-1-2"},
     {"loss": parse_loss("k-song"), "network": "b64"},
-    {"loss": parse_loss("song:estimator=msvr:gamma=0.5"), "network": "mlp:8", "list_size": 8},
+    {"loss": parse_loss("song:gamma=0.5"), "network": "mlp:8", "list_size": 8},
     {"loss": parse_loss("k-song:theoretical=true:eta=0.1"), "network": "mlp:8", "batch_size": 23},
     {"loss": parse_loss("lambdarank"), "network": "mlp:8", "batch_size": 1},
     {"loss": parse_loss("ndcg@5"), "network": "mlp:8", "optimizer": "spsa"},
