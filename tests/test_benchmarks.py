@@ -48,7 +48,6 @@ ELSEWHERE = {
     "lucene": "needs Java",
     "relatives": "needs LLMJudge's labels",
     "stemmers": "needs Java and wordfreq",
-    "text_long_lists": "needs a network's weights",
     "text_losses": "needs a network's weights",
     "text_memory": "needs a network's weights",
     "thinning": "needs a folder of runs",

@@ -154,7 +154,7 @@ def rerank_run(
     progress : Progress
         Called while documents are indexed, features made and texts read.
     **how
-        ``device``, ``bf16``, ``int8`` and ``checkpoint``, as for `Reranker.score`.
+        ``device``, ``bf16`` and ``checkpoint``, as for `Reranker.score`.
 
     Returns
     -------

@@ -130,9 +130,8 @@ class Reranker:
         progress : callable or bool, optional
             Of texts called with (documents done, in all, how fast); True draws a bar.
         **how
-            ``device``, the CPU by default; of texts ``bf16``, whether to compute in bfloat16, ``int8``,
-            whether in eight bits (see `lmtune.reranking.text.int8`), and ``checkpoint``, a folder to keep
-            scores in and to go on from.
+            ``device``, the CPU by default; of texts ``bf16``, whether to compute in bfloat16, and
+            ``checkpoint``, a folder to keep scores in and to go on from.
 
         Raises
         ------

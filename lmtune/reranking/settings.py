@@ -19,7 +19,6 @@ SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these 
 
 
 TEXT, DECODER = "text:", "decoder:"
-LIGHT = ("maxsim:", "knrm:")
 """Beginnings of the names of networks that read text."""
 
 DEFAULTS: dict[str, tuple[float | None, float | None]] = {
@@ -58,8 +57,7 @@ class Settings:
     network: str = usual(
         "b256",
         "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]; text:MODEL reads text:"
-        " a folder, a package or a name on the Hub; decoder:MODEL asks a causal model; maxsim:MODEL and"
-        " knrm:MODEL compare words' vectors.",
+        " a folder, a package or a name on the Hub; decoder:MODEL asks a causal model.",
         flag="--net",
     )
     dropout: float = option(

@@ -37,7 +37,6 @@ class Reranking:
     )
     run_tag: str | None = option(None, "Default: lmtune-LOSS-NET.")
     bf16: bool = option(False, "Of a model that reads text: compute in bfloat16.")
-    int8: bool = option(False, "Of a model that reads text: compute in eight bits, on the CPU.")
     checkpoint: Path | None = option(
         None, "Of a model that reads text: keep scores in this folder, and go on from them.", metavar="DIR"
     )
@@ -97,7 +96,6 @@ def apply(
                 tag=reranking.run_tag,
                 text=text,
                 bf16=reranking.bf16,
-                int8=reranking.int8,
                 checkpoint=reranking.checkpoint,
                 device=machine.device,
                 progress=progress,

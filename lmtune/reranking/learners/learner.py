@@ -25,7 +25,6 @@ class ScoringOptions(TypedDict, total=False):
 
     device: str
     bf16: bool
-    int8: bool
     checkpoint: Path | None
 
 

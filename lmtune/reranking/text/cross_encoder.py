@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -155,25 +154,6 @@ class CrossEncoder(nn.Module):
     def save(self, folder: Path) -> None:
         """Write the model into a folder; see `lmtune.reranking.text.models.save_language_model`."""
         save_language_model(folder, LanguageModel(self.model, self.tokenizer))
-
-    def in_int8(self) -> Self:
-        """Return the same in eight bits, which can score on the CPU alone; see `lmtune.reranking.text.int8`.
-
-        Tried with cross-encoders (``text:``), not with ``maxsim:`` and ``decoder:``.
-
-        Raises
-        ------
-        InputError
-            On another device, and for a model that cannot be written for ONNX.
-        """
-        if (device := self.last.weight.device.type) != "cpu":
-            raise InputError("int8 on another device", value=device, accepted="cpu; or bf16")
-        from lmtune.reranking.text.int8 import Int8Model
-
-        pieces = self.encode(["a"] * 2, ["b", "b c d"])
-        other = copy.copy(self)
-        other._modules = {"model": Int8Model(self.model, self._padded(pieces.columns, torch.arange(2)))}
-        return other
 
     def encode(self, queries: Sequence[str], documents: Sequence[str]) -> Pieces:
         """Tokenise pairs, one or several pieces each.

@@ -17,7 +17,7 @@ from torch import nn
 
 from lmtune.errors import InputError
 from lmtune.progress import note
-from lmtune.reranking.settings import DECODER, LIGHT, TEXT
+from lmtune.reranking.settings import DECODER, TEXT
 from lmtune.reranking.text.options import TextOptions
 
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
@@ -55,10 +55,7 @@ def find_model(name: str) -> str:
     InputError
         For a folder without a model, or with weights that are pickles.
     """
-    named = name.partition(":")[2] if name.startswith((TEXT, DECODER, *LIGHT)) else name
-    table = _table(named) if name.startswith(LIGHT) else None
-    if table is not None:
-        return str(table[0])
+    named = name.partition(":")[2] if name.startswith((TEXT, DECODER)) else name
     if Path(named).is_dir():
         return _checked(Path(named))
     for home in _homes(named):
@@ -74,15 +71,6 @@ def _homes(name: str) -> list[Path]:
     package = name.replace("-", "_")
     spec = find_spec(package) if package.isidentifier() else None
     return [Path(home) for home in (spec.submodule_search_locations if spec else None) or ()]
-
-
-def _table(name: str) -> tuple[Path, Path] | None:
-    """Return the matrix and the tokenizer of a table of words, of a folder or a package, if it is one."""
-    for home in [Path(name)] if Path(name).is_dir() else _homes(name):
-        tables, readers = (sorted(home.glob(f"**/*{end}")) for end in (".safetensors", "tokenizer*.json"))
-        if len(tables) == len(readers) == 1 and not list(home.glob(f"**/{_CONFIG}")):
-            return tables[0], readers[0]
-    return None
 
 
 def _checked(folder: Path) -> str:
@@ -107,9 +95,7 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> La
     Parameters
     ----------
     name : str
-        As `find_model` takes; or ``maxsim:`` or ``knrm:`` and a package or folder with a table of
-        words, such as wordllama, or an encoder; see `lmtune.reranking.text.late_interaction`; or
-        ``decoder:`` and a causal model; see `lmtune.reranking.text.decoder`.
+        As `find_model` takes; or ``decoder:`` and a causal model; see `lmtune.reranking.text.decoder`.
     options : TextOptions
         Of which a causal model takes the prompt, the answers and the adapters' rank.
     seed : int
@@ -120,23 +106,17 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> La
     InputError
         For a model that cannot be had, has other outputs, or lacks a tokenizer.
     """
-    pooling, _, named = name.partition(":")
-    if f"{pooling}:" in LIGHT:
-        with _quiet(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return _light(pooling, named)
     folder = find_model(name)
     with _quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         import transformers
 
-        from lmtune.reranking.text import decoder, late_interaction
+        from lmtune.reranking.text import decoder
 
-        late_interaction.register()
         decoder.register()
         tokenizer = _load(transformers.AutoTokenizer, folder, "tokenizer")
         how = {"use_safetensors": True, "dtype": torch.float32}
-        if f"{pooling}:" == DECODER:
+        if name.startswith(DECODER):
             causal = _load(transformers.AutoModelForCausalLM, folder, "model", **how)
             _checked_pair(causal, tokenizer, folder, pads=False)
             model = decoder.of_causal(causal, tokenizer, options.prompt, options.answers, options.lora)
@@ -164,21 +144,6 @@ def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True)
     if pads and getattr(model.config, "pad_token_id", None) is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     return LanguageModel(model, tokenizer)
-
-
-def _light(pooling: str, named: str) -> LanguageModel:
-    """Make a model that compares the vectors of a table of words, or of an encoder."""
-    import transformers
-
-    from lmtune.reranking.text.late_interaction import of_encoder, of_table
-
-    table = _table(named)
-    if table is not None:
-        return LanguageModel(*of_table(pooling, *table))
-    folder = find_model(named)
-    tokenizer = _load(transformers.AutoTokenizer, folder, "tokenizer")
-    encoder = _load(transformers.AutoModel, folder, "model", use_safetensors=True, dtype=torch.float32)
-    return _checked_pair(of_encoder(pooling, encoder), tokenizer, folder)
 
 
 def _load(kind: Any, folder: str, what: str, **how: Any) -> Any:

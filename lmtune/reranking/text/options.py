@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.options import check, option
-from lmtune.reranking.settings import DECODER, LIGHT, TEXT
+from lmtune.reranking.settings import DECODER, TEXT
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def reads_text(network: str) -> bool:
     MissingExtraError
         Where it does, and the extra is not installed.
     """
-    if not network.startswith((TEXT, DECODER, *LIGHT)):
+    if not network.startswith((TEXT, DECODER)):
         return False
     if any(find_spec(name) is None for name in ("torch", "safetensors", "transformers")):
         raise MissingExtraError(network, "text")

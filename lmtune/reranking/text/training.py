@@ -265,10 +265,8 @@ class TextTrained(Training):
         """
         lists = check_texts(data)
         device, folder, bf16 = how.get("device", "cpu"), how.get("checkpoint"), how.get("bf16", False)
-        kind = "int8" if (int8 := how.get("int8", False)) else bf16
-        of = f"{_weights_digest(self.weights)} {lists.text_digest()} {kind}" if folder else ""
+        of = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
         network = self.network.to(device)
-        network = network.in_int8() if int8 else network
         feed = TextFeed(lists, device, bf16=bf16)
         begin = time.perf_counter()
         scores = feed.scores(network, Kept(folder, of), progress)

@@ -95,14 +95,6 @@ def test_a_prompt_that_leaves_no_room_for_texts_is_refused(gpt: Path) -> None:
         load_network(f"decoder:{gpt}", TextOptions(prompt=PROMPT, max_length=prompt - 1))
 
 
-@pytest.mark.slow
-def test_a_causal_model_in_int8_is_refused_in_one_line(gpt: Path) -> None:
-    pytest.importorskip("onnxscript", reason="the extra 'int8' is not installed")
-    with pytest.raises(InputError, match="the model cannot be computed in int8") as refused:
-        load_network(f"decoder:{gpt}", OPTIONS).in_int8()
-    assert len(str(refused.value).splitlines()) == 1
-
-
 @pytest.mark.parametrize("lora", [0, 2])
 def test_it_learns_and_is_kept(gpt: Path, tmp_path: Path, lora: int) -> None:
     options = TextOptions(prompt=PROMPT, max_length=32, batch_tokens=64, lora=lora)

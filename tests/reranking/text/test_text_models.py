@@ -121,8 +121,7 @@ def changed(model: Path, folder: Path, name: str, changes: Mapping[str, object])
     return found
 
 
-@pytest.mark.parametrize("pooling", ["text", "maxsim"])
-def test_tokenizers_that_do_not_fit_in_a_line(pooling: str, model: Path, tmp_path: Path) -> None:
+def test_tokenizers_that_do_not_fit_in_a_line(model: Path, tmp_path: Path) -> None:
     vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]
     vocabulary["vocab"] = {
         word: place if word != "paris" else 5_000 for word, place in vocabulary["vocab"].items()
@@ -135,7 +134,7 @@ def test_tokenizers_that_do_not_fit_in_a_line(pooling: str, model: Path, tmp_pat
         changed(model, tmp_path / "bare", "tokenizer_config.json", bare): "no padding token",
     }.items():
         with pytest.raises(InputError, match=problem) as found:
-            load_language_model(name.replace("text:", f"{pooling}:"), TextOptions())
+            load_language_model(name, TextOptions())
         assert "\n" not in str(found.value)
 
 
@@ -209,22 +208,3 @@ def test_scoring_goes_on_where_it_was_interrupted(learnt: Reranker, tmp_path: Pa
     other = replace(lists, topics={query: f"{text} x" for query, text in lists.topics.items()})
     assert not np.array_equal(learnt.score(other, checkpoint=tmp_path, progress=count), straight)
     assert done[0] == 1024
-
-
-@pytest.mark.slow
-def test_scores_in_eight_bits(learnt: Reranker) -> None:
-    pytest.importorskip("onnxscript", reason="the extra 'int8' is not installed")
-    before = list(logging.root.handlers)
-    exact, rounded = learnt.score(VALIDATION), learnt.score(VALIDATION, int8=True)
-    assert logging.root.handlers == before  # the quantiser's advice gives the root none
-    assert np.array_equal(rounded, learnt.score(VALIDATION, int8=True))
-    moved = rounded - exact  # what moves all scores alike changes no order
-    assert 0 < np.abs(moved - moved.mean()).max() < 0.1 * np.ptp(exact)
-    assert np.array_equal(learnt.score(VALIDATION), exact)  # the model itself stays as it is
-    assert np.corrcoef(exact, rounded)[0, 1] > 0.98
-
-
-def test_what_cannot_be_computed_in_eight_bits(learnt: Reranker) -> None:
-    pytest.importorskip("onnxscript", reason="the extra 'int8' is not installed")
-    with pytest.raises(InputError, match="int8 on another device: 'meta'; accepted: cpu; or bf16"):
-        learnt.scorer.network.to("meta").in_int8()  # type: ignore[attr-defined]
