@@ -31,7 +31,6 @@ SMALLEST = {
     "prior": [SYNTHETIC.replace("x3", "x8"), SYNTHETIC.replace("x3", "x9"), "--grid", "3", "3"],
     "ranking_data": ["--rows", "500", "--collection", SYNTHETIC],
     "shards": ["--documents", "1000x3", "2000x3", "--shards", "2", "--workers", "1", "--home", "home"],
-    "spsa": ["--features", "3", "--queries", "2", "--documents", "5", "--repeats", "1"],
     "surrogates": ["--collection", SYNTHETIC, "--repeats", "1"],
     "term_weights": [SYNTHETIC.replace("x3", "x12"), "--parts", "+rm3", "--folds", "2"],
     "variants": [SYNTHETIC, "--grid", "3", "3", "--tolerance", ".1"],
@@ -65,7 +64,7 @@ PARTS = {
     "made_corpus",
     "pyserini_qld",
 }
-NEURAL = {"long_lists", "losses", "ranking_data", "spsa"}
+NEURAL = {"long_lists", "losses", "ranking_data"}
 OTHERS = {"choices": "optuna", "tuning": "ir_measures", "evaluate": "ir_measures"}
 
 

@@ -23,7 +23,6 @@ ROOMS = [
     "threads",
     "parallel",
     "compiled",
-    "gradient_free",
     "storage",
     "formats",
     "indexing",

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.spsa.kernels import pair_costs, pair_slopes
 from lmtune.errors import InputError
-from lmtune.gradient_free import Gains
 from lmtune.measures import Measurer
 from lmtune.reranking import RankingData
+from lmtune.tuning.gradient_free import Gains
 
 Vector = NDArray[np.float64]
 

@@ -15,10 +15,10 @@ from experiments.common import Results, each, main
 from experiments.datasets import load_split
 from experiments.paper_tables import differences, laid_out, row_of, rows_of
 from experiments.spsa.linear import LinearMeasure, Vector, first_weights, gains_of
-from lmtune.gradient_free import minimise
 from lmtune.measures import confidence_interval
 from lmtune.measures.measure import exponential_ndcg
 from lmtune.reranking import Outcome, Settings, fit, parse_loss
+from lmtune.tuning.gradient_free import minimise
 
 QUICK = {
     "data": "artificial:150",

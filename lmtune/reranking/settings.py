@@ -12,9 +12,12 @@ from lmtune.errors import InputError
 from lmtune.measures.measure import Measure, check_higher_is_better, parse_list_measure
 from lmtune.options import check, option, usual
 from lmtune.reranking.data import parse_places
-from lmtune.reranking.losses.names import ELSEWHERE, GRADIENT_FREE, LEARNER, SONG, Loss, make_loss, parse_loss
+from lmtune.reranking.losses.names import ELSEWHERE, LEARNER, SONG, Loss, make_loss, parse_loss
 
-OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
+_GONE = ("evaluations_per_step", "perturbation")
+"""Of records of lmtune 0.3."""
+
+OPTIMIZERS = ("adam", "adamw", "sgd")
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
 
 
@@ -36,22 +39,20 @@ class Settings:
 
     The help of each field says what it is; see `lmtune.reranking.losses.names.parse_loss` for losses
     and `lmtune.reranking.learners.networks.make_network` for networks. What is None takes its
-    default of `DEFAULTS`. With SPSA and FDSA, a loss may be a measure, whose mean over queries is
-    maximised (of costs: minimised). The validation measure is one of lists,
+    default of `DEFAULTS`. The validation measure is one of lists,
     `lmtune.measures.measure.parse_list_measure`: NDCG has gains 2^y - 1, over the
     queries that have a relevant document.
 
     Raises
     ------
     InputError
-        For a value out of bounds, an unknown schedule or measure, or a loss that the optimizer
-        cannot minimise.
+        For a value out of bounds, or an unknown schedule or measure.
     """
 
     loss: Loss = usual(
         Loss("lambdarank"),
         "lambdarank, song, k-song:theoretical=true ...; margin-mse@teacher (--teacher); lambdas:FILE.py:NAME,"
-        " a function of yours; by spsa also a measure: ndcg@10, mrr ...; lambdamart grows trees instead.",
+        " a function of yours; lambdamart grows trees instead.",
         read=parse_loss,
     )
     network: str = usual(
@@ -66,15 +67,7 @@ class Settings:
     norm_momentum: float = option(
         0.9, "What a step leaves of the statistics that batch norm keeps for scoring.", low=0, below=1
     )
-    optimizer: str = option(
-        "adam",
-        "adam, adamw, sgd (with momentum 0.9); spsa or fdsa, which need no gradient.",
-        choices=OPTIMIZERS,
-    )
-    evaluations_per_step: int = option(4, "Of spsa: the loss's evaluations a step, an even number.", low=2)
-    perturbation: float = option(
-        0.01, "Of spsa and fdsa: how far weights are moved to look, at first.", above=0
-    )
+    optimizer: str = option("adam", "adam, adamw, sgd (with momentum 0.9).", choices=OPTIMIZERS)
     learning_rate: float = option(
         None, "The optimizer's, at first; default 0.001, of text:MODEL 0.00005.", above=0
     )
@@ -133,16 +126,10 @@ class Settings:
                 value=self.warm_up,
                 accepted=f"fewer than the {self.epochs} epochs in all",
             )
-        if self.evaluations_per_step % 2:
-            raise InputError(
-                "bad evaluations per step", value=self.evaluations_per_step, accepted="2, 4, 6 ..."
-            )
         check_higher_is_better(self.measure)
         if self.negatives is not None:
             parse_places(self.negatives)
         rate_at(self, 0, 0, 1)
-        for loss in self._losses:
-            loss.check_optimizer(self.optimizer)
 
     @cached_property
     def chosen_by(self) -> Measure:
@@ -185,7 +172,7 @@ class Settings:
 
         Losses of one's own are there by their names: the model scores, but no other is trained by them.
         """
-        values = dict(record)
+        values = {name: value for name, value in record.items() if name not in _GONE}
         elsewhere = [str(text) for text in values.pop("own_losses", ())]
         if "loss" in values:
             name, options = values["loss"], values.pop("loss_options", None)

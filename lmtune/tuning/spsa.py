@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_least
-from lmtune.gradient_free import Gains, minimise
-from lmtune.gradient_free.estimates import check_even
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import counted
+from lmtune.tuning.gradient_free import Gains, check_even, minimise
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import EVALUATIONS, FEWEST, Progress, SearchRecord, Tuner
 
@@ -142,7 +141,7 @@ class _Search(Tuner):
 class SPSA(_Search):
     """Climb a measure along gradients estimated by simultaneous perturbations.
 
-    The measure is the objective itself; `lmtune.gradient_free.minimise` descends its negative in
+    The measure is the objective itself; `lmtune.tuning.gradient_free.minimise` descends its negative in
     unbounded coordinates. What is returned is the best setting that was measured.
 
     Parameters
@@ -155,7 +154,7 @@ class SPSA(_Search):
         Moved into the range; by default the space's `ParameterSpace.start`.
     evaluations : int
         Settings to measure in all, 8 or more; an even number is spent to the last.
-    gains : lmtune.gradient_free.Gains, optional
+    gains : lmtune.tuning.gradient_free.Gains, optional
         By default `Gains.practical`, which spends up to 20 evaluations of the budget.
     seed : int
         For the perturbations.

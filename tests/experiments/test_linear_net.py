@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from experiments.spsa.linear import LinearMeasure, LinearRankNet
 from lmtune.errors import InputError
-from lmtune.gradient_free import fdsa_gradient
 from lmtune.measures.lists import ndcg
 from lmtune.reranking.data import RankingData
+from lmtune.tuning.gradient_free import fdsa_gradient
 
 
 def made(seed: int, queries: int = 7, features: int = 5) -> RankingData:

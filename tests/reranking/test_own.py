@@ -80,12 +80,9 @@ def test_ones_own_is_learnt_fold_by_fold() -> None:
     assert mine == theirs
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "spsa"])
-def test_a_model_by_ones_own_loss_is_kept_and_scores_but_trains_no_other(
-    tmp_path: Path, optimizer: str
-) -> None:
+def test_a_model_by_ones_own_loss_is_kept_and_scores_but_trains_no_other(tmp_path: Path) -> None:
     own = Loss.of(my_pairs)
-    settings = replace(SMALL, loss=own, warm_up=1, warm_up_loss=own, optimizer=optimizer)
+    settings = replace(SMALL, loss=own, warm_up=1, warm_up_loss=own)
     model = learn(TRAIN, VALIDATION, settings)
     save_model(tmp_path / "m", model, {})
     again = load_model(tmp_path / "m")

@@ -12,12 +12,12 @@ import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
-from lmtune.gradient_free import Gains
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.gradient_free import Gains
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import FDSA, SPSA

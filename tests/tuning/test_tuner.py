@@ -10,10 +10,10 @@ from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.gradient_free import Gains
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.gradient import RankNetTuner
+from lmtune.tuning.gradient_free import Gains
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import FDSA, SPSA

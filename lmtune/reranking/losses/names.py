@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from lmtune.errors import InputError, nearest_first
 from lmtune.measures.measure import Measure, check_higher_is_better, parse_list_measure
@@ -75,33 +75,12 @@ class TreeSettings:
         }
 
 
-class Family(NamedTuple):
-    """The traits of a kind of losses.
-
-    Attributes
-    ----------
-    name : str
-    has_gradient : bool
-        Else SPSA and FDSA alone can minimise them.
-    no_value : str
-        Why these cannot; "" where they can.
-    """
-
-    name: str
-    has_gradient: bool = True
-    no_value: str = ""
-
-
-FUNCTION = Family("functions of scores and labels")
-SONG = Family("SONG and others that remember earlier scores", no_value="remembers earlier scores")
-LAMBDAS = Family("a user's lambdas", no_value="has no value")
-TAUGHT = Family("losses on a teacher's scores")
-MEASURE = Family("measures", has_gradient=False)
-LEARNER = Family("learners other than of networks, such as boosted trees")
-ELSEWHERE = Family("one's own that are not at hand")
-
-GRADIENT_FREE = ("spsa", "fdsa")
-"""Optimizers that need the loss's values alone."""
+FUNCTION = "function of scores and labels"
+SONG = "SONG and others that remember earlier scores"
+LAMBDAS = "a user's lambdas"
+TAUGHT = "a loss on a teacher's scores"
+LEARNER = "another learner than of networks, such as boosted trees"
+ELSEWHERE = "one's own that is not at hand"
 
 TEACHER = "@teacher"
 """After a loss's name: it takes a teacher's scores for labels."""
@@ -120,8 +99,8 @@ class Loss:
         Such as ``"k-song"``.
     options : dict
         The loss's own, such as ``{"theoretical": True}``.
-    family : Family
-        `FUNCTION`, `SONG`, `LAMBDAS`, `TAUGHT`, `MEASURE`; `LEARNER`, which no network is trained by; or, of
+    family : str
+        `FUNCTION`, `SONG`, `LAMBDAS`, `TAUGHT`; `LEARNER`, which no network is trained by; or, of
         a model that was read from disk, `ELSEWHERE`.
     label : str
         As the user wrote it.
@@ -131,7 +110,7 @@ class Loss:
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    family: Family = FUNCTION
+    family: str = FUNCTION
     label: str = field(default="", compare=False)
     own: Callable[..., Any] | None = field(default=None, repr=False)
 
@@ -172,28 +151,6 @@ class Loss:
         _check_names(self.name, self.options, declared)
         with _named(self.name):
             check(declared(**self.options))
-
-    def check_optimizer(self, optimizer: str) -> None:
-        """Raise InputError for an optimizer that cannot minimise the loss.
-
-        A measure has no gradient. A loss that remembers earlier scores is no function of the
-        weights, whose values SPSA could compare, and lambdas need not have a cost at all.
-        """
-        if not self.family.has_gradient and optimizer not in GRADIENT_FREE:
-            raise InputError(
-                f"the measure {self.name} has no gradient for the optimizer",
-                value=optimizer,
-                accepted=", ".join(GRADIENT_FREE),
-            )
-        if self.family.no_value and optimizer in GRADIENT_FREE:
-            from lmtune.measures.measure import ACCEPTED_OF_LISTS
-            from lmtune.reranking.losses.table import LOSSES
-
-            raise InputError(
-                f"{optimizer} cannot minimise a loss that {self.family.no_value}",
-                value=self.name,
-                accepted=f"{', '.join(LOSSES)}; {ACCEPTED_OF_LISTS}",
-            )
 
 
 def parse_loss(text: str) -> Loss:
@@ -257,7 +214,7 @@ def make_loss(name: str, options: Mapping[str, Any] | None = None, label: str = 
 
 
 def loss_names() -> list[str]:
-    """Return the losses that networks can be trained with, measures aside."""
+    """Return the losses that networks can be trained with."""
     from lmtune.reranking.losses.table import LOSSES, SONGS
 
     return [*LOSSES, *SONGS, NAME]
@@ -271,16 +228,8 @@ class TeacherOptions:
     beside: str = option("lambdarank", "the loss on labels, with its usual options")
 
 
-@dataclass(frozen=True)
-class MeasureOptions:
-    """Options of a measure that is minimised as a loss."""
-
-    threshold: float = option(1.0, "the lowest label that is relevant", above=0)
-
-
-def _declaration(name: str) -> tuple[Family, type[Any]]:
+def _declaration(name: str) -> tuple[str, type[Any]]:
     """Return what kind of loss has a name, and the dataclass of its options."""
-    from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
     from lmtune.reranking.losses.evaluation import declared_options
     from lmtune.reranking.losses.gumbel_noise import StochasticOptions
     from lmtune.reranking.losses.table import LOSSES, SONGS
@@ -295,13 +244,8 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
         return SONG, declared_options(SONGS[name])
     if name == LAMBDAMART:
         return LEARNER, TreeSettings
-    try:
-        parse_list_measure(name)
-    except InputError:
-        names = nearest_first(name, [*loss_names(), LAMBDAMART, f"LOSS{TEACHER}"])
-        accepted = f"{', '.join(names)}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
-        raise InputError("unknown loss", value=name, accepted=accepted) from None
-    return MEASURE, MeasureOptions
+    names = nearest_first(name, [*loss_names(), LAMBDAMART, f"LOSS{TEACHER}"])
+    raise InputError("unknown loss", value=name, accepted=", ".join(names))
 
 
 def _check_names(name: str, options: Mapping[str, Any], declared: type[Any]) -> None:

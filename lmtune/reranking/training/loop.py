@@ -13,107 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils import parameters_to_vector
 
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
-from lmtune.gradient_free import Gains, fdsa_gradient, random_signs, spsa_gradient
 from lmtune.progress import counted
 from lmtune.reranking.data import Batch
-from lmtune.reranking.losses.names import GRADIENT_FREE
 from lmtune.reranking.settings import Settings, rate_at
 from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.training import checkpoints, distributed
 from lmtune.reranking.training.devices import autocast, prefetch, repeatable
 from lmtune.reranking.training.objectives import BatchLabels, Objective, make_objective
-
-# Of all steps: over so many the rate hardly falls.
-_STABILITY = 0.1
-
-
-class Perturbing(torch.optim.Optimizer):
-    """Spall's descent over a network's weights, without a gradient (see `lmtune.gradient_free`).
-
-    The weights move by the rate times the estimated gradient. The rate is the schedule's, times
-    Spall's decay, which is 1 at the first step; A is a tenth of all steps. There is no state but
-    the weights: a step's number and seed determine it.
-
-    Parameters
-    ----------
-    network : torch.nn.Module
-        Its parameters are moved. Buffers, such as a batch norm's running statistics, are after a
-        step what its first evaluation made of them.
-    settings : Settings
-        With ``"spsa"`` or ``"fdsa"`` for an optimizer.
-    steps : int
-        How many there will be in all.
-    """
-
-    def __init__(self, network: nn.Module, settings: Settings, steps: int) -> None:
-        super().__init__(network.parameters(), {"lr": settings.learning_rate})
-        self.network, self.settings = network, settings
-        stability = _STABILITY * steps
-        one = Gains(1.0, settings.perturbation, stability)
-        self.gains = Gains((stability + 1.0) ** one.alpha, settings.perturbation, stability)
-
-    @torch.no_grad()
-    def descend(self, loss: Callable[[], float], rate: float, k: int, seed: int) -> float:
-        """Make a step.
-
-        Parameters
-        ----------
-        loss : callable
-            The loss at the network's present weights; finite. Called `evaluations_per_step` times,
-            with FDSA two times for each weight.
-        rate : float
-            The schedule's.
-        k : int
-            The step's number, from 0.
-        seed : int
-            Of its perturbations.
-
-        Returns
-        -------
-        float
-            The mean of the losses, at weights around those before the step.
-        """
-        settings, losses = self.settings, list[float]()
-        weights = list(self.network.parameters())
-        buffers: list[torch.Tensor] = []
-
-        def objective(point: NDArray[np.float64]) -> float:
-            _put(weights, point)
-            losses.append(loss())
-            if len(losses) == 1:
-                buffers.extend(buffer.clone() for buffer in self.network.buffers())
-            return losses[-1]
-
-        here = parameters_to_vector(weights).double().cpu().numpy()
-        width = self.gains.width(k)
-        if settings.optimizer == "fdsa":
-            slope = fdsa_gradient(objective, here, width)
-        else:
-            rng = np.random.default_rng(seed)
-            signs = random_signs(rng, settings.evaluations_per_step // 2, here.size)
-            slope = spsa_gradient(objective, here, width, signs)
-        for buffer, kept in zip(self.network.buffers(), buffers, strict=True):
-            buffer.copy_(kept)
-        slope += settings.weight_decay * here
-        if settings.clip is not None:
-            slope *= min(1.0, settings.clip / (float(np.linalg.norm(slope)) or 1.0))
-        step = rate * self.gains.rate(k)
-        for group in self.param_groups:
-            group["lr"] = step
-        _put(weights, here - step * slope)
-        return float(np.mean(losses))
-
-
-def _put(weights: list[nn.Parameter], point: NDArray[np.float64]) -> None:
-    flat, first = torch.from_numpy(point), 0
-    for weight in weights:
-        last = first + weight.numel()
-        weight.copy_(flat[first:last].view_as(weight))
-        first = last
 
 
 def check_finite(is_finite: bool, message: str, value: float | None = None) -> None:
@@ -273,47 +182,29 @@ class TrainingRun:
         """Learn from a batch."""
         settings, (batch, part, labels, inputs) = self.settings, staged
         rate = rate_at(settings, self.epoch, self.step, self.task.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
         # Seeded anew at each step, so that resuming needs no generator's state.
-        own_seed = _seed(settings.seed, self.epoch, self.step, distributed.rank())
-
-        def evaluate() -> tuple[Tensor, Tensor]:
-            torch.manual_seed(own_seed)
-            with autocast(self.device, bf16=settings.amp_bf16):
-                scores = self.network(*inputs)
-            if not labels.queries.numel():  # more processes than queries
-                return scores.sum(), torch.zeros((), device=self.device)
-            return objective(labels, scores)
-
-        if isinstance(self.optimizer, Perturbing):
-            number = self.epoch * self.task.steps + self.step
-
-            def cost() -> float:
-                return self._finite(float(self._mean(*evaluate(), labels.share)[0]))
-
-            means = self.totals.new_tensor([self.optimizer.descend(cost, rate, number, labels.seed)] * 2)
-        else:
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.zero_grad(set_to_none=True)
-            loss, value = evaluate()
-            (loss if labels.share == 1.0 else labels.share * loss).backward()  # type: ignore[no-untyped-call]
-            means = self._mean(loss, value, labels.share)
-            distributed.add_gradients(self.network.parameters())
-            if distributed.world_size() > 1:
-                objective.exchange(batch.queries, part)
-            if settings.clip is not None:
-                torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
-            self.optimizer.step()
+        torch.manual_seed(_seed(settings.seed, self.epoch, self.step, distributed.rank()))
+        with autocast(self.device, bf16=settings.amp_bf16):
+            scores = self.network(*inputs)
+        if labels.queries.numel():
+            loss, value = objective(labels, scores)
+        else:  # more processes than queries
+            loss, value = scores.sum(), torch.zeros((), device=self.device)
+        (loss if labels.share == 1.0 else labels.share * loss).backward()  # type: ignore[no-untyped-call]
+        means = distributed.sum_over_processes(labels.share * torch.stack([loss.detach(), value]).double())
+        distributed.add_gradients(self.network.parameters())
+        if distributed.world_size() > 1:
+            objective.exchange(batch.queries, part)
+        if settings.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
+        self.optimizer.step()
         self.totals += self.task.weight(batch) * torch.cat([means, torch.ones_like(means[:1])])
-
-    def _mean(self, loss: Tensor, value: Tensor, share: float) -> Tensor:
-        """Return a batch's loss and objective, of all processes' parts."""
-        return distributed.sum_over_processes(share * torch.stack([loss.detach(), value]).double())
 
     def _new_optimizer(self) -> torch.optim.Optimizer:
         settings, weights = self.settings, self.network.parameters()
-        if settings.optimizer in GRADIENT_FREE:
-            return Perturbing(self.network, settings, settings.epochs * self.task.steps)
         rate, decay = settings.learning_rate, settings.weight_decay
         if settings.optimizer == "sgd":
             return torch.optim.SGD(weights, lr=rate, momentum=_MOMENTUM, weight_decay=decay)
@@ -324,13 +215,10 @@ class TrainingRun:
         fused = many or torch.device(self.device).type == "cuda"
         return kind(weights, lr=rate, weight_decay=decay, fused=fused)
 
-    def _finite(self, loss: float) -> float:
-        check_finite(math.isfinite(loss), f"the loss is no longer finite in epoch {self.epoch + 1}", loss)
-        return loss
-
     def _end_epoch(self, warming: bool) -> None:
         loss, objective, count = self.totals.tolist()
-        self._finite(loss / count)
+        mean = loss / count
+        check_finite(math.isfinite(mean), f"the loss is no longer finite in epoch {self.epoch + 1}", mean)
         rate = float(self.optimizer.param_groups[0]["lr"])
         measured = self.task.measure()
         self.epoch, self.step = self.epoch + 1, 0

@@ -13,20 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.measures.lists import Measurer
-from lmtune.measures.measure import parse_list_measure
-from lmtune.reranking.data import Batch, RankingData
+from lmtune.reranking.data import Batch
 from lmtune.reranking.losses.given_lambdas import loss_from_options
 from lmtune.reranking.losses.gumbel_noise import stochastic
 from lmtune.reranking.losses.names import (
     FUNCTION,
     LAMBDAS,
     LEARNER,
-    MEASURE,
     SONG,
     TAUGHT,
     TEACHER,
-    Family,
     Loss,
     TeacherOptions,
     loss_names,
@@ -249,39 +245,6 @@ class _Taught(Objective):
         return value, value.detach()
 
 
-class _Measured(Objective):
-    """A measure as a loss without a gradient: 1 minus its mean over a batch, or a cost's mean.
-
-    Queries that no order could better do not count; a batch without any other has loss 0.
-    """
-
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.measure, self.options = parse_list_measure(name), options
-        self._known: tuple[BatchLabels, Measurer] | None = None
-
-    def __call__(self, batch: BatchLabels, scores: Tensor) -> tuple[Tensor, Tensor]:
-        mean = self._measurer(batch).mean(scores.detach()[batch.mask].double().cpu().numpy())
-        cost = 1.0 - mean if self.measure.higher_is_better else mean
-        if np.isnan(mean):
-            cost = 0.0
-        value = torch.tensor(cost, dtype=torch.float64, device=scores.device)
-        return value, value
-
-    def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return self._made(labels, mask).counted
-
-    def _measurer(self, batch: BatchLabels) -> Measurer:
-        # A step asks for the same lists several times.
-        if self._known is None or self._known[0] is not batch:
-            self._known = batch, self._made(batch.labels.cpu().numpy(), batch.mask.cpu().numpy())
-        return self._known[1]
-
-    def _made(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> Measurer:
-        lengths = mask.sum(axis=1)
-        data = RankingData.from_lengths(np.empty((int(lengths.sum()), 0)), labels[mask], lengths)
-        return Measurer(self.measure, data, **self.options)
-
-
 class _Remembering(Objective):
     """SONG and its relatives, which keep running estimates."""
 
@@ -322,11 +285,10 @@ def _of_song(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Obj
     return _Remembering(SONGS[loss.name](known, **loss.options).to(device), known)
 
 
-_OBJECTIVES: dict[Family, Callable[[Loss, Callable[[], RelevantPairs], str], Objective]] = {
+_OBJECTIVES: dict[str, Callable[[Loss, Callable[[], RelevantPairs], str], Objective]] = {
     FUNCTION: lambda loss, _, device: (
         _OfScores(loss.own, loss.options, device) if loss.own else _OfScores.named(loss, device)
     ),
     LAMBDAS: lambda loss, _, device: _OfScores(loss_from_options(loss.options), {}, device),
     SONG: _of_song,
-    MEASURE: lambda loss, *_: _Measured(loss.name, loss.options),
 }

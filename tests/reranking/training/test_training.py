@@ -292,7 +292,6 @@ TOGETHER: list[dict[str, Any]] = [
     {"loss": parse_loss("song:gamma=0.5"), "network": "mlp:8", "list_size": 8},
     {"loss": parse_loss("k-song:theoretical=true:eta=0.1"), "network": "mlp:8", "batch_size": 23},
     {"loss": parse_loss("lambdarank"), "network": "mlp:8", "batch_size": 1},
-    {"loss": parse_loss("ndcg@5"), "network": "mlp:8", "optimizer": "spsa"},
 ]
 # Batches of 5: one process has three queries, the other two; the last batch has four.
 PARTED = Settings(epochs=2, batch_size=5, clip=1.0)

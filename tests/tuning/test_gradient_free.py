@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.gradient_free import Gains, Minimisation, fdsa_gradient, minimise, random_signs, spsa_gradient
+from lmtune.tuning.gradient_free import (
+    Gains,
+    Minimisation,
+    fdsa_gradient,
+    minimise,
+    random_signs,
+    spsa_gradient,
+)
 
 Vector = NDArray[np.float64]
 GAINS = Gains(a=0.1, c=0.05, stability=10.0)
