@@ -39,7 +39,8 @@ from long_lists import made_pairs, positions_of
 
 from lmtune.reranking.learners import trees as lambdamart
 from lmtune.reranking.losses import LOSSES, k_song, song
-from lmtune.reranking.losses.names import TreeSettings, parse_loss
+from lmtune.reranking.losses.names import parse_loss
+from lmtune.reranking.rankers import TreeSettings
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import KSong, ListSampler, Song
 from lmtune.reranking.training.devices import check_device, repeatable, to_device

@@ -51,10 +51,10 @@ class RidgeRegression(reranking.Learner):
 x = np.random.default_rng(0).normal(size=(2400, 6)).astype(np.float32)
 made = reranking.RankingData.from_lengths(x, np.clip(x @ [2, 1, 1, 0, 0, -1], 2, 6).round() - 2, [20] * 120)
 split = reranking.RankingSplit("made", *(made.take(range(*ends)) for ends in ((50,), (50, 70), (70, 120))))
-losses = [reranking.Loss.of(RidgeRegression), reranking.parse_loss("listnet")]
-settings = reranking.Settings(loss=losses[0], network="linear", epochs=20, learning_rate=0.1)
+methods = [reranking.Ranker.of(RidgeRegression), reranking.parse_loss("listnet")]
+settings = reranking.Settings(ranker=methods[0], network="linear", epochs=20, learning_rate=0.1)
 reranking.save_model("ridge", reranking.learn(split.train, split.validation, settings), record={})
 kept = ndcg(reranking.load_model("ridge", Ridge).score(split.test), split.test, [10])
 print(f"kept: nDCG@10 {np.nanmean(kept):.4f} on held-out lists")
-for outcome in reranking.compare([split], losses, settings, trials=2):
+for outcome in reranking.compare([split], methods, settings, trials=2):
     print(f"{outcome.label}: mean {np.nanmean(outcome.queries[..., -1]):.4f} over two trials")

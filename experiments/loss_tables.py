@@ -135,7 +135,7 @@ def run_table(
         values[np.isnan(values)] = fill
         outcomes.append(Outcome(str(method), math.nan, measures, values))
         tried += [
-            {"method": method, "options": str(settings.loss), "validation": mean, "chosen": number == best}
+            {"method": method, "options": str(settings.method), "validation": mean, "chosen": number == best}
             for number, (settings, mean) in enumerate(zip(asked[str(method)], means, strict=True))
         ]
     known = protocol.set_of(data)
@@ -177,7 +177,7 @@ def method_settings(
     common = Settings.from_record({**fixed, **chosen})
     losses = read_losses(",".join(texts.values()), common)
     return {
-        method: [replace(common, loss=loss) for loss in (some if grids else some[:1])]
+        method: [common.by(loss) for loss in (some if grids else some[:1])]
         for method, some in zip(texts, losses, strict=True)
     }
 

@@ -16,10 +16,12 @@ from .learners.networks import make_network as make_network
 from .learners.trees import LambdaMart as LambdaMart
 from .letor_folder import read_letor_folder as read_letor_folder
 from .losses.names import Loss as Loss
-from .losses.names import TreeSettings as TreeSettings
 from .losses.names import parse_loss as parse_loss
 from .normalisation import Normalisation as Normalisation
 from .normalisation import Normaliser as Normaliser
+from .rankers import Ranker as Ranker
+from .rankers import TreeSettings as TreeSettings
+from .rankers import parse_ranker as parse_ranker
 from .reranker import Reranker as Reranker
 from .reranker import learn as learn
 from .reranker import load_model as load_model

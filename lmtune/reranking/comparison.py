@@ -25,12 +25,14 @@ from lmtune.reranking.data import RankingSplit
 from lmtune.reranking.learners.learner import Scorer
 from lmtune.reranking.losses.names import Loss, parse_losses
 from lmtune.reranking.normalisation import Normalisation
+from lmtune.reranking.rankers import Ranker
 from lmtune.reranking.reranker import learner_of, measured, reported
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training.devices import is_spread, parse_devices, run_on_devices
 from lmtune.reranking.training.loop import Training, TrainingOptions
 from lmtune.storage.digests import digest
 
+Method = Loss | Ranker
 Report = Callable[[str, int, int, str], None]
 Over = Literal["queries", "trials"]
 OVER: tuple[Over, ...] = get_args(Over)
@@ -118,7 +120,7 @@ def contrasts(
 
 def compare(
     data: Folds | Sequence[RankingSplit],
-    losses: Sequence[Loss | Sequence[Loss]],
+    losses: Sequence[Method | Sequence[Method]],
     settings: Settings,
     *,
     rates: Sequence[float] = (),
@@ -133,9 +135,9 @@ def compare(
     ----------
     data : sequence of RankingSplit, or Folds
         Test queries of all folds count together in each trial.
-    losses : sequence of Loss, or of several to choose from
-        ``lambdamart`` is LightGBM's, on features as they come. Of one loss with several options
-        validation chooses, as it does a learning rate.
+    losses : sequence of Loss or Ranker, or of several to choose from
+        Rankers take the place of networks. Of one loss with several options validation chooses, as it
+        does a learning rate.
     settings : Settings
         All but the loss; trial t has seed ``settings.seed + t``. Its measure is reported beside nDCG.
     rates : sequence of float
@@ -161,11 +163,11 @@ def compare(
     measures = reported(settings.chosen_by)
     asked = [
         [
-            replace(settings, loss=loss, learning_rate=rate)
-            for loss in some
-            for rate in _rates(replace(settings, loss=loss), rates)
+            replace(settings.by(method), learning_rate=rate)
+            for method in some
+            for rate in _rates(settings.by(method), rates)
         ]
-        for some in ([entry] if isinstance(entry, Loss) else entry for entry in losses)
+        for some in ([entry] if isinstance(entry, Method) else entry for entry in losses)
     ]
     trained = _trained(data, list(chain(*asked)), trials, how, report)
     outcomes = []
@@ -173,7 +175,7 @@ def compare(
         tried = [[list(islice(trained, trials)) for _ in data.splits] for _ in variants]
         values = [np.mean([one.validation for fold in folds for one in fold]) for folds in tried]
         chosen = int(np.argmax(values))
-        best, loss = tried[chosen], variants[chosen].loss
+        best, loss = tried[chosen], variants[chosen].method
         device = parse_devices(how.get("device", "cpu"))[0]
         tested = [data.measure(trial, measures, device) for trial in zip(*best, strict=True)]
         trainings = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
@@ -236,11 +238,11 @@ def _trained(
                 where = f"fold {fold + 1}, " if len(data.splits) > 1 else ""
                 rate = f"rate {settings.learning_rate:g}, " if learner_of(settings).scorer.has_rate else ""
                 words = f"{rate}{where}trial {trial + 1}, "
-                options["progress"] = partial(_tell, report, str(settings.loss), number % each, each, words)
+                options["progress"] = partial(_tell, report, str(settings.method), number % each, each, words)
             if (home := how.get("checkpoint")) is not None:
                 # Of all that the training is asked to do: other settings have another folder.
                 content = json.dumps(seeded.as_record()).encode()
-                options["checkpoint"] = home / f"{settings.loss.name}-{digest(content):08x}-fold{fold + 1}"
+                options["checkpoint"] = home / f"{settings.method.name}-{digest(content):08x}-fold{fold + 1}"
             yield _train, {"fold": fold, "settings": seeded, "how": options}
 
     for done, tried in enumerate(in_order(run_on_devices(list(tasks()), devices, shared=data)), 1):
@@ -254,20 +256,20 @@ def _train(data: Folds, fold: int, settings: Settings, how: TrainingOptions, dev
     return data.train(fold, settings, **options)
 
 
-def read_losses(text: str, settings: Settings) -> list[list[Loss]]:
-    """Read losses to compare, with commas between, each one or a grid; check that they can be trained.
+def read_losses(text: str, settings: Settings) -> list[list[Method]]:
+    """Read losses and rankers with commas between, each one or a grid; check that they can be trained.
 
     Raises
     ------
     InputError
-        For an unknown loss or network, a loss named twice, or one that the optimizer cannot minimise.
+        For an unknown loss or network, or a loss named twice.
     """
     losses = [parse_losses(part) for part in text.split(",")]
     every = [loss for some in losses for loss in some]
     if len(set(map(str, every))) < len(every):
         raise InputError("a loss is named twice", value=text, accepted="each once")
-    for loss in every:
-        learner_of(replace(settings, loss=loss)).check()
+    for method in every:
+        learner_of(settings.by(method)).check()
     return losses
 
 

@@ -23,8 +23,8 @@ from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.reranking.learners.learner import Learner, Scorer, ScoringOptions
 from lmtune.reranking.learners.trees import TREES, TreeLearner
-from lmtune.reranking.losses.names import LAMBDAMART, LEARNER
 from lmtune.reranking.normalisation import Normalisation
+from lmtune.reranking.rankers import NETWORK
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData
 from lmtune.reranking.text.options import TextOptions, reads_text
@@ -50,7 +50,7 @@ KIND = FolderKind(RECORD, (WEIGHTS, TREES, "scorer.*", _MODEL, HISTORY, SECONDS,
 
 _VERSION = 3
 _KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
-_LEARNERS: dict[str, type[Learner]] = {LAMBDAMART: TreeLearner}
+_LEARNERS: dict[str, type[Learner]] = {"lambdamart": TreeLearner}
 _SCORERS: dict[str, type[Scorer]] = {
     learner.scorer.kind: learner.scorer for learner in (NetworkLearner, TreeLearner, TextLearner)
 }
@@ -70,11 +70,11 @@ def learner_of(settings: Settings, normalisation: Normalisation | None = None) -
     MissingExtraError
         For a network that reads text, where the extra is not installed.
     """
-    loss = settings.loss
-    if loss.family == LEARNER:
-        kind: Any = loss.own or _LEARNERS[loss.name]
-    else:
-        kind = TextLearner if reads_text(settings.network) else NetworkLearner
+    ranker = settings.ranker
+    if ranker.name == NETWORK.name:
+        kind: Any = TextLearner if reads_text(settings.network) else NetworkLearner
+    elif (kind := ranker.own or _LEARNERS.get(ranker.name)) is None:
+        raise InputError("no ranker that can be trained here", value=ranker.name, accepted="Ranker.of")
     learner: Learner = kind(settings, normalisation)
     return learner
 
@@ -212,14 +212,14 @@ def learn(
     facts: Mapping[str, Any] | None = None,
     **how: Unpack[TrainingOptions],
 ) -> Reranker:
-    """Learn to rerank: normalise features and train what the settings' loss asks for.
+    """Learn to rerank: normalise features and train what the settings ask for.
 
     Parameters
     ----------
     train, validation : RankingData
         What to learn from and to choose by, features as they come.
     settings : Settings
-        Of the training; the loss ``lambdamart`` grows trees, on features as they come.
+        Of the training; the ranker ``lambdamart`` grows trees, on features as they come.
     normalisation : Normalisation, optional
         Of a network's features; its defaults by default.
     names : sequence of str, optional

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure, check_higher_is_better, parse_list_measure
 from lmtune.options import check, option, usual
+from lmtune.progress import note
 from lmtune.reranking.data import parse_places
-from lmtune.reranking.losses.names import ELSEWHERE, LEARNER, SONG, Loss, make_loss, parse_loss
+from lmtune.reranking.losses.names import ELSEWHERE, SONG, Loss, make_loss, parse_loss
+from lmtune.reranking.rankers import LEARNERS, NETWORK, Ranker, make_ranker, parse_ranker
 
 _GONE = ("evaluations_per_step", "perturbation")
 """Of records of lmtune 0.3."""
@@ -52,8 +54,11 @@ class Settings:
     loss: Loss = usual(
         Loss("lambdarank"),
         "lambdarank, song, k-song:theoretical=true ...; margin-mse@teacher (--teacher); lambdas:FILE.py:NAME,"
-        " a function of yours; lambdamart grows trees instead.",
+        " a function of yours.",
         read=parse_loss,
+    )
+    ranker: Ranker = usual(
+        NETWORK, "network (--net, by --loss), or lambdamart[:rounds=500:leaves=63]: trees.", read=parse_ranker
     )
     network: str = usual(
         "b256",
@@ -102,6 +107,10 @@ class Settings:
     seed: int = option(0, "Of weights, batches, dropout and draws.", low=0)
 
     def __post_init__(self) -> None:
+        if isinstance(self.loss, Ranker):  # a loss in lmtune 0.3
+            note(f"the loss {self.loss} is a ranker now: --ranker {self.loss}, Settings(ranker=...)")
+            object.__setattr__(self, "ranker", self.loss)
+            object.__setattr__(self, "loss", Settings.loss)
         large = self.network.startswith((TEXT, DECODER))
         for name, (of_features, of_text) in DEFAULTS.items():
             if getattr(self, name) is None:
@@ -139,9 +148,20 @@ class Settings:
     @property
     def label(self) -> str:
         """Its name in a run; what learns in its own way needs no network's."""
-        if self.loss.family == LEARNER:
-            return self.loss.name
+        if self.ranker.name != NETWORK.name:
+            return self.ranker.name
         return f"{self.loss.name}-{self.network.rstrip('/').rpartition('/')[2]}"
+
+    @property
+    def method(self) -> Loss | Ranker:
+        """What trains: the loss of a network, or another ranker."""
+        return self.loss if self.ranker.name == NETWORK.name else self.ranker
+
+    def by(self, method: Loss | Ranker) -> Self:
+        """Return the same settings with a network's loss, or with another ranker."""
+        if isinstance(method, Ranker):
+            return replace(self, ranker=method)
+        return replace(self, loss=method, ranker=NETWORK)
 
     @property
     def relevant_of_sample(self) -> int | None:
@@ -162,8 +182,12 @@ class Settings:
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them: of the loss, its name and its options."""
         loss = {"loss": self.loss.name, "loss_options": dict(self.loss.options)}
-        rest = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
-        marked = {"own_losses": names} if (names := [str(one) for one in self._losses if one.own]) else {}
+        if self.ranker.name != NETWORK.name:
+            loss |= {"ranker": self.ranker.name, "ranker_options": dict(self.ranker.options)}
+        names = [field.name for field in fields(self) if field.name not in ("loss", "ranker")]
+        rest = {name: getattr(self, name) for name in names}
+        own = [str(one) for one in self._losses if one.own]
+        marked = {"own_losses": own} if own else {}
         return loss | rest | {"warm_up_loss": str(self.warm_up_loss)} | marked
 
     @classmethod
@@ -178,6 +202,10 @@ class Settings:
             name, options = values["loss"], values.pop("loss_options", None)
             here = name not in [text.partition(":")[0] for text in elsewhere]
             values["loss"] = make_loss(name, options) if here else Loss(name, options or {}, ELSEWHERE)
+        if (ranker := values.get("ranker")) is not None:
+            options = values.pop("ranker_options", None)
+            known = ranker in LEARNERS
+            values["ranker"] = make_ranker(ranker, options) if known else Ranker(ranker, options or {})
         if (text := values.get("warm_up_loss")) is not None:
             values["warm_up_loss"] = Loss(text, family=ELSEWHERE) if text in elsewhere else parse_loss(text)
         return cls(**values)

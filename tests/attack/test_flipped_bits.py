@@ -146,13 +146,12 @@ def results(folder: Path) -> Read:
     return read
 
 
-def model(folder: Path, loss: str) -> Read:
+def model(folder: Path, **how: Any) -> Read:
     pytest.importorskip("torch", reason="the extra 'neural' is not installed")
-    from lmtune.reranking.losses.names import parse_loss
     from lmtune.reranking.reranker import learn, load_model, save_model
     from lmtune.reranking.settings import Settings
 
-    settings = Settings(loss=parse_loss(loss), network="mlp:4", epochs=2, batch_size=8)
+    settings = Settings(**how, network="mlp:4", epochs=2, batch_size=8)
     save_model(folder, learn(made_lists(0), made_lists(1, queries=8), settings), {"how": "so"})
     test = made_lists(2, queries=8)
 
@@ -165,11 +164,16 @@ def model(folder: Path, loss: str) -> Read:
 
 
 def network(folder: Path) -> Read:
-    return model(folder, "listnet")
+    from lmtune.reranking.losses.names import parse_loss
+
+    return model(folder, loss=parse_loss("listnet"))
 
 
 def trees(folder: Path) -> Read:
-    return model(folder, "lambdamart:rounds=3:threads=1:min_rows=2:min_hessian=0.001")
+    from lmtune.reranking.rankers import parse_ranker
+
+    trees = parse_ranker("lambdamart:rounds=3:threads=1:min_rows=2:min_hessian=0.001")
+    return model(folder, ranker=trees)
 
 
 def checkpoint(folder: Path) -> Read:

@@ -70,7 +70,6 @@ def test_programs_that_fail_are_named(name: str, gain: int, tmp_path: Path) -> N
         ("lambdamart", {"leaves": 3.5}),
         ("k-song", {"cutoff": 2.5}),
         ("ranknet", {"sigma": "1"}),
-        ("ndcg@10", {"threshold": "1"}),
     ],
 )
 def test_options_of_a_wrong_kind(name: str, options: dict[str, object]) -> None:

@@ -474,8 +474,10 @@ def test_the_command_line_starts_without_torch() -> None:
 
 def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
-    code, out, err = run("train", *where, "--loss", TREES, "--output", tmp_path / "m")
+    code, out, err = run("train", *where, "--ranker", TREES, "--output", tmp_path / "m")
     assert code == 0, err
+    old = run("train", *where, "--loss", TREES, "--output", tmp_path / "old")
+    assert old[:2] == (0, out) and "--ranker" in old[2]
     assert "trees, validation nDCG@10 (gains 2^g - 1)" in out
     code, _, err = run("apply", tmp_path / "m", *where, "--all-topics", "--output", tmp_path / "new.run")
     assert code == 0, err
@@ -499,7 +501,7 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "worth/importance.svg").is_file()
     code, _, err = run(*asked[:7], "--output", tmp_path / "none")
     assert code == 2 and "trained or validated on every topic" in err and not (tmp_path / "none").exists()
-    code, _, err = run("train", *where, "--loss", "lambdamart:no=1", "--output", tmp_path / "m")
+    code, _, err = run("train", *where, "--ranker", "lambdamart:no=1", "--output", tmp_path / "m")
     assert code == 2 and "rounds" in err.splitlines()[-1]
 
 

@@ -132,7 +132,7 @@ _TUNE = "--grid 3x3 --restarts 0 --workers 1"
 _SMALL = "--grid 2x2 --restarts 0 --no-approx --workers 1"
 _ALSO = "--also spsa,fdsa --evaluations 10 --ranknet-validation 0.3"
 _NET = "--run lexical.run --net mlp:4 --epochs 2 --batch-size 8 --threads 1"
-_TREES = "--run lexical.run --loss lambdamart:min_rows=1:min_hessian=1e-9:rounds=3 --threads 1"
+_TREES = "--run lexical.run --ranker lambdamart:min_rows=1:min_hessian=1e-9:rounds=3 --threads 1"
 _FUSE = "fuse qrels lexical.run dense.run -m AP --folds 2 --bootstrap 5"
 _MEASURES = "-m AP,nDCG@10,P@5,Bpref"
 

@@ -17,7 +17,7 @@ from lmtune.reranking.applying import permutation_importance
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.learner import Scorer
 from lmtune.reranking.learners.trees import fit
-from lmtune.reranking.losses.names import TreeSettings
+from lmtune.reranking.rankers import TreeSettings
 from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.settings import Settings
 

@@ -18,8 +18,9 @@ from lmtune.reranking import Loss, RankingData, RankingSplit, Settings, compare,
 from lmtune.reranking.learners.learner import Learner  # noqa: E402
 from lmtune.reranking.learners.trees import LambdaMart, fit  # noqa: E402
 from lmtune.reranking.losses import ranknet  # noqa: E402
-from lmtune.reranking.losses.names import TreeSettings, parse_loss  # noqa: E402
+from lmtune.reranking.losses.names import parse_loss  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation  # noqa: E402
+from lmtune.reranking.rankers import Ranker, TreeSettings, parse_ranker  # noqa: E402
 from lmtune.reranking.reranker import learn_folds  # noqa: E402
 from lmtune.reranking.sources import TrainingData  # noqa: E402
 from lmtune.reranking.training.loop import TrainingOptions  # noqa: E402
@@ -46,7 +47,7 @@ class Growing(Learner):
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> Grown:
         del how
-        asked = TreeSettings(**self.settings.loss.options, seed=self.settings.seed)
+        asked = TreeSettings(**self.settings.ranker.options, seed=self.settings.seed)
         return Grown(**vars(fit(train, validation, asked)))
 
 
@@ -57,8 +58,8 @@ def _one_thread() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cpu,cpu", marks=pytest.mark.slow)])
 def test_ones_own_learns_as_its_formula_does_in_lmtune(device: str) -> None:
-    own = [Loss.of(my_pairs, steepness=2.0), Loss.of(Growing, **BRIEF)]
-    known = [SMALL.loss, parse_loss("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")]
+    own = [Loss.of(my_pairs, steepness=2.0), Ranker.of(Growing, **BRIEF)]
+    known = [SMALL.loss, parse_ranker("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")]
     found = compare(
         [RankingSplit("made", TRAIN, VALIDATION, TEST)], [*own, *known], SMALL, trials=2, device=device
     )
@@ -93,7 +94,7 @@ def test_a_model_by_ones_own_loss_is_kept_and_scores_but_trains_no_other(tmp_pat
 
 
 def test_ones_own_scorer_is_kept_and_read_where_it_is_named(tmp_path: Path) -> None:
-    model = learn(TRAIN, VALIDATION, replace(SMALL, loss=Loss.of(Growing, **BRIEF)))
+    model = learn(TRAIN, VALIDATION, replace(SMALL, ranker=Ranker.of(Growing, **BRIEF)))
     save_model(tmp_path / "m", model, {})
     save_model(tmp_path / "m", model, {})
     again = load_model(tmp_path / "m", Grown)
@@ -113,7 +114,7 @@ def test_options_of_ones_own_are_checked() -> None:
         (no_scalar, {"margin": 1.0}, "no-scalar has no such option: 'margin'; accepted: none"),
     ):
         with pytest.raises(InputError, match=message):
-            Loss.of(own, **options)
+            (Ranker if own is Growing else Loss).of(own, **options)  # type: ignore[attr-defined]
 
 
 def test_a_loss_that_is_no_scalar_is_refused() -> None:
@@ -124,3 +125,15 @@ def test_a_loss_that_is_no_scalar_is_refused() -> None:
 def test_the_record_of_lmtunes_losses_is_as_before() -> None:
     assert "own_losses" not in SMALL.as_record()
     assert Settings.from_record(json.loads(json.dumps(SMALL.as_record()))) == SMALL
+
+
+def test_a_learner_where_losses_stood_is_taken_as_a_ranker() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Ranker\.of"):
+        old: Any = Loss.of(Growing, **BRIEF)
+    assert Settings(loss=old) == Settings(ranker=Ranker.of(Growing, **BRIEF))
+    old = parse_loss("lambdamart:rounds=5")
+    assert Settings(loss=old) == Settings(ranker=parse_ranker("lambdamart:rounds=5"))
+    assert Settings.from_record({"loss": "lambdamart", "loss_options": {"rounds": 5}}) == Settings(ranker=old)
+    recorded = Settings(ranker=old).as_record()
+    assert (recorded["ranker"], recorded["ranker_options"]) == ("lambdamart", {"rounds": 5})
+    assert Settings.from_record(recorded) == Settings(ranker=old)

@@ -25,6 +25,7 @@ from lmtune.reranking.learners.feature_networks import fit  # noqa: E402
 from lmtune.reranking.learners.trees import LambdaMart  # noqa: E402
 from lmtune.reranking.losses.names import parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
+from lmtune.reranking.rankers import parse_ranker  # noqa: E402
 from lmtune.reranking.reranker import (  # noqa: E402  # noqa: E402
     CUTOFFS,
     KIND,
@@ -40,7 +41,7 @@ from lmtune.reranking.sources import TrainingData  # noqa: E402
 from lmtune.storage.digests import sealed, unsealed  # noqa: E402
 
 SMALL = Settings(loss=parse_loss("listnet"), network="b64", dropout=0.1, epochs=2, batch_size=8)
-TREES = parse_loss("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")
+TREES = parse_ranker("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")
 TRAIN, VALIDATION, TEST = made_lists(0), made_lists(1, queries=8), made_lists(2, queries=8, empty=0.3)
 SPLIT = RankingSplit("made", TRAIN, VALIDATION, TEST)
 
@@ -113,7 +114,8 @@ def test_validation_chooses_among_a_loss_s_options() -> None:
 
 def test_trees_of_trials_have_their_own_seeds() -> None:
     [outcome] = compare([SPLIT], [TREES], replace(SMALL, seed=3), trials=2)
-    one, other = (learner_of(replace(SMALL, loss=TREES, seed=seed)).fit(TRAIN, VALIDATION) for seed in (3, 4))
+    asked = [replace(SMALL, ranker=TREES, seed=seed) for seed in (3, 4)]
+    one, other = (learner_of(settings).fit(TRAIN, VALIDATION) for settings in asked)
     assert isinstance(one, LambdaMart) and isinstance(other, LambdaMart)
     assert (one.settings.seed, other.settings.seed, one.settings.rounds) == (3, 4, 5)
     assert one.text != other.text
@@ -121,16 +123,16 @@ def test_trees_of_trials_have_their_own_seeds() -> None:
         expected = ndcg(tree.score(TEST), TEST, CUTOFFS)
         np.testing.assert_allclose(values, expected, rtol=1e-12)
     with pytest.raises(InputError, match="lambdamart has no such option: 'seed'"):
-        parse_loss("lambdamart:seed=5")
+        parse_ranker("lambdamart:seed=5")
 
 
-@pytest.mark.parametrize("loss", [SMALL.loss, TREES])
-def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, loss: Any) -> None:
+@pytest.mark.parametrize("method", [SMALL.loss, TREES])
+def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, method: Any) -> None:
     names = [f"f{i}" for i in range(6)]
     reranker = learn(
         TRAIN,
         VALIDATION,
-        replace(SMALL, loss=loss),
+        SMALL.by(method),
         normalisation=Normalisation("query-z-score"),
         names=names,
         facts={"depth": 3},
@@ -153,10 +155,10 @@ def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, loss: Any) -
 
 
 @pytest.mark.parametrize(
-    ("loss", "bar"), [(SMALL.loss, "training: 100%.*6/6"), (TREES, "growing trees: 100%.*5/5")]
+    ("method", "bar"), [(SMALL.loss, "training: 100%.*6/6"), (TREES, "growing trees: 100%.*5/5")]
 )
-def test_true_draws_a_bar(capsys: pytest.CaptureFixture[str], loss: Any, bar: str) -> None:
-    learn(TRAIN, VALIDATION, replace(SMALL, loss=loss), progress=True)
+def test_true_draws_a_bar(capsys: pytest.CaptureFixture[str], method: Any, bar: str) -> None:
+    learn(TRAIN, VALIDATION, SMALL.by(method), progress=True)
     assert re.search(bar, capsys.readouterr().err)
 
 
@@ -191,7 +193,7 @@ def test_the_measure_chooses_and_is_reported() -> None:
     assert reranker.scorer.validation == pytest.approx(means[0])
     assert reranker.scorer.summary.endswith(f"validation AP {means[0]:.4f}")
     assert f"left out: AP {means[1]:.4f}  nDCG" in next(reranker.report(TEST))
-    trees = learn(TRAIN, VALIDATION, replace(SMALL, loss=TREES, measure="mrr")).scorer
+    trees = learn(TRAIN, VALIDATION, replace(SMALL, ranker=TREES, measure="mrr")).scorer
     assert isinstance(trees, LambdaMart)
     assert trees.validation == max(trees.history)
     assert " RR " in trees.summary
@@ -230,7 +232,7 @@ def test_damaged_folders(tmp_path: Path) -> None:
 
 
 def test_damaged_trees(tmp_path: Path) -> None:
-    save_model(tmp_path / "m", learn(TRAIN, VALIDATION, replace(SMALL, loss=TREES)), {})
+    save_model(tmp_path / "m", learn(TRAIN, VALIDATION, replace(SMALL, ranker=TREES)), {})
     (tmp_path / "m" / "trees.txt").write_text("tree\n")
     with pytest.raises(InputError, match=r"trees\.txt: damaged: the checksum differs"):
         load_model(tmp_path / "m")

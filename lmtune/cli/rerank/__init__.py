@@ -17,6 +17,7 @@ from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.reranking.losses.names import Loss
+from lmtune.reranking.rankers import Ranker
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, Taught
 from lmtune.reranking.text.options import TextOptions
@@ -69,7 +70,7 @@ class Lessons:
     )
     topic_weights: Mapping[str, float] | None = topic_weights_option()
 
-    def of(self, source: ListSource, losses: Iterable[Loss], run: Path | None) -> ListSource:
+    def of(self, source: ListSource, losses: Iterable[Loss | Ranker], run: Path | None) -> ListSource:
         """Return a source of lists, with the teacher's scores and topics' weights if there are any.
 
         Raises

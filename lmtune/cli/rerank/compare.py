@@ -33,7 +33,8 @@ class Trials:
 
     losses: str = usual(
         "ranknet,lambdarank,approxndcg,song,k-song,lambdamart",
-        "With options, if any: k-song:gamma=0.5; or several for validation to choose: song:margin=1|5|10.",
+        "Losses and rankers, with options, if any: k-song:gamma=0.5; or several for validation to choose:"
+        " song:margin=1|5|10.",
         metavar="TEXT,...",
     )
     trials: int = usual(10, "Seeds a loss.", low=1)
@@ -69,7 +70,7 @@ def compare(
     collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
     text: TextOptions,
-    settings: Annotated[Settings, "loss", "learning_rate"],
+    settings: Annotated[Settings, "loss", "ranker", "learning_rate"],
     normalisation: Normalisation,
     checkpoints: Checkpoints,
     machine: Machine,

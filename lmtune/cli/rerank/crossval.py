@@ -70,7 +70,7 @@ def crossval(
     Examples
     --------
     lmtune rerank crossval my-collection --run bm25.run --output better.run
-    lmtune rerank crossval MSLR --loss lambdamart --output scores.txt
+    lmtune rerank crossval MSLR --ranker lambdamart --output scores.txt
     """
     from lmtune.reranking.reranker import learner_of
 
@@ -79,7 +79,7 @@ def crossval(
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
-        source = lessons.of(list_source(settings, features, text), [settings.loss], learning.run)
+        source = lessons.of(list_source(settings, features, text), [settings.method], learning.run)
         known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
         scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)

@@ -89,7 +89,7 @@ def train(
         raise InputError("--from without --run", accepted="--run, whose features it is for")
     features, named = tuned_features(features, tuned, replace(collection, name=data))
     learner_of(settings).check(lists=learning.run is not None)
-    source = lessons.of(list_source(settings, features, text), [settings.loss], learning.run)
+    source = lessons.of(list_source(settings, features, text), [settings.method], learning.run)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
     if learning.run is not None:

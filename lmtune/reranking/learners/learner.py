@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
+from lmtune.reranking.rankers import NoOptions
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource
 from lmtune.reranking.text.options import TextOptions
@@ -78,15 +79,10 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True)
-class NoOptions:
-    """The options of a learner that has none."""
-
-
-@dataclass(frozen=True)
 class Learner(ABC):
     """Learns a scorer of lists, as settings ask.
 
-    One's own is a subclass; `lmtune.reranking.Loss.of` makes of it what settings name.
+    One's own is a subclass; `lmtune.reranking.Ranker.of` makes of it what settings name.
 
     Attributes
     ----------
@@ -97,7 +93,7 @@ class Learner(ABC):
     scorer : type
         What it makes.
     options : type
-        A dataclass of the options that `settings.loss` has for it.
+        A dataclass of the options that `settings.ranker` has for it.
     """
 
     settings: Settings

@@ -21,7 +21,7 @@ from lmtune.measures.lists import Measurer
 from lmtune.progress import counted
 from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
-from lmtune.reranking.losses.names import LAMBDAMART, TreeSettings
+from lmtune.reranking.rankers import TreeSettings
 from lmtune.reranking.text.options import reads_text
 from lmtune.reranking.training.loop import HISTORY, StepProgress, TrainingOptions, csv_rows
 
@@ -53,7 +53,7 @@ class LambdaMart(FeatureScorer):
     best_round: int
     history: tuple[float, ...]
 
-    label: ClassVar = LAMBDAMART
+    label: ClassVar = "lambdamart"
     kind: ClassVar = "trees"
     scales: ClassVar = False
     has_rate: ClassVar = False
@@ -140,7 +140,7 @@ class TreeLearner(Learner):
     def check(self, *, lists: bool = True) -> None:
         """Raise InputError for a network that reads text, MissingExtraError without LightGBM."""
         if reads_text(self.settings.network):
-            raise InputError("trees read no text", value=self.settings.label, accepted="another loss")
+            raise InputError("trees read no text", value=self.settings.label, accepted="another ranker")
         if find_spec("lightgbm") is None:
             raise MissingExtraError(self.settings.label, "neural")
         super().check(lists=lists)
@@ -148,7 +148,7 @@ class TreeLearner(Learner):
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> LambdaMart:
         """Grow trees: of the options `progress` alone has a use."""
         settings = self.settings
-        trees = self.options(**settings.loss.options, measure=settings.measure, seed=settings.seed)
+        trees = self.options(**settings.ranker.options, measure=settings.measure, seed=settings.seed)
         return fit(train, validation, trees, progress=how.get("progress"))
 
 

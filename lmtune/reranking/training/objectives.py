@@ -19,7 +19,6 @@ from lmtune.reranking.losses.gumbel_noise import stochastic
 from lmtune.reranking.losses.names import (
     FUNCTION,
     LAMBDAS,
-    LEARNER,
     SONG,
     TAUGHT,
     TEACHER,
@@ -29,13 +28,15 @@ from lmtune.reranking.losses.names import (
     parse_loss,
 )
 from lmtune.reranking.losses.table import LOSSES, SONGS
+from lmtune.reranking.rankers import Ranker
 from lmtune.reranking.song import KSong, Song
 from lmtune.reranking.training.checkpoints import prefixed, without_prefix
 from lmtune.reranking.training.devices import to_device
 from lmtune.reranking.training.distributed import sum_over_processes
 
 if TYPE_CHECKING:
-    from lmtune.reranking.song import ListwiseCrossEntropy, RelevantPairs
+    from lmtune.reranking.rankers import Ranker
+from lmtune.reranking.song import ListwiseCrossEntropy, RelevantPairs
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def make_objective(
     Parameters
     ----------
     loss : Loss
-        Of any family but those of other learners.
+        Of a network.
     pairs : callable
         Gives the training data's relevant pairs, for each of which some losses keep a number.
     device : str
@@ -160,9 +161,9 @@ def make_objective(
     return objective
 
 
-def check_teacher(loss: Loss, there: bool) -> None:
+def check_teacher(loss: Loss | Ranker, there: bool) -> None:
     """Raise InputError where a loss on a teacher's scores has none."""
-    if loss.family == TAUGHT and not there:
+    if isinstance(loss, Loss) and loss.family == TAUGHT and not there:
         raise InputError(
             "a loss on a teacher's scores, and no teacher",
             value=loss.name,
@@ -170,12 +171,14 @@ def check_teacher(loss: Loss, there: bool) -> None:
         )
 
 
-def check_weighted(loss: Loss) -> None:
+def check_weighted(loss: Loss | Ranker) -> None:
     """Raise InputError where a loss cannot let queries count by weights: where it gives none for each."""
+    if isinstance(loss, Ranker):
+        return
     function = loss.own or LOSSES.get(loss.name.removesuffix(TEACHER))
     each = function is not None and "reduce" in inspect.signature(function).parameters
-    if not each and loss.family not in (LAMBDAS, LEARNER):
-        accepted = f"{', '.join(LOSSES)}; these by LOSS{TEACHER}; lambdas:FILE; lambdamart"
+    if not each and loss.family != LAMBDAS:
+        accepted = f"{', '.join(LOSSES)}; these by LOSS{TEACHER}; lambdas:FILE"
         raise InputError("a loss that takes no weights of topics", value=loss.name, accepted=accepted)
 
 

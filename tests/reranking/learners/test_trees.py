@@ -14,7 +14,7 @@ from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.trees import fit
-from lmtune.reranking.losses.names import TreeSettings
+from lmtune.reranking.rankers import TreeSettings
 
 QUICK = TreeSettings(leaves=7, rounds=40, patience=10, threads=1)
 

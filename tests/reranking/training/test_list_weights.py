@@ -12,8 +12,9 @@ pytest.importorskip("torch")
 from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners import feature_networks, trees
-from lmtune.reranking.losses.names import Loss, TreeSettings, parse_loss
+from lmtune.reranking.losses.names import Loss, parse_loss
 from lmtune.reranking.losses.table import LOSSES
+from lmtune.reranking.rankers import TreeSettings
 from lmtune.reranking.settings import Settings
 
 LENGTHS = [8, 5, 9, 6]
