@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import torch
@@ -17,29 +16,20 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.measures.lists import Measurer
 from lmtune.progress import note
-from lmtune.reranking.data import (
-    Batch,
-    RankingData,
-    batches,
-    check_training_data,
-    hard_negatives,
-    number_of_batches,
-)
+from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.reranking.learners.networks import Attention, Pointwise, make_network
 from lmtune.reranking.normalisation import Normaliser
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
 from lmtune.reranking.training.checkpoints import prefixed, without_prefix
 from lmtune.reranking.training.devices import check_device, fits, to_device
 from lmtune.reranking.training.loop import (
+    ListTask,
     StepProgress,
     Training,
     TrainingOptions,
     TrainingRun,
-    check_finite,
     run_through,
 )
 
@@ -218,87 +208,6 @@ class NetworkLearner(Learner):
         normaliser = self.normalisation.fit(train)
         parts = normaliser.transform(train), normaliser.transform(validation)
         return replace(fit(*parts, self.settings, **how), normaliser=normaliser)
-
-
-class ListFeed(Protocol):
-    """Lists as networks take them."""
-
-    def inputs(self, network: Any, rows: NDArray[np.int64]) -> tuple[Any, ...]:
-        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
-
-    def scores(self, network: Any) -> Tensor:
-        """Score every row, nothing dropped out, shape (rows,)."""
-
-
-class ListTask:
-    """Lists of documents, as `lmtune.reranking.training.loop.TrainingRun` learns from them.
-
-    Parameters
-    ----------
-    train : RankingData
-        What to learn from.
-    validation : RankingData, optional
-        What to measure on.
-    settings : Settings
-        Of the training.
-    network : torch.nn.Module
-        With a layer ``last``, on the device that it is trained on.
-    feed : callable
-        Gives what `ListFeed` says of either data.
-    """
-
-    def __init__(
-        self,
-        train: RankingData,
-        validation: RankingData | None,
-        settings: Settings,
-        network: Any,
-        feed: Callable[[Any], ListFeed],
-    ) -> None:
-        train = hard_negatives(train, settings.negatives)
-        self.train, self.settings, self.network = train, settings, network
-        self.teacher, self.weights = train.teacher, train.weights
-        self.steps = number_of_batches(train, settings.batch_size)
-        self.feed = feed(train)
-        self.validation_feed = None if validation is None else feed(validation)
-        self.measurer = None if validation is None else Measurer(settings.chosen_by, validation)
-
-    def pairs(self) -> RelevantPairs:
-        """Return the relevant pairs of all lists; items are numbered by their rows."""
-        return RelevantPairs.from_lists(self.train.starts, np.asarray(self.train.labels))
-
-    def batches(self, epoch: int, start: int) -> Iterator[Batch]:
-        """Yield an epoch's batches from a step on."""
-        settings = self.settings
-        return batches(
-            self.train,
-            size=settings.batch_size,
-            seed=settings.seed,
-            epoch=epoch,
-            list_size=settings.list_size,
-            list_relevant=settings.relevant_of_sample,
-            start=start,
-        )
-
-    def inputs(self, batch: Batch, part: slice) -> tuple[Any, ...]:
-        """Return what the network takes for some of a batch's queries."""
-        return self.feed.inputs(self.network, batch.rows[part])
-
-    def weight(self, batch: Batch) -> int:
-        """Return the number of queries: epochs' losses are means over these."""
-        return batch.queries.size
-
-    def renew_last_layer(self) -> None:
-        """Draw the weights of the network's last layer anew."""
-        reinitialise_last_layer(self.network, seed=self.settings.seed + 1, layer=self.network.last)
-
-    def measure(self) -> float:
-        """Return the mean of the settings' measure on the validation data; NaN without."""
-        if self.validation_feed is None or self.measurer is None:
-            return math.nan
-        scores = self.validation_feed.scores(self.network)
-        check_finite(bool(scores.isfinite().all()), "the scores are no longer finite")
-        return self.measurer.mean(scores.cpu().numpy())
 
 
 def fit(

@@ -21,7 +21,7 @@ from lmtune.datasets.texts import open_texts
 from lmtune.errors import InputError, check_least
 from lmtune.progress import Progress, note, quantity, silent
 from lmtune.reranking.data import RankingData, check_training_data
-from lmtune.reranking.learners.feature_networks import ListTask, digest_of
+from lmtune.reranking.learners.feature_networks import digest_of
 from lmtune.reranking.learners.learner import Learner, ScoringOptions
 from lmtune.reranking.settings import TEXT, Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, RunFeatures, in_order, of_known_topics
@@ -29,7 +29,14 @@ from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
 from lmtune.reranking.text.models import find_model
 from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.training.devices import autocast, check_device
-from lmtune.reranking.training.loop import StepProgress, Training, TrainingOptions, TrainingRun, run_through
+from lmtune.reranking.training.loop import (
+    ListTask,
+    StepProgress,
+    Training,
+    TrainingOptions,
+    TrainingRun,
+    run_through,
+)
 from lmtune.storage.files import unwritable
 from lmtune.storage.kept_values import KeptValues
 

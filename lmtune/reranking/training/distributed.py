@@ -108,30 +108,11 @@ def add_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
             parameter.grad = grad.copy_(total.view_as(grad))
 
 
-class _SumOverProcesses(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: object, values: Tensor) -> Tensor:  # noqa: ARG004
-        total = values.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: object, *grads: Tensor) -> Tensor:  # noqa: ARG004
-        # Each process holds the derivative of its own part of the loss by the common sum.
-        total = grads[0].clone()
-        dist.all_reduce(total)
-        return total
-
-
 def sum_over_processes(values: Tensor) -> Tensor:
     """Add a tensor up over all processes, differentiably."""
     if world_size() == 1:
         return values
-    total: Tensor = _SumOverProcesses.apply(values)  # type: ignore[no-untyped-call]
+    from torch.distributed.nn.functional import all_reduce
+
+    total: Tensor = all_reduce(values)  # type: ignore[no-untyped-call]
     return total
-
-
-def barrier() -> None:
-    """Wait for the other processes."""
-    if world_size() > 1:
-        dist.barrier()

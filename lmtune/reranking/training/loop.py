@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
+from lmtune.measures.lists import Measurer
 from lmtune.progress import counted
-from lmtune.reranking.data import Batch
+from lmtune.reranking.data import Batch, RankingData, batches, hard_negatives, number_of_batches
 from lmtune.reranking.settings import Settings, rate_at
-from lmtune.reranking.song import RelevantPairs
+from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
 from lmtune.reranking.training import checkpoints, distributed
 from lmtune.reranking.training.devices import autocast, prefetch, repeatable
 from lmtune.reranking.training.objectives import BatchLabels, Objective, make_objective
@@ -64,46 +65,84 @@ class Epoch:
     validation: float
 
 
-class Task(Protocol):
-    """A task of learning: lists in batches, a network that scores them, and how it is measured.
+class ListFeed(Protocol):
+    """Lists as networks take them."""
 
-    Attributes
+    def inputs(self, network: Any, rows: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
+
+    def scores(self, network: Any) -> Tensor:
+        """Score every row, nothing dropped out, shape (rows,)."""
+
+
+class ListTask:
+    """Lists in batches, a network that scores them, and how it is measured.
+
+    Parameters
     ----------
+    train : RankingData
+        What to learn from.
+    validation : RankingData, optional
+        What to measure on.
+    settings : Settings
+        Of the training.
     network : torch.nn.Module
-        On the device that it is trained on.
-    steps : int
-        Batches an epoch.
-    teacher : numpy.ndarray of float32, shape (rows,), optional
-        A teacher's scores of the lists' items.
-    weights : numpy.ndarray of float64, shape (queries,), optional
-        What the lists count.
+        With a layer ``last``, on the device that it is trained on.
+    feed : callable
+        Gives what `ListFeed` says of either data.
     """
 
-    network: Any
-    steps: int
-    teacher: NDArray[np.float32] | None
-    weights: NDArray[np.float64] | None
+    def __init__(
+        self,
+        train: RankingData,
+        validation: RankingData | None,
+        settings: Settings,
+        network: Any,
+        feed: Callable[[Any], ListFeed],
+    ) -> None:
+        train = hard_negatives(train, settings.negatives)
+        self.train, self.settings, self.network = train, settings, network
+        self.teacher, self.weights = train.teacher, train.weights
+        self.steps = number_of_batches(train, settings.batch_size)
+        self.feed = feed(train)
+        self.validation_feed = None if validation is None else feed(validation)
+        self.measurer = None if validation is None else Measurer(settings.chosen_by, validation)
 
     def pairs(self) -> RelevantPairs:
-        """Return the relevant pairs of all lists."""
+        """Return the relevant pairs of all lists; items are numbered by their rows."""
+        return RelevantPairs.from_lists(self.train.starts, np.asarray(self.train.labels))
 
     def batches(self, epoch: int, start: int) -> Iterator[Batch]:
         """Yield an epoch's batches from a step on, whatever was yielded before.
 
         For a GPU this and `inputs` run in a thread of their own, and draw nothing of torch's generators.
         """
+        settings = self.settings
+        return batches(
+            self.train,
+            size=settings.batch_size,
+            seed=settings.seed,
+            epoch=epoch,
+            list_size=settings.list_size,
+            list_relevant=settings.relevant_of_sample,
+            start=start,
+        )
 
     def inputs(self, batch: Batch, part: slice) -> tuple[Any, ...]:
-        """Return what the network takes for some of a batch's queries, on its device."""
-
-    def weight(self, batch: Batch) -> int:
-        """Return how much a batch counts in an epoch's mean loss."""
+        """Return what the network takes for some of a batch's queries."""
+        return self.feed.inputs(self.network, batch.rows[part])
 
     def renew_last_layer(self) -> None:
-        """Draw the weights of the network's last layer anew, after the warm-up."""
+        """Draw the weights of the network's last layer anew."""
+        reinitialise_last_layer(self.network, seed=self.settings.seed + 1, layer=self.network.last)
 
     def measure(self) -> float:
-        """Measure the network on the validation data; NaN without."""
+        """Return the mean of the settings' measure on the validation data; NaN without."""
+        if self.validation_feed is None or self.measurer is None:
+            return math.nan
+        scores = self.validation_feed.scores(self.network)
+        check_finite(bool(scores.isfinite().all()), "the scores are no longer finite")
+        return self.measurer.mean(scores.cpu().numpy())
 
 
 class Staged(NamedTuple):
@@ -118,7 +157,7 @@ class Staged(NamedTuple):
 class TrainingRun:
     """A training in progress."""
 
-    def __init__(self, task: Task, settings: Settings, device: str) -> None:
+    def __init__(self, task: ListTask, settings: Settings, device: str) -> None:
         self.task, self.settings, self.device = task, settings, device
         self.network: nn.Module = task.network
         self.optimizer = self._new_optimizer()
@@ -201,7 +240,7 @@ class TrainingRun:
         if settings.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
         self.optimizer.step()
-        self.totals += self.task.weight(batch) * torch.cat([means, torch.ones_like(means[:1])])
+        self.totals += batch.queries.size * torch.cat([means, torch.ones_like(means[:1])])
 
     def _new_optimizer(self) -> torch.optim.Optimizer:
         settings, weights = self.settings, self.network.parameters()
@@ -361,7 +400,7 @@ class Training:
 
 
 def run_through(
-    make: Callable[[], Task],
+    make: Callable[[], ListTask],
     settings: Settings,
     identity: Mapping[str, Any],
     how: TrainingOptions,

@@ -16,13 +16,13 @@ from host_trips import DEVICES, launches  # noqa: E402
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.learners.feature_networks import Feed, ListTask  # noqa: E402
+from lmtune.reranking.learners.feature_networks import Feed  # noqa: E402
 from lmtune.reranking.learners.networks import make_network  # noqa: E402
 from lmtune.reranking.losses.names import parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import devices  # noqa: E402
 from lmtune.reranking.training.devices import check_device, parse_devices, prefetch, repeatable, to_device  # noqa: E402
-from lmtune.reranking.training.loop import TrainingRun  # noqa: E402
+from lmtune.reranking.training.loop import ListTask, TrainingRun  # noqa: E402
 from lmtune.reranking.training.objectives import make_objective  # noqa: E402
 
 DATA = made_lists(0)
