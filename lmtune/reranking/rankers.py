@@ -77,8 +77,10 @@ class TreeSettings:
         }
 
 
-LEARNERS: dict[str, type[Any]] = {"lambdamart": TreeSettings}
-"""The options of lmtune's learners that train no network, by name."""
+LEARNERS: dict[str, tuple[type[Any], str]] = {
+    "lambdamart": (TreeSettings, "lmtune.reranking.learners.trees.TreeLearner")
+}
+"""Learners that train no network, by name: the dataclass of their options, and where the learner is."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,8 @@ def make_ranker(name: str, options: Mapping[str, Any] | None = None, label: str 
 
 
 def _declared(name: str) -> type[Any]:
-    declared = {NETWORK.name: NoOptions, **LEARNERS}
-    if name not in declared:
-        raise InputError("unknown ranker", value=name, accepted=", ".join(declared))
-    return declared[name]
+    if name == NETWORK.name:
+        return NoOptions
+    if name not in LEARNERS:
+        raise InputError("unknown ranker", value=name, accepted=", ".join([NETWORK.name, *LEARNERS]))
+    return LEARNERS[name][0]

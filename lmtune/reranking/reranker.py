@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,9 +23,9 @@ from lmtune.progress import Progress, counted, quantity, timed
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.reranking.learners.learner import Learner, Scorer, ScoringOptions
-from lmtune.reranking.learners.trees import TREES, TreeLearner
+from lmtune.reranking.learners.trees import TREES
 from lmtune.reranking.normalisation import Normalisation
-from lmtune.reranking.rankers import NETWORK
+from lmtune.reranking.rankers import LEARNERS, NETWORK
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData
 from lmtune.reranking.text.options import TextOptions, reads_text
@@ -50,9 +51,16 @@ KIND = FolderKind(RECORD, (WEIGHTS, TREES, "scorer.*", _MODEL, HISTORY, SECONDS,
 
 _VERSION = 3
 _KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
-_LEARNERS: dict[str, type[Learner]] = {"lambdamart": TreeLearner}
+
+
+def _learner(name: str) -> type[Learner]:
+    module, _, known = LEARNERS[name][1].rpartition(".")
+    learner: type[Learner] = getattr(importlib.import_module(module), known)
+    return learner
+
+
 _SCORERS: dict[str, type[Scorer]] = {
-    learner.scorer.kind: learner.scorer for learner in (NetworkLearner, TreeLearner, TextLearner)
+    learner.scorer.kind: learner.scorer for learner in (NetworkLearner, *map(_learner, LEARNERS), TextLearner)
 }
 
 
@@ -73,8 +81,10 @@ def learner_of(settings: Settings, normalisation: Normalisation | None = None) -
     ranker = settings.ranker
     if ranker.name == NETWORK.name:
         kind: Any = TextLearner if reads_text(settings.network) else NetworkLearner
-    elif (kind := ranker.own or _LEARNERS.get(ranker.name)) is None:
+    elif ranker.own is None and ranker.name not in LEARNERS:
         raise InputError("no ranker that can be trained here", value=ranker.name, accepted="Ranker.of")
+    else:
+        kind = ranker.own or _learner(ranker.name)
     learner: Learner = kind(settings, normalisation)
     return learner
 

@@ -135,7 +135,6 @@ def test_what_is_refused() -> None:
         "ranknet:gumbel=2000": "ranknet: bad gumbel: 2000; accepted: 0 to 1000",
         "listnet:gumbel=some": "listnet: bad gumbel: 'some'; accepted: an integer",
         "song:gumbel=8": "song has no such option: 'gumbel'",
-        "ndcg@10:gumbel=8": "ndcg@10 has no such option: 'gumbel'",
     }.items():
         with pytest.raises(InputError) as error:
             parse_loss(name)
