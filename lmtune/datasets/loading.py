@@ -12,26 +12,26 @@ from typing import Literal
 
 from lmtune.datasets import irds
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.names import PYDOCS, excludes_self, find_named, named_files
+from lmtune.datasets.names import LINES, PACKED, PYDOCS, excludes_self, find_named, named_files
 from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.qrels import read_qrels
-from lmtune.formats.topics import read_topics
+from lmtune.formats.topics import TOPIC_FORMATS, read_topics
 from lmtune.progress import detail, note
 from lmtune.storage.files import near_names
 
-_PACKED = r"(\.gz|\.bz2|\.zst)?"
-_TABLE = rf"\.(tsv|txt){_PACKED}"
+_TABLE = rf"\.(tsv|txt){PACKED}"
 # For each role, names in tiers: the first tier that the folder has decides, and must be one file.
-_DOCUMENTS = (rf"docs\.jsonl{_PACKED}", rf"(documents|corpus|collection)\.(jsonl|tsv){_PACKED}")
+_DOCUMENTS = (rf"docs\.jsonl{PACKED}", rf"(documents|corpus|collection)\.(jsonl|tsv){PACKED}")
 _DOCUMENT_FOLDERS = ("docs", "documents")
+_ANY = "|".join(suffix for one in TOPIC_FORMATS for suffix in one.suffixes)
 _TOPICS = (
-    rf"topics(\.(tsv|txt|jsonl|trec|sgml|xml))?{_PACKED}",
-    rf"queries(\.(tsv|txt|jsonl|trec|sgml|xml))?{_PACKED}",
-    rf"topics\..+\.(tsv|txt|jsonl){_PACKED}",
-    rf"queries\..+\.(tsv|txt|jsonl){_PACKED}",
+    rf"topics(\.({_ANY}))?{PACKED}",
+    rf"queries(\.({_ANY}))?{PACKED}",
+    rf"topics\..+\.({LINES}){PACKED}",
+    rf"queries\..+\.({LINES}){PACKED}",
 )
-_QRELS = (rf"qrels\.txt{_PACKED}", rf"qrels(\.(tsv|trec|qrels))?{_PACKED}", rf"qrels\..+{_TABLE}")
+_QRELS = (rf"qrels\.txt{PACKED}", rf"qrels(\.(tsv|trec|qrels))?{PACKED}", rf"qrels\..+{_TABLE}")
 _ACCEPTED = {
     "documents": "docs.jsonl, collection.tsv, or TREC files in the folder itself, docs/ or documents/",
     "topics": "topics.tsv, topics.txt, topics.jsonl, queries.tsv, ... or topics.NAME.txt",
@@ -103,7 +103,7 @@ def find_topics(folder: PathLike, split: str | None = None) -> Path:
     InputError
         If there is none, or several in the same place of that order.
     """
-    named = rf"(topics|queries)\.{re.escape(split or '')}\.(tsv|txt|jsonl){_PACKED}"
+    named = rf"(topics|queries)\.{re.escape(split or '')}\.({LINES}){PACKED}"
     found = _find("topics", Path(folder), (named, *_TOPICS) if split else _TOPICS)
     if found is None:
         raise _missing("topics", Path(folder))

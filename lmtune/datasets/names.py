@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Literal
 
 from lmtune.errors import InputError, PathLike
+from lmtune.formats.topics import TOPIC_FORMATS
+from lmtune.storage.files import SUFFIXES
 
 Role = Literal["topics", "qrels"]
 PYDOCS = "pydocs"
 """The collection that every installation has."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_FORMATS = r"\.(?:txt|tsv|jsonl)(?:\.(?:gz|bz2|zst))?"
+PACKED = f"(?:{'|'.join(map(re.escape, SUFFIXES))})?"
+"""What compresses a file, as the end of a pattern."""
+
+LINES = "|".join(suffix for one in TOPIC_FORMATS if not one.has_fields for suffix in one.suffixes)
+"""Suffixes of formats of lines, as a pattern."""
+
+_FORMATS = rf"\.(?:{LINES}){PACKED}"
 
 
 def named_files(role: Role, home: PathLike = ".") -> dict[str, list[Path]]:

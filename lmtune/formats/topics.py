@@ -367,23 +367,16 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
     lines = [(number, line) for number, line in read_lines(path) if line.strip()]
     if not lines:
         raise InputError("no topics: the file is empty", file=path, accepted=_ACCEPTED)
-    start = lines[0][1].lstrip()
-    if start.startswith("<") and "\t" not in start.strip():
-        is_xml = _is_xml(lines)
-        parsed = (parse_xml_topics if is_xml else parse_sgml_topics)(path, lines)
-        topics: Iterator[Topic] = _with_fields(path, parsed, wanted)
-    elif wanted != ("title",):
+    own = next(one for one in TOPIC_FORMATS if one.matches(lines))
+    if not own.has_fields and wanted != ("title",):
         raise InputError(
             "topic fields other than the title need TREC SGML or XML topics",
             file=path,
             value=",".join(wanted),
             accepted="title for this file",
         )
-    elif start.startswith("{"):
-        topics = _json_topics(path, lines)
-    else:
-        topics = _tsv_topics(path, lines)
-    return _collect(path, topics)
+    topics = own.read(path, lines)
+    return _collect(path, _with_fields(path, topics, wanted) if own.has_fields else topics)
 
 
 def write_topics(path: PathLike, topics: Mapping[str, str]) -> None:
@@ -441,8 +434,15 @@ def _collect(path: PathLike, read: Iterator[Topic]) -> dict[str, str]:
     return topics
 
 
-def _is_xml(lines: Iterable[tuple[int, str]]) -> bool:
+def _is_markup(lines: list[tuple[int, str]]) -> bool:
+    start = lines[0][1].strip()
+    return start.startswith("<") and "\t" not in start
+
+
+def _is_xml(lines: list[tuple[int, str]]) -> bool:
     """Whether ``<topic ...>`` comes before ``<top>``."""
+    if not _is_markup(lines):
+        return False
     for _, line in lines:
         if match := _XML_TOPIC.search(f"{line} "):
             return match[1] is not None
@@ -543,3 +543,33 @@ def _check_identifier(path: PathLike, line: int, identifier: str) -> None:
             value=ascii(identifier) if not identifier.isprintable() else identifier,
             accepted="one word, without white space",
         )
+
+
+class TopicFormat(NamedTuple):
+    """A format of files of topics.
+
+    Attributes
+    ----------
+    suffixes : tuple of str
+        Of such files in a collection's folder; see `lmtune.datasets.loading.find_topics`.
+    matches : callable
+        From a file's numbered lines, without blank ones, to whether they are of this format.
+    read : callable
+        From the path and these lines to `Topic`, or to `FieldedTopic` where there are fields.
+    has_fields : bool
+        Whether topics have other fields than the title.
+    """
+
+    suffixes: tuple[str, ...]
+    matches: Callable[[list[tuple[int, str]]], bool]
+    read: Callable[[PathLike, list[tuple[int, str]]], Iterator[Any]]
+    has_fields: bool = False
+
+
+TOPIC_FORMATS = (
+    TopicFormat(("xml",), _is_xml, parse_xml_topics, has_fields=True),
+    TopicFormat(("trec", "sgml"), _is_markup, parse_sgml_topics, has_fields=True),
+    TopicFormat(("jsonl",), lambda lines: lines[0][1].lstrip().startswith("{"), _json_topics),
+    TopicFormat(("tsv", "txt"), lambda _: True, _tsv_topics),
+)
+"""All formats of topics; a file is read by the first that matches."""

@@ -23,7 +23,12 @@ LINEAR, EXPONENTIAL = "log2", "exp-log2"
 AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS, WINNER, PAIRWISE_ERROR = range(
     10
 )
-"""What the kernels of rankings, of lists, of lines and of smooth ranks call what they compute."""
+"""What kernels compute. A measure is declared once, in `KINDS`; kernels switch on these numbers, one for each
+way to read a ranking: all settings of a pool (`lmtune.measures.kernels`), lists with labels
+(`lmtune.measures.list_kernels`), all weights along a line (`lmtune.fusion.lines`), smooth ranks
+(`lmtune.surrogates.approx_kernels`), and bounds over a box (`lmtune.tuning.certificate.bound_kernels`). A
+measure without a number is computed by its function, from one ranking at a time.
+"""
 
 
 @dataclass(frozen=True, eq=False)
