@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from experiments.estimation import OPTIMUM, decompose
+from experiments.estimation.choices import OPTIMUM, decompose
 from lmtune.candidates.pool import CandidatePool
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run

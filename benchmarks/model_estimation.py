@@ -23,7 +23,7 @@ from fusion_estimation import FEWEST, told
 from term_weights import AP, by_gradient, direct
 
 import lmtune
-from experiments.estimation import OPTIMUM, decompose
+from experiments.estimation.choices import OPTIMUM, decompose
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.tuning.coordinate_ascent import CoordinateAscent

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.data import load_pool
-from experiments.estimation import (
+from experiments.datasets import load_pool
+from experiments.estimation.__main__ import _fitted, experiment
+from experiments.estimation.choices import (
     OPTIMUM,
     STRENGTHS,
-    Estimation,
     Grid,
     bagged,
     bayesian,
@@ -23,15 +23,14 @@ from experiments.estimation import (
     shrunk,
 )
 from experiments.methods import Methods, disjoint_sets
-from experiments.running import run
 from experiments.synthetic import folder_of
 from lmtune.datasets.loading import load
-from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 
 NAME = "synthetic:1000x40"
-SETTINGS = Estimation(datasets=(NAME,), models=("bm25",), sizes=(5, 8), draws=3, grid=(5, 6), topics=30)
+GRID = (5, 6)
+SMALL: dict[str, Any] = {"datasets": (NAME,), "models": ("bm25",), "sizes": (5, 8), "draws": 3, "topics": 30}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(place: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        return run(SETTINGS, workers=0)
+        return experiment(**SMALL, grid=GRID)
 
 
 def _values(topics: int, settings: int, seed: int) -> Any:
@@ -135,7 +134,7 @@ def test_parts_add_up_to_the_bit() -> None:
 def test_gaps_hold_on_a_small_collection(found: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     pool = load_pool(NAME, model="bm25", topics=30)
-    fits = found.tables["fits"]
+    fits = found["fits"]
     assert (fits["optimisation"] >= 0.0).all()
     assert (fits["unproven"] <= 1e-3).all()
     assert fits["unproven"].min() >= 0.0
@@ -155,7 +154,7 @@ def test_gaps_hold_on_a_small_collection(found: Any, place: Path, monkeypatch: p
 
 @pytest.mark.slow
 def test_intervals_are_about_the_means_of_sets(found: Any) -> None:
-    cells, fits = found.tables["cells"], found.tables["fits"]
+    cells, fits = found["cells"], found["fits"]
     means = fits.groupby(["size", "method"])["part"].mean()
     for row in cells.to_dict("records"):
         if row["method"] in ("below", "above"):
@@ -164,8 +163,7 @@ def test_intervals_are_about_the_means_of_sets(found: Any) -> None:
         else:
             assert row["part"] == pytest.approx(means[row["size"], row["method"]], abs=1e-15)
         assert row["low"] <= row["part"] <= row["high"]
-    assert set(found.table.text().split()) >= {"optimum", "shrunk", "bagged", "Direct", "Approx"}
-    assert {picture.name for picture in found.pictures} == {"estimation", "methods"}
+    assert set(found["answer"]["method"]) >= {"optimum", "shrunk", "bagged", "Direct", "Approx"}
 
 
 @pytest.mark.slow
@@ -181,11 +179,11 @@ def test_other_topics_do_not_change_a_fit(place: Path, monkeypatch: pytest.Monke
         qrels[topic] = dict(zip(others, known[topic].values(), strict=False))
     ap, chosen = parse_measure("AP"), []
     for judged in (pool, pool.with_judgements(qrels)):
-        methods = Methods.over(judged, [ap], SETTINGS.grid, 0)
+        methods = Methods.over(judged, [ap], GRID, 0)
         values = np.hstack([methods.surface.values[:, :, 0]] * 2)[:, : len(methods.surface.settings) + 1]
         settings = np.concatenate([methods.surface.settings, methods.surface.settings[:1]])
         grid = Grid(methods.space, settings, values)
-        found = SETTINGS._fitted(methods, grid, subset, np.random.default_rng(0))
+        found = _fitted(methods, grid, subset, np.random.default_rng(0), "AP", 0.001)
         chosen.append((found, values))
     (first, before), (second, after) = chosen
     assert not np.array_equal(before, after)
@@ -194,6 +192,3 @@ def test_other_topics_do_not_change_a_fit(place: Path, monkeypatch: pytest.Monke
         assert np.array_equal(setting, second[0][name]), name
 
 
-def test_collections_must_leave_topics_to_test() -> None:
-    with pytest.raises(InputError, match="no collection is large enough"):
-        Estimation(datasets=(NAME,), sizes=(30,), topics=30).units()

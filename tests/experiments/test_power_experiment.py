@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.data import load_pool
-from experiments.estimation import Power, found_share
-from experiments.running import run
+from experiments.datasets import load_pool
+from experiments.estimation.power import experiment, found_share
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.effects import detectable_difference
@@ -32,8 +31,8 @@ def test_shares_are_those_of_scipys_test() -> None:
 @pytest.mark.slow
 def test_pairs_are_of_settings_and_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = run(Power(datasets=(NAME,), sizes=(10,), grid=(3, 4), topics=30), workers=0)
-    seen = found.tables["seen"].set_index("pair")
+    found = experiment(datasets=(NAME,), sizes=(10,), grid=(3, 4), topics=30)
+    seen = found["seen"].set_index("pair")
     values = {}
     for model, setting in (("bm25", {"k1": 0.9, "b": 0.4}), ("two-stage", {"lambda": 0.0, "mu": 1000.0})):
         pool = load_pool(NAME, model=model, topics=30)
@@ -44,4 +43,3 @@ def test_pairs_are_of_settings_and_models(tmp_path: Path, monkeypatch: pytest.Mo
     assert row["deviation"] == pytest.approx(differences.std(ddof=1), abs=1e-15)
     assert len(seen) == 7
     assert (seen["seen_from"] == [detectable_difference(own, 10) for own in seen["deviation"]]).all()
-    assert [picture.name for picture in found.pictures] == ["power"]

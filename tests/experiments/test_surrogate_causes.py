@@ -10,7 +10,7 @@ import pytest
 from support import random_collection
 
 from experiments.methods import Methods
-from experiments.surrogates import STEPS, PairCosts, find_causes
+from experiments.surrogates.causes import STEPS, PairCosts, find_causes
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.methods import HIDDEN, Evidence, made_up, search
+from experiments.surrogates.made_up import HIDDEN, Evidence, made_up, search
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.models.kernels import TopicDocuments

@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.data import load_pool
+from experiments.common import call
+from experiments.datasets import load_pool
 from experiments.methods import continuation, disjoint_sets
-from experiments.running import run
-from experiments.surrogates import Surrogates, over_collections
-from lmtune.errors import InputError
+from experiments.surrogates.__main__ import QUICK, experiment, over_collections
 from lmtune.measures.evaluate import measure
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
@@ -24,9 +23,7 @@ from lmtune.tuning.surrogate import ALPHAS
 pytestmark = pytest.mark.slow
 
 NAME = "synthetic:1000x40"
-SETTINGS = Surrogates(
-    **{**Surrogates.quick, "datasets": (NAME,), "topics": 24, "measures": ("AP", "P@5"), "fits": 6}
-)
+SMALL = {**QUICK, "datasets": (NAME,), "topics": 24, "measures": ("AP", "P@5"), "fits": 6, "made_up": NAME}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(place: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        return run(SETTINGS, workers=0)
+        return call(experiment, SMALL)
 
 
 def test_training_sets_are_disjoint_while_they_last() -> None:
@@ -61,7 +58,7 @@ def test_steepness_comes_from_the_first_one() -> None:
 
 def test_means_are_those_of_the_topics_outside(found: Any) -> None:
     pool = load_pool(NAME, topics=24, seed=0)
-    fits = found.tables["fits"]
+    fits = found["fits"]
     for size, train in ((10, 10), (0, 12)):
         for number, own in enumerate(disjoint_sets(pool.topics, train, 6, seed=0)):
             rows = fits[(fits["size"] == size) & (fits["set"] == number)]
@@ -82,7 +79,7 @@ def test_means_are_those_of_the_topics_outside(found: Any) -> None:
 
 
 def test_differences_and_their_errors_are_by_hand(found: Any) -> None:
-    fits, table = found.tables["fits"], found.tables["equivalence"]
+    fits, table = found["fits"], found["equivalence"]
     [row] = table.query("size == 10 and measure == 'AP' and method == 'approx-AP, alpha 8'").to_dict(
         "records"
     )
@@ -104,33 +101,13 @@ def test_differences_and_their_errors_are_by_hand(found: Any) -> None:
 def test_work_counts_the_documents_of_lists_and_candidates(found: Any) -> None:
     pool = load_pool(NAME, topics=24, seed=0)
     lists = Lists.build(pool, ParameterSpace.of(), depth=200)
-    fits = found.tables["fits"].query("size == 10 and set == 0 and measure == 'AP'").set_index("method")
+    fits = found["fits"].query("size == 10 and set == 0 and measure == 'AP'").set_index("method")
     train = pool.positions(next(disjoint_sets(pool.topics, 10, 1, seed=0)))
     for method, columns in (("Direct", pool.candidates), ("RankNet over lists", lists.columns)):
         documents = np.diff(columns.start)[train].sum()
         assert fits.loc[method, "documents"] == documents * fits.loc[method, "evaluations"]
-    assert fits.loc["Direct", "evaluations"] > math.prod(SETTINGS.grid)
-    assert set(found.tables["work"]["method"]) == {*fits.index, "approx-P@5, alpha 8"} - {"Optimal"}
-
-
-def test_pictures_and_sentences_have_the_figures(found: Any) -> None:
-    names = [picture.name for picture in found.pictures]
-    assert names == [
-        "differences-AP",
-        "differences-P@5",
-        "causes",
-        f"surfaces-{NAME.replace(':', '_')}",
-        "parameters",
-    ]
-    assert all(picture.alt for picture in found.pictures)
-    row = found.tables["equivalence"].query("size == 0 and method == 'approx-AP, alpha 8'").iloc[0]
-    assert f"{row['difference']:.4g} (12)" in found.pictures[0].alt
-    level = (
-        found.tables["equivalence"]
-        .query("measure == 'AP' and method == 'approx-AP, alpha 8'")["difference"]
-        .mean()
-    )
-    assert any(f"approx-AP, alpha 8 size 2, mean {level:.4g}" in sentence for sentence in found.conclusions)
+    assert fits.loc["Direct", "evaluations"] > 6 * 8
+    assert set(found["work"]["method"]) == {*fits.index, "approx-P@5, alpha 8"} - {"Optimal"}
 
 
 def test_collections_are_compared_as_drawn() -> None:
@@ -151,17 +128,3 @@ def test_collections_are_compared_as_drawn() -> None:
     assert (row["p_not_worse"], row["p_equivalent"]) == pytest.approx((sides[0], max(sides)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"measures": ("Success@5",)}, "approx-ap"),
-        ({"objectives": ("none",)}, "approx-ap"),
-        ({"fits": 1}, "fits"),
-        ({"margin": 0.0}, "margin"),
-        ({"alphas": ()}, "alphas"),
-        ({"datasets": ("pydocs", "pydocs")}, "one name"),
-    ],
-)
-def test_bad_settings_are_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        Surrogates(**changes)

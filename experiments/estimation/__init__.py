@@ -1,0 +1,1 @@
+"""What fitted settings lose on other topics, and how many topics tell two settings apart."""

@@ -1,0 +1,253 @@
+"""What a setting fitted on some topics loses on others: by the search, and because these are few.
+
+A certificate says how far from the best of its training topics a setting is; the rest of its loss is because
+these are few. Settings that are chosen in other ways than by the highest mean are array arithmetic on one
+table, the measure of all topics at all settings of a grid. The protocol is docs/protocols/estimation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.common import Results, chart, each, main
+from experiments.datasets import load_pool, short_name, usable_topics
+from experiments.estimation.choices import OPTIMUM, Grid, Vector, crossed_halves, decompose
+from experiments.methods import Methods, disjoint_sets
+from lmtune import CertifiedOptimum
+from lmtune.measures import equivalence_test, parse_measure
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.significance.effects import mean_interval, topics_and_sets
+from lmtune.tuning.experiment.result import APPROX, DIRECT, RANKNET
+from lmtune.tuning.surrogate import ALPHAS
+
+QUICK = {"models": ("bm25",), "sizes": (5, 10), "draws": 4, "grid": (8, 8), "topics": 60}
+TOGETHER, FEWEST = 5, 20
+"""Training sets of a piece of work; test topics at least."""
+CONFIDENCE = 0.9
+KEYS = ["collection", "model", "size", "set"]
+CELL = ["model", "size", "method"]
+FIGURES = ["train", "test", "optimisation", "unproven", "below", "above", "part"]
+REFERENCES = ("below", "above")
+
+
+def experiment(
+    *,
+    datasets: tuple[str, ...] = ("pydocs",),
+    models: tuple[str, ...] = ("bm25", "two-stage"),
+    measure: str = "AP",
+    sizes: tuple[int, ...] = (5, 10, 25, 50, 100, 200),
+    draws: int = 20,
+    tolerance: float = 0.001,
+    grid: tuple[int, ...] = (20, 26),
+    margin: float = 0.005,
+    topics: int = 0,
+    seed: int = 0,
+) -> Results:
+    """Fit by several methods on many training sets, and cut each loss in two.
+
+    Parameters
+    ----------
+    datasets : tuple of str
+        collections, as lmtune.load takes them
+    models : tuple of str
+        bm25, two-stage
+    measure : str
+        AP, P@k, nDCG@k
+    sizes : tuple of int
+        training topics, where 20 others are left
+    draws : int
+        training sets of each size: disjoint, then drawn anew
+    tolerance : float
+        of the certificate; 0 for none, the best known stands for it
+    grid : tuple of int
+        points along the parameters
+    margin : float
+        differences below it do not matter
+    topics : int
+        how many topics, drawn by the seed; 0 for all
+    seed : int
+        seed of topics, training sets and the methods' starts
+
+    Returns
+    -------
+    dict
+        ``answer``, means over collections; ``cells``, each collection's; ``fits``, by training set. In
+        ``cells``, ``low`` and ``high`` are the ends of the 90% interval of ``part``, or of the estimation
+        gap in the rows ``below`` and ``above``, with topics and training sets as drawn at random.
+    """
+    common = {"measure": measure, "draws": draws, "tolerance": tolerance, "grid": grid}
+    common |= {"topics": topics, "seed": seed}
+    calls = [
+        {**common, "dataset": dataset, "model": model, "size": size, "first": first}
+        for dataset in datasets
+        for available in [topics or len(usable_topics(dataset))]
+        for model in models
+        for size in sizes
+        if size <= available - FEWEST
+        for first in range(0, draws, TOGETHER)
+    ]
+    results = each(examine, calls)
+    fits = pd.DataFrame([row for result in results for row in result["fits"]])
+    cells = pd.DataFrame(_cells(fits, pd.DataFrame([row for result in results for row in result["sums"]])))
+    answer = pd.DataFrame(_answer(cells, margin))
+    methods = answer[~answer["method"].isin([OPTIMUM, RANKNET])]
+    lost = methods.assign(lost=-methods["part"], low=-methods["high"], high=-methods["low"])
+    gaps = answer.melt(CELL, ["below", "above", "optimisation"], "gap", "lost")
+    gaps = gaps[gaps["method"] == DIRECT]
+    return {
+        "answer": answer,
+        "cells": cells,
+        "fits": fits,
+        "gaps": chart(gaps, "size", "lost", line="gap", panel="model", log="x"),
+        "methods": chart(
+            lost,
+            "size",
+            "lost",
+            line="method",
+            panel="model",
+            between=("low", "high"),
+            dots=True,
+            levels=(-margin, 0.0, margin),
+        ),
+    }
+
+
+def examine(
+    *,
+    dataset: str,
+    model: str,
+    size: int,
+    first: int,
+    measure: str,
+    draws: int,
+    tolerance: float,
+    grid: tuple[int, ...],
+    topics: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Fit by every method on a few training sets, and cut the losses.
+
+    Returns
+    -------
+    dict
+        Rows of tables: ``fits``, a row a set and method; ``sums``, by method the sums over the sets of
+        each test topic's loss to the optimum, of references the gain, and how many sets, ``counts``.
+    """
+    methods, table = _prepared(dataset, model, topics, measure, grid, seed)
+    every = methods.pool.topics
+    rows: list[dict[str, Any]] = []
+    counts, sums = np.zeros(len(every), np.int64), dict[str, Vector]()
+    sets = disjoint_sets(every, size, draws, seed=seed)
+    for number, subset in islice(enumerate(sets), first, first + TOGETHER):
+        train = methods.pool.positions(subset)
+        test = np.setdiff1d(methods.pool.positions(), train)
+        rng = np.random.default_rng([seed, size, number])
+        settings, by_topic, bound = _fitted(methods, table, subset, rng, measure, tolerance)
+        parts = decompose(by_topic, train, test)
+        best = [*by_topic.values(), table.values[:, table.values[test].mean(axis=0).argmax()]]
+        above = max(best, key=lambda own: float(own[test].mean()))[test]
+        references = {"below": crossed_halves(table.values, test, rng), "above": above}
+        held_out = parts[OPTIMUM]["test"]
+        common = {name: float(own.mean()) - held_out for name, own in references.items()}
+        common["unproven"] = bound - parts[OPTIMUM]["train"]
+        keys = dict(zip(KEYS, (short_name(dataset), model, size, number), strict=True))
+        rows += [
+            {**keys, "method": name, **methods.space.named(settings[name]), **part, **common}
+            for name, part in parts.items()
+        ]
+        counts[test] += 1
+        optimum = by_topic[OPTIMUM][test]
+        gains = {name: own - optimum for name, own in references.items()}
+        for name, own in (gains | {name: optimum - own[test] for name, own in by_topic.items()}).items():
+            sums.setdefault(name, np.zeros(len(every)))[test] += own
+    cell = dict(zip(KEYS[:3], (short_name(dataset), model, size), strict=True))
+    summed = [
+        {**cell, "method": name, "sums": own.tolist(), "counts": counts.tolist()}
+        for name, own in sums.items()
+    ]
+    return {"fits": rows, "sums": summed}
+
+
+def _fitted(
+    methods: Methods,
+    grid: Grid,
+    subset: Sequence[str],
+    rng: np.random.Generator,
+    measure: str,
+    tolerance: float,
+) -> tuple[dict[str, Vector], dict[str, Vector], float]:
+    """Return settings and topics' values by method, and a bound of the mean on the training topics."""
+    pool, space, judged_by = methods.pool, methods.space, parse_measure(measure)
+    train = pool.positions(subset)
+    fits = {
+        DIRECT: methods.direct(judged_by, subset),
+        APPROX: methods.surrogate(f"approx-{judged_by}", ALPHAS, subset),
+        "softmax": methods.surrogate("softmax", ALPHAS[:1], subset),
+        RANKNET: methods.ranknet(subset),
+    }
+    settings = grid.choices(train, rng)
+    settings |= {name: space.vector(choice.tuner.best_params_) for name, choice in fits.items()}
+    bound, tried = math.nan, list(settings.values())
+    if tolerance:
+        starts = [space.named(own) for own in tried]
+        proven = CertifiedOptimum(judged_by, tolerance=tolerance, space=space, starts=starts)
+        bound = proven.fit(pool, topics=subset).bound_
+        tried.insert(0, space.vector(proven.best_params_))
+    values = measure_settings(pool, np.array(tried), [judged_by])[:, :, 0].T
+    means = [float(own[train].mean()) for own in values]
+    best = int(np.argmax(means))
+    by_topic = dict(zip(settings, values[-len(settings) :], strict=True))
+    return ({OPTIMUM: tried[best], **settings}, {OPTIMUM: values[best], **by_topic}, max(bound, means[best]))
+
+
+def _cells(fits: pd.DataFrame, summed: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a row a collection, model, size and method or reference: means, the interval of ``part``."""
+    for keys, group in summed.groupby([*KEYS[:3], "method"], sort=False):
+        *cell, method = keys
+        own = (fits[KEYS[:3]] == cell).all(axis=1)
+        rows = fits[own & (fits["method"] == (OPTIMUM if method in REFERENCES else method))]
+        by_set = rows[method if method in REFERENCES else "part"].to_numpy()
+        sums, counts = (np.sum(group[column].tolist(), axis=0) for column in ("sums", "counts"))
+        seen = counts > 0
+        independent = max(counts.size // int(rows["size"].iloc[0]), 1)
+        estimate = topics_and_sets(by_set, sums[seen] / counts[seen], independent=independent)
+        low, high = estimate.interval(CONFIDENCE)
+        means = {name: float(rows[name].mean()) for name in FIGURES} | {"part": estimate.mean}
+        yield dict(zip([*KEYS[:3], "method"], keys, strict=True)) | means | {"low": low, "high": high}
+
+
+def _answer(cells: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
+    """Yield a row a model, size and method: means over collections, with Student's t over these."""
+    for case, rows in cells[~cells["method"].isin(REFERENCES)].groupby(CELL, sort=False):
+        parts, (low, high), equivalent = rows["part"].to_numpy(), (math.nan, math.nan), math.nan
+        if parts.size > 1:
+            low, high = mean_interval(parts, 0.0, CONFIDENCE)
+            equivalent = equivalence_test(parts, 0.0, margin).equivalent
+        means = {name: float(rows[name].mean()) for name in FIGURES}
+        tested = {"low": low, "high": high, "p_equivalent": equivalent, "collections": parts.size}
+        yield dict(zip(CELL, case, strict=True)) | means | tested
+
+
+@lru_cache(maxsize=2)
+def _prepared(
+    dataset: str, model: str, topics: int, measure: str, shape: tuple[int, ...], seed: int
+) -> tuple[Methods, Grid]:
+    """Return what does not depend on training topics."""
+    pool = load_pool(dataset, model=model, topics=topics, seed=seed)
+    what = parse_measure(measure)
+    methods = Methods.over(pool, [what], shape, seed)
+    default = methods.space.vector({})
+    values = measure_settings(pool, default[None], [what])[:, :, 0]
+    settings = np.concatenate([methods.surface.settings, default[None]])
+    return methods, Grid(methods.space, settings, np.hstack([methods.surface.values[:, :, 0], values]))
+
+
+if __name__ == "__main__":
+    main(__spec__)

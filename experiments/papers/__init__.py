@@ -1,1 +1,0 @@
-"""The papers' tables: their protocols as data, run as experiments and printed in their layout."""

@@ -1,0 +1,1 @@
+"""Methods of tuning as parameters grow in number."""

@@ -1,0 +1,1 @@
+"""Gradients of smooth measures against direct search (Metzler 2007 continued)."""
