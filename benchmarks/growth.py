@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from experiments.pictures import Chart
 from synthetic import collection
 
 import lmtune
-from experiments.pictures import Chart
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.dataset import Dataset
 from lmtune.fusion.methods import Chosen, FusionOptions, fused_pool

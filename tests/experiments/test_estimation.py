@@ -190,5 +190,3 @@ def test_other_topics_do_not_change_a_fit(place: Path, monkeypatch: pytest.Monke
     assert first[2] == second[2]
     for name, setting in first[0].items():
         assert np.array_equal(setting, second[0][name]), name
-
-

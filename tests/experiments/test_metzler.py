@@ -80,5 +80,3 @@ def test_printed_figures_are_the_papers() -> None:
     for number, column in enumerate(PRINTED.values()):
         assert column.split() == [row[number] for row in rows]
     assert METHODS == ("Direct", "RankNet", "Optimal")
-
-

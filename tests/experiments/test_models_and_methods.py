@@ -108,5 +108,3 @@ def test_weights_that_add_up_to_1_leave_one_parameter_less() -> None:
     assert len(space.free) == 5
     assert _freedom(space) == 4
     assert _freedom(Plan(model="dirichlet").space) == 1
-
-

@@ -126,5 +126,3 @@ def test_collections_are_compared_as_drawn() -> None:
         stats.ttest_1samp(differences, 0.0012, alternative="less").pvalue,
     )
     assert (row["p_not_worse"], row["p_equivalent"]) == pytest.approx((sides[0], max(sides)))
-
-
