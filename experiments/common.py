@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ Results = dict[str, Any]
 """Tables (`pandas.DataFrame`) and pictures (`matplotlib.figure.Figure`) by name."""
 
 LONGEST_PRINTED = 60
-_memory = joblib.Memory(None, verbose=0)
+_caches = [joblib.Memory(None, verbose=0)]
 
 
 def main(spec: Any) -> None:
@@ -52,7 +53,7 @@ def main(spec: Any) -> None:
     options = {**(module.QUICK if quick else {}), **given}
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        _memory.__init__(output / "cache", verbose=0)  # type: ignore[misc]
+        _caches[0] = joblib.Memory(output / "cache", verbose=0)
     try:
         with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
             results = call(module.experiment, options)
@@ -77,11 +78,15 @@ def _parser(module: Any, program: str) -> argparse.ArgumentParser:
         if isinstance(default, bool):
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, **how)
         elif isinstance(default, tuple):
-            kind = type(default[0])
-            parser.add_argument(flag, type=lambda text, kind=kind: tuple(map(kind, text.split(","))), **how)
+            parser.add_argument(flag, type=partial(_values, type(default[0])), **how)
         else:
             parser.add_argument(flag, type=str if default is None else type(default), **how)
     return parser
+
+
+def _values(kind: type, text: str) -> tuple[Any, ...]:
+    """Read values with commas between."""
+    return tuple(map(kind, text.split(",")))
 
 
 def _declared(function: Callable[..., Any]) -> Iterator[tuple[str, Any, str | None]]:
@@ -125,7 +130,7 @@ def _write(folder: Path, results: Results) -> None:
 
 def each(function: Callable[..., Any], calls: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Call a function with each set of arguments, in processes; results are cached in the output folder."""
-    cached = joblib.delayed(_memory.cache(function))
+    cached = joblib.delayed(_caches[0].cache(function))
     found: list[Any] = joblib.Parallel()(cached(**call) for call in calls)
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from experiments.common import Results, main
 from experiments.loss_tables import PaperSet, Protocol, run_table
 from lmtune.reranking import Normalisation
@@ -90,7 +92,13 @@ def experiment(
     seed : int
         seed of artificial data and of the first trial
     """
-    how = {"network": network, "epochs": epochs, "warm_up": 0, "grids": grids, "device": device}
+    how: dict[str, Any] = {
+        "network": network,
+        "epochs": epochs,
+        "warm_up": 0,
+        "grids": grids,
+        "device": device,
+    }
     return run_table(PROTOCOL, data, validation=validation, trials=trials, seed=seed, **how)
 
 

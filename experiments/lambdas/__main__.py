@@ -115,7 +115,7 @@ def examine_function(
     return tables
 
 
-def examine_lambdarank(*, k: int | None, documents: int, **size: int) -> dict[str, Any]:
+def examine_lambdarank(*, k: int | None, documents: int, **size: Any) -> dict[str, Any]:
     """Examine LambdaRank's lambdas for nDCG@k and one number of documents."""
     function: LambdaFunction = functions.lambdarank(k)
     row = _row(examine(function, documents=(documents,), **size))

@@ -132,7 +132,8 @@ def tune(
     [collection] = named_collections([folder_of(dataset)], Collection())
     ready = prepare(collection, Split(folds=str(folds)), plan)
     over = Methods.over(ready.pool, plan.measures, plan.grid, seed, plan.space)
-    judged_by, shared = parse_measure(measure), {"measure": measure, "seed": seed}
+    judged_by = parse_measure(measure)
+    shared: dict[str, Any] = {"measure": measure, "seed": seed}
     methods: dict[str, Callable[[Sequence[str]], Choice]] = {
         DIRECT: partial(over.direct, judged_by),
         "coordinate ascent": partial(over.search, CoordinateAscent(restarts=restarts, **shared)),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from experiments.common import Results, main
 from experiments.song.long_lists import QUICK as SMALL
 from experiments.song.long_lists import LongLists
 
 SIZE = LongLists(trials=10, warm_up=20)
 QUICK = {**SMALL, "warm_up": 10, "cutoffs": (50,)}
-FORMS = {
+FORMS: dict[str, dict[str, Any]] = {
     "theoretical": {"theoretical": True},
     "practical": {"theoretical": False},
     "by rank": {"inside": "rank"},

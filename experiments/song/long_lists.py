@@ -85,5 +85,10 @@ class LongLists:
             "batch_size": self.batch_size,
             "measure": "ndcg@10",
         }
-        trained = {"data": self.data, "least": self.least, "watched": watched, "settings": settings}
+        trained: dict[str, Any] = {
+            "data": self.data,
+            "least": self.least,
+            "watched": watched,
+            "settings": settings,
+        }
         return sweep(cases, comparisons, trials=self.trials, seed=self.seed, name=name, **trained)

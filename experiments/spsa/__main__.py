@@ -62,16 +62,16 @@ def experiment(
     marks = [0, *marks_of(evaluations)]
     curves, rows, tried = [], [], []
     for name, record in descents.items():
-        costs = np.array(record["runs"])
-        mean = costs.mean(axis=0)
-        spread = {"cost": mean, "lowest": costs.min(axis=0), "highest": costs.max(axis=0)}
+        reached = np.array(record["runs"])
+        mean = reached.mean(axis=0)
+        spread = {"cost": mean, "lowest": reached.min(axis=0), "highest": reached.max(axis=0)}
         curves.append(pd.DataFrame({"method": name, "evaluations": marks, **spread}))
         # 95% of the way from the start to the minimum.
         there = np.flatnonzero(mean <= mean[0] - 0.95 * (mean[0] - minimum))
         rows.append(
             {"method": name, "evaluations_per_step": methods[name] or 2 * weights, "rate": record["rate"]}
             | {"start": mean[0], "final": mean[-1], "minimum": minimum}
-            | {"deviation": costs[:, -1].std(ddof=1) if runs > 1 else math.nan}
+            | {"deviation": reached[:, -1].std(ddof=1) if runs > 1 else math.nan}
             | {"evaluations_to_95": marks[there[0]] if there.size else math.nan}
         )
         tried += [{"method": name, **row} for row in record["tried"]]

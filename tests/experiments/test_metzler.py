@@ -13,6 +13,7 @@ from small_world import make_world
 
 from experiments.metzler.__main__ import MEASURES, METHODS, PRINTED, experiment
 from lmtune.datasets.collection import Collection
+from lmtune.measures import parse_measures
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.experiment.run import run_experiment
@@ -39,7 +40,9 @@ def found(place: Path) -> Any:
 
 def test_it_is_the_tuning_experiments(found: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    plan = Plan(MEASURES, approx=False, final=False, grid=(3, 3), ascents=1, restarts=0, starts=1)
+    plan = Plan(
+        parse_measures(MEASURES), approx=False, final=False, grid=(3, 3), ascents=1, restarts=0, starts=1
+    )
     ready = prepare(Collection("c"), Split(), plan)
     result = run_experiment(ready.pool, ready.folds, plan)
     rows = found["table"].query("column == 'c'").set_index(["group", "method"])
