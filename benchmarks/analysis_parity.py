@@ -24,7 +24,7 @@ from lucene_oracle import anserini
 
 from lmtune.errors import MissingExtraError
 from lmtune.indexing.analysis import LUCENE_ENGLISH, Analyzer
-from lmtune.indexing.word_break import CLASSES
+from lmtune.indexing.tokenizer import CLASSES
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 PACKAGES = ("numpy", "scipy", "pandas")

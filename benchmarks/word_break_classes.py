@@ -1,7 +1,6 @@
 """Find what class each character has in Lucene's StandardTokenizer, and write the table.
 
-    LUCENE_PYTHON benchmarks/word_break_classes.py > lmtune/indexing/word_break.py
-    ruff format lmtune/indexing/word_break.py
+    LUCENE_PYTHON benchmarks/word_break_classes.py > lmtune/indexing/word_break.txt
 
 Each character is put into a score of contexts, Lucene cuts them into tokens, and characters that
 behave alike in all of them form a class.
@@ -75,17 +74,12 @@ _SENTINEL = "zzzzzz"
 _CHUNK = 2000
 
 
-_HEAD = '''"""What Lucene takes each character for when it looks for words.
-
-Written by benchmarks/word_break_classes.py, which asked Lucene 9.9.1's StandardTokenizer; do not
-edit. These are the Word_Break classes of Unicode 12.1 and what Lucene adds to them: ideographs,
-South-East Asian scripts, emoji. Characters that are not here separate words. The table does not
-come from Python or a library, because their Unicode version moves on while an index stays.
-"""
-
-from __future__ import annotations
-
-CLASSES = {'''
+_HEAD = """\
+# What Lucene takes each character for when it looks for words: a class's letter, then code points.
+# Written by benchmarks/word_break_classes.py, which asked Lucene 9.9.1's StandardTokenizer; do not
+# edit. These are the Word_Break classes of Unicode 12.1 and what Lucene adds to them: ideographs,
+# South-East Asian scripts, emoji. Characters that are not here separate words. The table does not
+# come from Python or a library, because their Unicode version moves on while an index stays."""
 
 
 def behaviours() -> dict[int, int]:
@@ -124,7 +118,7 @@ def ranges(code_points: list[int]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the module."""
+    """Print the table."""
     found = behaviours()
     members: dict[int, list[int]] = {}
     for c, number in found.items():
@@ -136,18 +130,14 @@ def main() -> None:
         if number in seen:
             raise RuntimeError(f"{name} behaves as {seen[number]}")
         seen[number] = name
-        print(f"    # {name.lower().replace('_', ' ')}")
-        print(f'    "{letter}": (')
+        print(f"# {name.lower().replace('_', ' ')}")
         line = ""
         for item in ranges(members[number]):
             if len(line) + len(item) > 86:
-                print(f'        "{line}"')
+                print(f"{letter} {line.rstrip()}")
                 line = ""
             line += item + " "
-        print(f'        "{line.rstrip()}"')
-        print("    ),")
-    print("}")
-    print('"""The ranges of code points, in hexadecimal, by the class\'s letter."""')
+        print(f"{letter} {line.rstrip()}")
     for number, code_points in members.items():
         if number not in seen:
             shown = " ".join(ranges(code_points))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
 from typing import NamedTuple
 
 from lmtune.errors import InputError
@@ -37,6 +39,12 @@ _CONTENTS = (
 
 _LIKELIHOODS = ("two-stage", "dirichlet", "lucene-dirichlet", "jelinek-mercer")
 _ROUNDED = "lucene-"
+
+
+def fill(name: str, /, **values: object) -> str:
+    """Return a file of the folder ``templates``, with values for its ``$names``."""
+    text = files("lmtune.engines").joinpath("templates", f"{name}.tmpl").read_text(encoding="utf-8")
+    return Template(text).substitute(values)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from lmtune.engines.index_analysis import (
-    ANY,
     ENGLISH_STOP,
     LOWERCASE,
     MAX_TOKEN,
     POSSESSIVE,
-    REFUSED,
     STEM,
     Analysis,
     IndexSettings,
@@ -24,6 +22,7 @@ from lmtune.engines.index_analysis import (
     Step,
     analysis_of,
     check_keys,
+    keys,
     same_analysis,
     similarity,
     stem_step,
@@ -39,14 +38,9 @@ _WORDS_THEMSELVES = ("the words themselves, as stopwords",)
 _OLDEST = 6_000_000  # of version.created: Elasticsearch 6 keeps lengths as Lucene 7 does
 
 
-def _unread(names: str) -> Keys:
-    """Return keys that change no score."""
-    return dict.fromkeys(names.split(), ANY)
-
-
-_INDEX = _unread("settings mappings aliases defaults data_stream lifecycle warmers")
+_INDEX = keys("settings mappings aliases defaults data_stream lifecycle warmers")
 # First parts of settings' names; similarity and analysis are read below.
-_SETTINGS = _unread(
+_SETTINGS = keys(
     "allocation analyze append_only auto_expand_replicas blocks cache check_on_startup codec "
     "composite_index compound_format creation_date creation_date_string data_path dense_vector "
     "derived_source downsample esql fielddata flush_after_merge format frozen gc_deletes "
@@ -64,60 +58,36 @@ _SETTINGS = _unread(
 _PIPELINES: Keys = dict.fromkeys(
     ("default_pipeline", "final_pipeline", "search.default_pipeline"), ("_none",)
 )
-_ANALYSIS = _unread("analyzer char_filter filter normalizer tokenizer")
-_MAPPINGS = _unread(
+_ANALYSIS = keys("analyzer char_filter filter normalizer tokenizer")
+_MAPPINGS = keys(
     "properties _source _meta _routing _size _field_names _doc_count _data_stream_timestamp dynamic "
     "dynamic_templates dynamic_date_formats date_detection numeric_detection runtime subobjects"
 )
 _TEXTS = ("text", "match_only_text", "search_as_you_type", "annotated_text", "semantic_text", "string")
-_FIELD: Keys = {
-    **_unread(
-        "analyzer search_analyzer search_quote_analyzer similarity fields copy_to store term_vector "
-        "fielddata fielddata_frequency_filter eager_global_ordinals index_phrases index_prefixes "
-        "position_increment_gap meta include_in_all ignore_above synthetic_source_keep"
-    ),
-    "type": ("text",),
-    "index": ("true",),
-    "norms": ("true",),
-    "index_options": ("freqs", "positions", "offsets"),
-    "boost": ("1",),
+_FIELD = keys(
+    "analyzer search_analyzer search_quote_analyzer similarity fields copy_to store term_vector "
+    "fielddata fielddata_frequency_filter eager_global_ordinals index_phrases index_prefixes "
+    "position_increment_gap meta include_in_all ignore_above synthetic_source_keep",
+    type=("text",),
+    index=("true",),
+    norms=("true",),
+    index_options=("freqs", "positions", "offsets"),
+    boost=("1",),
+)
+_STOPPED = keys("type stopwords", stopwords_path=_WORDS_THEMSELVES)
+_ANALYZERS = {
+    "standard": {**_STOPPED, "max_token_length": MAX_TOKEN},
+    "english": {**_STOPPED, **keys("", refused="stem_exclusion_path", stem_exclusion=("[]",))},
+    "custom": keys("type tokenizer filter position_increment_gap", char_filter=("[]",)),
 }
-_ANALYZERS: Mapping[str, Keys] = {
-    "standard": {
-        "type": ANY,
-        "stopwords": ANY,
-        "stopwords_path": _WORDS_THEMSELVES,
-        "max_token_length": MAX_TOKEN,
-    },
-    "english": {
-        "type": ANY,
-        "stopwords": ANY,
-        "stopwords_path": _WORDS_THEMSELVES,
-        "stem_exclusion": ("[]",),
-        "stem_exclusion_path": REFUSED,
-    },
-    "custom": {
-        "type": ANY,
-        "tokenizer": ANY,
-        "filter": ANY,
-        "char_filter": ("[]",),
-        "position_increment_gap": ANY,
-    },
-}
-_TOKENIZER: Keys = {"type": ("standard",), "max_token_length": MAX_TOKEN}
-_FILTERS: Mapping[str, Keys] = {
-    "lowercase": {"type": ANY, "language": REFUSED},
-    "stop": {
-        "type": ANY,
-        "stopwords": ANY,
-        "stopwords_path": _WORDS_THEMSELVES,
-        "ignore_case": ANY,
-        "remove_trailing": ANY,
-    },
-    "stemmer": {"type": ANY, "language": ANY, "name": ANY},
-    "snowball": {"type": ANY, "language": ANY, "name": ANY},
-    "porter_stem": {"type": ANY},
-    "kstem": {"type": ANY},
+_TOKENIZER = keys("", type=("standard",), max_token_length=MAX_TOKEN)
+_FILTERS = {
+    "lowercase": keys("type", refused="language"),
+    "stop": {**_STOPPED, **keys("ignore_case remove_trailing")},
+    "stemmer": keys("type language name"),
+    "snowball": keys("type language name"),
+    "porter_stem": keys("type"),
+    "kstem": keys("type"),
 }
 # Languages of the filter "stemmer", in lower case, by lmtune's stemmers.
 _POSSESSIVES = ("possessive_english", "possessiveenglish")

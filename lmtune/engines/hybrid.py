@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from lmtune.candidates.ranking import rank
 from lmtune.engines.checking import Ours, Run
-from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names
+from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names, fill
 from lmtune.errors import InputError, PathLike, check_choice
 from lmtune.formats.runs import read_run
 from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
@@ -292,40 +292,6 @@ def _is_expressed(row: Mapping[str, Any], engine: str, options: FusionOptions) -
     return True
 
 
-_QDRANT = """\
-\"\"\"{how}, as lmtune tuned it.\"\"\"
-
-from qdrant_client import models
-
-# The runs, and which of the collection's vectors makes each: put its name here.
-USING = {using!r}
-FIRST = {first}
-FUSED = {fused}
-
-
-def search(client, collection, queries, hits=100):
-    \"\"\"Return ids and scores; queries are vectors by the runs' names.\"\"\"
-    parts = [models.Prefetch(query=queries[run], using=USING[run], limit=FIRST) for run in USING]
-    found = client.query_points(collection, prefetch=parts, query=FUSED, limit=hits)
-    return [(point.id, point.score) for point in found.points]
-"""
-_LANCEDB = """\
-\"\"\"{how}, as lmtune tuned it.\"\"\"
-
-from lancedb.rerankers import {name}
-
-TEXT, VECTOR = {text!r}, {vector!r}  # which run is whose: exchange the two where it is the other way round
-WEIGHTS = {weights!r}
-FIRST = {first}
-
-
-def search(table, words, vector, hits=100):
-    \"\"\"Return rows with _relevance_score; the table has an index of its text and a vector's column.\"\"\"
-    query = table.search(query_type="hybrid").text(words).vector(vector)
-    return query.rerank({name}({given})).limit(FIRST).to_list()[:hits]
-"""
-
-
 def _qdrant(
     shares: Mapping[str, float], scale: str | None, k: int, first: int, _names: Names
 ) -> dict[str, str]:
@@ -337,7 +303,7 @@ def _qdrant(
         defaults = {f"$score[{n}]": 0.0 for n, _ in parts}
         summed = f"models.SumExpression(sum=[{terms}])"
         fused = f"models.FormulaQuery(\n    formula={summed},\n    defaults={defaults},\n)"
-    return {PYTHON: _QDRANT.format(how=how, using={run: run for run in shares}, first=first, fused=fused)}
+    return {PYTHON: fill("qdrant.py", how=how, using={run: run for run in shares}, first=first, fused=fused)}
 
 
 def _lancedb(
@@ -349,11 +315,8 @@ def _lancedb(
         how, name = "Weighted min-max scores", "LinearCombinationReranker"
         given = "weight=WEIGHTS[VECTOR], fill=1.0"
     text, vector = shares
-    return {
-        PYTHON: _LANCEDB.format(
-            how=how, name=name, given=given, text=text, vector=vector, weights=dict(shares), first=first
-        )
-    }
+    named = {"how": how, "name": name, "given": given, "text": repr(text), "vector": repr(vector)}
+    return {PYTHON: fill("lancedb.py", **named, weights=dict(shares), first=first)}
 
 
 _ALIKE = (

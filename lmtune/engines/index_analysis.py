@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
-from lmtune.errors import InputError
+from lmtune.engines.lucene_files import SNOWBALL
+from lmtune.errors import InputError, check_choice
 from lmtune.indexing.analysis import LISTS, LUCENE_ENGLISH, load_stopwords
 from lmtune.indexing.tokenizer import MAX_TOKEN_UNITS, lower_case
+from lmtune.storage.files import read_bytes
 
+Named = tuple[str, Mapping[str, str]]
+"""A tokenizer or filter by Lucene's name, with its parameters."""
 Keys = Mapping[str, tuple[str, ...] | None]
 """Keys that are known, each with the values that are accepted."""
 
@@ -66,6 +71,11 @@ class IndexSettings(NamedTuple):
     values: dict[str, float]
     analysis: Analysis
     notes: tuple[str, ...] = ()
+
+
+def keys(names: str, refused: str = "", **accepted: tuple[str, ...]) -> Keys:
+    """Return names that are read or change no score, those that are refused, and those of few values."""
+    return dict.fromkeys(names.split(), ANY) | dict.fromkeys(refused.split(), REFUSED) | accepted
 
 
 def check_keys(path: Path, place: str, given: Mapping[str, Any], known: Keys) -> None:
@@ -213,3 +223,100 @@ def stopwords_name(path: Path, words: frozenset[str], file: str | None) -> str:
 
 ENGLISH_STOP = Step(STOP, LUCENE_ENGLISH)
 """Lucene's English stopwords."""
+
+_TOKENIZER = keys("luceneMatchVersion", maxTokenLength=MAX_TOKEN)
+_PLAIN = {
+    "lowercase": Step(LOWERCASE),
+    "englishpossessive": Step(POSSESSIVE),
+    "porterstem": Step(STEM, stemmer="porter"),
+    "kstem": Step(STEM, stemmer="krovetz"),
+}
+_FILTERS = {
+    **dict.fromkeys(_PLAIN, keys("")),
+    "stop": keys(
+        "words enablePositionIncrements", format=("wordset", "snowball"), ignoreCase=("true", "false")
+    ),
+    "snowballporter": keys("language", refused="protected"),
+}
+_SNOWBALL = {language: name for name, language in SNOWBALL.items()}
+
+
+def read_xml(path: Path) -> ElementTree.Element:
+    """Return the root of a file of XML.
+
+    Raises
+    ------
+    InputError
+        Where it is none, or of an encoding that is not known.
+    """
+    try:
+        return ElementTree.fromstring(read_bytes(path))
+    except ElementTree.ParseError as error:
+        line, _ = error.position
+        raise InputError(f"not XML: {error}", file=path, line=line, accepted="XML") from None
+    except (LookupError, ValueError) as error:
+        raise InputError(f"not XML: {error}", file=path, accepted="XML in UTF-8") from None
+
+
+def read_chain(path: Path, tokenizers: Sequence[Named], filters: Sequence[Named], folder: Path) -> Analysis:
+    """Return what a tokenizer and filters do, by Lucene's names; files of words lie in a folder.
+
+    Raises
+    ------
+    InputError
+        For another number of tokenizers than one, and what lmtune does not have.
+    """
+    if len(tokenizers) != 1:
+        raise InputError("not one tokenizer", file=path, value=len(tokenizers), accepted="one")
+    _check_tokenizer(path, *tokenizers[0])
+    return analysis_of(path, [_filter_step(path, name, given, folder) for name, given in filters])
+
+
+def _check_tokenizer(path: Path, name: str, given: Mapping[str, str]) -> None:
+    """Raise `InputError` unless a tokenizer is Lucene's StandardTokenizer, as it is by default."""
+    check_choice(f"{path}: a tokenizer that lmtune does not have", name.lower(), ["standard"])
+    check_keys(path, "the tokenizer", given, _TOKENIZER)
+
+
+def _filter_step(path: Path, name: str, given: Mapping[str, str], folder: Path) -> Step:
+    """Return what a filter does.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file that configures it, for messages.
+    name : str
+        Lucene's, in any case.
+    given : mapping of str to str
+        Its parameters.
+    folder : pathlib.Path
+        Where files of stopwords are.
+    """
+    kind = name.lower()
+    check_choice(f"{path}: a filter that lmtune does not have", kind if kind in _FILTERS else name, _FILTERS)
+    check_keys(path, f"filter {name}", given, {**_FILTERS[kind], "luceneMatchVersion": ANY})
+    if kind == "snowballporter":
+        return stem_step(path, f"filter {name}", given.get("language", "English"), _SNOWBALL)
+    if kind != "stop":
+        return _PLAIN[kind]
+    if "words" not in given:
+        return ENGLISH_STOP
+    is_snowball = given.get("format") == "snowball"
+    words = [
+        word for file in given["words"].split(",") for word in _words(folder / file.strip(), is_snowball)
+    ]
+    return stop_step(words, ignore_case=given.get("ignoreCase") == "true")
+
+
+def _words(path: Path, is_snowball: bool) -> list[str]:
+    """Read a list of stopwords: a word a line and comments after #, or Snowball's with comments after |."""
+    if not path.is_file():
+        raise InputError("no such file of stopwords", file=path, accepted="the file beside the configuration")
+    try:
+        lines = read_bytes(path).decode().splitlines()
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8", file=path, accepted="UTF-8 text") from None
+    if is_snowball:
+        return [word for line in lines for word in line.partition("|")[0].split()]
+    stripped = [line.strip() for line in lines if not line.startswith("#")]
+    return [word for word in stripped if len(word.split()) == 1]  # a term has no blank

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lmtune.engines.deployment import BY_FIELD, INDEX, PYTHON, Deployment
+from lmtune.engines.deployment import BY_FIELD, INDEX, PYTHON, Deployment, fill
 
 _STOPWORDS = "stopwords.txt"
 
-# The names of Lucene's stem filters, by those of lmtune's stemmers that the catalogue names.
-_ELASTIC = {"porter": "porter_stem", "krovetz": "kstem", "none": None}
-_SOLR = {"porter": "PorterStemFilterFactory", "krovetz": "KStemFilterFactory", "none": None}
-_SERVICE = {"porter": "porterStem", "krovetz": "kStem", "none": None}
+# The names of Lucene's stem filters, and Elasticsearch's, by lmtune's stemmers.
+_STEMS = {"porter": "PorterStem", "krovetz": "KStem"}
+_ELASTIC = {"porter": "porter_stem", "krovetz": "kstem"}
 
 _LANGUAGES = (
     "arabic catalan danish english finnish french german hungarian italian lithuanian norwegian portuguese "
@@ -41,7 +40,7 @@ def elastic(deployment: Deployment) -> dict[str, str]:
     filters: dict[str, Any] = {"possessive": {"type": "stemmer", "language": "possessive_english"}}
     if language := SNOWBALL.get(deployment.analyzer.stemmer):
         filters["stems"] = {"type": "snowball", "language": language}
-    stemming = "stems" if language else _ELASTIC[deployment.analyzer.stemmer]
+    stemming = "stems" if language else _ELASTIC.get(deployment.analyzer.stemmer)
     if words := deployment.stopwords:
         listed = "_english_" if deployment.analyzer.stopwords == "lucene" else words
         filters["stopwords"] = {"type": "stop", "stopwords": listed}
@@ -103,44 +102,24 @@ def _boosted(deployment: Deployment) -> list[str]:
     ]
 
 
-_SCHEMA = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<!-- Solr reads the values in single precision. -->
-<schema name="{index}" version="1.6">
-  <uniqueKey>id</uniqueKey>
-  <similarity class="solr.SchemaSimilarityFactory"/>
-  <fieldType name="string" class="solr.StrField"/>
-  <fieldType name="plong" class="solr.LongPointField" docValues="true"/>
-{types}
-  <field name="id" type="string" indexed="true" stored="true" required="true"/>
-  <field name="_version_" type="plong" indexed="false" stored="false"/>
-{fields}
-</schema>
-"""
-_TYPE = """\
-  <fieldType name="{name}" class="solr.TextField" positionIncrementGap="100">
-    <analyzer>
-      <tokenizer class="solr.StandardTokenizerFactory"/>
-{filters}
-    </analyzer>
-    <similarity class="solr.{similarity}SimilarityFactory">
-{values}
-    </similarity>
-  </fieldType>"""
-
-
 def solr(deployment: Deployment) -> dict[str, str]:
     """Write a schema, its stopwords, and a query, of Solr."""
     fields, similarities, _ = _matched(deployment)
-    filters = "\n".join(f'      <filter class="solr.{one}"/>' for one in _solr_filters(deployment))
+    filters = []
+    for name, given in _filters(deployment, _STOPWORDS):
+        more = "".join(f' {key}="{value}"' for key, value in given.items())
+        filters.append(f'      <filter class="solr.{name}FilterFactory"{more}/>')
     types = []
     for name, own in similarities.items():
         kind = own.pop("type")
         values = "\n".join(f'      <float name="{key}">{value!r}</float>' for key, value in own.items())
-        types.append(_TYPE.format(name=name, similarity=kind, filters=filters, values=values))
+        types.append(
+            fill("field_type.xml", name=name, similarity=kind, filters="\n".join(filters), values=values)
+        )
     shown = 'indexed="true" stored="true"'
     texts = [f'  <field name="{own}" type="{name}" {shown}/>' for own, name in fields.items()]
-    schema = _SCHEMA.format(index=deployment.names.index, types="\n".join(types), fields="\n".join(texts))
+    joined = {"types": "\n".join(types), "fields": "\n".join(texts)}
+    schema = fill("schema.xml", index=deployment.names.index, **joined)
     query = (
         "# URL is Solr's, such as http://localhost:8983/solr; the simple parser without operators takes all\n"
         f'# words as they are\ncurl "$URL/{deployment.names.index}/select" --data-urlencode "q={_WORDS}" \\\n'
@@ -150,14 +129,15 @@ def solr(deployment: Deployment) -> dict[str, str]:
     return {"schema.xml": schema, **_word_list(deployment), "query.sh": query}
 
 
-def _solr_filters(deployment: Deployment) -> list[str]:
-    """Return the filters' classes, each with its attributes but for the last quotation mark."""
+def _filters(deployment: Deployment, words: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the filters by Lucene's names of their classes, each with its parameters."""
+    chain: list[tuple[str, dict[str, str]]] = [("EnglishPossessive", {}), ("LowerCase", {})]
     stemmer = deployment.analyzer.stemmer
-    stop = f'StopFilterFactory" words="{_STOPWORDS}' if deployment.stopwords else None
-    language = SNOWBALL.get(stemmer)
-    snowball = f'SnowballPorterFilterFactory" language="{language}' if language else None
-    chain = ("EnglishPossessiveFilterFactory", "LowerCaseFilterFactory", stop, snowball or _SOLR.get(stemmer))
-    return [*filter(None, chain)]
+    if deployment.stopwords:
+        chain.append(("Stop", {"words": words}))
+    if language := SNOWBALL.get(stemmer):
+        chain.append(("SnowballPorter", {"language": language}))
+    return [*chain, (_STEMS[stemmer], {})] if stemmer in _STEMS else chain
 
 
 def anserini(deployment: Deployment) -> dict[str, str]:
@@ -181,41 +161,11 @@ def anserini(deployment: Deployment) -> dict[str, str]:
     return files
 
 
-_PYSERINI = """\
-\"\"\"pyserini; documents are texts by docno. anserini.sh makes the same index.\"\"\"
-
-import os
-
-from pyserini.analysis import get_lucene_analyzer
-from pyserini.index.lucene import LuceneIndexer
-from pyserini.search.lucene import LuceneSearcher
-
-
-def build(documents, path="{index}"):
-    indexer = LuceneIndexer(args=["-index", os.path.abspath(path), *{flags!r}], threads=1)
-    for docno, text in documents.items():
-        if text.strip():  # Anserini takes no empty one
-            indexer.add_doc_dict({{"id": docno, "contents": text}})
-    indexer.close()
-    return opened(path)
-
-
-def opened(path="{index}"):
-    searcher = LuceneSearcher(os.path.abspath(path))  # Java stays in the folder that it began in
-    searcher.set_analyzer(get_lucene_analyzer({analyzer}))
-    searcher.set_{name}({values})
-    return searcher
-
-
-def search(index, query, hits=1000):
-    return [(hit.docid, hit.score) for hit in index.search(query, k=hits)]
-"""
-
-
 def _pyserini(deployment: Deployment) -> str:
     own, name = deployment.analyzer, _ANSERINI[deployment.formula]
     stem = f"stemmer={own.stemmer!r}" if own.stemmer != "none" else "stemming=False"
-    return _PYSERINI.format(
+    return fill(
+        "pyserini.py",
         index=INDEX,
         flags=["-stemmer", own.stemmer, *(["-keepStopwords"] if own.stopwords == "none" else [])],
         analyzer=f"{stem}, stopwords={own.stopwords == 'lucene'}",
@@ -224,80 +174,14 @@ def _pyserini(deployment: Deployment) -> str:
     )
 
 
-_PROFILE = """\
-schema {index} {{
-    document {index} {{
-        field id type string {{
-            indexing: attribute | summary
-        }}
-        # Feed "en" here, so that services.xml's analysis is taken.
-        field language type string {{
-            indexing: set_language
-        }}
-        field {field} type string {{
-            indexing: index | summary
-            index: enable-bm25
-        }}
-    }}
-    fieldset default {{
-        fields: {field}
-    }}
-    rank-profile tuned {{
-        rank-properties {{
-{values}
-        }}
-        first-phase {{
-            expression: bm25({field})
-        }}
-    }}
-}}
-"""
-
-_SERVICES = """\
-<?xml version="1.0" encoding="utf-8"?>
-<services version="1.0">
-  <container id="default" version="1.0">
-    <component id="linguistics" class="com.yahoo.language.lucene.LuceneLinguistics"
-               bundle="lucene-linguistics">
-      <config name="com.yahoo.language.lucene.lucene-analysis">
-        <configDir>linguistics</configDir>
-        <analysis>
-          <item key="en">
-            <tokenizer><name>standard</name></tokenizer>
-            <tokenFilters>
-{filters}
-            </tokenFilters>
-          </item>
-        </analysis>
-      </config>
-    </component>
-    <document-processing/>
-    <document-api/>
-    <search/>
-  </container>
-  <content id="content" version="1.0">
-    <min-redundancy>1</min-redundancy>
-    <documents><document type="{index}" mode="index"/></documents>
-  </content>
-</services>
-"""
-
-_CONFIGURED = '<name>{}</name><conf><item key="{}">{}</item></conf>'
-
-
 def vespa(deployment: Deployment) -> dict[str, str]:
     """Write a schema with its rank profile, services with the analysis, and a query, of Vespa.
 
     Its names have no hyphen: there is _ instead.
     """
-    stopwords, language = f"en/{_STOPWORDS}", SNOWBALL.get(stemmer := deployment.analyzer.stemmer)
     index, field = deployment.names.index.replace("-", "_"), deployment.names.field
-    stemming = f"<name>{_SERVICE.get(stemmer)}</name>" if _SERVICE.get(stemmer) else ""
-    if language:
-        stemming = _CONFIGURED.format("snowballPorter", "language", language)
-    stop = _CONFIGURED.format("stop", "words", stopwords)
-    chain = ["<name>englishPossessive</name>", "<name>lowercase</name>"]
-    chain += [*([stop] if deployment.stopwords else []), *([stemming] if stemming else [])]
+    stopwords = f"en/{_STOPWORDS}"
+    filters = "\n".join(_item(*one) for one in _filters(deployment, stopwords))
     values = "\n".join(
         f"            bm25({field}).{key}: {value!r}" for key, value in deployment.values.items()
     )
@@ -309,10 +193,15 @@ def vespa(deployment: Deployment) -> dict[str, str]:
         "hits": 400,
     }
     return {
-        f"schemas/{index}.sd": _PROFILE.format(index=index, field=field, values=values),
-        "services.xml": _SERVICES.format(
-            index=index, filters="\n".join(f"              <item>{one}</item>" for one in chain)
-        ),
+        f"schemas/{index}.sd": fill("schema.sd", index=index, field=field, values=values),
+        "services.xml": fill("services.xml", index=index, filters=filters),
         **_word_list(deployment, f"linguistics/{stopwords}"),
         "query.json": _json(query),
     }
+
+
+def _item(name: str, given: dict[str, str]) -> str:
+    """Return a filter of Vespa's Lucene linguistics."""
+    own = "lowercase" if name == "LowerCase" else name[0].lower() + name[1:]
+    more = "".join(f'<conf><item key="{key}">{value}</item></conf>' for key, value in given.items())
+    return f"              <item><name>{own}</name>{more}</item>"

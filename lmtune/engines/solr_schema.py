@@ -6,46 +6,43 @@ similarity factories, whose defaults are not all Lucene's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from lmtune.engines.index_analysis import (
-    ANY,
     REFUSED,
     Analysis,
     IndexSettings,
     Keys,
-    analysis_of,
+    Named,
     check_keys,
+    keys,
+    read_chain,
+    read_xml,
     same_analysis,
     similarity,
 )
-from lmtune.engines.lucene_filters import check_tokenizer, filter_step, read_xml
 from lmtune.errors import InputError
 
 _ACCEPTED = "a schema of Solr with one fieldType of text, as lmtune deploy writes it"
 _TYPES, _FIELDS = ("fieldType", "fieldtype"), ("field", "dynamicField")
-_SCHEMA: Keys = dict.fromkeys(
-    (*_TYPES, *_FIELDS, "types", "fields", "copyField", "uniqueKey", "similarity", "defaultSearchField"), ANY
+_SCHEMA = keys(
+    "fieldType fieldtype field dynamicField types fields copyField uniqueKey similarity defaultSearchField"
 )
-_UNREAD = (
+_PROPERTIES = keys(
     "name class type default stored docValues multiValued required large uninvertible termVectors "
     "termPositions termOffsets termPayloads omitPositions storeOffsetsWithPositions sortMissingFirst "
     "sortMissingLast useDocValuesAsStored positionIncrementGap enableGraphQueries synonymQueryStyle "
-    "docValuesFormat postingsFormat"
+    "docValuesFormat postingsFormat",
+    indexed=("true",),
+    omitNorms=("false",),
+    omitTermFreqAndPositions=("false",),
+    autoGeneratePhraseQueries=("false",),
 )
-_PROPERTIES: Keys = {
-    **dict.fromkeys(_UNREAD.split(), ANY),
-    "indexed": ("true",),
-    "omitNorms": ("false",),
-    "omitTermFreqAndPositions": ("false",),
-    "autoGeneratePhraseQueries": ("false",),
-}
-_KIND: Keys = dict.fromkeys(("analyzer", "similarity"), ANY)
-_CHAIN: Keys = {"tokenizer": ANY, "filter": ANY, "charFilter": REFUSED}
-_VALUES: Keys = dict.fromkeys(("str", "bool", "int", "long", "float", "double"), ANY)
+_KIND = keys("analyzer similarity")
+_CHAIN = keys("tokenizer filter", refused="charFilter")
+_VALUES = keys("str bool int long float double")
 _DEFAULTS = {"lambda": 0.7}  # of LMJelinekMercerSimilarityFactory; Lucene's engines otherwise have 0.1
 
 
@@ -147,15 +144,12 @@ def _analysis(path: Path, kind: ElementTree.Element) -> Analysis:
 def _chain(path: Path, analyzer: ElementTree.Element) -> Analysis:
     check_keys(path, "the analyzer", analyzer.attrib, {"type": ("index", "query"), "class": REFUSED})
     _check_tags(path, "the analyzer", analyzer, _CHAIN)
-    tokenizers = analyzer.findall("tokenizer")
-    if len(tokenizers) != 1:
-        raise InputError("not one tokenizer", file=path, value=len(tokenizers), accepted="one")
-    check_tokenizer(path, *_named(tokenizers[0], "Tokenizer"))
-    steps = [filter_step(path, *_named(own, "Filter"), path.parent) for own in analyzer.findall("filter")]
-    return analysis_of(path, steps)
+    tokenizers = [_named(own, "Tokenizer") for own in analyzer.findall("tokenizer")]
+    filters = [_named(own, "Filter") for own in analyzer.findall("filter")]
+    return read_chain(path, tokenizers, filters, path.parent)
 
 
-def _named(element: ElementTree.Element, kind: str) -> tuple[str, Mapping[str, str]]:
+def _named(element: ElementTree.Element, kind: str) -> Named:
     """Return Lucene's name of a tokenizer or filter, by name or class, and its parameters."""
     name = element.get("name") or _class(element).removesuffix(f"{kind}Factory")
     return name, {key: value for key, value in element.attrib.items() if key not in ("name", "class")}

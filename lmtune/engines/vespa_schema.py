@@ -6,49 +6,46 @@ Sources: Vespa's references of schemas, rank features and its Lucene linguistics
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from lmtune.engines.index_analysis import (
-    ANY,
-    REFUSED,
     Analysis,
     IndexSettings,
     Keys,
-    analysis_of,
+    Named,
     check_keys,
+    keys,
+    read_chain,
+    read_xml,
     similarity,
 )
-from lmtune.engines.lucene_filters import check_tokenizer, filter_step, read_xml
 from lmtune.errors import InputError
 from lmtune.storage.files import read_bytes
 
 _LINGUISTICS = "com.yahoo.language.lucene.LuceneLinguistics"
 _ACCEPTED = "a schema of Vespa with one, as lmtune deploy writes it"
 _TOKENS = re.compile(r'"[^"\n]*"|[{}\n;]|[^{}\n;"]+|"')
-_SCHEMA: Keys = {
-    **dict.fromkeys(("document", "field", "rank-profile", "fieldset", "document-summary"), ANY),
-    "stemming": REFUSED,
-}
-_FIELD: Keys = {
-    **dict.fromkeys(("indexing", "summary", "attribute", "bolding", "alias"), ANY),
-    "index": ("enable-bm25",),
-    "match": ("text",),
-    **dict.fromkeys(("stemming", "normalizing", "rank", "weight"), REFUSED),
-}
-_INDEXING: Keys = dict.fromkeys(("index", "summary", "attribute"), ANY)
-_RANKING: Keys = {
-    **dict.fromkeys(("first-phase", "rank-properties", "summary-features", "match-features", "inputs"), ANY),
-    **dict.fromkeys(("num-threads-per-search", "min-hits-per-thread", "num-search-partitions"), ANY),
-    **dict.fromkeys(("second-phase", "global-phase", "match-phase", "rank", "weight"), REFUSED),
-}
-_PHASE: Keys = {"expression": ANY, "rank-score-drop-limit": REFUSED, "keep-rank-count": REFUSED}
-_PROPERTIES: Keys = {"k1": ANY, "b": ANY, "averageFieldLength": REFUSED}
-_CONFIG: Keys = {"configDir": ANY, "analysis": ANY}
-_CHAIN: Keys = {"tokenizer": ANY, "tokenFilters": ANY, "charFilters": REFUSED}
-_PART: Keys = {"name": ANY, "conf": ANY}
+_SCHEMA = keys("document field rank-profile fieldset document-summary", refused="stemming")
+_FIELD = keys(
+    "indexing summary attribute bolding alias",
+    refused="stemming normalizing rank weight",
+    index=("enable-bm25",),
+    match=("text",),
+)
+_INDEXING = keys("index summary attribute")
+_RANKING = keys(
+    "first-phase rank-properties summary-features match-features inputs num-threads-per-search "
+    "min-hits-per-thread num-search-partitions",
+    refused="second-phase global-phase match-phase rank weight",
+)
+_PHASE = keys("expression", refused="rank-score-drop-limit keep-rank-count")
+_PROPERTIES = keys("k1 b", refused="averageFieldLength")
+_CONFIG = keys("configDir analysis")
+_CHAIN = keys("tokenizer tokenFilters", refused="charFilters")
+_PART = keys("name conf")
 
 
 class _Block(NamedTuple):
@@ -196,19 +193,15 @@ def _analysis(path: Path) -> Analysis:
     _check_tags(path, "the analysis", config, _CONFIG)
     _check_tags(path, f"the analysis of {languages[0]}", chain, _CHAIN)
     tokenizers = [_named(path, own) for own in chain.findall("tokenizer")]
-    if len(tokenizers) != 1:
-        raise InputError("not one tokenizer", file=path, value=len(tokenizers), accepted="one")
-    check_tokenizer(path, *tokenizers[0])
-    folder = path.parent / config.findtext("configDir", "")
     filters = [_named(path, own) for own in chain.findall("tokenFilters/item")]
-    return analysis_of(path, [filter_step(path, name, given, folder) for name, given in filters])
+    return read_chain(path, tokenizers, filters, path.parent / config.findtext("configDir", ""))
 
 
 def _check_tags(path: Path, place: str, parts: ElementTree.Element, known: Keys) -> None:
     check_keys(path, place, {part.tag: part.text for part in parts}, known)
 
 
-def _named(path: Path, element: ElementTree.Element) -> tuple[str, Mapping[str, str]]:
+def _named(path: Path, element: ElementTree.Element) -> Named:
     """Return Lucene's name of a tokenizer or filter, and its parameters."""
     name = (element.findtext("name") or "").strip()
     _check_tags(path, name, element, _PART)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-from lmtune.indexing.word_break import CLASSES
+from importlib.resources import files
 
 MAX_TOKEN_UNITS = 255
 """Lucene's limit on a token's length, in UTF-16 units; longer tokens are cut there."""
@@ -22,6 +21,18 @@ _MID = r"[.:',;](?:(?<=[a-z][.:'])(?=[a-z])|(?<=[0-9][.,;'])(?=[0-9]))"
 _ASCII_TOKEN = re.compile(rf"_{{0,254}}+[a-z0-9][a-z0-9_]*+(?:{_MID}[a-z0-9_]++)*+")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
 _SPACE_BEFORE_ASCII = re.compile(r"[ \n](?=[\x00-\x7f])")
+
+
+def _read_classes() -> dict[str, str]:
+    classes: dict[str, str] = {}
+    for line in files("lmtune.indexing").joinpath("word_break.txt").read_text(encoding="ascii").splitlines():
+        if not line.startswith("#"):
+            classes[line[0]] = classes.get(line[0], "") + line[1:]
+    return classes
+
+
+CLASSES = _read_classes()
+"""The ranges of code points, in hexadecimal, by the class's letter."""
 
 
 def _class_table() -> str:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.indexing import tokenizer
-from lmtune.indexing.tokenizer import lower_case, tokenize
-from lmtune.indexing.word_break import CLASSES
+from lmtune.indexing.tokenizer import CLASSES, lower_case, tokenize
 
 FIRSTS = [ranges.split()[0].partition("-")[0] for ranges in CLASSES.values()]
 ONE_OF_EACH_CLASS = "".join(chr(int(first, 16)) for first in FIRSTS)
