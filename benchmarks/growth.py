@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from experiments.pictures import Chart
+from matplotlib.figure import Figure
 from synthetic import collection
 
 import lmtune
@@ -32,7 +32,6 @@ from lmtune.indexing.builder import build_index
 from lmtune.indexing.sharding import build_sharded_index
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.figures.style import save
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
@@ -144,6 +143,21 @@ def cases(documents: list[int], topics: list[int], home: Path) -> Iterator[tuple
         yield "shards", count, of_shards(base, home, count)
 
 
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw processor seconds, a panel for each thing that grows."""
+    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
+    panels = figure.subplots(2, 3).flat
+    for ax, (title, part) in zip(panels, table.groupby(GROWS, sort=False), strict=True):
+        for work, points in part.groupby(WORK, sort=False):
+            ax.plot(points[SIZE], points[SECONDS], marker="o", ms=3, lw=1, label=work)
+        ax.set_title(str(title), fontsize="small")
+        ax.set(xscale="log", yscale="log")
+        ax.tick_params(labelsize="x-small")
+    figure.supylabel(SECONDS, fontsize="small")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="x-small")
+    return figure
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", nargs="?", type=Path)
@@ -152,9 +166,8 @@ def main() -> None:
     parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
     if options.draw:
-        chart = Chart(SIZE, SECONDS, WORK, GROWS)
-        title = "Processor seconds, by what grows"
-        save(chart.draw(pd.read_csv(options.file), "growth", title).figure, options.draw)
+        options.draw.parent.mkdir(parents=True, exist_ok=True)
+        draw(pd.read_csv(options.file)).savefig(options.draw, dpi=200)
         return
     with tempfile.TemporaryDirectory() as home:
         for count in MODELS.values():  # kernels compile

@@ -13,45 +13,29 @@ from experiments.synthetic import folder_of
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 HERE = str(BENCHMARKS.parent)
 SYNTHETIC = "synthetic:1000x3"
-SMALL = ["--draws", "1", "--settings", "5", "9"]
 SMALLEST = {
     "analyses": ["--documents", "200", "--repeats", "1"],
     "against": [HERE, "--quick", "--only", "extraction"],
-    "choices": [SYNTHETIC.replace("x3", "x8"), "--seeds", "1", "--gp", "3", "--tolerance", ".1"],
     "engines": [SYNTHETIC.replace("x3", "x6"), "--grid", "3", "3", "--folds", "2", "--ask", "sqlite"],
     "evaluate": ["--repeats", "1", "--runs", "2"],
     "growth": ["--documents", "1000", "2000", "--topics", "3", "5"],
     "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
     "long_lists": ["--lengths", "30"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
-    "model_estimation": [*[SYNTHETIC.replace("x3", "x26"), "--model", "bm25+rm3", "--topics", "6"], *SMALL],
-    "near_optimal": [SYNTHETIC.replace("x3", "x8"), "--grid", "4", "4", "--samples", "3", "--topics", "5"],
     "passages": ["--collection", "msmarco-1000x9", "--workers", "1", "--shards", "2"],
-    "prediction_powered": ["--draws", "20"],
-    "prior": [SYNTHETIC.replace("x3", "x8"), SYNTHETIC.replace("x3", "x9"), "--grid", "3", "3"],
     "ranking_data": ["--rows", "500", "--collection", SYNTHETIC],
     "shards": ["--documents", "1000x3", "2000x3", "--shards", "2", "--workers", "1", "--home", "home"],
     "surrogates": ["--collection", SYNTHETIC, "--repeats", "1"],
-    "term_weights": [SYNTHETIC.replace("x3", "x12"), "--parts", "+rm3", "--folds", "2"],
-    "variants": [SYNTHETIC, "--grid", "3", "3", "--tolerance", ".1"],
     "tuning": ["--collection", SYNTHETIC, "--tolerance", ".1"],
 }
 ELSEWHERE = {
     "gpu": "tests/test_gpu_benchmark.py runs it",
     "analysis_parity": "needs Anserini's analyser and texts, and measures no speed",
-    "estimation": "needs what `python -m experiments.estimation` wrote",
     "explore": "needs Chromium",
-    "fusion": "needs a folder of runs",
-    "fusion_estimation": "needs a folder of runs",
-    "fusion_topics": "needs a folder of runs",
     "lucene": "needs Java",
-    "relatives": "needs LLMJudge's labels",
-    "stemmers": "needs Java and wordfreq",
     "text_losses": "needs a network's weights",
     "text_memory": "needs a network's weights",
-    "thinning": "needs a folder of runs",
     "training_epoch": "has one size, of minutes",
-    "which_pairs": "needs a folder of runs",
 }
 # What makes files for tests, and the other halves of benchmarks.
 PARTS = {
@@ -65,7 +49,7 @@ PARTS = {
     "pyserini_qld",
 }
 NEURAL = {"long_lists", "losses", "ranking_data"}
-OTHERS = {"choices": "optuna", "tuning": "ir_measures", "evaluate": "ir_measures"}
+OTHERS = {"tuning": "ir_measures", "evaluate": "ir_measures"}
 
 
 def test_every_benchmark_is_known() -> None:

@@ -44,7 +44,10 @@ class Kept(NamedTuple):
 
 KEPT = {
     "estimation": Kept(
-        ("python benchmarks/estimation.py docs/pictures/estimation.csv --draw DIR/estimation.png",),
+        (
+            "python -m experiments.estimation.mixed_models docs/pictures/estimation.csv "
+            "--draw DIR/estimation.png",
+        ),
         "estimation.png",
     ),
     "growth": Kept(
@@ -69,8 +72,8 @@ KEPT = {
     "bruch": Kept(("python -m experiments.approxndcg.alpha --output DIR",), "alpha.png"),
     "fusion-topics": Kept(
         (
-            "python benchmarks/fusion_topics.py docs/pictures/DL19-nDCG@10.tsv docs/pictures/Robust04-AP.tsv "
-            "--draw DIR/fusion-topics.png",
+            "python -m experiments.fusion.topics docs/pictures/DL19-nDCG@10.tsv "
+            "docs/pictures/Robust04-AP.tsv --draw DIR/fusion-topics.png",
         ),
         "fusion-topics.png",
     ),

@@ -99,13 +99,11 @@ def experiment(
     answer = pd.DataFrame(_answer(cells, margin))
     methods = answer[~answer["method"].isin([OPTIMUM, RANKNET])]
     lost = methods.assign(lost=-methods["part"], low=-methods["high"], high=-methods["low"])
-    gaps = answer.melt(CELL, ["below", "above", "optimisation"], "gap", "lost")
-    gaps = gaps[gaps["method"] == DIRECT]
     return {
         "answer": answer,
         "cells": cells,
         "fits": fits,
-        "gaps": chart(gaps, "size", "lost", line="gap", panel="model", log="x"),
+        "gaps": draw_gaps(answer),
         "methods": chart(
             lost,
             "size",
@@ -117,6 +115,14 @@ def experiment(
             levels=(-margin, 0.0, margin),
         ),
     }
+
+
+def draw_gaps(answer: pd.DataFrame) -> Any:
+    """Draw what few topics lose, at most and at least, and what Direct's search loses, by their number."""
+    names = {"above": "few topics, at most", "below": "few topics, at least", "optimisation": "the search"}
+    direct = answer[answer["method"] == DIRECT].rename(columns=names)
+    long = direct.melt(CELL, [*names.values()], "gap", "lost on average")
+    return chart(long, "size", "lost on average", line="gap", panel="model", log="x", levels=(0.0,))
 
 
 def examine(

@@ -22,7 +22,7 @@ _STEMMERS = {
     "krovetz": "Lucene's KStem has another dictionary than lmtune's krovetz (a few words differ).",
     "none": "",
 }
-# Percent of the most frequent words whose stem is another by PyStemmer 3.1: benchmarks/stemmers.py.
+# Percent of the most frequent words whose stem is another by PyStemmer 3.1: experiments/choices/stemmers.py.
 _PARTED = {"english": 0.18, "french": 0.15, "german": 2.8, "lithuanian": 0.2, "romanian": 3.8, "swedish": 1.5}
 _PARTED |= {"danish": 0.02, "finnish": 0.04, "italian": 0.003, "norwegian": 0.06, "spanish": 0.08}
 _OLDER = (

@@ -202,6 +202,7 @@ def test_a_mean_is_better_than_those_that_holms_tests_say() -> None:
     outcomes = [Outcome(name, float("nan"), (measure,), own) for name, own in values.items()]
     rows = pd.DataFrame(rows_of(outcomes, measure, over="trials", printed={"a": ".5"}, column="NDCG@5"))
     of_query = {name: own.mean(axis=0)[:, 0] for name, own in values.items()}
+    means = {name: own.mean() for name, own in of_query.items()}
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     p_values = np.array([stats.ttest_rel(of_query[a], of_query[b]).pvalue for a, b in pairs])
     holm = np.maximum.accumulate(np.sort(p_values) * [3, 2, 1])[np.argsort(np.argsort(p_values))]

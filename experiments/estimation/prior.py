@@ -1,6 +1,6 @@
 """A setting learnt on other collections, for one without judgements: held out by collection.
 
-    python benchmarks/prior.py ../shared/data/cranfield ../shared/data/cacm ... pydocs
+    python -m experiments.estimation.prior ../shared/data/cranfield ../shared/data/cacm ... pydocs
 
 For each collection the setting of the grid with the highest mean, over the others, of a measure divided by
 its highest there, measured on that collection; below, over all collections, the difference to usual settings

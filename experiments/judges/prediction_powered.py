@@ -1,6 +1,6 @@
 """How often intervals of prediction-powered means hold what they are to hold, simulated and on real labels.
 
-    python benchmarks/prediction_powered.py [--labels ../shared/data/llmjudge]
+    python -m experiments.judges.prediction_powered [--labels ../shared/data/llmjudge]
 
 Simulated: a measure's values in (0, 1) by people, and a model's that are higher and correlated with them.
 Real: each topic's nDCG@10 by NIST's labels and by each language model's, of rankings by the other models'

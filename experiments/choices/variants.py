@@ -1,6 +1,6 @@
 """Does it matter which BM25 is meant? Each variant at its own best setting, on all topics.
 
-    python benchmarks/variants.py ../shared/data/cranfield ../shared/data/cacm ... --measure AP
+    python -m experiments.choices.variants ../shared/data/cranfield ../shared/data/cacm ... --measure AP
 
 A row is a collection and a variant: the highest mean, by how much it may fall short of the best of all
 settings (proven; nothing where no proof is known), the setting, the difference from Lucene's with a paired

@@ -1,6 +1,6 @@
 """Whether judges favour rankings by their own group's other sets of labels, beside NIST's judgements.
 
-    python benchmarks/relatives.py ../shared/data/llmjudge [--measure nDCG@10]
+    python -m experiments.judges.relatives ../shared/data/llmjudge [--measure nDCG@10]
 
 Each set of labels ranks the pairs that it labelled; each judges the rankings by all others. A family is the
 rest of its group (the name before the first hyphen).

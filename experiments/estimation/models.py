@@ -1,8 +1,8 @@
 """Few topics or the search, of models with many parameters: two parts of docs/protocols/estimation.md.
 
-    python benchmarks/model_estimation.py cranfield --model bm25+weights --topics 10 25 50 > fits.tsv
-    python benchmarks/model_estimation.py cranfield --model bm25f:title,contents > fields.tsv
-    python benchmarks/model_estimation.py --tell fits.tsv ...
+    python -m experiments.estimation.models cranfield --model bm25+weights --topics 10 25 50 > fits.tsv
+    python -m experiments.estimation.models cranfield --model bm25f:title,contents > fields.tsv
+    python -m experiments.estimation.models --tell fits.tsv ...
 
 Each draw fits every method on some of a collection's topics, taken at random, and cuts what is lost on all
 others in two. A row is a draw and method. ``--tell`` puts the means of several tables together, with
@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from fusion_estimation import FEWEST, told
-from term_weights import AP, by_gradient, direct
 
 import lmtune
 from experiments.estimation.choices import OPTIMUM, decompose
+from experiments.fusion.estimation import FEWEST, told
+from experiments.term_weights.__main__ import AP, by_gradient, direct
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.tuning.coordinate_ascent import CoordinateAscent

@@ -1,7 +1,7 @@
 """Compare a model with its expansion and weights of terms, by direct search and by gradients, held out.
 
-    python benchmarks/term_weights.py cranfield med --model bm25 --parts +rm3 +weights +rm3+weights
-    python benchmarks/term_weights.py cranfield npl --methods Approx --train 10 25 50
+    python -m experiments.term_weights cranfield med --model bm25 --parts +rm3 +weights +rm3+weights
+    python -m experiments.term_weights cranfield npl --methods Approx --train 10 25 50
 
 Five folds. Approx and RankNet fit the plain model as it is and weights by `RidgeTuner`, which looks at
 training topics alone. Direct is coordinate ascent, from the model's own setting and then from random ones,

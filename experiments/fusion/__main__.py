@@ -1,6 +1,6 @@
 """Weights of fused runs: exact line search against grids and ranx, breakpoints against the measure, speed.
 
-python benchmarks/fusion.py ../shared/data/trec_dl19 --ranx-python PYTHON
+python -m experiments.fusion ../shared/data/trec_dl19 --ranx-python PYTHON
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How often the box of near-optimal settings holds the best setting of the topics that a sample comes from.
 
-    python benchmarks/near_optimal.py ../shared/data/{cranfield,npl,med,cacm} --topics 25 50 100
+    python -m experiments.estimation.near_optimal ../shared/data/{cranfield,npl,med,cacm} --topics 25 50 100
 
 A collection's topics are taken for all there are, and the grid point with their best mean for the best
 setting. Of samples of topics, drawn with replacement, the grid's best is what one would recommend; the

@@ -1,8 +1,8 @@
 """How many judged topics tuned weights of runs need: held-out means by how many topics they are fitted on.
 
-    python benchmarks/fusion_topics.py qrels.txt runs/* --measure AP --topics 5 10 20 40 80 --draws 10 > a.tsv
-    python benchmarks/fusion_topics.py nist.txt runs/* --beside gpt4.txt --topics 5 10 20 40 > transfer.tsv
-    python benchmarks/fusion_topics.py --draw picture.svg a.tsv ...
+    python -m experiments.fusion.topics qrels.txt runs/* --measure AP --topics 5 10 20 40 80 > a.tsv
+    python -m experiments.fusion.topics nist.txt runs/* --beside gpt4.txt --topics 5 10 20 40 > transfer.tsv
+    python -m experiments.fusion.topics --draw picture.svg a.tsv ...
 
 Each draw fits every method on a random set of topics and measures it on all others; a row has the mean over
 draws, its difference from reciprocal rank fusion on the same topics, and in how many draws it was above that.

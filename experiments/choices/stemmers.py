@@ -1,6 +1,6 @@
 """Snowball's stemmers as lmtune has them against Lucene's: how many frequent words have another stem.
 
-    python benchmarks/stemmers.py
+    python -m experiments.choices.stemmers
 
 Needs Java and the package wordfreq, whose lists it takes; counts, no speed.
 """

@@ -1,8 +1,8 @@
 """The stated analysis of docs/protocols/estimation.md: mixed models, and Student's t over collections.
 
     python -m experiments.estimation --datasets ../shared/data/cranfield,../shared/data/cacm,... --output DIR
-    python benchmarks/estimation.py DIR/fits.csv
-    python benchmarks/estimation.py --draw picture.png DIR/answer.csv
+    python -m experiments.estimation.mixed_models DIR/fits.csv
+    python -m experiments.estimation.mixed_models --draw picture.png DIR/answer.csv
 
 Each row is a hypothesis, a model and a number of training topics: the estimate of the mixed model with its
 90% interval, its p-value, that of Student's t over the collections' means, and the larger of the two with
@@ -23,9 +23,8 @@ from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.stats.multitest import multipletests
 
-from experiments.estimation import Estimation
+from experiments.estimation.__main__ import draw_gaps
 from lmtune.measures.significance.effects import equivalence_test, mean_interval
-from lmtune.reporting.figures.style import save
 
 LEVEL, TIMES, MARGIN = 0.05, 10.0, 0.005
 CHOSEN_ON, AT_MOST_BELOW = ("cranfield", "wikiqa", "dl19"), 0.002
@@ -40,7 +39,8 @@ def main() -> None:
     options = parser.parse_args()
     fits = pd.read_csv(options.table)
     if options.draw is not None:
-        save(Estimation().pictures({"answer": fits})[0].figure, options.draw)
+        options.draw.parent.mkdir(parents=True, exist_ok=True)
+        draw_gaps(fits).savefig(options.draw, dpi=200)
         return
     rows = pd.DataFrame(tests(fits))
     for _, own in rows.groupby(rows["hypothesis"].str.split().str[0]):

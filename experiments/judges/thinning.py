@@ -1,6 +1,6 @@
 """Bounds over unjudged documents as judgements are thinned out: width, and how often they hold the truth.
 
-    python benchmarks/thinning.py QRELS RUNS_FOLDER [--measures AP,P@10,nDCG@10]
+    python -m experiments.judges.thinning QRELS RUNS_FOLDER [--measures AP,P@10,nDCG@10]
 
 Of each part of the judgements, drawn pair by pair: the mean width of runs' bounds, Judged@10, how often the
 truth (all judgements, the rest not relevant) is within the bounds, and of how many pairs of runs the sign of

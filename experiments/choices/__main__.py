@@ -1,6 +1,6 @@
 """Choose stemmer, stopwords, model and parameters: lmtune's full search, its race, Optuna's samplers.
 
-    python benchmarks/choices.py cranfield cacm --seeds 10
+    python -m experiments.choices cranfield cacm --seeds 10
 
 Every sampler has the same number of documents to score on the training topics, half of all: what a small
 grid and a climb of every case take. The race halves the cases first and searches two so. Beside each stands

@@ -1,6 +1,6 @@
 """Which pairs to judge next: what `lmtune judge` chooses against pooling, Hedge, bandits and move-to-front.
 
-    python benchmarks/which_pairs.py QRELS RUNS_FOLDER [--most 6] [--start .1] [--numbers 50 200 1000]
+    python -m experiments.judges.which_pairs QRELS RUNS_FOLDER [--most 6] [--start .1] [--numbers 50 200 1000]
 
 From a part of the judgements, drawn at random, each method has so many pairs judged (what all judgements do
 not have is not relevant), for each two of the runs. Shown, as means over these: the width of the bounds of

@@ -1,7 +1,7 @@
 """Few topics or the search, of weights of runs: docs/protocols/estimation.md, "Weights of runs".
 
-    python benchmarks/fusion_estimation.py QRELS RUNS... --runs 3 6 --topics 5 10 20 40 80 > fits.tsv
-    python benchmarks/fusion_estimation.py --tell fits.tsv ...
+    python -m experiments.fusion.estimation QRELS RUNS... --runs 3 6 --topics 5 10 20 40 80 > fits.tsv
+    python -m experiments.fusion.estimation --tell fits.tsv ...
 
 Each draw takes some of the runs and some of the topics, both at random, fits every method on these, certifies
 their best weights, and cuts what is lost on all other topics in two. A row is a draw and method, and begins

@@ -1,0 +1,1 @@
+"""Stemmer, stopwords, model and variant, chosen like parameters."""

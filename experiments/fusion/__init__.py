@@ -1,0 +1,1 @@
+"""Weights of fused runs."""

@@ -1,0 +1,1 @@
+"""Expansion and weights of terms."""
