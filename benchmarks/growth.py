@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from synthetic import collection
 
 import lmtune
@@ -146,15 +147,18 @@ def cases(documents: list[int], topics: list[int], home: Path) -> Iterator[tuple
 def draw(table: pd.DataFrame) -> Figure:
     """Draw processor seconds, a panel for each thing that grows."""
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    panels = figure.subplots(2, 3).flat
-    for ax, (title, part) in zip(panels, table.groupby(GROWS, sort=False), strict=True):
+    colours = {work: f"C{number}" for number, work in enumerate(table[WORK].unique())}
+    for ax, (title, part) in zip(figure.subplots(2, 3).flat, table.groupby(GROWS, sort=False), strict=True):
         for work, points in part.groupby(WORK, sort=False):
-            ax.plot(points[SIZE], points[SECONDS], marker="o", ms=3, lw=1, label=work)
+            ax.plot(points[SIZE], points[SECONDS], ".-", color=colours[work], lw=1)
         ax.set_title(str(title), fontsize="small")
-        ax.set(xscale="log", yscale="log")
+        ax.set(xscale="log", yscale="log", xticks=sorted(part[SIZE].unique()))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.minorticks_off()
         ax.tick_params(labelsize="x-small")
     figure.supylabel(SECONDS, fontsize="small")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="x-small")
+    lines = [Line2D([], [], color=colour, marker=".", label=work) for work, colour in colours.items()]
+    figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize="x-small")
     return figure
 
 

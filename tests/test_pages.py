@@ -28,7 +28,14 @@ ROOT = Path(__file__).resolve().parents[1]
 HISTORY = {"CHANGELOG.md": "names options that are gone"}
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in sorted({*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md"), *(ROOT / "docs").rglob("*.md")})
+    for path in sorted(
+        {
+            *ROOT.glob("*.md"),
+            *ROOT.glob("[!.]*/README.md"),
+            *ROOT.glob("experiments/*/README.md"),
+            *(ROOT / "docs").rglob("*.md"),
+        }
+    )
     if path.name not in HISTORY
 }
 RECORDS = {"FINDINGS.md", "benchmarks/README.md"}
