@@ -32,8 +32,8 @@ from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count
+from lmtune.storage.digests import parse_json
 from lmtune.storage.files import atomic_write
-from lmtune.storage.json_text import parse_json
 from lmtune.storage.locks import StaleError, build_once
 
 FORMAT = "lmtune candidates 2"

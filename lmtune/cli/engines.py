@@ -36,8 +36,7 @@ from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, quantity
 from lmtune.storage.files import atomic_write
-from lmtune.storage.folders import FolderKind, check_directory
-from lmtune.storage.outputs import check_file
+from lmtune.storage.folders import FolderKind, check_directory, check_file
 from lmtune.tuning.experiment.result import CollectionResult, Row, parameter_text, setting_values
 from lmtune.tuning.experiment.stored import FinalSetting, final_row, read_results, reopened
 

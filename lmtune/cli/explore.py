@@ -18,7 +18,7 @@ from lmtune.exploring.opening import Shown, open_choices, open_collection, open_
 from lmtune.exploring.server import Answering, Session, serve
 from lmtune.judging.selection import Entry, check_unlabelled, pairs_to_judge, read_sheet, start_sheet
 from lmtune.options import usual
-from lmtune.storage.outputs import check_file
+from lmtune.storage.folders import check_file
 from lmtune.tuning.choices.stored import is_choices
 
 LOOPBACK = "127.0.0.1"

@@ -33,7 +33,7 @@ from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
 from lmtune.reporting.recommendation import fusion_trust
 from lmtune.reporting.table import STYLES
 from lmtune.storage.files import atomic_write
-from lmtune.storage.outputs import check_file, check_writable
+from lmtune.storage.folders import check_file, check_writable
 
 _OF_WEIGHTS = ("measure", "normalise", "missing", "rrf_k", "depth", "leave_out", "pool_depth")
 

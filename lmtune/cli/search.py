@@ -27,7 +27,7 @@ from lmtune.models.model import find_model
 from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
-from lmtune.storage.outputs import check_file
+from lmtune.storage.folders import check_file
 from lmtune.threads import cores
 
 

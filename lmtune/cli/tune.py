@@ -21,7 +21,7 @@ from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
 from lmtune.reporting.table import STYLES
-from lmtune.storage.outputs import check_writable
+from lmtune.storage.folders import check_writable
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.space import CHOICES, Choice
 

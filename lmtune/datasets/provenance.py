@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmtune.errors import as_text
 from lmtune.storage.files import atomic_write
-from lmtune.storage.outputs import check_file
+from lmtune.storage.folders import check_file
 
 if TYPE_CHECKING:
     from lmtune.datasets.collection import AnyIndex
@@ -90,7 +90,7 @@ def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
 
 
 def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
-    """Raise at once what writing a file and its record would; see `lmtune.storage.outputs.check_file`."""
+    """Raise at once what writing a file and its record would; see `lmtune.storage.folders.check_file`."""
     check_file(path, reads=reads)
     record_path = _record_path(path)
     if record_path is not None:

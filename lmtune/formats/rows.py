@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.csv_files import csv_rows
+from lmtune.storage.digests import parse_json
 from lmtune.storage.files import is_compressed, read_bytes
-from lmtune.storage.json_text import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd

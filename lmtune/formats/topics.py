@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from lmtune.errors import InputError, PathLike
+from lmtune.storage.digests import parse_json
 from lmtune.storage.files import atomic_write, read_lines
-from lmtune.storage.json_text import parse_json
 
 Weight = float | tuple[float, ...]
 

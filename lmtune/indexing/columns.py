@@ -10,18 +10,19 @@ import bisect
 import mmap
 import os
 import typing
+import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
-from lmtune.storage.digests import BLOCK_BYTES, Blocks, block_digests, checked, digest, digests_size
+from lmtune.errors import InputError, PathLike
+from lmtune.storage.digests import checked, digest
 from lmtune.storage.files import unreadable
 
 # Looking up one docno costs about as much as reading this many in one go.
@@ -230,6 +231,77 @@ def write_strings(
     """Write strings, some at a time, as `write_lists` does."""
     lists = ((b"".join(own), np.fromiter(map(len, own), np.int64, len(own))) for own in pieces)
     return write_lists(path, offsets_path, lists)
+
+
+BLOCK_BYTES = 1 << 14
+"""Bytes of a large file that share a digest: what is read of it is checked in steps of these."""
+
+
+def block_digests(stream: BinaryIO) -> bytes:
+    """Return the digests of the blocks of a stream's rest, as little-endian numbers of 4 bytes."""
+    return np.array(
+        [zlib.crc32(block) for block in iter(partial(stream.read, BLOCK_BYTES), b"")], "<u4"
+    ).tobytes()
+
+
+def digests_size(size: int) -> int:
+    """Return how many bytes `block_digests` returns for so many bytes."""
+    return 4 * -(-size // BLOCK_BYTES)
+
+
+class Blocks:
+    """A file in memory of which only those blocks are used whose digest was found right.
+
+    Parameters
+    ----------
+    content : memoryview
+        Its bytes.
+    digests : bytes-like
+        As `block_digests` returned them.
+    path : path-like
+        The file, for messages.
+    accepted : str
+        What to have instead, for messages.
+    """
+
+    def __init__(self, content: memoryview, digests: Any, path: PathLike, accepted: str) -> None:
+        self._content = content
+        self._digests: NDArray[np.uint32] = np.frombuffer(digests, "<u4")
+        self._path = path
+        self._accepted = accepted
+        # Looked at one by one and many at a time.
+        self._seen = bytearray(len(self._digests))
+        self._many_seen = np.frombuffer(self._seen, np.bool_)
+
+    def check(self, begin: int, end: int) -> None:
+        """Check the blocks from one byte up to another.
+
+        Raises
+        ------
+        InputError
+            Where one is damaged.
+        """
+        if begin < end:
+            seen = self._seen
+            for block in range(begin // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1):
+                if not seen[block]:
+                    self._check(block)
+
+    def check_places(self, places: NDArray[np.int64]) -> None:
+        """Check the blocks that hold some bytes, as `check` does."""
+        blocks = places // BLOCK_BYTES
+        for block in np.unique(blocks[~self._many_seen[blocks]]).tolist():
+            self._check(block)
+
+    def _check(self, block: int) -> None:
+        part = self._content[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
+        if zlib.crc32(part) != self._digests[block]:
+            raise self.damaged()
+        self._seen[block] = True
+
+    def damaged(self) -> InputError:
+        """Return the error to raise where a block is damaged."""
+        return InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)
 
 
 class Column(Generic[T]):

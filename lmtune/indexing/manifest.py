@@ -10,10 +10,9 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.indexing.columns import REBUILD, StoredColumn, read_columns
-from lmtune.storage.digests import sealed_text, unsealed
+from lmtune.storage.digests import parse_json, sealed_text, unsealed
 from lmtune.storage.files import unreadable
 from lmtune.storage.folders import FolderKind, is_folder
-from lmtune.storage.json_text import parse_json
 
 FORMAT = "lmtune columnar index"
 VERSION = 3

@@ -37,8 +37,7 @@ from lmtune.reporting.tuning_tables import (
     weight_tables,
 )
 from lmtune.storage.files import atomic_write
-from lmtune.storage.folders import recorded
-from lmtune.storage.outputs import check_file
+from lmtune.storage.folders import check_file, recorded
 from lmtune.tuning.choices.stored import CHOICES_KIND, StoredChoices, is_choices, read_choices
 from lmtune.tuning.experiment.result import (
     DEFAULT,

@@ -32,10 +32,9 @@ from lmtune.reranking.text.options import TextOptions, reads_text
 from lmtune.reranking.text.training import TextLearner, TextTrained
 from lmtune.reranking.training.devices import check_device, is_spread, run_on_devices
 from lmtune.reranking.training.loop import HISTORY, SECONDS, StepProgress, TrainingOptions
-from lmtune.storage.digests import digest, read_json, read_whole, sealed_text, unsealed
+from lmtune.storage.digests import digest, parse_json, read_json, read_whole, sealed_text, unsealed
 from lmtune.storage.files import read_bytes
 from lmtune.storage.folders import FolderKind, atomic_directory, check_directory, is_folder
-from lmtune.storage.json_text import parse_json
 
 CUTOFFS = (1, 3, 5, 10)
 """Of the nDCG that is reported on test queries."""

@@ -1,4 +1,4 @@
-"""Digests of what lmtune writes and reads again, so that nothing damaged is ever used.
+"""JSON, read strictly; checksums of what lmtune writes and reads again, so that nothing damaged is used.
 
 All are CRC-32: any 32 bits in a row may be damaged and are noticed, and of other damage all but
 one in 2**32. They guard against accidents, not against a forger.
@@ -7,23 +7,16 @@ one in 2**32. They guard against accidents, not against a forger.
 from __future__ import annotations
 
 import json
+import math
 import typing
 import zlib
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.files import read_bytes, unreadable
-from lmtune.storage.json_text import parse_json
-
-BLOCK_BYTES = 1 << 14
-"""Bytes of a large file that share a digest: what is read of it is checked in steps of these."""
 
 _KEY = "crc32"
 
@@ -169,68 +162,52 @@ def read_whole(path: Path, expected: int) -> bytes:
     return content
 
 
-def block_digests(stream: BinaryIO) -> bytes:
-    """Return the digests of the blocks of a stream's rest, as little-endian numbers of 4 bytes."""
-    return np.array(
-        [zlib.crc32(block) for block in iter(partial(stream.read, BLOCK_BYTES), b"")], "<u4"
-    ).tobytes()
+_LONGEST = 308  # digits that every float can hold
 
 
-def digests_size(size: int) -> int:
-    """Return how many bytes `block_digests` returns for so many bytes."""
-    return 4 * -(-size // BLOCK_BYTES)
-
-
-class Blocks:
-    """A file in memory of which only those blocks are used whose digest was found right.
+def parse_json(
+    raw: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None, infinite: bool = False
+) -> Any:
+    """Parse JSON.
 
     Parameters
     ----------
-    content : memoryview
-        Its bytes.
-    digests : bytes-like
-        As `block_digests` returned them.
-    path : path-like
-        The file, for messages.
-    accepted : str
-        What to have instead, for messages.
+    raw : bytes or str
+        The text; bytes are UTF-8, UTF-16 or UTF-32.
+    pairs : callable, optional
+        Makes an object of its names and values; by default a dictionary.
+    infinite : bool
+        Whether NaN and Infinity are numbers, as Python writes them.
+
+    Raises
+    ------
+    ValueError
+        For other text, NaN and Infinity unless `infinite`, numbers beyond a float, and too deep nesting.
     """
+    try:
+        return json.loads(
+            raw,
+            object_pairs_hook=pairs,
+            parse_float=_float,
+            parse_int=_int,
+            parse_constant=float if infinite else _refuse,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
-    def __init__(self, content: memoryview, digests: Any, path: PathLike, accepted: str) -> None:
-        self._content = content
-        self._digests: NDArray[np.uint32] = np.frombuffer(digests, "<u4")
-        self._path = path
-        self._accepted = accepted
-        # Looked at one by one and many at a time.
-        self._seen = bytearray(len(self._digests))
-        self._many_seen = np.frombuffer(self._seen, np.bool_)
 
-    def check(self, begin: int, end: int) -> None:
-        """Check the blocks from one byte up to another.
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        _refuse(text)
+    return number
 
-        Raises
-        ------
-        InputError
-            Where one is damaged.
-        """
-        if begin < end:
-            seen = self._seen
-            for block in range(begin // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1):
-                if not seen[block]:
-                    self._check(block)
 
-    def check_places(self, places: NDArray[np.int64]) -> None:
-        """Check the blocks that hold some bytes, as `check` does."""
-        blocks = places // BLOCK_BYTES
-        for block in np.unique(blocks[~self._many_seen[blocks]]).tolist():
-            self._check(block)
+def _int(text: str) -> int:
+    if len(text) > _LONGEST:
+        _refuse(text)
+    return int(text)
 
-    def _check(self, block: int) -> None:
-        part = self._content[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
-        if zlib.crc32(part) != self._digests[block]:
-            raise self.damaged()
-        self._seen[block] = True
 
-    def damaged(self) -> InputError:
-        """Return the error to raise where a block is damaged."""
-        return InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)
+def _refuse(text: str) -> None:
+    raise ValueError(f"the number {text:.20} is not finite or too large")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
 from lmtune.errors import InputError, PathLike
-from lmtune.storage.temporaries import temporary
+from lmtune.storage.locks import temporary
 
 LONGEST_LINE_BYTES = 256 << 20
 """Bytes that a line, or a TREC document, may have."""

@@ -19,8 +19,8 @@ from lmtune.indexing import manifest as manifests
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.columns import BLOCK_BYTES
 from lmtune.indexing.index import Index
-from lmtune.storage.digests import BLOCK_BYTES
 
 DOCUMENTS = [
     Document("b", "Cats and dogs; cats."),

@@ -11,7 +11,7 @@ import pytest
 
 from lmtune.errors import InputError
 from lmtune.storage.folders import FolderKind, atomic_directory, check_directory, is_folder
-from lmtune.storage.temporaries import hold
+from lmtune.storage.locks import hold
 
 KIND = FolderKind("made.json", ("made.json", "*.txt", "parts/*.txt"))
 

@@ -18,8 +18,7 @@ from lmtune.options import option, usual
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.features import features_of
 from lmtune.reranking.sources import FeatureSettings, judged_topics
-from lmtune.storage.folders import check_directory
-from lmtune.storage.outputs import check_file
+from lmtune.storage.folders import check_directory, check_file
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, from_letor, from_run
 from lmtune.reranking.text.options import TextOptions
-from lmtune.storage.outputs import check_apart
+from lmtune.storage.folders import check_apart
 
 if TYPE_CHECKING:
     from lmtune.reranking.applying import Scored

@@ -20,9 +20,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lmtune.errors import InputError, PathLike
-from lmtune.storage.digests import sealed_text, unsealed
+from lmtune.storage.digests import parse_json, sealed_text, unsealed
 from lmtune.storage.files import atomic_write, read_bytes
-from lmtune.storage.json_text import parse_json
 
 FILE = "checkpoint.json"
 _VERSION = 4

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.parallel import Task, run_all, width
-from lmtune.storage.temporaries import hold
+from lmtune.storage.locks import hold
 
 T = TypeVar("T")
 

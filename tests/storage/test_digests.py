@@ -10,8 +10,7 @@ import pytest
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.storage.digests import read_json, sealed_text, unsealed
-from lmtune.storage.json_text import parse_json
+from lmtune.storage.digests import parse_json, read_json, sealed_text, unsealed
 
 BEYOND = ["Infinity", "-Infinity", "NaN", "1e400", "-1e309", "1" + "0" * 400, "-" + "9" * 400]
 
