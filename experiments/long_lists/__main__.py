@@ -1,102 +1,108 @@
-"""Compare losses on long lists.
-
-python -m experiments.long_lists --data ml-100k/u.data --loss listnet,song,k-song --output DIR
-python -m experiments.long_lists --data bibtex_train.txt --test bibtex_test.txt --visits 1 --list-size 100
-"""
+"""Losses on long lists: rankings of all items, or of all labels (Qiu et al. 2022, tables 6 and 8)."""
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
-from experiments.long_lists.data import LongLists, label_lists, rating_lists, read_ratings
+from experiments.common import Results, each, main
+from experiments.long_lists.data import LongLists, label_lists, made_ratings, rating_lists, read_ratings
 from experiments.long_lists.training import TrainingOptions, train
-from lmtune import InputError
 from lmtune.measures import ComparisonOptions, compare
-from lmtune.reranking import parse_loss
 
-LOSSES = "ranknet,listnet,listmle,lambdarank,approxndcg,neuralndcg,song,k-song"
 RATING_MEASURES = ("ndcg@10", "ndcg@20", "ndcg@50")
 LABEL_MEASURES = ("p@1", "p@5", "ndcg@3", "ndcg@5", "psp@5")
-_NUMBERS = ("warm_up", "epochs", "visits", "batch_size", "list_size", "list_relevant", "seed")
-_RATES = ("learning_rate", "weight_decay")
+OPTIONS = TrainingOptions()
+QUICK = {"losses": ("listnet", "song"), "trials": 1, "epochs": 2, "warm_up": 1, "visits": 1, "held_out": 2}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.long_lists", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--data", type=Path, required=True, help="ratings, or training examples with labels")
-    parser.add_argument("--test", type=Path, help="test examples with labels; without it data are ratings")
-    parser.add_argument("--loss", default=LOSSES, help=f"losses to compare (default: {LOSSES})")
-    parser.add_argument("--trials", type=int, default=3, help="seeds a loss (default: 3)")
-    parser.add_argument("--held-out", type=int, default=5, help="ratings a user for tests (default: 5)")
-    parser.add_argument("--graded", action="store_true", help="take ratings as grades")
-    parser.add_argument("--widths", default="256", help="hidden layers of the label network (default: 256)")
-    parser.add_argument("--dropout", type=float, default=0.0)
-    parser.add_argument("--all-items", action="store_true", help="take every item in each step")
-    parser.add_argument("--output", type=Path, help="write results.csv and history.csv into this folder")
-    defaults = {field.name: field.default for field in fields(TrainingOptions)}
-    for name in (*_NUMBERS, *_RATES):
-        kind = int if name in _NUMBERS else float
-        flag, default = f"--{name.replace('_', '-')}", defaults[name]
-        parser.add_argument(flag, type=kind, default=default, help=f"default: {default}")
-    return parser
+def experiment(
+    options: TrainingOptions = OPTIONS,
+    *,
+    data: str = "",
+    test: str = "",
+    losses: tuple[str, ...] = ("ranknet", "listnet", "listmle", "lambdarank", "approxndcg", "song", "k-song"),
+    trials: int = 3,
+    held_out: int = 5,
+    graded: bool = False,
+    widths: tuple[int, ...] = (256,),
+    dropout: float = 0.0,
+) -> Results:
+    """Train every loss with every seed, and compare the means over trials user by user.
 
-
-def _lists(asked: argparse.Namespace) -> LongLists:
-    if asked.test is None:
-        ratings = read_ratings(asked.data)
-        return rating_lists(ratings, held_out=asked.held_out, graded=asked.graded, dropout=asked.dropout)
-    widths = [int(width) for width in asked.widths.split(",") if width]
-    return label_lists(asked.data, asked.test, widths=widths, dropout=asked.dropout)
-
-
-def run(arguments: list[str] | None = None) -> pd.DataFrame:
-    """Train every loss with every seed; print and return the test measures' means."""
-    asked = _parser().parse_args(arguments)
-    lists = _lists(asked)
-    measures = RATING_MEASURES if asked.test is None else LABEL_MEASURES
-    chosen = "ndcg@10" if asked.test is None else "ndcg@5"
-    options = replace(
-        TrainingOptions(measure=chosen), **{name: getattr(asked, name) for name in (*_NUMBERS, *_RATES)}
+    Parameters
+    ----------
+    options : TrainingOptions
+        the options of each training
+    data : str
+        file of ratings, or of training examples with labels; without it made ratings
+    test : str
+        file of test examples with labels; without it data are ratings
+    losses : tuple of str
+        losses with options as NAME:OPTION=VALUE
+    trials : int
+        seeds a loss
+    held_out : int
+        each user's latest ratings for tests, and as many before them for validation
+    graded : bool
+        take ratings as grades
+    widths : tuple of int
+        hidden layers of the network of labels
+    dropout : float
+        after each hidden layer
+    """
+    where = {"data": data, "test": test, "held_out": held_out, "graded": graded}
+    where |= {"widths": widths, "dropout": dropout}
+    if test:
+        options = replace(options, measure="ndcg@5")
+    keys = list(product(losses, range(trials)))
+    calls = [{**where, "loss": loss, "options": replace(options, seed=options.seed + n)} for loss, n in keys]
+    found = each(train_one, calls)
+    measures = LABEL_MEASURES if test else RATING_MEASURES
+    tested = np.array([values for values, _ in found])
+    by_list = dict(
+        zip(losses, tested.reshape(len(losses), trials, *tested.shape[1:]).mean(axis=1), strict=True)
     )
-    if asked.all_items:
-        options = replace(options, list_size=None)
-    tested: dict[str, list[np.ndarray]] = {}
-    history = []
-    for text, trial in product(asked.loss.split(","), range(asked.trials)):
-        own = replace(options, loss=parse_loss(text), seed=options.seed + trial)
-        trained = train(lists, own)
-        tested.setdefault(text, []).append(lists.measure(trained.network, "test", measures))
-        rows = enumerate(trained.validation, 1)
-        history += [{"loss": text, "trial": trial + 1, "epoch": n, "validation": value} for n, value in rows]
-    by_list = {text: np.mean(values, axis=0) for text, values in tested.items()}
-    results = pd.DataFrame(
-        [values.mean(axis=0) for values in by_list.values()], index=pd.Index(by_list, name="loss")
-    )
-    results.columns = pd.Index(measures)
-    print(results.round(4).to_string())
-    if len(by_list) > 1:
-        first, *others = by_list
-        rest = {text: by_list[text][:, 0] for text in others}
-        paired = ComparisonOptions(pairwise=True)
-        print(compare(by_list[first][:, 0], rest, paired, baseline=first, measures=[measures[0]]))
-    if asked.output is not None:
-        asked.output.mkdir(parents=True, exist_ok=True)
-        results.to_csv(asked.output / "results.csv")
-        pd.DataFrame(history).to_csv(asked.output / "history.csv", index=False)
+    summary = pd.DataFrame([own.mean(axis=0) for own in by_list.values()], columns=[*measures])
+    summary.insert(0, "loss", losses)
+    courses = [
+        {"loss": loss, "trial": n, "epoch": epoch, "validation": value}
+        for (loss, n), (_, course) in zip(keys, found, strict=True)
+        for epoch, value in enumerate(course, 1)
+    ]
+    results = {"summary": summary, "courses": pd.DataFrame(courses)}
+    if len(losses) > 1:
+        first, *others = (own[:, 0] for own in by_list.values())
+        rest = dict(zip(losses[1:], others, strict=True))
+        pairs = ComparisonOptions(pairwise=True)
+        compared = compare(first, rest, pairs, baseline=losses[0], measures=[measures[0]])
+        results["comparison"] = compared.to_frame()
     return results
 
 
+def train_one(*, loss: str, options: TrainingOptions, **where: Any) -> tuple[np.ndarray, list[float]]:
+    """Train once; return the test measures of each list, and the validation value of each epoch."""
+    lists = _lists(**where)
+    trained = train(lists, loss, options)
+    measures = LABEL_MEASURES if where["test"] else RATING_MEASURES
+    return lists.measure(trained.network, "test", measures), trained.validation
+
+
+@lru_cache(maxsize=1)
+def _lists(
+    data: str, test: str, held_out: int, graded: bool, widths: tuple[int, ...], dropout: float
+) -> LongLists:
+    if test:
+        return label_lists(Path(data), Path(test), widths=widths, dropout=dropout)
+    ratings = read_ratings(data) if data else made_ratings()
+    return rating_lists(ratings, held_out=held_out, graded=graded, dropout=dropout)
+
+
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    try:
-        run()
-    except InputError as error:
-        raise SystemExit(f"error: {error}") from None
+    main(__spec__)

@@ -126,6 +126,15 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
     return frame
 
 
+def made_ratings() -> pd.DataFrame:
+    """Make ratings of forty users, who each like one of two halves of sixty items."""
+    random = np.random.default_rng(0)
+    items = np.concatenate([(user % 2) * 30 + random.permutation(30)[:12] for user in range(40)])
+    made = {"user": np.repeat(np.arange(40), 12), "item": items, "rating": 1.0, "time": np.arange(480)}
+    last = {"user": [0], "item": [59], "rating": [1.0], "time": [-1]}
+    return pd.concat([pd.DataFrame(made), pd.DataFrame(last)])
+
+
 def rating_lists(
     ratings: pd.DataFrame, *, held_out: int = 5, graded: bool = False, dropout: float = 0.0
 ) -> LongLists:

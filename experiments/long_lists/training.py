@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.long_lists.data import LongLists
-from lmtune.reranking import Loss, parse_loss
+from lmtune.reranking import parse_loss
 from lmtune.reranking.losses import LOSSES
 from lmtune.reranking.song import (
     KSong,
@@ -31,15 +32,40 @@ SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Options of one training; without `list_size` a step takes every item of a list."""
+    """Options of one training.
 
-    loss: Loss = field(default_factory=lambda: parse_loss("song"))
-    warm_up_loss: Loss = field(default_factory=lambda: parse_loss("cross-entropy"))
+    Attributes
+    ----------
+    warm_up_loss : str
+        loss of the first epochs
+    warm_up : int
+        first epochs with that loss, then the last layer is drawn anew
+    epochs : int
+        passes over the lists, warm-up included
+    visits : int
+        visits of each list in an epoch
+    batch_size : int
+        lists a step
+    list_size : int
+        items of a list in a step, drawn anew; 0 takes all
+    list_relevant : int
+        relevant ones among them
+    learning_rate : float
+        Adam's rate
+    weight_decay : float
+        Adam's weight decay
+    measure : str
+        the measure by which validation chooses the epoch
+    seed : int
+        seed of the first trial
+    """
+
+    warm_up_loss: str = "cross-entropy"
     warm_up: int = 10
     epochs: int = 30
     visits: int = 4
     batch_size: int = 64
-    list_size: int | None = 40
+    list_size: int = 40
     list_relevant: int = 10
     learning_rate: float = 0.003
     weight_decay: float = 1e-7
@@ -57,20 +83,22 @@ class Trained:
 
 
 def train(
-    lists: LongLists, options: TrainingOptions, watch: Callable[[nn.Module], None] | None = None
+    lists: LongLists, loss: str, options: TrainingOptions, watch: Callable[[nn.Module], None] | None = None
 ) -> Trained:
     """Train on long lists; keep the epoch, after the warm-up, with the best validation value.
 
     Parameters
     ----------
     lists : LongLists
+    loss : str
+        A loss with options, as `lmtune.reranking.parse_loss` reads it.
     options : TrainingOptions
     watch : callable, optional
         Called with the network after each epoch.
     """
     torch.manual_seed(options.seed)
     network: Any = lists.network()
-    losses = {warm: _loss_of(loss, lists.pairs) for warm, loss in _stages(options)}
+    losses = [_loss_of(text, lists.pairs) for text in (loss, options.warm_up_loss)]
     validation: list[float] = []
     best: tuple[float, int, Mapping[str, Tensor]] = -np.inf, 0, {}
     for epoch in range(options.epochs):
@@ -91,12 +119,9 @@ def train(
     return Trained(network, validation, best[1])
 
 
-def _stages(options: TrainingOptions) -> list[tuple[bool, Loss]]:
-    return [(False, options.loss), *([(True, options.warm_up_loss)] if options.warm_up else [])]
-
-
-def _loss_of(loss: Loss, pairs: RelevantPairs) -> Callable[..., Tensor]:
+def _loss_of(text: str, pairs: RelevantPairs) -> Callable[..., Tensor]:
     """Return the loss as a function of scores and labels, `mask`, `queries` and `items`."""
+    loss = parse_loss(text)
     if loss.name in SONGS:
         return SONGS[loss.name](pairs, **loss.options)
     function = LOSSES[loss.name]
@@ -125,10 +150,8 @@ def _train_epoch(
     network.train()
     for step, first in enumerate(range(0, len(order), options.batch_size)):
         positions = order[first : first + options.batch_size]
-        if size is None:
-            sample = sampler.all_items(positions)
-        else:
-            sample = sampler.draw(positions, epoch=epoch, step=step)
+        draw = partial(sampler.draw, epoch=epoch, step=step) if size else sampler.all_items
+        sample = draw(positions)
         queries = known[positions]
         items, labels = torch.from_numpy(sample.items), torch.from_numpy(sample.labels)
         scores = network(*lists.inputs(queries), items)

@@ -13,27 +13,25 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
-from experiments.long_lists.__main__ import run  # noqa: E402
-from experiments.long_lists.data import HeldOut, label_lists, rating_lists, read_examples, read_ratings  # noqa: E402
+from experiments.common import call  # noqa: E402
+from experiments.long_lists.__main__ import QUICK, experiment  # noqa: E402
+from experiments.long_lists.data import (  # noqa: E402
+    HeldOut,
+    label_lists,
+    made_ratings,
+    rating_lists,
+    read_examples,
+    read_ratings,
+)
 from experiments.long_lists.networks import NeuMF  # noqa: E402
 from experiments.long_lists.training import TrainingOptions, train  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.losses.names import parse_loss  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 BRIEF = TrainingOptions(
     epochs=3, warm_up=2, visits=8, batch_size=10, list_size=12, list_relevant=4, learning_rate=0.05
 )
-
-
-def block_ratings() -> pd.DataFrame:
-    """Forty users, who each like one of two halves of sixty items."""
-    random = np.random.default_rng(0)
-    users = np.repeat(np.arange(40), 12)
-    items = np.concatenate([(u % 2) * 30 + random.permutation(30)[:12] for u in range(40)])
-    frame = pd.DataFrame({"user": users, "item": items, "rating": 1.0, "time": np.arange(480)})
-    return pd.concat([frame, pd.DataFrame({"user": [0], "item": [59], "rating": [1.0], "time": [-1]})])
 
 
 def write_examples(path: Path, count: int, seed: int) -> None:
@@ -113,9 +111,9 @@ def test_neumf_scores_all_items_as_one_by_one() -> None:
 @pytest.mark.parametrize("loss", ["song", "k-song:cutoff=10", "cross-entropy", "ranknet", "listnet"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_ratings_are_learnt(loss: str, whole: bool) -> None:
-    lists = rating_lists(block_ratings(), held_out=2)
-    options = replace(BRIEF, loss=parse_loss(loss), list_size=None if whole else 12)
-    trained, again = train(lists, options), train(lists, options)
+    lists = rating_lists(made_ratings(), held_out=2)
+    options = replace(BRIEF, list_size=0 if whole else 12)
+    trained, again = train(lists, loss, options), train(lists, loss, options)
     assert trained.validation == again.validation
     assert trained.best_epoch == 3
     # A random ranking of about fifty items reaches about .06.
@@ -128,17 +126,17 @@ def test_labels_are_learnt(tmp_path: Path, widths: tuple[int, ...]) -> None:
         write_examples(tmp_path / name, count, count)
     lists = label_lists(tmp_path / "train", tmp_path / "test", widths=widths)
     options = replace(BRIEF, epochs=6, warm_up=0, list_size=8, list_relevant=2, measure="ndcg@5")
-    measured = lists.measure(train(lists, options).network, "test", ["p@1", "psp@5"])
+    measured = lists.measure(train(lists, "song", options).network, "test", ["p@1", "psp@5"])
     assert measured[:, 0].mean() > 0.35
     assert math.isfinite(measured[:, 1].mean())
 
 
-def test_losses_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_losses_are_compared(tmp_path: Path) -> None:
     path = tmp_path / "ratings.tsv"
-    block_ratings().to_csv(path, sep="\t", header=False, index=False)
-    arguments = ["--data", str(path), "--loss", "song,listnet", "--trials", "1", "--held-out", "2"]
-    arguments += ["--epochs", "2", "--warm-up", "1", "--visits", "1", "--output", str(tmp_path / "out")]
-    results = run(arguments)
-    assert "Holm's correction over 1 contrast" in capsys.readouterr().out
-    assert pd.read_csv(tmp_path / "out/results.csv", index_col=0).shape == results.shape == (2, 3)
-    assert len(pd.read_csv(tmp_path / "out/history.csv")) == 4
+    made_ratings().to_csv(path, sep="\t", header=False, index=False)
+    results = call(experiment, {**QUICK, "data": str(path)})
+    made = call(experiment, QUICK)
+    for name in ("summary", "courses", "comparison"):
+        pd.testing.assert_frame_equal(results[name], made[name])
+    assert results["summary"].shape == (2, 4)
+    assert len(results["courses"]) == 4
