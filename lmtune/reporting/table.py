@@ -202,10 +202,7 @@ _RENDERERS: dict[str, Callable[[Table], str]] = {
     "markdown": Table.markdown,
     "latex": Table.latex,
 }
-RENDERED = tuple(_RENDERERS)
-"""The formats that show a table."""
-
-STYLES = (*RENDERED, "csv", "json")
+STYLES = (*_RENDERERS, "csv", "json")
 """The formats of every table of lmtune; ``"table"`` is plain text."""
 
 FILES = {"table.txt": "table", "table.md": "markdown", "table.tex": "latex"} | {
@@ -263,9 +260,9 @@ def render(
     return opened_by(answer(), shown) if style == "table" else shown
 
 
-def in_all_formats(rendered: Callable[[str], str], styles: Sequence[str] = STYLES) -> dict[str, str]:
-    """Render in each of some styles; return the texts by the names of `FILES`."""
-    return {name: rendered(style) for name, style in FILES.items() if style in styles}
+def in_all_formats(rendered: Callable[[str], str]) -> dict[str, str]:
+    """Render in each of `STYLES`; return the texts by the names of `FILES`."""
+    return {name: rendered(style) for name, style in FILES.items()}
 
 
 def frame_text(frame: pd.DataFrame) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import lmtune
-from lmtune.errors import InputError
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
 from lmtune.reporting.comparison_tables import comparison_table, legend, letters
 
@@ -160,8 +159,3 @@ def test_topics_go_from_gain_to_loss(style: str) -> None:
         places = [i for i, line in enumerate(text.splitlines()) if "mixed" in line]
         assert len(places) == (8 if style == "csv" else 10)
         assert "51" in text.splitlines()[places[-8]]
-
-
-def test_formats_that_nobody_knows_are_refused() -> None:
-    with pytest.raises(InputError, match="markdown"):
-        comparison_table(known(), "html")

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from lmtune.datasets.folds import Fold
-from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.tuning_tables import final_tables, parameter_table, tuning_table
@@ -198,8 +197,3 @@ def test_final_settings_stand_beside_the_estimate_of_their_quality() -> None:
     assert "held out (2 folds)" in lines[-1]
     for style in ("table", "markdown", "latex"):
         assert "Final: fitted on all topics" in tuning_table(cautious()[1:], style)
-
-
-def test_unknown_formats_are_refused() -> None:
-    with pytest.raises(InputError, match="markdown"):
-        tuning_table([result("one")], "html")

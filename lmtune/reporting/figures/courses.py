@@ -248,8 +248,8 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
         objective, validation = _over_trials(course.objective), _over_trials(course.validation)
         base = float(np.nanmin(objective[0]))
         spread = float(np.nanmax(objective[0])) - base or 1.0
-        draw_course(left, course.name, drawn[course.name], number, (objective - base) / spread)
-        draw_course(right, course.name, drawn[course.name], number, validation)
+        _draw_course(left, course.name, drawn[course.name], number, (objective - base) / spread)
+        _draw_course(right, course.name, drawn[course.name], number, validation)
         low = validation[1]
         floors.append(float(low[len(low) // 10 :].min()))
     left.set_ylim(-0.1, 1.15)
@@ -273,7 +273,7 @@ def _over_trials(trials: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.array([table.mean(axis=0), table.min(axis=0), table.max(axis=0)])
 
 
-def draw_course(ax: Axes, name: str, look: Look, number: int, band: NDArray[np.float64]) -> None:
+def _draw_course(ax: Axes, name: str, look: Look, number: int, band: NDArray[np.float64]) -> None:
     """Draw means by epoch, and the range about them: three rows."""
     mean, low, high = band
     epochs = np.arange(1, len(mean) + 1)
