@@ -17,6 +17,7 @@ ROOT = Path(lmtune.__file__).parent
 ROOMS = [
     "_version",
     "errors",
+    "arrays",
     "showing",
     "options",
     "progress",

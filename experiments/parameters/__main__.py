@@ -32,7 +32,7 @@ from lmtune.models.parameter import shares
 from lmtune.tuning.certificate.problem import proof_of
 from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET
-from lmtune.tuning.experiment.smooth import smooth_form
+from lmtune.tuning.objectives import smooth_form
 from lmtune.tuning.spsa import EVALUATIONS
 from lmtune.tuning.surrogate import ALPHAS
 

@@ -19,8 +19,7 @@ from lmtune.exploring.view import View
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Parameter, shares
 from lmtune.progress import note
-from lmtune.tuning.experiment.smooth import smooth_form
-from lmtune.tuning.objectives import SurrogateCost
+from lmtune.tuning.objectives import SurrogateCost, smooth_form
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion.kernels import Levels, bound_topic, weighted_sums
@@ -22,7 +22,6 @@ from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import Count
 from lmtune.threads import over_slices
 
-Doubles = NDArray[np.float64]
 _BATCH = 32
 
 BOXES = 10_000
@@ -58,7 +57,7 @@ class _Part(NamedTuple):
 
     vertices: Doubles
     bounds: Doubles
-    settled: NDArray[np.bool_]
+    settled: Booleans
 
 
 def certify(

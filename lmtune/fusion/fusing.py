@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
@@ -44,7 +44,6 @@ from lmtune.progress import Count, Progress, note, part_of, quantity, silent
 from lmtune.showing import Shown
 from lmtune.tuning.certificate.optimum import check_uncertified
 
-Doubles = NDArray[np.float64]
 Intervals = dict[str, tuple[float, float]]
 
 BEST_SINGLE = "best single run"

@@ -25,12 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, SUCCESS
 from lmtune.tuning.certificate.bound_kernels import MeasureScale, value_from_counts
-
-Doubles = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Less than what a change of places does to a measure, more than what rounding does to a topic's sum.
 _ROUNDING = 1e-14
@@ -58,7 +56,7 @@ class Standing(NamedTuple):
     position: Integers
     gain: Doubles
     place: Integers
-    counts: NDArray[np.bool_]
+    counts: Booleans
     above: Integers
     special: Integers
 
@@ -112,7 +110,7 @@ def differentiate_sums(
 
 
 @compiled()
-def in_band(by_run: Integers, depth: int, kept: NDArray[np.bool_]) -> None:
+def in_band(by_run: Integers, depth: int, kept: Booleans) -> None:
     """Mark the documents that fewer than `depth` others precede in every row of places.
 
     ``by_run`` holds, run by run, each document's place by falling score, ties in tie order: a document

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion import kernels
@@ -17,8 +18,6 @@ from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RE
 from lmtune.measures.measure import Measure
 from lmtune.threads import over_slices
 from lmtune.tuning.certificate.bound_kernels import MeasureScale
-
-Doubles = NDArray[np.float64]
 
 # Pairs of documents looked at together: their crossings fit in memory.
 _PAIRS = 1 << 23
@@ -75,7 +74,7 @@ class Line:
     Parameters
     ----------
     pool : CandidatePool
-        Of a `lmtune.fusion.weighted_sum.WeightedSum`.
+        Of a `lmtune.fusion.runs.WeightedSum`.
     measure : Measure
         AP, nDCG, P@k, RR, R@k, Bpref or Success@k.
     topics : numpy.ndarray of int64
@@ -94,9 +93,7 @@ class Line:
         For another measure.
     """
 
-    def __init__(
-        self, pool: CandidatePool, measure: Measure, topics: NDArray[np.int64], depth: int = DEPTH
-    ) -> None:
+    def __init__(self, pool: CandidatePool, measure: Measure, topics: Integers, depth: int = DEPTH) -> None:
         check_measure(measure)
         pool.require(np.zeros((1, len(pool.formula.parameters))), depth)
         self.topics = topics.size
@@ -166,9 +163,9 @@ class Line:
 
     def _crossings(
         self, lines: list[tuple[Doubles, kernels.Standing]], low: float, high: float, shares: Doubles
-    ) -> tuple[NDArray[np.int64], Doubles]:
+    ) -> tuple[Integers, Doubles]:
         """Return where the mean changes, as sorted keys of t and half, and by how much."""
-        found: list[tuple[NDArray[np.int64], Doubles]] = [(np.empty(0, np.int64), np.empty(0))] * len(lines)
+        found: list[tuple[Integers, Doubles]] = [(np.empty(0, np.int64), np.empty(0))] * len(lines)
 
         def work(chunk: slice) -> None:
             for i in range(chunk.start, chunk.stop):
@@ -217,7 +214,7 @@ def joined(pieces: Iterator[Steps]) -> Steps:
     return Steps(at, value, every[-1].end)
 
 
-def in_band(columns: NDArray[Any], depth: int) -> NDArray[np.bool_]:
+def in_band(columns: NDArray[Any], depth: int) -> Booleans:
     """Tell the documents that fewer than `depth` others precede in every column, shape (runs, documents)."""
     order = np.argsort(-columns, axis=1, kind="stable")
     places = np.empty_like(order)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError, PathLike
@@ -27,9 +27,8 @@ from lmtune.fusion.normalisation import (
     normalised,
     reciprocal_ranks,
 )
-from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet, ranks
+from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet, WeightedSum, ranks
 from lmtune.fusion.search import WeightFit, fit_forward, fit_linear, fit_shrunk
-from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.options import check, option, usual
@@ -242,9 +241,9 @@ def fused_pool(
     return runs.pool(method.columns(options, chosen.constant, fitted), qrels, topics)
 
 
-def _points_by_rank(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _points_by_rank(scores: Doubles) -> Doubles:
     """Return points that fall with the rank; the last retrieved has as many as documents were retrieved."""
-    points: NDArray[np.float64] = scores.shape[1] - ranks(scores) + 1.0
+    points: Doubles = scores.shape[1] - ranks(scores) + 1.0
     return points
 
 

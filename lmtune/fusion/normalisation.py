@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles
 from lmtune.fusion.runs import MINIMUM, Columns, Scores, ranks
 
-Doubles = NDArray[np.float64]
 Logistic = Doubles
 """Runs' a and b, shape (2, runs)."""
 
@@ -17,7 +16,7 @@ RRF_K = 60.0
 """The constant of Cormack, Clarke and Büttcher (SIGIR 2009)."""
 
 
-def _per_run(of: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Columns:
+def _per_run(of: Callable[[Doubles], Doubles]) -> Columns:
     """Apply a function to each run's own scores."""
 
     def columns(scores: Scores) -> Scores:
@@ -31,15 +30,15 @@ def _per_run(of: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Column
     return columns
 
 
-def _min_max(s: NDArray[np.float64]) -> NDArray[np.float64]:
+def _min_max(s: Doubles) -> Doubles:
     return (s - s.min()) / np.ptp(s) if np.ptp(s) > 0.0 else np.ones_like(s)
 
 
-def _z_score(s: NDArray[np.float64]) -> NDArray[np.float64]:
+def _z_score(s: Doubles) -> Doubles:
     return (s - s.mean()) / s.std() if np.ptp(s) > 0.0 else np.ones_like(s)
 
 
-def _sum(s: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sum(s: Doubles) -> Doubles:
     return (s - s.min()) / (s - s.min()).sum() if np.ptp(s) > 0.0 else np.full_like(s, 1.0 / s.size)
 
 
@@ -65,7 +64,7 @@ LOGISTIC = "logistic"
 """The normalisation by each run's own `fit_logistic`."""
 
 
-def fit_logistic(scores: Doubles, relevant: NDArray[np.bool_]) -> tuple[float, float]:
+def fit_logistic(scores: Doubles, relevant: Booleans) -> tuple[float, float]:
     """Fit a and b of ``1 / (1 + exp(-(a score + b)))`` to what of some documents is relevant.
 
     As Platt (Advances in Large Margin Classifiers, 2000) does: by likelihood, of n relevant ones each

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.candidates.columns import UNJUDGED, ColumnLists
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.candidates.skyband import pruned
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_run
 from lmtune.formats.given import RunLike
+from lmtune.fusion.kernels import differentiate_sum, differentiate_sums, weighted_sums
 from lmtune.fusion.lines import in_band
-from lmtune.fusion.weighted_sum import WeightedSum
-from lmtune.indexing.index import Postings
+from lmtune.indexing.index import Index, Postings
 from lmtune.measures.measure import Measure
-from lmtune.models.formula import QueryColumn
+from lmtune.models.formula import Formula, QueryColumn, Ridge
+from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.parameter import Parameter
 from lmtune.progress import note, quantity
-from lmtune.threads import over_slices
 
-Scores = NDArray[np.float64]
+Scores = Doubles
 """Of one topic's documents, shape (runs, documents), NaN where a run has not retrieved one."""
 Columns = Callable[[Scores], Scores]
 """Makes values of scores, 0 where a run has not retrieved a document."""
@@ -35,6 +38,76 @@ MINIMUM, ZERO = "minimum", "zero"
 _BITS = 25  # so that differences times differences are exact
 _MOST_BITS = 30  # that a column of whole numbers has room for
 _SMALL = 2.0**-8  # of a topic's largest value: a run below it is rounded by its own
+
+
+EQUAL = "equal"
+"""The simplest weights: the same for all runs."""
+
+
+class WeightedSum(Formula):
+    """The score ``sum over runs of weight * unit * column``.
+
+    Columns are whole numbers, which stand where term frequencies do, and a topic's unit of a run, a power
+    of two, where a term's value does: documents of equal columns get equal bits, and where weights are
+    whole numbers too, sums of one unit are exact.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The runs', one a weight.
+    tied : int
+        How many unequal values of a topic and run are equal in the columns.
+    """
+
+    name = "weighted-sum"
+
+    def __init__(self, names: Sequence[str], tied: int = 0) -> None:
+        self.tied, self.runs = tied, tuple(names)
+        equal = 1.0 / len(names)
+        self.parameters = tuple(
+            Parameter(name, 0.0, 1.0, "linear", equal, "a run's weight") for name in names
+        )
+        self.simpler = ((EQUAL, dict.fromkeys(names, equal)),)
+
+    def ridge(self, rows: NDArray[Any]) -> Ridge:  # noqa: ARG002
+        """Pull weights to equal ones: the mean square of how far each is from 1, in units of equal ones."""
+        runs = len(self.runs)
+        return Ridge(np.full(runs, 1.0 / runs), np.full(runs, runs**0.5))
+
+    def lengths(self, index: Index) -> NDArray[np.int32]:
+        """Return no lengths: they play no part."""
+        return np.zeros(index.num_docs, np.int32)
+
+    def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
+        """Score one topic's documents; the gradients in weights are the columns."""
+        scores, gradient = np.empty(topic.length.size), np.empty((setting.size, topic.length.size))
+        differentiate_sum(topic.tf.astype(np.int32), setting * topic.value, topic.value, scores, gradient)
+        return scores, gradient
+
+    def likelihoods(
+        self,
+        documents: Documents,
+        setting: Doubles,
+        likelihood: Doubles,
+        gradient: Doubles,
+        product: Booleans,
+    ) -> None:
+        """Fill scores and gradients of many topics at once."""
+        product[:] = False
+        columns = documents.terms[:, :1] + np.arange(len(self.runs))
+        units = documents.value[columns]
+        differentiate_sums(documents.tf, documents.tfs, setting * units, units, likelihood, gradient)
+
+    def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
+        """Fill scores, topic by topic and, within a topic, setting by setting."""
+        filled, runs = 0, len(self.runs)
+        sizes = np.diff(documents.docs)[:, 0].tolist()
+        for docs, tfs, terms in zip(sizes, documents.tfs, documents.terms, strict=True):
+            columns = documents.tf[slice(*tfs)].reshape(runs, docs)
+            end = filled + docs * len(settings)
+            units = documents.value[slice(*terms)]
+            weighted_sums(settings * units, columns, out[filled:end].reshape(len(settings), docs))
+            filled = end
 
 
 @dataclass(frozen=True)
@@ -293,7 +366,7 @@ class Rounded(NamedTuple):
     """
 
     tf: NDArray[np.int32]
-    units: NDArray[np.float64]
+    units: Doubles
     tied: int
 
 
@@ -305,8 +378,8 @@ def round_columns(values: Scores) -> Rounded:
     rising = np.sort(values, axis=1)
     distinct = np.diff(rising) > 0.0
 
-    def tied() -> NDArray[np.int64]:
-        found: NDArray[np.int64] = (distinct & (np.diff(np.rint(rising / units[:, None])) == 0.0)).sum(axis=1)
+    def tied() -> Integers:
+        found: Integers = (distinct & (np.diff(np.rint(rising / units[:, None])) == 0.0)).sum(axis=1)
         return found
 
     finer = (largest > 0.0) & ((largest < _SMALL * most) | (tied() > 0))
@@ -320,15 +393,9 @@ def prune(pool: CandidatePool, depth: int) -> CandidatePool:
     At least `depth` others precede them in every column, ties in tie order; rounding keeps the order of
     sums of ordered columns. So the best `depth` stay the same at all weights, to the last tie.
     """
-    kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)
-
-    def work(chunk: slice) -> None:
-        for t in range(chunk.start, chunk.stop):
-            kept[t] = np.flatnonzero(in_band(pool.tf_block(pool.candidates, t), depth))
-
-    over_slices(work, len(kept))
-    pruning = Pruning("tf", depth, 1.0, np.inf, 0.0, np.zeros(len(kept), np.bool_))
-    return replace(pool, candidates=pool.candidates.take(kept), pruning=pruning)
+    kept = pruned(pool, lambda pool, t: np.flatnonzero(in_band(pool.tf_block(pool.candidates, t), depth)))
+    pruning = Pruning("tf", depth, 1.0, np.inf, 0.0, np.zeros(len(pool.topics), np.bool_))
+    return replace(kept, pruning=pruning)
 
 
 def pruned_for(pool: CandidatePool, measure: Measure, depth: int) -> tuple[CandidatePool, int]:

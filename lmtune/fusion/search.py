@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion.lines import EQUAL, Line, best_steps, between
@@ -18,12 +18,11 @@ from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, counted, unseen
-from lmtune.tuning.experiment.smooth import smooth_form
+from lmtune.tuning.objectives import smooth_form
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
-Doubles = NDArray[np.float64]
 # Documents of each setting that make up the lists of measures with small cutoffs: of 25, 50, 100 and 200 for
 # 63 runs each was as good on topics held out, in time that falls with them (FINDINGS.md).
 _LISTED = 50

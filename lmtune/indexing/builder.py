@@ -7,6 +7,7 @@ import itertools
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -17,7 +18,7 @@ from lmtune.formats.documents import DocumentBatch, DocumentSource, field_of, un
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, DuplicateDocnoError, StoredColumn
-from lmtune.indexing.inversion import Inversion, SortedRun, invert, load_kernels, merge_docs, merge_postings
+from lmtune.indexing.inversion import Inverter, SortedRun, invert, load_kernels, merge_docs, merge_postings
 from lmtune.parallel import Task, run_all, width
 from lmtune.progress import Count
 from lmtune.storage.folders import atomic_directory
@@ -233,20 +234,21 @@ def _invert(source: DocumentSource, analyzers: Mapping[Path, Analyzer], how: How
     first = list(_take(batches, _WORTH_WORKERS))
     every = itertools.chain(first, batches)
     if workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS:
-        inverter = Inversion(analyzers, how.memory_bytes, how.positions).inverter("run")
+        inverter = Inverter("run", analyzers, how.memory_bytes, how.positions)
         for batch in every:
             inverter.add(batch.read())
             report(batch.size)
         return inverter.finish()
     most = max(how.memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
     share = min(max(size // (workers * _SHARES_PER_WORKER) or most, _LEAST_SHARE), most)
-    inversion = Inversion(analyzers, how.memory_bytes // workers, how.positions)
+    own = {"memory_bytes": how.memory_bytes // workers, "positions": how.positions}
+    make = partial(Inverter, analyzers=analyzers, **own)
     sizes: list[int] = []
 
     def tasks() -> Iterator[Task]:
         while part := list(_take(every, share)):
             sizes.append(sum(batch.size for batch in part))
-            yield invert, {"inversion": inversion, "batches": part}
+            yield invert, {"make": make, "batches": part}
 
     # What merging will need is there by the time that the workers are done.
     threading.Thread(target=load_kernels).start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +97,7 @@ class ColumnarIndex:
         return index
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.path, self.fingerprint)
+        return partial(ColumnarIndex.open, verify=False, fingerprint=self.fingerprint), (self.path,)
 
     def __repr__(self) -> str:
         return f"ColumnarIndex({str(self.path)!r}, num_docs={self.num_docs})"
@@ -321,7 +321,3 @@ class ColumnarIndex:
     def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
         """Return the document numbers of docnos, -1 where the index lacks one."""
         return self._docnos.numbers(docnos)
-
-
-def _reopen(path: Path, fingerprint: str) -> ColumnarIndex:
-    return ColumnarIndex.open(path, verify=False, fingerprint=fingerprint)

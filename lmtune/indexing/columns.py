@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers
 from lmtune.errors import InputError, PathLike
 from lmtune.storage.digests import checked, digest
 from lmtune.storage.files import unreadable
@@ -48,12 +49,8 @@ def write_docnos(folder: Path, docnos: Sequence[bytes]) -> dict[str, StoredColum
             raise DuplicateDocnoError(decode(docnos[one]))
     ranks = np.empty(len(order), np.int32)
     ranks[order] = np.arange(len(order), dtype=np.int32)
-    text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", [docnos])
-    return {
-        "docnos": text,
-        "docno_bytes": offsets,
-        "docno_ranks": write_column(folder / "docno_ranks", "<i4", ranks),
-    }
+    columns = write_strings(folder, "docnos", "docno_bytes", [docnos])
+    return {**columns, "docno_ranks": write_column(folder / "docno_ranks", "<i4", ranks)}
 
 
 class Docnos:
@@ -203,34 +200,36 @@ def write_column(path: Path, dtype: str, values: NDArray[Any] | bytes) -> Stored
 
 
 def write_lists(
-    path: Path, offsets_path: Path, pieces: Iterable[tuple[NDArray[np.uint8] | bytes, NDArray[np.int64]]]
-) -> tuple[StoredColumn, StoredColumn]:
+    folder: Path, name: str, offsets: str, pieces: Iterable[tuple[NDArray[np.uint8] | bytes, Integers]]
+) -> dict[str, StoredColumn]:
     """Write lists of bytes one after the other, and where each begins in the smallest type.
 
     Parameters
     ----------
-    path, offsets_path : pathlib.Path
-        The file of the bytes, behind which come 8 zeros, and that of the n + 1 offsets into it.
+    folder : pathlib.Path
+        Where the two files are written.
+    name, offsets : str
+        The column of the bytes, behind which come 8 zeros, and that of the n + 1 offsets into it.
     pieces : iterable of (array of uint8 or bytes, array of int64)
         Some lists at a time: their bytes, and how many each has.
     """
     sizes = [np.zeros(1, np.int64)]
-    with ColumnWriter(path, "|u1") as lists:
+    with ColumnWriter(folder / name, "|u1") as lists:
         for content, own in pieces:
             lists.write(content)
             sizes.append(own)
         lists.write(bytes(_SPARE))
-        offsets = np.concatenate(sizes).cumsum()
-        offset_type = "<u4" if offsets[-1] < 1 << 32 else "<i8"
-        return lists.close(), write_column(offsets_path, offset_type, offsets)
+        begins = np.concatenate(sizes).cumsum()
+        kind = "<u4" if begins[-1] < 1 << 32 else "<i8"
+        return {name: lists.close(), offsets: write_column(folder / offsets, kind, begins)}
 
 
 def write_strings(
-    path: Path, offsets_path: Path, pieces: Iterable[Sequence[bytes]]
-) -> tuple[StoredColumn, StoredColumn]:
+    folder: Path, name: str, offsets: str, pieces: Iterable[Sequence[bytes]]
+) -> dict[str, StoredColumn]:
     """Write strings, some at a time, as `write_lists` does."""
     lists = ((b"".join(own), np.fromiter(map(len, own), np.int64, len(own))) for own in pieces)
-    return write_lists(path, offsets_path, lists)
+    return write_lists(folder, name, offsets, lists)
 
 
 BLOCK_BYTES = 1 << 14

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, starmap
 from pathlib import Path
@@ -116,10 +116,10 @@ class Inverter:
 
     Parameters
     ----------
+    prefix : str
+        What the file names of runs start with; of its own for every inverter in a folder.
     analyzers : mapping of pathlib.Path to Analyzer
         What turns text into terms, by the folder where its runs go.
-    prefix : str
-        What their file names start with; of its own for every inverter in a folder.
     memory_bytes : int
         The memory budget.
     positions : bool
@@ -127,7 +127,7 @@ class Inverter:
     """
 
     def __init__(
-        self, analyzers: Mapping[Path, Analyzer], prefix: str, memory_bytes: int, positions: bool = False
+        self, prefix: str, analyzers: Mapping[Path, Analyzer], memory_bytes: int, positions: bool = False
     ) -> None:
         self._positions = positions
         per_token = _BYTES_PER_TOKEN + _BYTES_PER_POSITION * positions
@@ -187,22 +187,9 @@ class Inverter:
         return sections | _pack("docno", self._docnos)
 
 
-@dataclass(frozen=True)
-class Inversion:
-    """How batches of documents are inverted, in whatever process; see `Inverter`."""
-
-    analyzers: Mapping[Path, Analyzer]
-    memory_bytes: int
-    positions: bool
-
-    def inverter(self, prefix: str) -> Inverter:
-        """Return one whose runs' names start so."""
-        return Inverter(self.analyzers, prefix, self.memory_bytes, self.positions)
-
-
-def invert(inversion: Inversion, batches: Sequence[DocumentBatch]) -> list[list[SortedRun]]:
+def invert(make: Callable[[str], Inverter], batches: Sequence[DocumentBatch]) -> list[list[SortedRun]]:
     """Invert consecutive batches; whoever does it again writes files of other names."""
-    inverter = inversion.inverter(uuid4().hex)
+    inverter = make(uuid4().hex)
     for batch in batches:
         inverter.add(batch.read())
     return inverter.finish()
@@ -328,24 +315,16 @@ def merge_postings(
     from lmtune.indexing.posting_kernels import encode_positions, encode_postings
 
     vocabulary = _number_terms(runs)
-    columns: dict[str, StoredColumn] = {}
-    columns["terms"], columns["term_bytes"] = write_strings(
-        folder / "terms", folder / "term_bytes", [vocabulary]
-    )
+    columns = write_strings(folder, "terms", "term_bytes", [vocabulary])
     terms = len(vocabulary)
     del vocabulary
     most = max(1, memory_bytes // _BYTES_PER_POSTING)
     dfs = _sum(runs, terms, "dfs")
-    columns["postings"], columns["posting_offsets"] = write_lists(
-        folder / "postings",
-        folder / "posting_offsets",
-        starmap(encode_postings, _merge_blocks(runs, dfs, most, "dfs", ("docs", "tfs"))),
-    )
+    postings = starmap(encode_postings, _merge_blocks(runs, dfs, most, "dfs", ("docs", "tfs")))
+    columns |= write_lists(folder, "postings", "posting_offsets", postings)
     if "gaps" in runs[0].sections:
         blocks = _merge_blocks(runs, _sum(runs, terms, "cfs"), most, "cfs", ("gaps",))
-        columns["positions"], columns["position_offsets"] = write_lists(
-            folder / "positions", folder / "position_offsets", starmap(encode_positions, blocks)
-        )
+        columns |= write_lists(folder, "positions", "position_offsets", starmap(encode_positions, blocks))
     return columns, int(dfs.sum())
 
 

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentSource, field_of, unchanged
-from lmtune.indexing.columns import Column, ColumnWriter, StoredColumn, Strings, read_columns, write_strings
+from lmtune.indexing.columns import (
+    Column,
+    ColumnWriter,
+    StoredColumn,
+    Strings,
+    read_columns,
+    write_column,
+    write_strings,
+)
 from lmtune.indexing.index import CONTENTS, Index, StoredIndex
 from lmtune.indexing.manifest import TEXTS
 from lmtune.progress import Count
@@ -231,11 +239,8 @@ def _write(folder: Path, texts: Iterator[bytes]) -> dict[str, StoredColumn]:
                 firsts.append(firsts[-1] + len(block))
                 yield [compress(b"".join(block))]
 
-        stored, offsets = write_strings(folder / "frames", folder / "frame_bytes", frames())
-        columns = {"frames": stored, "frame_bytes": offsets, "text_ends": ends.close()}
-    with ColumnWriter(folder / "block_docs", "<i8") as docs:
-        docs.write(np.array(firsts))
-        return columns | {"block_docs": docs.close()}
+        columns = write_strings(folder, "frames", "frame_bytes", frames()) | {"text_ends": ends.close()}
+    return columns | {"block_docs": write_column(folder / "block_docs", "<i8", np.array(firsts))}
 
 
 def _blocks(texts: Iterator[bytes]) -> Iterator[list[bytes]]:

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import MeasureLike, parse_measure
@@ -194,7 +194,7 @@ def climb_together(
 
 
 def _climb(
-    space: ParameterSpace, begin: NDArray[np.float64], sizes: Mapping[str, float], rng: np.random.Generator
+    space: ParameterSpace, begin: Doubles, sizes: Mapping[str, float], rng: np.random.Generator
 ) -> Generator[list[Point], list[float], Point]:
     """Ask for lines of settings; be sent their means; return the end."""
     here = _moved(space, tuple(begin.tolist()), np.zeros(begin.size))
@@ -215,7 +215,7 @@ def _climb(
     return here
 
 
-def _directions(space: ParameterSpace, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+def _directions(space: ParameterSpace, rng: np.random.Generator) -> Iterator[Doubles]:
     """Yield each coordinate, and of many free ones as many random directions, their longest part 1."""
     yield from np.eye(len(space.parameters))
     free = np.array([not parameter.is_fixed for parameter in space.parameters])
@@ -225,7 +225,7 @@ def _directions(space: ParameterSpace, rng: np.random.Generator) -> Iterator[NDA
             yield direction / np.abs(direction).max()
 
 
-def _moved(space: ParameterSpace, here: Point, distances: NDArray[np.float64]) -> Point:
+def _moved(space: ParameterSpace, here: Point, distances: Doubles) -> Point:
     ways = zip(space.parameters, here, distances.tolist(), strict=True)
     moved = [parameter.move(x, distance) for parameter, x, distance in ways]
     return tuple(space.settled(np.array(moved)).tolist())

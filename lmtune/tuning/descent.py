@@ -7,12 +7,13 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from lmtune.arrays import Booleans, Doubles
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+Objective = Callable[[Doubles], tuple[float, Doubles]]
 Box = tuple[tuple[float, float], ...]
 
 _FIRST_STEP, _LONGEST_STEP = 0.5, 4.0
@@ -28,9 +29,9 @@ _MARGIN, _GROWTH = 0.05, 2.0
 class Point(NamedTuple):
     """An iterate: where, the cost there, and its gradient."""
 
-    x: NDArray[np.float64]
+    x: Doubles
     cost: float
-    gradient: NDArray[np.float64]
+    gradient: Doubles
 
 
 class Descent(NamedTuple):
@@ -43,12 +44,12 @@ class Descent(NamedTuple):
 class _Line(NamedTuple):
     """The way gone along a line, shape (coordinates,), and how the gradient turned on it."""
 
-    way: NDArray[np.float64]
-    turn: NDArray[np.float64]
+    way: Doubles
+    turn: Doubles
 
 
 def coordinate_descent(
-    objective: Objective, x: NDArray[np.float64], box: Box, known: Sequence[Point] = (), *, flat: float = FLAT
+    objective: Objective, x: Doubles, box: Box, known: Sequence[Point] = (), *, flat: float = FLAT
 ) -> Descent:
     """Minimise along one coordinate after another, each taking the ones before it along.
 
@@ -111,7 +112,7 @@ def coordinate_descent(
 
 def l_bfgs(
     objective: Objective,
-    x: NDArray[np.float64],
+    x: Doubles,
     box: Box,
     known: Sequence[Point] = (),  # noqa: ARG001 - it is quick enough without
     *,
@@ -153,17 +154,15 @@ def is_minimum(point: Point, box: Box, flat: float = FLAT) -> bool:
     return bool((_held(point, box, flat) | (np.abs(point.gradient) <= flat)).all())
 
 
-def _held(point: Point, box: Box, flat: float) -> NDArray[np.bool_]:
+def _held(point: Point, box: Box, flat: float) -> Booleans:
     """Mark the coordinates at a bound that no descent leads away from it."""
     low, high = np.array(box).T
-    held: NDArray[np.bool_] = (point.x <= low) & (point.gradient >= -flat)
+    held: Booleans = (point.x <= low) & (point.gradient >= -flat)
     held |= (point.x >= high) & (point.gradient <= flat)
     return held
 
 
-def _move(
-    objective: Objective, points: list[Point], direction: NDArray[np.float64], step: float, box: Box
-) -> _Line:
+def _move(objective: Objective, points: list[Point], direction: Doubles, step: float, box: Box) -> _Line:
     """Append the lowest point found along a line, if it is lower than the last one.
 
     Returns the line to the last point tried.
@@ -202,7 +201,7 @@ def _move(
     return _Line(seen[-1].x - here.x, seen[-1].gradient - here.gradient)
 
 
-def _way_out(x: NDArray[np.float64], direction: NDArray[np.float64], box: Box) -> float:
+def _way_out(x: Doubles, direction: Doubles, box: Box) -> float:
     """Return how many times `direction` leads from x to the edge of the box."""
     low, high = np.array(box).T
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

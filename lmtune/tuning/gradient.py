@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice, check_least
 from lmtune.measures.evaluate import DEPTH, measure_settings
@@ -23,7 +23,7 @@ from lmtune.tuning.tuner import Progress, SearchRecord, Tuner, choose
 
 OPTIMIZERS = {"coordinate-descent": coordinate_descent, "l-bfgs": l_bfgs}
 
-Evaluation = tuple[float, NDArray[np.float64]]
+Evaluation = tuple[float, Doubles]
 
 LOOSE = 1e-3
 """A gradient that is flat enough on the way, or for comparison."""
@@ -40,11 +40,11 @@ class Evaluations:
         When the search began, on `time.monotonic`'s clock.
     """
 
-    def __init__(self, cost: Callable[[NDArray[np.float64]], Evaluation], begin: float) -> None:
+    def __init__(self, cost: Callable[[Doubles], Evaluation], begin: float) -> None:
         self._cost, self._begin = cost, begin
         self._known: dict[bytes, tuple[Evaluation, float]] = {}
 
-    def __call__(self, x: NDArray[np.float64]) -> Evaluation:
+    def __call__(self, x: Doubles) -> Evaluation:
         """Return the cost at a point and its gradient."""
         key = x.tobytes()
         if key not in self._known:
@@ -139,7 +139,7 @@ class GradientTuner(Tuner):
         """Return what is another constructor's argument for a fit that begins where one like it ended."""
         return {}
 
-    def _penalty(self, pool: CandidatePool, places: NDArray[np.int64]) -> Ridge:
+    def _penalty(self, pool: CandidatePool, places: Integers) -> Ridge:
         """Return the formula's ridge in its strength."""
         centre, scale = pool.formula.ridge(pool.counts(places))
         return Ridge(centre, scale * self.ridge**0.5)
@@ -187,9 +187,7 @@ class GradientTuner(Tuner):
         self.best_value_ = float(best["cost"])
         choose(self, space, [float(best[name]) for name in space.names])
 
-    def _means(
-        self, pool: CandidatePool, measures: Sequence[Measure], places: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _means(self, pool: CandidatePool, measures: Sequence[Measure], places: Integers) -> Doubles:
         settings = self.results_[space_for(self.space, pool).names].to_numpy()
         values = measure_settings(pool, settings, measures, topics=places, depth=self.depth)
         return pool.mean(values, places)
@@ -289,7 +287,7 @@ class RankNetTuner(GradientTuner):
 
         penalty = self._penalty(pool, places)
 
-        def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def objective(x: Doubles) -> tuple[float, Doubles]:
             setting = space.from_unbounded(x)
             cost, (pull, pulled) = pairs.cost(setting, topics=places), penalty.at(setting)
             return cost.value / n_pairs + pull, space.chain(cost.gradient / n_pairs + pulled, setting)
@@ -321,7 +319,7 @@ class RankNetTuner(GradientTuner):
         """AP, for the pairs know no measure."""
         return Measure("AP", rel=self.rel)
 
-    def _starts(self, space: ParameterSpace) -> list[NDArray[np.float64]]:
+    def _starts(self, space: ParameterSpace) -> list[Doubles]:
         rng = np.random.default_rng(self.seed)
         settings = [space.start, *(space.random(rng) for _ in range(self.starts - 1))]
         return [space.to_unbounded(setting) for setting in settings]

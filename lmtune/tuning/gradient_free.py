@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError, check_choice, check_least
 
-Vector = NDArray[np.float64]
+Vector = Doubles
 Objective = Callable[[Vector], Any]
 Box = tuple[ArrayLike, ArrayLike]
 
@@ -337,7 +338,7 @@ class Minimisation:
     steps: int
     evaluations: int
     values: Vector
-    spent: NDArray[np.int64]
+    spent: Integers
 
 
 def minimise(

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.pool import CandidatePool, weighted_mean
 from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
@@ -44,10 +44,10 @@ class Surface:
     """
 
     names: tuple[str, ...]
-    settings: NDArray[np.float64]
+    settings: Doubles
     measures: tuple[Measure, ...]
-    values: NDArray[np.float64]
-    weights: NDArray[np.float64] | None = None
+    values: Doubles
+    weights: Doubles | None = None
 
     @classmethod
     def compute(
@@ -57,7 +57,7 @@ class Surface:
         *,
         space: ParameterSpace,
         shape: Sequence[int],
-        topics: NDArray[np.int64] | None = None,
+        topics: Integers | None = None,
         depth: int = DEPTH,
         progress: Count | None = None,
     ) -> Surface:
@@ -78,7 +78,7 @@ class Surface:
         """Return the setting of a row of `settings`."""
         return dict(zip(self.names, self.settings[place].tolist(), strict=True))
 
-    def means(self, measure: Measure, topics: NDArray[np.int64]) -> NDArray[np.float64]:
+    def means(self, measure: Measure, topics: Integers) -> Doubles:
         """Return the measure's mean over topics at each setting, shape (settings,)."""
         weights = None if self.weights is None else self.weights[topics]
         return weighted_mean(self.values[topics, :, self.measures.index(measure)], weights)
@@ -88,7 +88,7 @@ class Surface:
         """The same, on which topics count alike."""
         return replace(self, weights=None)
 
-    def best(self, measure: Measure, topics: NDArray[np.int64], count: int = 1) -> list[int]:
+    def best(self, measure: Measure, topics: Integers, count: int = 1) -> list[int]:
         """Return the settings with the highest means, best first; the first of equals."""
         order = np.argsort(-self.means(measure, topics), kind="stable")
         return [int(place) for place in order[:count]]
@@ -170,7 +170,7 @@ class KnownValues:
     pool: CandidatePool
     measures: Sequence[Measure]
     depth: int = DEPTH
-    _found: dict[Point, NDArray[np.float64]] = field(default_factory=dict)
+    _found: dict[Point, Doubles] = field(default_factory=dict)
 
     @classmethod
     def on(cls, surface: Surface, pool: CandidatePool, measures: Sequence[Measure], depth: int) -> Self:
@@ -179,7 +179,7 @@ class KnownValues:
         own = surface.values[:, :, columns].transpose(1, 0, 2)
         return cls(pool, measures, depth, dict(zip(map(tuple, surface.settings.tolist()), own, strict=True)))
 
-    def at(self, settings: Sequence[Point], topics: NDArray[np.int64]) -> NDArray[np.float64]:
+    def at(self, settings: Sequence[Point], topics: Integers) -> Doubles:
         """Return the values at settings of topics, places in the pool: shape (measures, topics, settings)."""
         nothing = np.full((len(self.pool.topics), len(self.measures)), np.nan)
         own = [self._found.setdefault(point, nothing) for point in settings]

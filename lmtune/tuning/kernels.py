@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.compiled import compiled
 
 # Eight factors of 1 + e**80 stay below e**709, the largest double; where the largest ratio is
@@ -19,12 +19,12 @@ _ROUNDING = 1e-13
 
 @compiled()
 def sum_pairs(
-    sizes: NDArray[np.int64],
-    relevant: NDArray[np.int64],
-    likelihood: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    product: NDArray[np.bool_],
-    out: NDArray[np.float64],
+    sizes: Integers,
+    relevant: Integers,
+    likelihood: Doubles,
+    gradient: Doubles,
+    product: Booleans,
+    out: Doubles,
 ) -> None:
     """Fill out[i] = (cost, its derivative in each parameter) for every topic i.
 
@@ -50,13 +50,7 @@ def sum_pairs(
 
 
 @compiled()
-def _pairs_by_products(
-    likelihood: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    begin: int,
-    split: int,
-    out: NDArray[np.float64],
-) -> None:
+def _pairs_by_products(likelihood: Doubles, gradient: Doubles, begin: int, split: int, out: Doubles) -> None:
     """Sum log(1 + P_n / P_r) over pairs: multiply up to eight factors, then take one logarithm.
 
     The topic's columns of ``gradient`` begin at ``begin``. Derivatives are summed document by
@@ -94,13 +88,7 @@ def _pairs_by_products(
 
 
 @compiled()
-def _pairs_by_logarithms(
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    begin: int,
-    split: int,
-    out: NDArray[np.float64],
-) -> None:
+def _pairs_by_logarithms(score: Doubles, gradient: Doubles, begin: int, split: int, out: Doubles) -> None:
     """Sum softplus(g_n - g_r) over pairs, safe for any difference of scores."""
     for r in range(split):
         for n in range(split, score.size):
@@ -114,11 +102,7 @@ def _pairs_by_logarithms(
 
 @compiled()
 def standardise(
-    sizes: NDArray[np.int64],
-    product: NDArray[np.bool_],
-    likelihood: NDArray[np.float64],
-    out: NDArray[np.float64],
-    spread: NDArray[np.float64],
+    sizes: Integers, product: Booleans, likelihood: Doubles, out: Doubles, spread: Doubles
 ) -> None:
     """Fill out[i, :sizes[i]] with (s - mean of s) / z, where z = spread[i] is the deviation of topic i's s.
 
@@ -144,12 +128,7 @@ def standardise(
 
 @compiled()
 def chain_topics(
-    sizes: NDArray[np.int64],
-    standard: NDArray[np.float64],
-    slopes: NDArray[np.float64],
-    spread: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    out: NDArray[np.float64],
+    sizes: Integers, standard: Doubles, slopes: Doubles, spread: Doubles, gradient: Doubles, out: Doubles
 ) -> None:
     """Fill out[i, 1:] with the derivatives of topic i's cost in each parameter, and in log alpha.
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import ideal_dcg
 from lmtune.measures.kinds import EXPONENTIAL
@@ -29,7 +29,7 @@ ACCEPTED += "lambda-ap, lambda-ndcg@10, song"
 
 # Pairs of a relevant document and another below which a second thread costs more than it brings.
 _MANY_PAIRS = 1 << 18
-_Fill = Callable[[int, int, NDArray[np.float64], NDArray[np.float64]], None]
+_Fill = Callable[[int, int, Doubles, Doubles], None]
 Family = Literal["approx", "lambda", "song", "softmax", "ranknet"]
 
 
@@ -101,6 +101,12 @@ def parse_objective(text: str | Objective) -> Objective:
     raise InputError("unknown objective", value=text, accepted=ACCEPTED)
 
 
+def smooth_form(measure: Measure) -> Objective:
+    """Return what stands in for a measure: its own smooth form, or that of AP where it has none."""
+    own = measure.declared.smooth is not None
+    return Objective("approx", measure if own else Measure("AP", rel=measure.rel))
+
+
 class SurrogateCost:
     """An objective of topics' lists, as a cost with its gradient in a formula's parameters.
 
@@ -117,7 +123,7 @@ class SurrogateCost:
         Places of topics in the pool; the cost is the mean over them.
     """
 
-    def __init__(self, lists: Lists, objective: Objective, topics: NDArray[np.int64]) -> None:
+    def __init__(self, lists: Lists, objective: Objective, topics: Integers) -> None:
         self.objective, self.formula, self._lists = objective, lists.pool.formula, lists
         self._topics = lists.pool.weights(topics).sum()
         # The others' scores have nothing to say: their cost is 0.
@@ -142,9 +148,7 @@ class SurrogateCost:
         pairs = int((self._labels > 0).sum(axis=1) @ self._sizes)
         self._threads = None if pairs >= _MANY_PAIRS else 1
 
-    def _targets(
-        self, lists: Lists, gain: NDArray[np.int64], topics: NDArray[np.int64]
-    ) -> tuple[Aims, NDArray[np.float64]]:
+    def _targets(self, lists: Lists, gain: Integers, topics: Integers) -> tuple[Aims, Doubles]:
         """Return what documents of given gains count for, and their labels."""
         measure, pool = self.objective.measure, lists.pool
         relevant, nonrelevant = (counts[topics] for counts in pool.judged_counts(measure.rel))
@@ -170,9 +174,7 @@ class SurrogateCost:
         assert kernel is not None
         return Aims(kernel, k, 0.0, hinge, worth, ideal, part, bound), labels
 
-    def __call__(
-        self, setting: Setting | NDArray[np.float64], alpha: float, *, threads: int | None = None
-    ) -> Cost:
+    def __call__(self, setting: Setting | Doubles, alpha: float, *, threads: int | None = None) -> Cost:
         """Compute the mean cost; that of ``lambda-...`` needs `freeze` before.
 
         Parameters
@@ -196,12 +198,12 @@ class SurrogateCost:
         InputError
             For parameters outside the formula's domain.
         """
-        mean: NDArray[np.float64] = (self._per_topic(setting, alpha, threads) * self._weights[:, None]).sum(
+        mean: Doubles = (self._per_topic(setting, alpha, threads) * self._weights[:, None]).sum(
             axis=0
         ) / self._topics
         return Cost(float(mean[0]), mean[1:])
 
-    def value(self, setting: NDArray[np.float64], alpha: float) -> float:
+    def value(self, setting: Doubles, alpha: float) -> float:
         """Return the cost alone; its topics' are computed once for all costs over the same lists."""
         key = self.objective, alpha, setting.tobytes()
         known = self._lists.losses.setdefault(key, np.full(len(self._lists.pool.topics), np.nan))
@@ -210,9 +212,7 @@ class SurrogateCost:
         # One after the other, as the sum of several columns is: the same bits.
         return float((known[self._places] * self._weights).cumsum()[-1] / self._topics)
 
-    def _per_topic(
-        self, setting: Setting | NDArray[np.float64], alpha: float, threads: int | None = None
-    ) -> NDArray[np.float64]:
+    def _per_topic(self, setting: Setting | Doubles, alpha: float, threads: int | None = None) -> Doubles:
         """Return each topic's loss, then its gradient."""
         settings = as_settings(self.formula.parameters, setting)
         self.formula.check(settings)
@@ -233,7 +233,7 @@ class SurrogateCost:
         own[:, 0] = losses
         return own
 
-    def freeze(self, setting: NDArray[np.float64]) -> None:
+    def freeze(self, setting: Doubles) -> None:
         """Weight pairs from now on by what swapping them does to the ranking at a setting."""
         at = np.zeros(self._real.shape)
         self._standardise(slice(0, len(at)), setting, at)
@@ -244,9 +244,7 @@ class SurrogateCost:
             self._aims.gains, self._aims.ideal, at, by_score, measure.kind == "AP", table, table[:0], 0
         )
 
-    def _standardise(
-        self, chunk: slice, setting: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _standardise(self, chunk: slice, setting: Doubles, out: Doubles) -> tuple[Doubles, Doubles]:
         """Fill some topics' scores over their spread; return the scores' gradients and the spreads."""
         documents = self._documents.of(chunk)
         scores = np.empty(int(self._ends[chunk.stop] - self._ends[chunk.start]))
@@ -256,7 +254,7 @@ class SurrogateCost:
         kernels.standardise(self._sizes[chunk], product, scores, out[chunk], spread)
         return gradient, spread
 
-    def _kernel(self, scores: NDArray[np.float64], alpha: float) -> _Fill:
+    def _kernel(self, scores: Doubles, alpha: float) -> _Fill:
         """Return what fills the losses of some topics and their derivatives in the scores."""
         lists = ByLabel(scores, self._labels, self._order, self._sizes)
         family = self.objective.family
@@ -273,14 +271,7 @@ class SurrogateCost:
         aims = self._aims._replace(alpha_k=alpha / max(self._aims.k, 1))
         return lambda i, j, losses, slopes: approx_queries(i, j, lists, aims, alpha, losses, slopes)
 
-    def _softmax(
-        self,
-        scores: NDArray[np.float64],
-        rows: slice,
-        alpha: float,
-        losses: NDArray[np.float64],
-        slopes: NDArray[np.float64],
-    ) -> None:
+    def _softmax(self, scores: Doubles, rows: slice, alpha: float, losses: Doubles, slopes: Doubles) -> None:
         targets = self._labels[rows] / self._labels[rows].sum(axis=1, keepdims=True)
         listnet_queries(0, losses.size, alpha * scores, targets, self._real[rows], False, losses, slopes)
         slopes *= alpha

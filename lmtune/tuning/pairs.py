@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
 from lmtune.candidates.judgements import frequencies
 from lmtune.candidates.pool import CandidatePool
@@ -29,7 +29,7 @@ class Cost(NamedTuple):
     """A RankNet cost and its partial derivatives, shape (parameters,)."""
 
     value: float
-    gradient: NDArray[np.float64]
+    gradient: Doubles
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Pairs:
 
     pool: CandidatePool
     columns: Columns
-    relevant: NDArray[np.int64]
+    relevant: Integers
     rel: int
     stand_ins: int
     rule: str
@@ -92,7 +92,7 @@ class Pairs:
         return cls(pool, columns, counts, rel, stand_ins, rule, sampled > 0)
 
     @property
-    def per_topic(self) -> NDArray[np.int64]:
+    def per_topic(self) -> Integers:
         """The number of pairs of each topic, shape (topics,); 0 for a topic without a known term.
 
         All documents score the same there, whatever the parameters.
@@ -102,11 +102,7 @@ class Pairs:
         return (self.relevant * others * scored).astype(np.int64)
 
     def cost(
-        self,
-        setting: Setting | NDArray[np.float64],
-        *,
-        topics: NDArray[np.int64] | None = None,
-        threads: int | None = None,
+        self, setting: Setting | Doubles, *, topics: Integers | None = None, threads: int | None = None
     ) -> Cost:
         r"""Sum the RankNet cost over the pairs of topics, with its gradient.
 
@@ -165,7 +161,7 @@ class Pairs:
         return Cost(float(value), np.array(gradient))
 
 
-def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Columns, NDArray[np.int64]]:
+def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Columns, Integers]:
     """Reorder each topic's documents so that the relevant ones come first."""
     topics = len(pool.topics)
     order = np.lexsort((columns.gain < rel, np.repeat(np.arange(topics), np.diff(columns.start))))
@@ -180,7 +176,7 @@ def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Co
     return ordered, np.diff(relevant[columns.start])
 
 
-def _with_stand_ins(pool: CandidatePool, count: int, topics: NDArray[np.bool_]) -> Columns:
+def _with_stand_ins(pool: CandidatePool, count: int, topics: Booleans) -> Columns:
     """Add unjudged documents that hold a query term to the judged ones of these topics.
 
     They are drawn from the index, not from the candidates, which may be pruned; in the order of
@@ -233,7 +229,7 @@ class Lists:
     pool: CandidatePool
     columns: Columns
     depth: int
-    losses: dict[Any, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    losses: dict[Any, Doubles] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, pool: CandidatePool, space: ParameterSpace, *, depth: int = 200, seed: int = 0) -> Self:
@@ -260,7 +256,7 @@ class Lists:
         settings = np.array([space.start, *(space.random(rng) for _ in range(_SETTINGS - 1))])
         pool.require(settings, depth)
         documents = pool.documents(pool.candidates)
-        kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)
+        kept: list[Integers] = [np.empty(0, np.int64)] * len(pool.topics)
 
         def work(chunk: slice) -> None:
             for t in range(chunk.start, chunk.stop):
@@ -275,13 +271,13 @@ class Lists:
         over_slices(work, len(kept))
         return cls(pool, pool.candidates.take(kept), depth)
 
-    def with_relevant(self, topics: NDArray[np.int64], rel: int) -> NDArray[np.int64]:
+    def with_relevant(self, topics: Integers, rel: int) -> Integers:
         """Return those of topics, places in the pool, with a document of gain `rel` or more."""
         best = [self.columns.gain[self.columns.rows(t)].max(initial=UNJUDGED) for t in topics]
         return topics[np.array(best) >= rel]
 
 
-def _are_best(scores: NDArray[np.float64], depth: int) -> NDArray[np.bool_]:
+def _are_best(scores: Doubles, depth: int) -> Booleans:
     """Mark each setting's best documents, which stand in tie order; both of shape (settings, documents)."""
     last = scores.shape[1] - depth
     if last <= 0:
@@ -289,5 +285,5 @@ def _are_best(scores: NDArray[np.float64], depth: int) -> NDArray[np.bool_]:
     cut = np.partition(scores, last, axis=1)[:, last, None]
     above, level = scores > cut, scores == cut
     room = depth - above.sum(axis=1, keepdims=True)
-    marked: NDArray[np.bool_] = above | (level & (level.cumsum(axis=1) <= room))
+    marked: Booleans = above | (level & (level.cumsum(axis=1) <= room))
     return marked

@@ -9,8 +9,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_least
 from lmtune.measures.evaluate import measure_settings
@@ -138,10 +138,10 @@ class RidgeTuner(Tuner):
         self,
         pool: CandidatePool,
         ready: dict[str, Any],
-        places: NDArray[np.int64],
+        places: Integers,
         steps: Sequence[_Step],
         report: Count | None,
-    ) -> NDArray[np.float64]:
+    ) -> Doubles:
         """Return the held-out values of each step, shape (steps, topics)."""
         values = np.empty((len(steps), places.size))
         order = np.random.default_rng(self.tuner.seed).permutation(places.size)
@@ -165,7 +165,7 @@ class RidgeTuner(Tuner):
         self,
         pool: CandidatePool,
         ready: dict[str, Any],
-        places: NDArray[np.int64],
+        places: Integers,
         steps: Sequence[_Step],
         flat: float | None = None,
     ) -> Iterator[GradientTuner]:
@@ -186,9 +186,7 @@ class RidgeTuner(Tuner):
             is_first = is_first and not space.free
             yield tuner
 
-    def _keep_path(
-        self, names: Sequence[str], means: NDArray[np.float64], errors: NDArray[np.float64], best: int
-    ) -> None:
+    def _keep_path(self, names: Sequence[str], means: Doubles, errors: Doubles, best: int) -> None:
         import pandas as pd
 
         self.path_ = pd.DataFrame(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice
 from lmtune.models.feedback import EXPANSIONS
@@ -157,7 +157,7 @@ class ParameterSpace:
         starts = (replace(own, start=values.get(own.name, own.start)) for own in self.parameters)
         return replace(self, parameters=tuple(starts))
 
-    def settled(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
+    def settled(self, settings: Doubles) -> Doubles:
         """Return settings, shape (..., parameters), with parameters that share 1 divided by their sum.
 
         Those that add up to 1 but for rounding stay as they are.
@@ -168,7 +168,7 @@ class ParameterSpace:
             settings[..., axes] /= np.where(np.abs(sums - 1.0) < _ROUNDING, 1.0, sums)
         return settings
 
-    def replaced(self, vector: NDArray[np.float64], axis: int, value: float) -> NDArray[np.float64]:
+    def replaced(self, vector: Doubles, axis: int, value: float) -> Doubles:
         """Return a setting with another value of one parameter; other shares keep their proportions.
 
         Where they are all 0, they get equal parts of what is left.
@@ -216,12 +216,12 @@ class ParameterSpace:
         return [parameter for parameter in self.parameters if not parameter.is_fixed]
 
     @property
-    def low(self) -> NDArray[np.float64]:
+    def low(self) -> Doubles:
         """The lower bounds."""
         return np.array([parameter.low for parameter in self.parameters])
 
     @property
-    def high(self) -> NDArray[np.float64]:
+    def high(self) -> Doubles:
         """The upper bounds."""
         return np.array([parameter.high for parameter in self.parameters])
 
@@ -231,20 +231,20 @@ class ParameterSpace:
         return {parameter.name: (parameter.low, parameter.high) for parameter in self.parameters}
 
     @property
-    def start(self) -> NDArray[np.float64]:
+    def start(self) -> Doubles:
         """Where descents begin."""
         return self.clip([p.default if p.start is None else p.start for p in self.parameters])
 
-    def vector(self, setting: Setting) -> NDArray[np.float64]:
+    def vector(self, setting: Setting) -> Doubles:
         """Return a setting as a vector; defaults for parameters that it does not name."""
-        vector: NDArray[np.float64] = as_settings(self.parameters, setting)[0]
+        vector: Doubles = as_settings(self.parameters, setting)[0]
         return vector
 
-    def named(self, vector: Sequence[float] | NDArray[np.float64]) -> dict[str, float]:
+    def named(self, vector: Sequence[float] | Doubles) -> dict[str, float]:
         """Return a vector as a setting."""
         return {name: float(value) for name, value in zip(self.names, vector, strict=True)}
 
-    def grid(self, shape: Sequence[int]) -> NDArray[np.float64]:
+    def grid(self, shape: Sequence[int]) -> Doubles:
         """Return every setting of a full grid, the last parameter varying fastest.
 
         Parameters
@@ -278,7 +278,7 @@ class ParameterSpace:
                 accepted=f"{'x'.join('1' * len(self.parameters))} and up, or how many settings",
             )
 
-    def _spread(self, count: int) -> NDArray[np.float64]:
+    def _spread(self, count: int) -> Doubles:
         from scipy.stats.qmc import Sobol
 
         if not self.free:
@@ -294,7 +294,7 @@ class ParameterSpace:
             ]
         return settings
 
-    def clip(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    def clip(self, vector: Sequence[float] | Doubles) -> Doubles:
         """Return the nearest setting inside the box."""
         return self.settled(np.clip(vector, self.low, self.high))
 
@@ -302,7 +302,7 @@ class ParameterSpace:
         """Say whether a setting lies in the ranges."""
         return all(p.is_counted or p.low <= setting[p.name] <= p.high for p in self.parameters)
 
-    def random(self, rng: np.random.Generator) -> NDArray[np.float64]:
+    def random(self, rng: np.random.Generator) -> Doubles:
         """Draw a setting, each parameter evenly on its scale."""
         return self.settled(np.array([parameter.random(rng) for parameter in self.parameters]))
 
@@ -311,19 +311,19 @@ class ParameterSpace:
         """The box in unbounded coordinates: see `lmtune.models.parameter.Parameter`."""
         return tuple(parameter.unbounded for parameter in self.parameters)
 
-    def to_unbounded(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    def to_unbounded(self, vector: Sequence[float] | Doubles) -> Doubles:
         """Return the point of `unbounded_box` next to a setting; the largest of shares is its bound there."""
         vector = np.array(vector, np.float64)
         for axes in shares(self.parameters).values():
             vector[axes] *= self.high[axes].max() / vector[axes].max()
         return np.array([p.to_unbounded(x) for p, x in zip(self.parameters, map(float, vector), strict=True)])
 
-    def from_unbounded(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
+    def from_unbounded(self, point: Doubles) -> Doubles:
         """Return the setting of a point of `unbounded_box`."""
         values = [p.from_unbounded(x) for p, x in zip(self.parameters, point.tolist(), strict=True)]
         return self.settled(np.array(values))
 
-    def chain(self, gradient: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def chain(self, gradient: Doubles, vector: Doubles) -> Doubles:
         """Turn a gradient in the parameters into one in the unbounded coordinates."""
         gradient = gradient.copy()
         for axes in shares(self.parameters).values():
@@ -332,7 +332,7 @@ class ParameterSpace:
         at = zip(self.parameters, gradient.tolist(), vector.tolist(), strict=True)
         return np.array([parameter.chain(derivative, value) for parameter, derivative, value in at])
 
-    def at_edge(self, vector: Sequence[float] | NDArray[np.float64]) -> list[str]:
+    def at_edge(self, vector: Sequence[float] | Doubles) -> list[str]:
         """Name the bounds that a setting lies on, such as ``"mu = 100000"``.
 
         A parameter that the space fixes is on no edge.
@@ -342,7 +342,7 @@ class ParameterSpace:
 
 
 def space_for(
-    space: ParameterSpace | None, pool: CandidatePool, topics: NDArray[np.int64] | None = None
+    space: ParameterSpace | None, pool: CandidatePool, topics: Integers | None = None
 ) -> ParameterSpace:
     """Return the space to search: one of a pool's formula, by default with its own ranges.
 

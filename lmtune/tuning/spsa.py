@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_least
 from lmtune.measures.evaluate import DEPTH
@@ -81,7 +81,7 @@ class _Search(Tuner):
         free = np.flatnonzero(box[:, 0] < box[:, 1])
         at = space.to_unbounded(space.start if self.start is None else space.vector(self.start))
 
-        def objective(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        def objective(points: Doubles) -> Doubles:
             """Return the measure's mean at each point, below 0: lower is better."""
             whole = np.repeat(at[None], len(points), axis=0)
             whole[:, free] = points
@@ -94,12 +94,7 @@ class _Search(Tuner):
         record.close(self)
         return self
 
-    def _descend(
-        self,
-        objective: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-        start: NDArray[np.float64],
-        box: NDArray[np.float64],
-    ) -> list[int]:
+    def _descend(self, objective: Callable[[Doubles], Doubles], start: Doubles, box: Doubles) -> list[int]:
         """Spend the budget; return the step that each evaluation was for, 0 before the first."""
         self.gains_ = self.gains
         if not start.size:  # The space is a single setting.

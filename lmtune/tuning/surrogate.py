@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, lacks_nonrelevant, measure_settings
@@ -181,7 +181,7 @@ class SurrogateTuner(GradientTuner):
 class _End(NamedTuple):
     """Where a descent ended: the point, its cost and row, and whether the gradient vanishes there."""
 
-    x: NDArray[np.float64]
+    x: Doubles
     cost: float
     row: int
     converged: bool
@@ -199,7 +199,7 @@ class _Search:
         self.evaluations = 0
         self.alphas: list[float] = []
 
-    def starts(self, count: int, alpha: float, seed: int) -> list[NDArray[np.float64]]:
+    def starts(self, count: int, alpha: float, seed: int) -> list[Doubles]:
         """Return the space's start and the best of settings drawn from it, at a steepness."""
         space, rng = self.record.space, np.random.default_rng(seed)
         draws = [space.random(rng) for _ in range(max(_DRAWS, count - 1) if count > 1 else 0)]
@@ -208,7 +208,7 @@ class _Search:
             draws.sort(key=lambda setting: self.cost.value(setting, alpha))
         return [space.to_unbounded(setting) for setting in (space.start, *draws[: count - 1])]
 
-    def descend(self, start: int, x: NDArray[np.float64], alpha: float, flat: float) -> _End:
+    def descend(self, start: int, x: Doubles, alpha: float, flat: float) -> _End:
         """Minimise from a point, with the steepness held fixed unless it is fitted."""
         space, box = self.record.space, self.record.space.unbounded_box
         parameters = len(box)
@@ -237,7 +237,7 @@ class _Search:
         values = measure_settings(pool, settings, [measure], topics=places, depth=depth)
         return ends[int(pool.mean(values[:, :, 0], places).argmax())]
 
-    def _evaluate(self, x: NDArray[np.float64], alpha: float) -> Evaluation:
+    def _evaluate(self, x: Doubles, alpha: float) -> Evaluation:
         space = self.record.space
         parameters = len(space.names)
         setting = space.from_unbounded(x[:parameters])

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_choice
 from lmtune.measures.evaluate import DEPTH, measure_settings
@@ -153,9 +153,7 @@ class SearchRecord:
         self.seconds: list[float] = []
         self._row: dict[Point, int] = {}
 
-    def measure(
-        self, settings: NDArray[np.float64], *, starts: Sequence[int] = (), step: int = 0
-    ) -> list[float]:
+    def measure(self, settings: Doubles, *, starts: Sequence[int] = (), step: int = 0) -> list[float]:
         """Return the means at settings, shape (settings, parameters), and add them to the record."""
         assert self.what is not None
         values = measure_settings(
@@ -166,12 +164,7 @@ class SearchRecord:
         return means
 
     def add(
-        self,
-        settings: NDArray[np.float64],
-        values: Sequence[float],
-        *,
-        starts: Sequence[int] = (),
-        step: int = 0,
+        self, settings: Doubles, values: Sequence[float], *, starts: Sequence[int] = (), step: int = 0
     ) -> None:
         """Add what is known of settings; they are of start 0 unless ``starts`` has others."""
         now = time.monotonic() - self.begin

@@ -14,7 +14,7 @@ DOCUMENTS = [Document(f"d{at}", f"ox w{at % 3} the ox w{at}") for at in range(20
 
 
 def test_a_run_holds_its_documents_postings(tmp_path: Path) -> None:
-    inverter = Inverter({tmp_path: Analyzer()}, "run", 1 << 20)
+    inverter = Inverter("run", {tmp_path: Analyzer()}, 1 << 20)
     inverter.add(DOCUMENTS[:3])
     [[run]] = inverter.finish()
     assert run.strings("docnos") == [b"d0", b"d1", b"d2"]
@@ -31,7 +31,7 @@ def test_a_run_holds_its_documents_postings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tokens", [1, 50, 300])
 def test_runs_keep_to_the_budget(tmp_path: Path, tokens: int) -> None:
     # Three quarters of the budget are for tokens, at 40 bytes each; a docno counts as two.
-    inverter = Inverter({tmp_path: Analyzer()}, "run", tokens * 40 * 4 // 3 + 4)
+    inverter = Inverter("run", {tmp_path: Analyzer()}, tokens * 40 * 4 // 3 + 4)
     inverter.add(DOCUMENTS)
     [runs] = inverter.finish()
     docnos = [docno.decode() for run in runs for docno in run.strings("docnos")]

@@ -51,8 +51,8 @@ def words(packed: NDArray[np.uint8] | bytes) -> NDArray[np.uint64]:
     """Map bytes as an index has them."""
     with TemporaryDirectory() as folder:
         sizes = np.array([len(packed)])
-        stored, _ = write_lists(Path(folder, "lists"), Path(folder, "offsets"), [(packed, sizes)])
-        return Column[np.uint8](Path(folder), stored).words(0, len(packed))
+        columns = write_lists(Path(folder), "lists", "offsets", [(packed, sizes)])
+        return Column[np.uint8](Path(folder), columns["lists"]).words(0, len(packed))
 
 
 @settings(deadline=None)

@@ -255,15 +255,18 @@ class LuceneReader:
     def postings(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
         """Return the live documents that hold a term, ascending, and its frequencies."""
         found = []
-        for leaf in self._leaves:
-            terms = self._iterator(leaf)
-            if terms is None or not terms.seekExact(self._bytes(term.encode("utf-8"))):
-                continue
+        for leaf, terms in self._holding(term):
             pairs = self._loops.postings(terms.postings(None, FREQS), terms.docFreq())
             pairs[:, 0] = self._renumber(leaf, pairs[:, 0])
             found.append(pairs if leaf.numbers is None else pairs[pairs[:, 0] >= 0])
-        docs, tfs = np.concatenate([np.empty((0, 2), np.int32), *found]).T
-        return (np.ascontiguousarray(docs), np.ascontiguousarray(tfs)) if docs.size else None
+        return _columns(found)
+
+    def _holding(self, term: str) -> Iterator[tuple[_Leaf, Any]]:
+        """Yield the segments that hold a term, each with an iterator that stands there."""
+        for leaf in self._leaves:
+            terms = self._iterator(leaf)
+            if terms is not None and terms.seekExact(self._bytes(term.encode("utf-8"))):
+                yield leaf, terms
 
     def positions(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
         """Return the live document and the position of each of a term's occurrences.
@@ -274,10 +277,7 @@ class LuceneReader:
             For an index without positions.
         """
         found = []
-        for leaf in self._leaves:
-            terms = self._iterator(leaf)
-            if terms is None or not terms.seekExact(self._bytes(term.encode("utf-8"))):
-                continue
+        for leaf, terms in self._holding(term):
             if not _terms(leaf).hasPositions():
                 raise InputError(
                     "the index has no positions",
@@ -289,8 +289,7 @@ class LuceneReader:
             places = self._loops.positions(terms.postings(None, POSITIONS), np.ascontiguousarray(tfs))
             pairs = np.stack((np.repeat(self._renumber(leaf, docs), tfs), places), axis=1)
             found.append(pairs[pairs[:, 0] >= 0])
-        docs, places = np.concatenate([np.empty((0, 2), np.int32), *found]).T
-        return (np.ascontiguousarray(docs), np.ascontiguousarray(places)) if docs.size else None
+        return _columns(found)
 
     def lengths(self, progress: Count | None = None) -> NDArray[np.int32]:
         """Count every live document's tokens from all postings, shape (num_docs,).
@@ -416,6 +415,11 @@ class LuceneReader:
     def _unreadable(self, error: Any) -> InputError:
         what = str(getattr(error, "innermessage", None) or error).splitlines()[0]
         return InputError(f"Lucene cannot read the index: {what}", file=self.path, accepted=_ACCEPTED)
+
+
+def _columns(pairs: list[NDArray[np.int32]]) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    first, second = np.concatenate([np.empty((0, 2), np.int32), *pairs]).T
+    return (np.ascontiguousarray(first), np.ascontiguousarray(second)) if first.size else None
 
 
 def _terms(leaf: _Leaf) -> Any:

@@ -42,11 +42,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.candidates.region_kernels import LinearModels, from_plane, linear
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import AP, BPREF, DCG, RECIPROCAL_RANK, SUCCESS
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
-from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Doubles, Integers, Places, Sides, models
+from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Places, Sides, models
 
 Flags = NDArray[np.uint8]
 TWO_STAGE, BM25 = range(2)
@@ -81,7 +82,7 @@ class Topics(NamedTuple):
     occurrences: Integers
     weight: Doubles
     term_start: Integers
-    product: NDArray[np.bool_]
+    product: Booleans
     slack: Doubles
     relevant: Integers
     nonrelevant: Integers
@@ -260,7 +261,7 @@ def _count_topic(
     box: Sides,
     old: State,
     room: tuple[Doubles, Doubles],
-    counts: NDArray[np.int64],
+    counts: Integers,
     new: State,
     filled: int,
     spread: Doubles,
@@ -332,7 +333,7 @@ def _count(
     twins: Integers,
     placed: Integers,
     rel: _Relevant,
-    counts: NDArray[np.int64],
+    counts: Integers,
     kept: Places,
     filled: int,
     spread: Doubles,
@@ -454,7 +455,7 @@ def _deactivate(
     scale: MeasureScale,
     total: Integers,
     base: NDArray[np.int32],
-    counts: NDArray[np.int64],
+    counts: Integers,
     now_base: NDArray[np.int32],
     now_active: Flags,
 ) -> None:

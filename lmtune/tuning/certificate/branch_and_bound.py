@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.models.taylor_kernels import Sides
 from lmtune.threads import over_slices
 from lmtune.tuning.certificate.bound_kernels import State, bound_box
@@ -48,7 +48,7 @@ class Box:
 
     sides: Sides
     state: State
-    bounds: NDArray[np.float64]
+    bounds: Doubles
     bound: float
     centre: float
     spread: tuple[float, float]
@@ -246,7 +246,7 @@ def bound_part(problem: Problem, parent: Box, sides: Sides) -> Box:
     )
 
 
-def _mean(bounds: NDArray[np.float64], topics: int) -> float:
+def _mean(bounds: Doubles, topics: int) -> float:
     """Return the mean over all topics, no lower than any order of summation makes it."""
     return float(bounds.sum()) / topics * (1.0 + topics * 2.0**-51)
 

@@ -9,8 +9,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
@@ -148,7 +148,7 @@ class CertifiedOptimum(Tuner):
         proof_of(pool.formula)
         pool.require(np.array([space.low, space.high]), self.depth)
 
-        def measure(*settings: Sequence[float] | NDArray[np.float64]) -> float:
+        def measure(*settings: Sequence[float] | Doubles) -> float:
             inside = dict.fromkeys(tuple(space.clip(setting).tolist()) for setting in settings)
             return max(record.measure(np.array(list(inside))))
 

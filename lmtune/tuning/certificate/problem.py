@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice
 from lmtune.measures.evaluate import ideal_dcg
@@ -31,7 +32,6 @@ from lmtune.tuning.certificate.bound_kernels import (
 )
 from lmtune.tuning.space import ParameterSpace
 
-Integers = NDArray[np.int64]
 Point = tuple[float, float]
 
 _UNIT = 2.0**-53
@@ -71,9 +71,9 @@ class TopicScores(NamedTuple):
     length: Integers
     alike: Integers
     placed: Integers
-    y: NDArray[np.float64]
-    size: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    y: Doubles
+    size: Doubles
+    weight: Doubles
     product: bool
     slack: float
 
@@ -144,7 +144,7 @@ def _two_stage(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScore
     changes nothing. Where mu is 0, lengths and term frequencies need only be proportional.
     """
     tf, length, p, count = _columns(pool, t)
-    neutral: NDArray[np.bool_] = np.asarray((np.abs(tf - p[:, None] * length) <= _NEUTRAL * tf).all(axis=0))
+    neutral: Booleans = np.asarray((np.abs(tf - p[:, None] * length) <= _NEUTRAL * tf).all(axis=0))
     alike = _alike(tf, length, p, count, proportional=space.high[1] == 0.0, but=neutral)
     y = tf * (1.0 / p)[:, None]
     product, slack = _two_stage_rounding(y, length, count, space)
@@ -174,7 +174,7 @@ def _bm25(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScores:
     return TopicScores(tf, length, alike, row_ids([*tf]), y, size, weight, product=False, slack=slack)
 
 
-def _columns(pool: CandidatePool, t: int) -> tuple[Integers, Integers, NDArray[np.float64], Integers]:
+def _columns(pool: CandidatePool, t: int) -> tuple[Integers, Integers, Doubles, Integers]:
     terms = pool.term_rows(t)
     tf = pool.tf_block(pool.candidates, t).astype(np.int64)
     return (
@@ -188,11 +188,11 @@ def _columns(pool: CandidatePool, t: int) -> tuple[Integers, Integers, NDArray[n
 def _alike(
     tf: Integers,
     length: Integers,
-    value: NDArray[np.float64],
+    value: Doubles,
     count: Integers,
     *,
     proportional: bool,
-    but: NDArray[np.bool_] | None = None,
+    but: Booleans | None = None,
 ) -> Integers:
     """Give documents numbers by length and by frequencies, sorted within terms of equal value and count."""
     common = np.gcd.reduce([length, *tf]) if proportional else np.ones_like(length)
@@ -205,7 +205,7 @@ def _alike(
 
 
 def _two_stage_rounding(
-    y: NDArray[np.float64], length: Integers, count: Integers, space: ParameterSpace
+    y: Doubles, length: Integers, count: Integers, space: ParameterSpace
 ) -> tuple[bool, float]:
     r"""Say whether products are safe in the whole range, and bound the rounding of a score.
 
@@ -287,9 +287,9 @@ class Problem:
     """
 
     topics: int
-    places: NDArray[np.int64]
+    places: Integers
     columns: BoundColumns
-    ceiling: NDArray[np.float64]
+    ceiling: Doubles
     state: State
     sides: Sides
     proof: Proof
@@ -314,13 +314,7 @@ class Problem:
 
     @classmethod
     def build(
-        cls,
-        pool: CandidatePool,
-        measure: Measure,
-        *,
-        space: ParameterSpace,
-        topics: NDArray[np.int64],
-        depth: int,
+        cls, pool: CandidatePool, measure: Measure, *, space: ParameterSpace, topics: Integers, depth: int
     ) -> Problem:
         """Group the candidates of topics, given by their places in the pool."""
         cls.check_pool(pool)
@@ -375,11 +369,11 @@ class Problem:
 class _TopicGroups(NamedTuple):
     """One topic's documents, or groups of equal ones; y is (terms x documents)."""
 
-    y: NDArray[np.float64]
-    length: NDArray[np.float64]
-    weight: NDArray[np.int64]
-    twin: NDArray[np.int64]
-    placed: NDArray[np.int64]
+    y: Doubles
+    length: Doubles
+    weight: Integers
+    twin: Integers
+    placed: Integers
 
 
 class _Topic(NamedTuple):
@@ -420,7 +414,7 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, scores: TopicScores) -
     )
 
 
-def _divisor(pool: CandidatePool, measure: Measure, relevant: NDArray[np.int64]) -> NDArray[np.float64]:
+def _divisor(pool: CandidatePool, measure: Measure, relevant: Integers) -> Doubles:
     """Return what each topic's sum is divided by, of how many are relevant to it."""
     if measure.declared.is_graded:
         return ideal_dcg(pool, measure)
@@ -431,13 +425,13 @@ def _divisor(pool: CandidatePool, measure: Measure, relevant: NDArray[np.int64])
     return relevant.astype(np.float64)
 
 
-def _worth(measure: Measure, gains: NDArray[np.integer]) -> NDArray[np.float64]:
+def _worth(measure: Measure, gains: NDArray[np.integer]) -> Doubles:
     """Return what documents of these gains add to DCG at the first rank."""
     worth = gains.astype(np.float64)
     return np.exp2(worth) - 1.0 if measure.dcg == EXPONENTIAL else worth
 
 
-def _undecided(parts: Sequence[_Topic], found: NDArray[np.int64]) -> State:
+def _undecided(parts: Sequence[_Topic], found: Integers) -> State:
     """Return the state of the whole range: every group listed, its judged ones first."""
     groups = [part.groups.length.size for part in parts]
     doc_start = np.zeros(2 * len(parts) + 1, np.int64)
@@ -477,5 +471,5 @@ def _join(parts: Sequence[NDArray[Any]], kind: type[Any]) -> NDArray[Any]:
     return np.concatenate([np.zeros(0, kind), *parts]).astype(kind, copy=False)
 
 
-def _starts(parts: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+def _starts(parts: Sequence[NDArray[Any]]) -> Integers:
     return np.concatenate(([0], np.cumsum([part.size for part in parts]))).astype(np.int64)

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.datasets.folds import Fold, cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
@@ -232,7 +232,7 @@ class _Search:
     inner: int
     progress: Progress
     results: dict[int, CollectionResult] = field(default_factory=dict)
-    scores: dict[int, dict[Key, NDArray[np.float64]]] = field(default_factory=dict)
+    scores: dict[int, dict[Key, Doubles]] = field(default_factory=dict)
 
     @contextmanager
     def ready(self, number: int) -> Iterator[tuple[Case, Prepared]]:
@@ -277,11 +277,11 @@ class _Search:
 
     def _goals(self) -> Figures:
         """Return what every method has reached at the least, by its best case."""
-        best: dict[Key, NDArray[np.float64]] = {}
+        best: dict[Key, Doubles] = {}
         for scores in self.scores.values():
             for key, own in scores.items():
                 best[key] = np.maximum(best.get(key, own), own)
-        reached: dict[Measure, NDArray[np.float64]] = {}
+        reached: dict[Measure, Doubles] = {}
         for (measure, method), own in best.items():
             if method != DEFAULT:
                 reached[measure] = np.minimum(reached.get(measure, own), own)
@@ -307,9 +307,7 @@ def _told(progress: Progress, case: str) -> Progress:
     return lambda stage, done, total, detail="": progress(f"{case}, {stage}", done, total, detail)
 
 
-def _scores(
-    result: CollectionResult, ready: Prepared, case: Case, inner: int
-) -> dict[Key, NDArray[np.float64]]:
+def _scores(result: CollectionResult, ready: Prepared, case: Case, inner: int) -> dict[Key, Doubles]:
     """Return what a case is chosen by: a figure a fold, and one of all topics."""
     rows = [row for row in result.rows if row.method != OPTIMAL]
     if not inner:
@@ -338,9 +336,7 @@ def _all_topics(row: Row) -> float:
 
 
 def _rows(
-    results: Mapping[int, CollectionResult],
-    scores: Mapping[int, dict[Key, NDArray[np.float64]]],
-    alive: Alive,
+    results: Mapping[int, CollectionResult], scores: Mapping[int, dict[Key, Doubles]], alive: Alive
 ) -> Iterator[ChosenRow]:
     """Choose, for each measure and method, among the tuned cases, or those that a fold's race left."""
     sizes = [len(fold.test) for fold in results[0].folds]
@@ -461,7 +457,7 @@ def effects(result: ChoiceResult, key: Key) -> list[Effect]:
     return list(decompose(values.reshape(*map(len, levels.values()), -1), levels))
 
 
-def decompose(values: NDArray[np.float64], levels: Mapping[str, Sequence[str]]) -> Iterator[Effect]:
+def decompose(values: Doubles, levels: Mapping[str, Sequence[str]]) -> Iterator[Effect]:
     """Yield each factor's effect, and that of all interactions together.
 
     In a full factorial design the sums of squares of the factors, each the cells of a level times the

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
@@ -28,13 +28,13 @@ LAST = 2
 _BOXES = 512
 """That a case is bounded by at most; tuning it costs about as much."""
 
-Figures = Mapping[Measure, NDArray[np.float64]]
+Figures = Mapping[Measure, Doubles]
 """A figure each fold, and one of all topics, by measure."""
 Alive = Mapping[Measure, Sequence[set[int]]]
 """The cases left on each fold, and on all topics, by measure."""
 
 
-def look(ready: Prepared, case: Case, settings: int = SETTINGS) -> dict[Measure, NDArray[np.float64]]:
+def look(ready: Prepared, case: Case, settings: int = SETTINGS) -> dict[Measure, Doubles]:
     """Return the best mean of so many settings of a case, on each fold's training topics and on all."""
     plan = case.plan
     surface = Surface.compute(
@@ -125,9 +125,7 @@ def beaten(
     return bounds
 
 
-def _below(
-    problem: Problem, weights: NDArray[np.float64], goals: NDArray[np.float64]
-) -> tuple[float, int] | None:
+def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, int] | None:
     """Bound weighted means of topics, a row of weights each, below their goals.
 
     Returns the last one's bound and the number of boxes; None where they are not below.

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.errors import PathLike
 from lmtune.formats.result_folders import RECORD, StoredFolder
 from lmtune.measures.measure import parse_measure
@@ -61,7 +61,7 @@ class StoredChoices:
     method: str
     final: int
     results: StoredResults
-    values: Mapping[tuple[str, str], NDArray[np.float64]]
+    values: Mapping[tuple[str, str], Doubles]
 
 
 def is_choices(path: PathLike) -> bool:

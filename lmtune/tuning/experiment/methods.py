@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
@@ -21,14 +21,14 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent, climb_together
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
-from lmtune.tuning.experiment.smooth import KnownLists, smooth_form, smooth_lists
 from lmtune.tuning.gradient import GradientTuner, RankNetTuner
 from lmtune.tuning.grid import KnownValues, Surface, together
-from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.objectives import SurrogateCost, smooth_form
+from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.spsa import SEARCHES
-from lmtune.tuning.surrogate import SurrogateTuner
+from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for
 from lmtune.tuning.tuner import Point, Tuner
 
 if TYPE_CHECKING:
@@ -79,6 +79,41 @@ class Steps:
         return show
 
 
+KnownLists = dict[tuple[int, ParameterSpace], Lists]
+
+
+def smooth_lists(
+    known: KnownLists, pool: CandidatePool, plan: Plan, measure: Measure, space: ParameterSpace | None = None
+) -> Lists:
+    """Return the lists for a measure's smooth form, built once a depth and space.
+
+    Parameters
+    ----------
+    known : dict of (int, ParameterSpace) to Lists
+        Those built before; what is built is added.
+    pool, plan, measure
+        The experiment's.
+    space : ParameterSpace, optional
+        Another than the plan's.
+    """
+    depth = lists_depth(objective_for(smooth_form(measure), pool, plan.depth), pool, plan.depth)
+    key = depth, space or plan.space
+    if key not in known:
+        known[key] = Lists.build(pool, key[1], depth=depth, seed=plan.seed)
+    return known[key]
+
+
+def compile_smooth(known: KnownLists, pool: CandidatePool, plan: Plan) -> None:
+    """Compute a smooth form of one topic; the lists are kept as `smooth_lists` says."""
+    measure = plan.measures[0]
+    lists = smooth_lists(known, pool, plan, measure)
+    first = lists.with_relevant(pool.positions(), measure.rel)[:1]
+    if first.size:
+        SurrogateCost(lists, objective_for(smooth_form(measure), pool, plan.depth), first)(
+            plan.space.start, ALPHAS[0]
+        )
+
+
 @dataclass
 class Shared:
     """What all folds of an experiment share.
@@ -114,7 +149,7 @@ class Shared:
     traced: bool = True
     lists: KnownLists = field(default_factory=dict)
 
-    def values(self, topics: Sequence[str], measure: Measure, params: Setting) -> NDArray[np.float64]:
+    def values(self, topics: Sequence[str], measure: Measure, params: Setting) -> Doubles:
         """Return a measure of topics at a setting, with the feedback documents that it draws."""
         places, pool = self.pool.positions(topics), self.pool.drawn_at(params)
         if pool is not self.pool:

@@ -6,8 +6,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
@@ -28,11 +28,7 @@ Box = dict[str, tuple[float, float]]
 
 
 def near_optimal(
-    surface: Surface,
-    measure: Measure,
-    topics: NDArray[np.int64],
-    setting: Setting,
-    values: NDArray[np.float64],
+    surface: Surface, measure: Measure, topics: Integers, setting: Setting, values: Doubles
 ) -> Box:
     """Return the box of grid points around a setting of which none is significantly worse.
 
@@ -93,13 +89,13 @@ def near_optimal(
     }
 
 
-def significantly_worse(at: NDArray[np.float64], values: NDArray[np.float64]) -> list[bool]:
+def significantly_worse(at: Doubles, values: Doubles) -> list[bool]:
     """Say of each of values, shape (settings, topics), whether it is worse by a two-sided paired t-test."""
     mean = values.mean()
     return [bool(own.mean() < mean and paired_t_test(own, values) < SIGNIFICANCE) for own in at]
 
 
-def _inside(before: NDArray[np.int64], box: tuple[tuple[int, int], ...]) -> int:
+def _inside(before: Integers, box: tuple[tuple[int, int], ...]) -> int:
     """Sum over a box's corners, with signs."""
     total = 0
     for corner in product((0, 1), repeat=len(box)):

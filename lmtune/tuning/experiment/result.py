@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
@@ -93,7 +93,7 @@ class Row:
     measure: Measure
     method: str
     topics: tuple[str, ...]
-    values: NDArray[np.float64]
+    values: Doubles
     fits: tuple[Fit, ...]
     p_values: dict[str, float] = field(default_factory=dict)
     final: Fit | None = None

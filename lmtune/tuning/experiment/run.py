@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
@@ -21,7 +21,7 @@ from lmtune.models.model import described, find_model
 from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Progress, note, silent, staged
-from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
+from lmtune.tuning.experiment.methods import Choice, FoldMethods, KnownLists, Shared, Steps, compile_smooth
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import near_optimal
 from lmtune.tuning.experiment.result import (
@@ -38,8 +38,8 @@ from lmtune.tuning.experiment.result import (
     Row,
     at_most,
 )
-from lmtune.tuning.experiment.smooth import KnownLists, compile_smooth, smooth_form
 from lmtune.tuning.grid import KnownValues, Surface, together
+from lmtune.tuning.objectives import smooth_form
 from lmtune.tuning.pairs import Pairs
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) ->
 class _FoldResult(NamedTuple):
     """What the methods chose on a fold, and each test topic's values with that."""
 
-    fits: dict[tuple[Measure, str], tuple[Fit, NDArray[np.float64]]]
+    fits: dict[tuple[Measure, str], tuple[Fit, Doubles]]
     traces: dict[str, pd.DataFrame]
     remarks: dict[str, str]
 
@@ -242,12 +242,12 @@ def _default_of(plan: Plan) -> dict[str, Choice]:
 
 def _report(
     pool: CandidatePool,
-    values: Callable[..., NDArray[np.float64]],
+    values: Callable[..., Doubles],
     plan: Plan,
     fold: Fold,
     measure: Measure,
     choice: Choice,
-) -> tuple[Fit, NDArray[np.float64]]:
+) -> tuple[Fit, Doubles]:
     """Measure a choice on the training and test topics; the latter's values, if any, come with it."""
     train = pool.mean(values(fold.train, measure, choice.params), pool.positions(fold.train))
     test = values(fold.test, measure, choice.params) if fold.test else np.array([math.nan])
@@ -258,7 +258,7 @@ def _report(
 
 def _values(
     pool: CandidatePool, plan: Plan, topics: Sequence[str], measure: Measure, params: Setting
-) -> NDArray[np.float64]:
+) -> Doubles:
     places, drawn = pool.positions(topics), pool.drawn_at(params)
     return measure_settings(drawn, params, [measure], topics=places, depth=plan.depth)[:, 0, 0]
 
