@@ -7,8 +7,11 @@ import os
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cache
+from typing import Any, TypeVar
 
 from lmtune.progress import Count
+
+T = TypeVar("T")
 
 # Slices a thread: enough that none idles while another finishes a long one.
 _SHARES = 4
@@ -75,6 +78,18 @@ def over_slices(
         for future in waiting:
             future.cancel()
         raise
+
+
+def over_places(work: Callable[[int], T], total: int, **how: Any) -> list[T]:
+    """Return what `work` makes of each number below `total`, as `over_slices` runs it."""
+    made: list[Any] = [None] * total
+
+    def fill(part: slice) -> None:
+        for place in range(part.start, part.stop):
+            made[place] = work(place)
+
+    over_slices(fill, total, **how)
+    return made
 
 
 def cores() -> int:

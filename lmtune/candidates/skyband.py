@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
 import numpy as np
@@ -29,7 +30,7 @@ from lmtune.errors import InputError, check_choice, check_least
 from lmtune.models.formula import Formula
 from lmtune.models.two_stage import require_two_stage
 from lmtune.progress import Count
-from lmtune.threads import over_slices
+from lmtune.threads import over_places
 
 Margins: TypeAlias = tuple[float, float]
 MODES = ("auto", "e", "tf")
@@ -166,13 +167,7 @@ def pruned(
     pool: CandidatePool, keep: Keep, threads: int | None = None, progress: Count | None = None
 ) -> CandidatePool:
     """Return a pool with the candidates that are kept; see `skyband` for the others."""
-    kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)
-
-    def work(chunk: slice) -> None:
-        for t in range(chunk.start, chunk.stop):
-            kept[t] = keep(pool, t)
-
-    over_slices(work, len(pool.topics), threads=threads, progress=progress)
+    kept = over_places(partial(keep, pool), len(pool.topics), threads=threads, progress=progress)
     return replace(pool, candidates=pool.candidates.take(kept))
 
 

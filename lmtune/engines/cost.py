@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.search import search
 from lmtune.datasets.collection import Collection
-from lmtune.engines.checking import Run, cut
+from lmtune.engines.checking import cut
 from lmtune.engines.deployment import Engine, nearest
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
@@ -26,14 +26,6 @@ from lmtune.tuning.space import ParameterSpace
 
 TUNED, NEAREST = "tuned", "nearest"
 """How the two settings are called in tables."""
-
-
-def compare_settings(
-    tuned: FinalSetting, runs: Mapping[str, Run], measures: Iterable[Measure | str]
-) -> Comparison:
-    """Compare runs, the first with the others, by the judgements of the collection that was tuned on."""
-    qrels = tuned.collection.load(("topics", "qrels")).qrels
-    return compare_runs(qrels, runs, dict.fromkeys(map(str, measures)))
 
 
 def fit_nearest(
@@ -120,4 +112,5 @@ def deployment_cost(
         label: cut(search(own.collection, own.model, own.values, **options).rankings, 1000)
         for label, own in ((TUNED, tuned), (NEAREST, found))
     }
-    return found, compare_settings(tuned, runs, names)
+    qrels = tuned.collection.load(("topics", "qrels")).qrels
+    return found, compare_runs(qrels, runs, dict.fromkeys(names))

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles
 from lmtune.candidates.explaining import explain_document
 from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError, check_choice
@@ -74,7 +74,7 @@ def measured(view: View, setting: Setting) -> dict[str, Any]:
     }
 
 
-def command(view: View, vector: NDArray[np.float64]) -> str:
+def command(view: View, vector: Doubles) -> str:
     """Return the command that writes a setting's run; of runs, the one that measures their weights."""
     depth = view.depth != DEPTH
     if not view.model:
@@ -144,7 +144,7 @@ def ranked(view: View, topic: str, setting: Setting, pinned: Setting) -> dict[st
     """Return a topic's two rankings, each document with its gain and its place in the other."""
     [t] = view.pool.positions([topic]).tolist()
     sides = {name: view.vector(own) for name, own in (("pinned", pinned), ("setting", setting))}
-    tops = {name: view.top(t, vector, view.depth) for name, vector in sides.items()}
+    tops = {name: view.pool.top(t, vector, view.depth) for name, vector in sides.items()}
     places = {name: {int(at): place for place, at in enumerate(top, 1)} for name, top in tops.items()}
     rows = view.pool.candidates.rows(t)
     gains, docs = view.pool.candidates.gain[rows], view.pool.candidates.doc[rows]
@@ -204,7 +204,7 @@ def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Sett
     }
 
 
-def _terms(view: View, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, dict[str, Any]]:
+def _terms(view: View, t: int, place: int, vector: Doubles) -> dict[str, dict[str, Any]]:
     """Return by term of a topic how often the query has it, and what a document and the index hold of it."""
     pool = view.pool
     tf, values = pool.tf_block(pool.candidates, t)[:, place].tolist(), pool.value[pool.term_rows(t)].tolist()
@@ -287,7 +287,7 @@ def surface(
     }
 
 
-def counting(view: View, topics: str) -> NDArray[np.bool_]:
+def counting(view: View, topics: str) -> Booleans:
     """Return which topics count, of a 1 for each that does and a 0 for the others; "" for all.
 
     Raises

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.exploring.view import View
 from lmtune.measures.measure import Measure
@@ -88,13 +88,13 @@ class Points:
         In which the points are measured: coarse first.
     """
 
-    settings: NDArray[np.float64]
+    settings: Doubles
     shape: tuple[int, int]
-    values: NDArray[np.float64]
+    values: Doubles
     order: Sequence[int]
     done: int = 0
     error: str = ""
-    fill: Callable[[NDArray[np.float64]], NDArray[np.float64]] = field(repr=False, default=np.asarray)
+    fill: Callable[[Doubles], Doubles] = field(repr=False, default=np.asarray)
 
 
 _Key = tuple[str, tuple[int, ...], tuple[float, ...]]
@@ -114,9 +114,7 @@ class Surfaces:
         self._worker = threading.Thread(target=self._work, daemon=True)
         self._worker.start()
 
-    def ask(
-        self, setting: NDArray[np.float64], smooth: Measure | None = None, plane: Sequence[int] = ()
-    ) -> Points:
+    def ask(self, setting: Doubles, smooth: Measure | None = None, plane: Sequence[int] = ()) -> Points:
         """Return the known points of a plane, or of the lines through a setting; the others follow.
 
         Parameters
@@ -147,7 +145,7 @@ class Surfaces:
     def _held(self) -> int:
         return sum(points.values.nbytes for points in self._known.values())
 
-    def _new(self, setting: NDArray[np.float64], smooth: Measure | None, plane: Sequence[int]) -> Points:
+    def _new(self, setting: Doubles, smooth: Measure | None, plane: Sequence[int]) -> Points:
         settings, shape = plan(self._view, setting, plane, is_coarse=smooth is not None)
         order = [at for at in coarse_first(shape) if not np.isnan(settings[at, 0])]
         if smooth is not None:
@@ -156,13 +154,13 @@ class Surfaces:
         each_topic = len(settings), len(self._view.measures), len(self._view.pool.topics)
         return Points(settings, shape, np.full(each_topic, np.nan), order, fill=self._measured)
 
-    def _measured(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _measured(self, settings: Doubles) -> Doubles:
         return self._view.values(settings).transpose(1, 2, 0)
 
-    def _smooth(self, measure: Measure) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def _smooth(self, measure: Measure) -> Callable[[Doubles], Doubles]:
         view, made = self._view, list[SurrogateCost]()
 
-        def fill(settings: NDArray[np.float64]) -> NDArray[np.float64]:
+        def fill(settings: Doubles) -> Doubles:
             if not made:
                 objective = objective_for(smooth_form(measure), view.pool, view.depth)
                 depth = lists_depth(objective, view.pool, view.depth)
@@ -236,7 +234,7 @@ def shared(space: ParameterSpace, plane: Sequence[int]) -> list[int]:
     return next((axes for axes in shares(space.parameters).values() if set(plane) <= {*axes} and plane), [])
 
 
-def settled_apart(view: View, setting: NDArray[np.float64], plane: Sequence[int]) -> NDArray[np.float64]:
+def settled_apart(view: View, setting: Doubles, plane: Sequence[int]) -> Doubles:
     """Return what all settings of a plane, or of a single line, have in common: one of them."""
     apart, group = setting.copy(), shared(view.space, plane) if len(plane) > 1 else []
     if group:
@@ -251,8 +249,8 @@ def settled_apart(view: View, setting: NDArray[np.float64], plane: Sequence[int]
 
 
 def plan(
-    view: View, setting: NDArray[np.float64], plane: Sequence[int], *, is_coarse: bool = False
-) -> tuple[NDArray[np.float64], tuple[int, int]]:
+    view: View, setting: Doubles, plane: Sequence[int], *, is_coarse: bool = False
+) -> tuple[Doubles, tuple[int, int]]:
     """Return settings to measure through a setting, shape (points, parameters), and the shape of the picture.
 
     Parameters
@@ -296,8 +294,8 @@ def plan(
 
 
 def _triangle(
-    space: ParameterSpace, setting: NDArray[np.float64], plane: Sequence[int], group: list[int], each: int
-) -> NDArray[np.float64]:
+    space: ParameterSpace, setting: Doubles, plane: Sequence[int], group: list[int], each: int
+) -> Doubles:
     rest = [axis for axis in group if axis not in plane]
     first, second = (own.ravel() for own in np.mgrid[:each, :each])
     grid = np.tile(setting, (each * each, 1))

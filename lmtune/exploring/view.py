@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.explaining import term_parts
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import Regions
@@ -104,14 +104,14 @@ class View:
     depth: int = DEPTH
     regions: Regions | None = None
     stamp: int = 0
-    _known: dict[bytes, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    _known: dict[bytes, Doubles] = field(default_factory=dict, repr=False)
 
     @property
     def index(self) -> Index:
         """Where documents' names come from."""
         return self.pool.index
 
-    def vector(self, setting: Setting) -> NDArray[np.float64]:
+    def vector(self, setting: Setting) -> Doubles:
         """Return a setting's values in the space's order.
 
         Raises
@@ -152,13 +152,13 @@ class View:
         """The setting to begin with."""
         return self.marks[0].setting
 
-    def values(self, settings: NDArray[np.float64], *, threads: int | None = None) -> NDArray[np.float64]:
+    def values(self, settings: Doubles, *, threads: int | None = None) -> Doubles:
         """Measure settings, shape (settings, parameters): shape (topics, settings, measures)."""
         return measure_settings(
             self.pool, settings, self.measures, depth=self.depth, regions=self.regions, threads=threads
         )
 
-    def value(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(self, vector: Doubles) -> Doubles:
         """Measure one setting, shape (topics, measures); the last few are remembered."""
         key = vector.tobytes()
         if key not in self._known:
@@ -167,15 +167,11 @@ class View:
             self._known[key] = self.values(vector[None])[:, 0]
         return self._known[key]
 
-    def top(self, t: int, vector: NDArray[np.float64], hits: int = SHOWN) -> NDArray[np.int64]:
-        """Return the places of topic t's best documents among its candidates, best first."""
-        return self.pool.top(t, vector, hits)
-
-    def scores(self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, t: int, places: Integers, vector: Doubles) -> Doubles:
         """Score some of topic t's candidates."""
         return self.pool.formula.differentiate(self.pool.topic_documents(t, places), vector)[0]
 
-    def weights(self, t: int, vector: NDArray[np.float64]) -> list[float]:
+    def weights(self, t: int, vector: Doubles) -> list[float]:
         """Return how often topic t's query has each of its columns, or its weight there."""
         counts = self.pool.count[..., self.pool.term_rows(t)]
         if isinstance(self.pool.formula, Weighted):
@@ -183,7 +179,7 @@ class View:
         weights: list[float] = counts.tolist()
         return weights
 
-    def made(self, t: int, vector: NDArray[np.float64]) -> list[str]:
+    def made(self, t: int, vector: Doubles) -> list[str]:
         """Say of each column of topic t's query what its weight is made of."""
         formula, counts = self.pool.formula, self.pool.count[..., self.pool.term_rows(t)]
         if not isinstance(formula, Weighted):
@@ -199,7 +195,7 @@ class View:
             said.append(" + ".join([*parts, *([f"expansion {expansion:.3g}"] if expansion else [])]))
         return said
 
-    def parts(self, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, float]:
+    def parts(self, t: int, place: int, vector: Doubles) -> dict[str, float]:
         """Return what each term of topic t gives a candidate alone; of runs, each one's part of the sum."""
         if not self.model:
             at = np.array([place])

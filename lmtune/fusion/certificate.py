@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from lmtune.measures.kinds import BPREF, DCG, EXPONENTIAL_DCG
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import Count
-from lmtune.threads import over_slices
+from lmtune.threads import over_places
 
 _BATCH = 32
 
@@ -114,7 +115,7 @@ def certify(
     new, heap = _faces(runs, len(line.parts)), list[tuple[float, int, _Part]]()
     closed, parts = 0.0, 0
     while True:
-        _bound(new, line, levels)
+        new = over_places(partial(_bounded, new, line, levels), len(new))
         centres = np.array([part.vertices.mean(axis=0) for part in new])
         measured = means(centres)
         if measured.max() > value + EQUAL:
@@ -143,21 +144,17 @@ def _faces(runs: int, topics: int) -> list[_Part]:
     return [_Part(np.eye(runs)[face], np.full(topics, np.inf), np.zeros(topics, np.bool_)) for face in faces]
 
 
-def _bound(parts: list[_Part], line: Line, levels: Sequence[Levels]) -> None:
-    """Replace parts by themselves with bounds of the topics that were not settled before."""
-
-    def work(chunk: slice) -> None:
-        for i in range(chunk.start, chunk.stop):
-            bounds, settled = parts[i].bounds.copy(), parts[i].settled.copy()
-            for t in np.flatnonzero(~settled).tolist():
-                vertices, topic = parts[i].vertices, line.parts[t]
-                scores = np.empty((len(vertices), topic.tf.shape[1]))
-                weighted_sums(vertices * topic.units, topic.tf, scores)
-                bound, undecided = bound_topic(scores, levels[t], topic.goal)
-                bounds[t], settled[t] = min(bounds[t], bound), undecided == 0
-            parts[i] = parts[i]._replace(bounds=bounds, settled=settled)
-
-    over_slices(work, len(parts))
+def _bounded(parts: Sequence[_Part], line: Line, levels: Sequence[Levels], place: int) -> _Part:
+    """Return a part with bounds of the topics that were not settled before."""
+    part = parts[place]
+    bounds, settled = part.bounds.copy(), part.settled.copy()
+    for t in np.flatnonzero(~settled).tolist():
+        topic = line.parts[t]
+        scores = np.empty((len(part.vertices), topic.tf.shape[1]))
+        weighted_sums(part.vertices * topic.units, topic.tf, scores)
+        bound, undecided = bound_topic(scores, levels[t], topic.goal)
+        bounds[t], settled[t] = min(bounds[t], bound), undecided == 0
+    return part._replace(bounds=bounds, settled=settled)
 
 
 def _split(part: _Part) -> list[_Part]:

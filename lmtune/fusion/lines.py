@@ -16,7 +16,7 @@ from lmtune.fusion import kernels
 from lmtune.measures.evaluate import DEPTH, targets_of
 from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL
 from lmtune.measures.measure import Measure
-from lmtune.threads import over_slices
+from lmtune.threads import over_places
 from lmtune.tuning.certificate.bound_kernels import MeasureScale
 
 # Pairs of documents looked at together: their crossings fit in memory.
@@ -139,15 +139,15 @@ class Line:
             shares = self.shares
         own = shares[self.places]
         ends = np.stack((begin, end))
-        lines: list[tuple[Doubles, kernels.Standing]] = [None] * len(self.parts)  # type: ignore[list-item]
         value = np.zeros(own.shape[1:])
 
-        def prepare(chunk: slice) -> None:
-            for i in range(chunk.start, chunk.stop):
-                lines[i] = _scores(self.parts[i], ends, self._cutoff)
-                kernels.stand(lines[i][0][0], lines[i][1])
+        def prepare(i: int) -> tuple[Doubles, kernels.Standing]:
+            scores, standing = _scores(self.parts[i], ends, self._cutoff)
+            kernels.stand(scores[0], standing)
+            return scores, standing
 
-        over_slices(prepare, len(lines), seconds=_SECONDS * sum(part.tf.size for part in self.parts))
+        seconds = _SECONDS * sum(part.tf.size for part in self.parts)
+        lines = over_places(prepare, len(self.parts), seconds=seconds)
         for share, (_, standing), part in zip(own, lines, self.parts, strict=True):
             value = value + share * kernels.value(standing, part.goal)
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
@@ -165,23 +165,21 @@ class Line:
         self, lines: list[tuple[Doubles, kernels.Standing]], low: float, high: float, shares: Doubles
     ) -> tuple[Integers, Doubles]:
         """Return where the mean changes, as sorted keys of t and half, and by how much."""
-        found: list[tuple[Integers, Doubles]] = [(np.empty(0, np.int64), np.empty(0))] * len(lines)
 
-        def work(chunk: slice) -> None:
-            for i in range(chunk.start, chunk.stop):
-                (a, b), standing = lines[i]
-                room = a.size * standing.position.size
-                at, crossings = np.empty(room), np.empty(room, np.int64)
-                size = kernels.find_crossings(a, b, standing, low, high, at, crossings)
-                # Numbers from 0 on sort as their bits do.
-                keys = (at[:size].view(np.int64) << 1) | (crossings[:size] & 1)
-                order = np.argsort(keys)
-                keys, changes = keys[order], at
-                size = kernels.follow(keys, order, crossings, standing, self.parts[i].goal, changes)
-                found[i] = keys[:size].copy(), changes[:size].copy()
+        def work(i: int) -> tuple[Integers, Doubles]:
+            (a, b), standing = lines[i]
+            room = a.size * standing.position.size
+            at, crossings = np.empty(room), np.empty(room, np.int64)
+            size = kernels.find_crossings(a, b, standing, low, high, at, crossings)
+            # Numbers from 0 on sort as their bits do.
+            keys = (at[:size].view(np.int64) << 1) | (crossings[:size] & 1)
+            order = np.argsort(keys)
+            keys, changes = keys[order], at
+            size = kernels.follow(keys, order, crossings, standing, self.parts[i].goal, changes)
+            return keys[:size].copy(), changes[:size].copy()
 
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
-        over_slices(work, len(lines), seconds=_SECONDS * pairs)
+        found = over_places(work, len(lines), seconds=_SECONDS * pairs)
         keys = np.concatenate([np.empty(0, np.int64), *(own for own, _ in found)])
         order = np.argsort(keys)
         changes = [np.multiply.outer(own, share) for (_, own), share in zip(found, shares, strict=True)]

@@ -14,7 +14,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import quantity
-from lmtune.threads import over_slices
+from lmtune.threads import over_places, over_slices
 from lmtune.tuning import kernels
 from lmtune.tuning.space import ParameterSpace
 
@@ -256,20 +256,17 @@ class Lists:
         settings = np.array([space.start, *(space.random(rng) for _ in range(_SETTINGS - 1))])
         pool.require(settings, depth)
         documents = pool.documents(pool.candidates)
-        kept: list[Integers] = [np.empty(0, np.int64)] * len(pool.topics)
 
-        def work(chunk: slice) -> None:
-            for t in range(chunk.start, chunk.stop):
-                rows = pool.candidates.rows(t)
-                scores = np.empty((_SETTINGS, rows.stop - rows.start))
-                topic = documents.of(slice(t, t + 1))
-                pool.formula.rank_scores(topic, settings, scores.reshape(-1))
-                chosen = np.flatnonzero(_are_best(scores, depth).any(axis=0))
-                gain = pool.candidates.gain[rows][chosen]
-                kept[t] = chosen[np.lexsort((-scores[0, chosen], -gain))]
+        def work(t: int) -> Integers:
+            rows = pool.candidates.rows(t)
+            scores = np.empty((_SETTINGS, rows.stop - rows.start))
+            topic = documents.of(slice(t, t + 1))
+            pool.formula.rank_scores(topic, settings, scores.reshape(-1))
+            chosen = np.flatnonzero(_are_best(scores, depth).any(axis=0))
+            gain = pool.candidates.gain[rows][chosen]
+            return chosen[np.lexsort((-scores[0, chosen], -gain))]
 
-        over_slices(work, len(kept))
-        return cls(pool, pool.candidates.take(kept), depth)
+        return cls(pool, pool.candidates.take(over_places(work, len(pool.topics))), depth)
 
     def with_relevant(self, topics: Integers, rel: int) -> Integers:
         """Return those of topics, places in the pool, with a document of gain `rel` or more."""

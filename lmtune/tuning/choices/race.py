@@ -14,7 +14,7 @@ from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model
 from lmtune.models.taylor_kernels import Sides
-from lmtune.threads import over_slices
+from lmtune.threads import over_places
 from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, parts_of, whole
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.choices.cases import Case
@@ -136,9 +136,7 @@ def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, i
         boxes += len(jobs)
         if boxes > _BOXES or any(box.final for box in left):
             return None
-        parts: list[Box] = [left[0]] * len(jobs)
-
-        over_slices(partial(_bound, problem, jobs, parts), len(jobs))
+        parts = over_places(partial(_part, problem, jobs), len(jobs))
         left = []
         for box in parts:
             means = weights @ box.bounds
@@ -149,6 +147,5 @@ def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, i
     return highest, boxes
 
 
-def _bound(problem: Problem, jobs: Sequence[tuple[Box, Sides]], parts: list[Box], where: slice) -> None:
-    for place in range(where.start, where.stop):
-        parts[place] = bound_part(problem, *jobs[place])
+def _part(problem: Problem, jobs: Sequence[tuple[Box, Sides]], place: int) -> Box:
+    return bound_part(problem, *jobs[place])
