@@ -241,8 +241,8 @@ def _invert(source: DocumentSource, analyzers: Mapping[Path, Analyzer], how: How
         return inverter.finish()
     most = max(how.memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
     share = min(max(size // (workers * _SHARES_PER_WORKER) or most, _LEAST_SHARE), most)
-    own = {"memory_bytes": how.memory_bytes // workers, "positions": how.positions}
-    make = partial(Inverter, analyzers=analyzers, **own)
+    memory = how.memory_bytes // workers
+    make = partial(Inverter, analyzers=analyzers, memory_bytes=memory, positions=how.positions)
     sizes: list[int] = []
 
     def tasks() -> Iterator[Task]:
