@@ -264,7 +264,7 @@ def read_losses(text: str, settings: Settings) -> list[list[Method]]:
     InputError
         For an unknown loss or network, or a loss named twice.
     """
-    losses = [parse_losses(part) for part in text.split(",")]
+    losses: list[list[Method]] = [[*parse_losses(part)] for part in text.split(",")]
     every = [loss for some in losses for loss in some]
     if len(set(map(str, every))) < len(every):
         raise InputError("a loss is named twice", value=text, accepted="each once")

@@ -58,9 +58,8 @@ def _learner(name: str) -> type[Learner]:
     return learner
 
 
-_SCORERS: dict[str, type[Scorer]] = {
-    learner.scorer.kind: learner.scorer for learner in (NetworkLearner, *map(_learner, LEARNERS), TextLearner)
-}
+_KNOWN: list[type[Learner]] = [NetworkLearner, *map(_learner, LEARNERS), TextLearner]
+_SCORERS: dict[str, type[Scorer]] = {learner.scorer.kind: learner.scorer for learner in _KNOWN}
 
 
 def learner_of(settings: Settings, normalisation: Normalisation | None = None) -> Learner:

@@ -107,9 +107,10 @@ class Settings:
     seed: int = option(0, "Of weights, batches, dropout and draws.", low=0)
 
     def __post_init__(self) -> None:
-        if isinstance(self.loss, Ranker):  # a loss in lmtune 0.3
-            note(f"the loss {self.loss} is a ranker now: --ranker {self.loss}, Settings(ranker=...)")
-            object.__setattr__(self, "ranker", self.loss)
+        given: Loss | Ranker = self.loss
+        if isinstance(given, Ranker):  # a loss in lmtune 0.3
+            note(f"the loss {given} is a ranker now: --ranker {given}, Settings(ranker=...)")
+            object.__setattr__(self, "ranker", given)
             object.__setattr__(self, "loss", Settings.loss)
         large = self.network.startswith((TEXT, DECODER))
         for name, (of_features, of_text) in DEFAULTS.items():
