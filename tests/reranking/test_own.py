@@ -58,8 +58,11 @@ def _one_thread() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cpu,cpu", marks=pytest.mark.slow)])
 def test_ones_own_learns_as_its_formula_does_in_lmtune(device: str) -> None:
-    own = [Loss.of(my_pairs, steepness=2.0), Ranker.of(Growing, **BRIEF)]
-    known = [SMALL.loss, parse_ranker("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")]
+    own: list[Any] = [Loss.of(my_pairs, steepness=2.0), Ranker.of(Growing, **BRIEF)]
+    known: list[Any] = [
+        SMALL.loss,
+        parse_ranker("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001"),
+    ]
     found = compare(
         [RankingSplit("made", TRAIN, VALIDATION, TEST)], [*own, *known], SMALL, trials=2, device=device
     )
@@ -114,7 +117,8 @@ def test_options_of_ones_own_are_checked() -> None:
         (no_scalar, {"margin": 1.0}, "no-scalar has no such option: 'margin'; accepted: none"),
     ):
         with pytest.raises(InputError, match=message):
-            (Ranker if own is Growing else Loss).of(own, **options)  # type: ignore[attr-defined]
+            made: Any = Ranker if own is Growing else Loss
+            made.of(own, **options)
 
 
 def test_a_loss_that_is_no_scalar_is_refused() -> None:

@@ -155,7 +155,7 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
         fused_song.bound(*lists, margin=5.0, cutoff=None)
         fused_song.bound(*lists, margin=5.0, cutoff=0.1, scale=1.0, epsilon=0.5, tau2=1e-4)
         queries, items = (torch.zeros(shape, dtype=torch.int64, device=device) for shape in ((4,), (4, 9)))
-        fused_memory.bound(*lists, module=known, queries=queries, items=items, compared=None)
+        fused_memory.bound(*lists, module=known, queries=queries, items=items)
     assert [one.kernel.removesuffix("_kernel") for one in started] == [
         *["pair_costs", "sides", "pair_costs", "pair_costs", "sides", "approx"],
         *["sides", "sinkhorn", "sinkhorn_slopes", "neural_sort_slopes", "neural_ndcg"],
