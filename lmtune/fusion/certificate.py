@@ -17,7 +17,7 @@ from lmtune.fusion.kernels import Levels, bound_topic, weighted_sums
 from lmtune.fusion.lines import EQUAL, Line, TopicLine
 from lmtune.fusion.runs import pruned_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
-from lmtune.measures.kinds import BPREF, DCG, EXPONENTIAL_DCG
+from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import Count
@@ -179,8 +179,8 @@ def _levels(part: TopicLine) -> Levels:
     """Order a topic's documents by what they are worth to a measure."""
     place, gain, kind = part.standing.place, part.standing.gain, part.goal.kind
     position = np.flatnonzero(place >= 0)
-    if kind not in (DCG, EXPONENTIAL_DCG):
-        judged = part.standing.counts & (kind == BPREF)
+    if kind != Code.DCG:
+        judged = part.standing.counts & (kind == Code.BPREF)
         return Levels(np.where(place >= 0, 2, judged.astype(np.int64)), position, np.empty(0))
     worth = np.unique(np.append(gain, 0.0))
     level = np.zeros(place.size, np.int64)

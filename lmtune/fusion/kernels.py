@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.compiled import compiled
-from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, SUCCESS
-from lmtune.tuning.certificate.bound_kernels import MeasureScale, value_from_counts
+from lmtune.measures.kinds import Code
+from lmtune.measures.value_kernels import MeasureScale, contribution, takes_first, value_from_counts
 
 # Less than what a change of places does to a measure, more than what rounding does to a topic's sum.
 _ROUNDING = 1e-14
@@ -44,7 +44,7 @@ class Standing(NamedTuple):
     position : numpy.ndarray of int64, shape (relevant,)
         Their places in the tie order.
     gain : numpy.ndarray of float64, shape (relevant,)
-        Their gains, for DCG.
+        What their gains add to DCG at the first rank.
     place : numpy.ndarray of int64, shape (documents,)
         Which relevant document each one is, -1 for the others.
     counts : numpy.ndarray of bool, shape (documents,)
@@ -189,7 +189,7 @@ def follow(
     found = 0
     last = value(standing, goal)
     total = last * goal.divisor
-    takes_best = goal.kind == RECIPROCAL_RANK or goal.kind == SUCCESS
+    takes_best = takes_first(goal.kind)
     for e in range(order.size):
         crossing = crossings[order[e]]
         r, j = crossing >> _RELEVANT, (crossing >> _OTHER) & ((1 << (_RELEVANT - _OTHER)) - 1)
@@ -218,7 +218,7 @@ def follow(
 def value(standing: Standing, goal: MeasureScale) -> float:
     """Return the measure."""
     total = 0.0
-    takes_best = goal.kind == RECIPROCAL_RANK or goal.kind == SUCCESS
+    takes_best = takes_first(goal.kind)
     for r in range(standing.above.size):
         worth = _worth(standing, goal, r)
         total = max(total, worth) if takes_best else total + worth
@@ -227,18 +227,10 @@ def value(standing: Standing, goal: MeasureScale) -> float:
 
 @compiled()
 def _worth(standing: Standing, goal: MeasureScale, r: int) -> float:
-    above, special, kind = standing.above[r], standing.special[r], goal.kind
-    if above >= goal.cutoff:
+    if standing.above[r] >= goal.cutoff:
         return 0.0
-    if kind == AP:
-        return float((special + 1.0) / (above + 1.0))
-    if kind in (DCG, EXPONENTIAL_DCG):
-        return float(standing.gain[r] / np.log2(above + 2.0))
-    if kind == RECIPROCAL_RANK:
-        return float(1.0 / (above + 1.0))
-    if kind == BPREF and special > 0:
-        return float(1.0 - min(special, goal.relevant) / min(goal.relevant, goal.nonrelevant))
-    return 1.0
+    counts = standing.above[r], standing.special[r], standing.gain[r]
+    return float(contribution(goal.kind, *counts, goal.relevant, goal.nonrelevant))
 
 
 class Levels(NamedTuple):
@@ -294,5 +286,5 @@ def bound_topic(scores: Doubles, levels: Levels, scale: MeasureScale) -> tuple[f
         ranked = np.sort(above[:size])
         for i in range(size):
             if i + ranked[i] < scale.cutoff:
-                total += levels.worth[own] / np.log2(i + ranked[i] + 2.0)
+                total += contribution(Code.DCG, i + ranked[i], 0, levels.worth[own], 0, 0)
     return total / scale.divisor, undecided

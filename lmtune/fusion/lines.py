@@ -13,11 +13,11 @@ from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion import kernels
-from lmtune.measures.evaluate import DEPTH, targets_of
-from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL
+from lmtune.measures.evaluate import DEPTH, divisors, worths
+from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure
+from lmtune.measures.value_kernels import MeasureScale
 from lmtune.threads import over_places
-from lmtune.tuning.certificate.bound_kernels import MeasureScale
 
 # Pairs of documents looked at together: their crossings fit in memory.
 _PAIRS = 1 << 23
@@ -98,10 +98,11 @@ class Line:
         pool.require(np.zeros((1, len(pool.formula.parameters))), depth)
         self.topics = topics.size
         self.shares = pool.weights(topics) / pool.weights(topics).sum()
-        targets = targets_of(pool, (measure,), depth)
-        kind = int(targets.kind[0])
-        cutoff = min(int(targets.cutoff[0]), depth)
-        self._cutoff = cutoff
+        assert measure.declared.kernel is not None
+        kind = int(measure.declared.kernel)
+        relevant_of, others_of = pool.judged_counts(measure.rel)
+        divisor = divisors(pool, measure)
+        self._cutoff = min(measure.cutoff or depth, depth)
         self.parts: list[TopicLine] = []
         self.places: list[int] = []
         for row, t in enumerate(topics.tolist()):
@@ -112,15 +113,12 @@ class Line:
             position = np.flatnonzero(relevant)
             place = np.full(gain.size, -1)
             place[position] = np.arange(position.size)
-            worth = gain[position].astype(np.float64)
-            worth = np.exp2(worth) - 1.0 if kind == EXPONENTIAL_DCG else worth
-            counts = relevant if kind == AP else (gain >= 0) & ~relevant & (kind == BPREF)
-            found, others = int(targets.relevant[t, 0]), int(targets.nonrelevant[t, 0])
-            divisor = {PRECISION: measure.cutoff or 1, DCG: targets.ideal[t, 0]}
-            divisor |= {EXPONENTIAL_DCG: targets.ideal[t, 0]} | dict.fromkeys((AP, BPREF, RECALL), found)
+            counts = relevant if kind == Code.AP else (gain >= 0) & ~relevant & (kind == Code.BPREF)
             zeros = np.zeros(position.size, np.int64)
+            worth = worths(measure, gain[position])
             standing = kernels.Standing(position, worth, place, counts, zeros, zeros.copy())
-            goal = MeasureScale(kind, cutoff, found, others, float(divisor.get(kind, 1)))
+            sizes = int(relevant_of[t]), int(others_of[t])
+            goal = MeasureScale(kind, self._cutoff, *sizes, float(divisor[t]))
             units = pool.value[pool.term_rows(t)]
             self.parts.append(TopicLine(standing, goal, pool.tf_block(pool.candidates, t), units))
             self.places.append(row)

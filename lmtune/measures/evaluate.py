@@ -16,7 +16,7 @@ from lmtune.measures import kernels
 from lmtune.measures.ir_measures_bridge import values_by_topic
 from lmtune.measures.judged_ranking import JudgedRanking
 from lmtune.measures.kernels import SCORES, Cells, measure_cells
-from lmtune.measures.kinds import EXPONENTIAL, EXPONENTIAL_DCG
+from lmtune.measures.kinds import EXPONENTIAL, Code
 from lmtune.measures.measure import ACCEPTED, Measure, MeasuresLike, parse_measures
 from lmtune.measures.trec_measures import interpolated_precision
 from lmtune.models.bm25 import BM25
@@ -310,35 +310,48 @@ def _targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) 
         rel=np.array([m.rel for m in measures], np.int64),
         relevant=np.stack([relevant for relevant, _ in counts], axis=1),
         nonrelevant=np.stack([nonrelevant for _, nonrelevant in counts], axis=1),
-        ideal=np.stack([ideal_dcg(pool, m) for m in measures], axis=1),
+        divisor=np.stack([divisors(pool, m) for m in measures], axis=1),
         depth=depth,
     )
 
 
 def _kind_code(measure: Measure) -> int:
-    kernel = measure.declared.kernel
-    assert kernel is not None
-    return EXPONENTIAL_DCG if measure.dcg == EXPONENTIAL else kernel
+    code = measure.declared.kernel
+    assert code is not None
+    return Code.EXPONENTIAL_DCG if measure.dcg == EXPONENTIAL else code
 
 
-def ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
-    """Return the DCG of each topic's best possible ranking; 1 where it plays no part."""
+def divisors(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
+    """Return what divides each topic's sum: the ideal DCG (1 for 0), k, 1 for RR and Success, or R."""
+    relevant, _ = pool.judged_counts(measure.rel)
+    if measure.declared.is_graded:
+        return _ideal_dcg(pool, measure)
+    if measure.declared.kernel == Code.PRECISION:
+        return np.full(relevant.size, measure.cutoff, np.float64)
+    if measure.declared.kernel in (Code.RECIPROCAL_RANK, Code.SUCCESS):
+        return np.ones(relevant.size)
+    return relevant.astype(np.float64)
+
+
+def worths(measure: Measure, gains: NDArray[np.integer] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what documents of these gains add to DCG at the first rank."""
+    worth = gains.astype(np.float64)
+    return np.exp2(worth) - 1.0 if measure.dcg == EXPONENTIAL else worth
+
+
+def _ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
     ideal = np.ones(len(pool.topics))
-    if not measure.declared.is_graded:
-        return ideal
     for t in range(ideal.size):
         gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
-        best = np.sort(gains[gains > 0])[::-1][: measure.cutoff].astype(np.float64)
-        if measure.dcg == EXPONENTIAL:
-            if best.size and best[0] > _LARGEST_EXPONENT:
-                raise InputError(
-                    f"a gain of topic {pool.topics[t]} is too large for {measure}",
-                    value=int(best[0]),
-                    accepted=f"up to {_LARGEST_EXPONENT}",
-                )
-            best = 2.0**best - 1.0
+        best = np.sort(gains[gains > 0])[::-1][: measure.cutoff]
+        if measure.dcg == EXPONENTIAL and best.size and best[0] > _LARGEST_EXPONENT:
+            raise InputError(
+                f"a gain of topic {pool.topics[t]} is too large for {measure}",
+                value=int(best[0]),
+                accepted=f"up to {_LARGEST_EXPONENT}",
+            )
         if best.size:
-            ideal[t] = (best / np.log2(np.arange(2, best.size + 2))).sum()
+            ideal[t] = (worths(measure, best) / np.log2(np.arange(2, best.size + 2))).sum()
     return ideal
 
 

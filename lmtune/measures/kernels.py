@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.measures.kinds import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL, RECIPROCAL_RANK, SUCCESS
+from lmtune.measures.kinds import Code
+from lmtune.measures.value_kernels import MeasureScale, value_of_ranks
 from lmtune.models import bm25_kernels
 from lmtune.models.kernels import Documents, rank_topic
 
@@ -23,8 +24,8 @@ class Targets(NamedTuple):
         that is relevant.
     relevant, nonrelevant : numpy.ndarray of int64, shape (topics, measures)
         trec_eval's R and N.
-    ideal : numpy.ndarray of float64, shape (topics, measures)
-        The DCG of the best ranking.
+    divisor : numpy.ndarray of float64, shape (topics, measures)
+        What divides each sum, as `lmtune.measures.evaluate.divisors` has it.
     depth : int
         Run depth.
     """
@@ -34,13 +35,13 @@ class Targets(NamedTuple):
     rel: NDArray[np.int64]
     relevant: NDArray[np.int64]
     nonrelevant: NDArray[np.int64]
-    ideal: NDArray[np.float64]
+    divisor: NDArray[np.float64]
     depth: int
 
     def of(self, topics: NDArray[np.int64] | slice) -> Targets:
         """Return what is said of some of the topics."""
         return self._replace(
-            relevant=self.relevant[topics], nonrelevant=self.nonrelevant[topics], ideal=self.ideal[topics]
+            relevant=self.relevant[topics], nonrelevant=self.nonrelevant[topics], divisor=self.divisor[topics]
         )
 
 
@@ -112,7 +113,7 @@ def measure_topic(
     least, wants_bpref = targets.rel[0], False
     for m in range(targets.rel.size):
         least = min(least, targets.rel[m])
-        wants_bpref = wants_bpref or targets.kind[m] == BPREF
+        wants_bpref = wants_bpref or targets.kind[m] == Code.BPREF
     is_relevant = gain >= least
     positions = position[is_relevant]
     others = position[~is_relevant] if wants_bpref else position[:0]
@@ -129,7 +130,7 @@ def measure_topic(
     # Fields of tuples are dear in loops: each look counts references.
     kind, cutoff, rel, depth = targets.kind, targets.cutoff, targets.rel, targets.depth
     relevant, nonrelevant = targets.relevant[topic], targets.nonrelevant[topic]
-    ideal = targets.ideal[topic]
+    divisor = targets.divisor[topic]
     for s in range(scores.shape[0]):
         count_all_above(scores[s], positions, others, buckets, above, others_over)
         retrieved = 0
@@ -144,17 +145,8 @@ def measure_topic(
                 ranks[k], gains[k], others_above[k] = above[j], gain_of[j], others_over[j]
                 retrieved += 1
         for m in range(kind.size):
-            out[s, m] = _value(
-                kind[m],
-                cutoff[m],
-                rel[m],
-                relevant[m],
-                nonrelevant[m],
-                ideal[m],
-                ranks[:retrieved],
-                gains,
-                others_above,
-            )
+            scale = MeasureScale(kind[m], cutoff[m], relevant[m], nonrelevant[m], divisor[m])
+            out[s, m] = value_of_ranks(scale, rel[m], ranks[:retrieved], gains, others_above)
 
 
 # Buckets of scores at most, from the least relevant document's to the best one's, one below and one above.
@@ -306,52 +298,6 @@ def count_above(score: NDArray[np.float64], position: int, threshold: float) -> 
     for i in range(tail.size):
         above += np.int64(tail[i] > threshold)
     return above
-
-
-@compiled()
-def _value(
-    kind: int,
-    cutoff: int,
-    rel: int,
-    relevant: int,
-    nonrelevant: int,
-    ideal: float,
-    ranks: NDArray[np.int64],
-    gains: NDArray[np.int64],
-    others_above: NDArray[np.int64],
-) -> float:
-    """Return one measure of a run whose relevant documents are given, the best ranked first."""
-    if relevant == 0:
-        return 0.0
-    total = 0.0
-    found = 0
-    passed = 0
-    bound = min(relevant, nonrelevant)
-    for j in range(ranks.size):
-        if ranks[j] >= cutoff:
-            break
-        if gains[j] < rel:
-            passed += 1
-            continue
-        found += 1
-        if kind == AP:
-            total += found / (ranks[j] + 1)
-        elif kind == BPREF:
-            above = passed + others_above[j]
-            total += 1.0 - min(above, relevant) / bound if above > 0 else 1.0
-        elif kind == DCG:
-            total += gains[j] / np.log2(ranks[j] + 2.0)
-        elif kind == EXPONENTIAL_DCG:
-            total += (2.0 ** gains[j] - 1.0) / np.log2(ranks[j] + 2.0)
-        elif kind == RECIPROCAL_RANK:
-            return float(1.0 / (ranks[j] + 1))
-        elif kind == SUCCESS:
-            return 1.0
-    if kind == PRECISION:
-        return found / cutoff
-    if kind == RECALL:
-        return found / relevant
-    return float(total / (ideal if kind in (DCG, EXPONENTIAL_DCG) else relevant))
 
 
 # Scores computed at a time: they fit in a core's cache.

@@ -1,11 +1,28 @@
-"""The kinds of measures that lmtune computes, each declared once: names, parameters, computations."""
+"""The kinds of measures that lmtune computes, each declared once: names, parameters, computations.
+
+A measure's value is computed by one function for each way in which rankings are given:
+
+===========================================  ==========================================================
+one ranking with gains: files, slow path     `MeasureKind.value`, in `lmtune.measures.trec_measures`
+a setting's ranks, counted; fusion weights   `lmtune.measures.value_kernels.contribution`, of `SUMS`
+along a line; certificates
+lists of scores, ties in every order         `lmtune.measures.list_kernels`, of `LISTS`
+smooth ranks                                 `lmtune.surrogates.approx_kernels`, of `SMOOTH`
+bounds over unjudged documents               `lmtune.measures.residual_bounds`
+===========================================  ==========================================================
+
+Only the first is needed. A measure without a code in `SUMS` takes a ranking at every setting; the others
+refuse what they do not know.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum, unique
 from typing import TYPE_CHECKING
 
+from lmtune.errors import InputError
 from lmtune.formats.qrels import STRATA
 from lmtune.measures import sampled_measures as of_samples
 from lmtune.measures import trec_measures as of
@@ -20,15 +37,27 @@ NEEDS, MAY_HAVE, HAS_NO = "needs", "may have", "has no"
 LINEAR, EXPONENTIAL = "log2", "exp-log2"
 """How nDCG takes gains: as they are, as trec_eval does; or as 2^gain - 1, as in learning to rank."""
 
-AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS, WINNER, PAIRWISE_ERROR = range(
-    10
-)
-"""What kernels compute. A measure is declared once, in `KINDS`; kernels switch on these numbers, one for each
-way to read a ranking: all settings of a pool (`lmtune.measures.kernels`), lists with labels
-(`lmtune.measures.list_kernels`), all weights along a line (`lmtune.fusion.lines`), smooth ranks
-(`lmtune.surrogates.approx_kernels`), and bounds over a box (`lmtune.tuning.certificate.bound_kernels`). A
-measure without a number is computed by its function, from one ranking at a time.
-"""
+
+@unique
+class Code(IntEnum):
+    """What compiled code calls a measure; compiled code is cached with the numbers, which stay."""
+
+    AP = 0
+    PRECISION = 1
+    BPREF = 2
+    DCG = 3
+    EXPONENTIAL_DCG = 4
+    RECIPROCAL_RANK = 5
+    RECALL = 6
+    SUCCESS = 7
+    WINNER = 8
+    PAIRWISE_ERROR = 9
+
+
+SUMS = {Code.AP, Code.PRECISION, Code.BPREF, Code.DCG, Code.RECIPROCAL_RANK, Code.RECALL, Code.SUCCESS}
+LISTS = {Code.AP, Code.DCG, Code.RECIPROCAL_RANK, Code.WINNER, Code.PAIRWISE_ERROR}
+SMOOTH = {Code.AP, Code.PRECISION, Code.BPREF, Code.DCG, Code.RECIPROCAL_RANK}
+"""What is computed of which rankings; see the module's text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +96,15 @@ class MeasureKind:
         `lmtune.formats.qrels`.
     has_persistence : bool
         Whether ``p`` says how likely a reader goes on to the next document.
-    kernel : int or None
+    kernel : Code or None
         What kernels compute; None where it takes a ranking at every setting.
-    smooth : int or None
+    smooth : Code or None
         What kernels of smooth ranks compute in its place, of binary or linear gains.
+
+    Raises
+    ------
+    InputError
+        For codes that no kernel computes.
     """
 
     name: str
@@ -86,8 +120,14 @@ class MeasureKind:
     needs_nonrelevant: bool = False
     reads: str | None = None
     has_persistence: bool = False
-    kernel: int | None = None
-    smooth: int | None = None
+    kernel: Code | None = None
+    smooth: Code | None = None
+
+    def __post_init__(self) -> None:
+        for code, known in ((self.kernel, SUMS | LISTS), (self.smooth, SMOOTH)):
+            if code is not None and code not in known:
+                accepted = ", ".join(one.name for one in sorted(known))
+                raise InputError(f"no kernel computes the measure {self.name}", value=code, accepted=accepted)
 
 
 def _at(function: Callable[..., list[float]]) -> Callable[[JudgedRanking, Measure], float]:
@@ -105,8 +145,8 @@ KINDS = {
             aliases=("map",),
             trec_names={"map": HAS_NO, "map_cut": NEEDS},
             list_cutoff=HAS_NO,
-            kernel=AP,
-            smooth=AP,
+            kernel=Code.AP,
+            smooth=Code.AP,
         ),
         MeasureKind(
             "P",
@@ -114,8 +154,8 @@ KINDS = {
             aliases=("precision",),
             trec_names={"P": NEEDS},
             cutoff=NEEDS,
-            kernel=PRECISION,
-            smooth=PRECISION,
+            kernel=Code.PRECISION,
+            smooth=Code.PRECISION,
         ),
         MeasureKind(
             "Bpref",
@@ -124,8 +164,8 @@ KINDS = {
             trec_names={"bpref": HAS_NO},
             cutoff=HAS_NO,
             needs_nonrelevant=True,
-            kernel=BPREF,
-            smooth=BPREF,
+            kernel=Code.BPREF,
+            smooth=Code.BPREF,
         ),
         MeasureKind(
             "nDCG",
@@ -135,8 +175,8 @@ KINDS = {
             trec_names={"ndcg": HAS_NO, "ndcg_cut": NEEDS},
             list_cutoff=MAY_HAVE,
             is_graded=True,
-            kernel=DCG,
-            smooth=DCG,
+            kernel=Code.DCG,
+            smooth=Code.DCG,
         ),
         MeasureKind(
             "pairwise-error",
@@ -144,7 +184,7 @@ KINDS = {
             cutoff=None,
             list_cutoff=HAS_NO,
             higher_is_better=False,
-            kernel=PAIRWISE_ERROR,
+            kernel=Code.PAIRWISE_ERROR,
         ),
         MeasureKind(
             "RR",
@@ -153,8 +193,8 @@ KINDS = {
             aliases=("mrr",),
             trec_names={"recip_rank": HAS_NO},
             list_cutoff=MAY_HAVE,
-            kernel=RECIPROCAL_RANK,
-            smooth=RECIPROCAL_RANK,
+            kernel=Code.RECIPROCAL_RANK,
+            smooth=Code.RECIPROCAL_RANK,
         ),
         MeasureKind(
             "R",
@@ -162,10 +202,12 @@ KINDS = {
             aliases=("recall",),
             trec_names={"recall": NEEDS},
             cutoff=NEEDS,
-            kernel=RECALL,
-            smooth=PRECISION,
+            kernel=Code.RECALL,
+            smooth=Code.PRECISION,
         ),
-        MeasureKind("Success", _at(of.success), trec_names={"success": NEEDS}, cutoff=NEEDS, kernel=SUCCESS),
+        MeasureKind(
+            "Success", _at(of.success), trec_names={"success": NEEDS}, cutoff=NEEDS, kernel=Code.SUCCESS
+        ),
         MeasureKind(
             "RBP", lambda ranking, m: of.persistent_precision(ranking, m.p, m.cutoff), has_persistence=True
         ),
@@ -187,7 +229,12 @@ KINDS = {
             reads=STRATA,
         ),
         MeasureKind(
-            "WTA", title="WTA cost", cutoff=None, list_cutoff=HAS_NO, higher_is_better=False, kernel=WINNER
+            "WTA",
+            title="WTA cost",
+            cutoff=None,
+            list_cutoff=HAS_NO,
+            higher_is_better=False,
+            kernel=Code.WINNER,
         ),
     )
 }

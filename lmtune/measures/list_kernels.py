@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.measures.kinds import RECIPROCAL_RANK, WINNER
+from lmtune.measures.kinds import Code
 
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -80,17 +80,9 @@ def _expected_gains(s: Doubles, gain: Doubles, top: Doubles, expected: Doubles, 
 
 
 @compiled()
-def _longest(starts: Integers) -> int:
-    longest = 0
-    for q in range(starts.size - 1):
-        longest = max(longest, starts[q + 1] - starts[q])
-    return longest
-
-
-@compiled()
 def dcg_lists(scores: Doubles, gains: Doubles, starts: Integers, discount: Doubles, values: Doubles) -> None:
     """Fill discounted cumulative gains down to the rank ``discount.size``."""
-    longest = _longest(starts)
+    longest = np.append(np.diff(starts), 0).max()
     top, expected = np.empty(longest), np.empty(longest)
     for v in range(scores.shape[0]):
         for q in range(starts.size - 1):
@@ -101,22 +93,6 @@ def dcg_lists(scores: Doubles, gains: Doubles, starts: Integers, discount: Doubl
             for place in range(depth):
                 total += expected[place] * discount[place]
             values[v, q] = total
-
-
-@compiled()
-def expected_gains(scores: Doubles, gains: Doubles, starts: Integers, depth: int, out: Doubles) -> None:
-    """Fill the expected gain of each place of each list down to a depth, and 0 below it.
-
-    All but `starts` have shape (rows,); a list's first place is its first row.
-    """
-    longest = _longest(starts)
-    top, expected = np.empty(longest), np.empty(longest)
-    out[:] = 0.0
-    for q in range(starts.size - 1):
-        begin, end = starts[q], starts[q + 1]
-        reached = min(depth, end - begin)
-        _expected_gains(scores[begin:end], gains[begin:end], top, expected, reached)
-        out[begin : begin + reached] = expected[:reached]
 
 
 @compiled()
@@ -185,7 +161,7 @@ def relevance_lists(
 ) -> None:
     """Fill a measure of relevant documents; NaN for lists that do not count, for want of any.
 
-    `kind` is `RECIPROCAL_RANK` down to the rank `cutoff`, `WINNER` or `AP`.
+    `kind` is `Code.RECIPROCAL_RANK`, down to the rank `cutoff`, `Code.WINNER` or `Code.AP`.
     """
     for v in range(scores.shape[0]):
         for q in range(counts.size):
@@ -193,9 +169,9 @@ def relevance_lists(
                 values[v, q] = np.nan
                 continue
             s, wanted = scores[v, starts[q] : starts[q + 1]], relevant[starts[q] : starts[q + 1]]
-            if kind == RECIPROCAL_RANK:
+            if kind == Code.RECIPROCAL_RANK:
                 values[v, q] = _reciprocal_rank(s, wanted, cutoff)
-            elif kind == WINNER:
+            elif kind == Code.WINNER:
                 values[v, q] = _winner(s, wanted)
             else:
                 values[v, q] = _average_precision(s, wanted)

@@ -31,8 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError, check_choice
 from lmtune.measures import list_kernels as kernels
 from lmtune.measures.judged_ranking import trec_eval_order
-from lmtune.measures.kinds import DCG, EXPONENTIAL, LINEAR, PAIRWISE_ERROR
-from lmtune.measures.measure import Measure, parse_list_measure
+from lmtune.measures.kinds import EXPONENTIAL, LINEAR, LISTS, Code
+from lmtune.measures.measure import ACCEPTED_OF_LISTS, Measure, parse_list_measure
 from lmtune.measures.trec_measures import LARGEST_POWER
 
 Empty = Literal["skip", "zero", "one"]
@@ -109,21 +109,9 @@ def ndcg(
         if cutoff is not None and cutoff < 1:
             raise InputError("bad cutoff", value=cutoff, accepted="1 or more, or None for all")
     values = _checked(scores, lists, 1, ties)[0]
-    gains, starts = _gains(lists.labels, lists.starts, dcg), lists.starts
-    lengths = np.diff(starts)
-    depth = max((cutoff or gains.size for cutoff in cutoffs), default=0)
-    found, ideal = np.empty(gains.size), np.empty(gains.size)
-    kernels.expected_gains(values, gains, starts, depth, found)
-    kernels.expected_gains(gains, gains, starts, depth, ideal)
-    place = np.arange(gains.size) - np.repeat(starts[:-1], lengths)
-    discount = _discount(place)
-    out = np.empty((lengths.size, len(cutoffs)))
-    for c, cutoff in enumerate(cutoffs):
-        counts = discount if cutoff is None else np.where(place < cutoff, discount, 0.0)
-        best = np.add.reduceat(ideal * counts, starts[:-1])
-        reached = np.add.reduceat(found * counts, starts[:-1])
-        out[:, c] = np.where(best > 0.0, reached / np.where(best > 0.0, best, 1.0), _EMPTY[empty])
-    return out
+    found = [Measurer(Measure("nDCG", cutoff, dcg=dcg), lists).values(values) for cutoff in cutoffs]
+    out = np.stack(found, axis=1) if found else np.empty((lists.starts.size - 1, 0))
+    return np.where(np.isnan(out), _EMPTY[empty], out)
 
 
 class Measurer:
@@ -152,14 +140,18 @@ class Measurer:
         self, measure: str | Measure, lists: LabelledLists, *, threshold: float | None = None
     ) -> None:
         self.measure = parse_list_measure(measure)
+        code = self.measure.declared.kernel
+        if code not in LISTS:
+            accepted = ACCEPTED_OF_LISTS
+            raise InputError("no measure of lists with labels", value=str(self.measure), accepted=accepted)
         threshold = self.measure.rel if threshold is None else threshold
         if not (np.isfinite(threshold) and threshold > 0):
             raise InputError("bad threshold", value=threshold, accepted="a label above 0")
         self._lists = lists
         self._starts = np.ascontiguousarray(lists.starts, np.int64)
         labels, lengths = np.asarray(lists.labels, np.float64), np.diff(self._starts)
-        self._kernel = self.measure.declared.kernel
-        if self._kernel == DCG:
+        self._kernel = int(code)
+        if self._kernel == Code.DCG:
             self._gains = _gains(labels, self._starts, self.measure.dcg)
             depth = min(self.measure.cutoff or labels.size, int(lengths.max(initial=0)))
             self._discount = _discount(np.arange(depth))
@@ -167,7 +159,7 @@ class Measurer:
             kernels.dcg_lists(self._gains[np.newaxis], self._gains, self._starts, self._discount, best)
             self._counts: NDArray[np.bool_] = best[0] > 0.0
             self._best = np.where(self._counts, best[0], np.nan)
-        elif self._kernel == PAIRWISE_ERROR:
+        elif self._kernel == Code.PAIRWISE_ERROR:
             self._grades, self._pairs = _grades(labels, self._starts)
             self._counts = self._pairs > 0
         else:
@@ -202,10 +194,10 @@ class Measurer:
         table = _checked(scores, self._lists, 2, ties)
         values = np.empty((table.shape[0], self._counts.size))
         kernel, starts = self._kernel, self._starts
-        if kernel == DCG:
+        if kernel == Code.DCG:
             kernels.dcg_lists(table, self._gains, starts, self._discount, values)
             values /= self._best
-        elif kernel == PAIRWISE_ERROR:
+        elif kernel == Code.PAIRWISE_ERROR:
             kernels.pairwise_error_lists(table, self._grades, starts, self._pairs, values)
         else:
             cutoff = self.measure.cutoff or table.shape[1]

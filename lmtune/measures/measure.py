@@ -9,7 +9,17 @@ from typing import Any, Protocol, TypeAlias
 
 from lmtune.errors import InputError, nearest
 from lmtune.formats.qrels import SUBTOPICS
-from lmtune.measures.kinds import EXPONENTIAL, HAS_NO, KINDS, LINEAR, MAY_HAVE, NEEDS, TREC_KINDS, MeasureKind
+from lmtune.measures.kinds import (
+    EXPONENTIAL,
+    HAS_NO,
+    KINDS,
+    LINEAR,
+    MAY_HAVE,
+    NEEDS,
+    SUMS,
+    TREC_KINDS,
+    MeasureKind,
+)
 from lmtune.measures.trec_names import PARAMETER, split_name
 
 _OF_RANKINGS = [kind for kind in KINDS.values() if kind.cutoff is not None and kind.reads is None]
@@ -93,7 +103,7 @@ class Measure:
     @property
     def is_slow(self) -> bool:
         """Whether it takes a ranking at every setting, as one's own and ir_measures' do."""
-        return self.declared.kernel is None
+        return self.declared.kernel not in SUMS
 
     @property
     def higher_is_better(self) -> bool:

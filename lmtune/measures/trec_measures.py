@@ -61,15 +61,16 @@ def nearest_recall_cutoff(part: float, relevant: int) -> int:
 
 def average_precision(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
     """Average precision; documents below a cutoff do not count."""
-    values = []
-    for cutoff in cutoffs:
-        total = 0.0
-        for count, place in enumerate(ranking.relevant_places, 1):
-            if cutoff is not None and place >= cutoff:
-                break
-            total += count / (place + 1)
-        values.append(_ratio(total, ranking.relevant))
-    return values
+    return [_ratio(_summed_precision(ranking, cutoff), ranking.relevant) for cutoff in cutoffs]
+
+
+def _summed_precision(ranking: JudgedRanking, cutoff: int | None) -> float:
+    total = 0.0
+    for count, place in enumerate(ranking.relevant_places, 1):
+        if cutoff is not None and place >= cutoff:
+            break
+        total += count / (place + 1)
+    return total
 
 
 def interpolated_precision(
@@ -146,9 +147,7 @@ def logit_average_precision(ranking: JudgedRanking) -> float:
 
     Source: Robertson, On smoothing average precision, ECIR 2012.
     """
-    total = 0.0
-    for count, place in enumerate(ranking.relevant_places, 1):
-        total += count / (place + 1)
+    total = _summed_precision(ranking, None)
     return math.log((1.0 + total) / (1.0 + ranking.relevant - total))
 
 
@@ -307,7 +306,7 @@ def binary_gain(ranking: JudgedRanking) -> float:
     total = 0.0
     for above, place in enumerate(ranking.relevant_places):
         total += 1.0 / math.log2(2 + place - above)
-    return total / ranking.relevant if ranking.relevant else 0.0
+    return _ratio(total, ranking.relevant)
 
 
 def normalized_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
@@ -327,7 +326,7 @@ def normalized_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None 
             below = max(0, place + 1 - len(ideal))
             best = possible[min(place + 1, len(ideal))] + below
             total += gain / math.log2(2.0 + best - so_far)
-    return total / possible[-1] if possible[-1] else 0.0
+    return _ratio(total, possible[-1])
 
 
 def ndcg_over_relevant(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.measures.kinds import AP, BPREF, DCG, RECIPROCAL_RANK
+from lmtune.measures.kinds import Code
 from lmtune.surrogates.exponential_kernels import add_scaled, decay, lane_sum
 from lmtune.surrogates.packing_kernels import ByLabel, Floats, spoiled
 from lmtune.surrogates.pair_kernels import ACROSS, DOWN, flush
@@ -134,16 +134,16 @@ def _sigmoid(x: float) -> float:
 @compiled()
 def _worth(kind: int, rank: float, part: float, bound: float, alpha: float) -> tuple[float, float, float]:
     """Return what an item adds for each gain, and its derivatives in the rank and in the part."""
-    if kind == DCG:
+    if kind == Code.DCG:
         depth = math.log2(1.0 + rank)
         value = 1.0 / depth
         return value, -value / (depth * (1.0 + rank) * math.log(2.0)), 0.0
-    if kind == AP:
+    if kind == Code.AP:
         return part / rank, -part / (rank * rank), 1.0 / rank
-    if kind == BPREF:
+    if kind == Code.BPREF:
         x = alpha * (1.0 - part / bound)
         return _softplus(x) / alpha, 0.0, -_sigmoid(x) / bound
-    if kind == RECIPROCAL_RANK:
+    if kind == Code.RECIPROCAL_RANK:
         return 1.0 / rank, -1.0 / (rank * rank), 0.0
     return 1.0, 0.0, 0.0
 
@@ -200,7 +200,7 @@ def approx_queries(
             relevant += 1
         if ideal == 0.0 or relevant == 0:
             continue
-        chosen = aims.kind == RECIPROCAL_RANK
+        chosen = aims.kind == Code.RECIPROCAL_RANK
         share = _choice(s, relevant, alpha) if chosen else np.empty(0)
         total = 0.0
         worth = np.zeros(relevant)

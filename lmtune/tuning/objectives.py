@@ -12,7 +12,7 @@ import numpy as np
 
 from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError
-from lmtune.measures.evaluate import ideal_dcg
+from lmtune.measures.evaluate import divisors, worths
 from lmtune.measures.kinds import EXPONENTIAL
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting, as_settings
@@ -155,13 +155,10 @@ class SurrogateCost:
         is_relevant = self._real & (gain >= measure.rel)
         if measure.declared.is_graded:
             labels = np.where(is_relevant, gain, 0).astype(np.float64)
-            worth = np.exp2(labels) - 1.0 if measure.dcg == EXPONENTIAL else labels
-            ideal = ideal_dcg(pool, measure)[topics]
+            worth = worths(measure, labels)
         else:
             labels = worth = is_relevant.astype(np.float64)
-            ideal = np.maximum(relevant, 1).astype(np.float64)
-            if measure.kind in ("P", "RR"):
-                ideal[:] = measure.cutoff if measure.kind == "P" else 1.0
+        ideal = divisors(pool, measure)[topics]
         found = is_relevant.sum(axis=1)
         part = np.zeros((topics.size, 2), np.int64)
         if measure.kind == "AP":
@@ -172,7 +169,7 @@ class SurrogateCost:
         hinge = self.objective.family == "song"
         kernel, k = measure.declared.smooth, measure.cutoff or 0
         assert kernel is not None
-        return Aims(kernel, k, 0.0, hinge, worth, ideal, part, bound), labels
+        return Aims(int(kernel), k, 0.0, hinge, worth, ideal, part, bound), labels
 
     def __call__(self, setting: Setting | Doubles, alpha: float, *, threads: int | None = None) -> Cost:
         """Compute the mean cost; that of ``lambda-...`` needs `freeze` before.

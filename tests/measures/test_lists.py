@@ -312,3 +312,9 @@ def test_ndcg_of_labels_beyond_a_double() -> None:
     expected.append(exact_ndcg([102, 101, 0, 100]))
     assert ndcg(scores, data, [None])[:, 0] == pytest.approx(expected, rel=1e-12)
     assert Measurer("ndcg", data).values(scores) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("measure", [Measure("P", 10), Measure("Bpref"), Measure("RBP")])
+def test_a_measure_of_rankings_alone_is_refused(measure: Measure) -> None:
+    with pytest.raises(InputError, match="no measure of lists"):
+        Measurer(measure, data_of([[(1, 0), (0, 0)]])[0])

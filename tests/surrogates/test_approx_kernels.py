@@ -15,16 +15,16 @@ from pytrec_eval import RelevanceEvaluator
 from smooth_brute import Smooth, derivatives
 from support import COLLECTIONS
 
-from lmtune.measures import kinds
+from lmtune.measures.kinds import Code
 from lmtune.surrogates.approx_kernels import Aims, approx_queries
 from lmtune.surrogates.packing_kernels import ByLabel
 
 KINDS = {
-    "DCG": kinds.DCG,
-    "AP": kinds.AP,
-    "P": kinds.PRECISION,
-    "Bpref": kinds.BPREF,
-    "RR": kinds.RECIPROCAL_RANK,
+    "DCG": int(Code.DCG),
+    "AP": int(Code.AP),
+    "P": int(Code.PRECISION),
+    "Bpref": int(Code.BPREF),
+    "RR": int(Code.RECIPROCAL_RANK),
 }
 
 

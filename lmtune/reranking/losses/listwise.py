@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.measures.kinds import DCG
+from lmtune.measures.kinds import Code
 from lmtune.reranking.losses.evaluation import (
     PADDING,
     Arrays,
@@ -483,7 +483,7 @@ def approx_ndcg(
         gain = lists.gains(gains)
         ideal = ideal_dcg(gain.double(), k).numpy()
         none = np.zeros((ideal.size, 2), np.int64)
-        aims = Aims(DCG, k or 0, alpha_k, False, gain.numpy(), ideal, none, np.ones(ideal.size))
+        aims = Aims(int(Code.DCG), k or 0, alpha_k, False, gain.numpy(), ideal, none, np.ones(ideal.size))
         return run(a, approx_queries, a.by_label(), aims, a.number(alpha))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:

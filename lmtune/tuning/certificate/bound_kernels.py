@@ -45,7 +45,8 @@ from numpy.typing import NDArray
 from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.candidates.region_kernels import LinearModels, from_plane, linear
 from lmtune.compiled import compiled
-from lmtune.measures.kinds import AP, BPREF, DCG, RECIPROCAL_RANK, SUCCESS
+from lmtune.measures.kinds import Code
+from lmtune.measures.value_kernels import MeasureScale, ndcg_from_counts, value_from_counts
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
 from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Places, Sides, models
 
@@ -127,7 +128,7 @@ class BoundColumns(NamedTuple):
     formula : int
         `TWO_STAGE` or `BM25`.
     kind, cutoff : int
-        The measure's, as in `lmtune.measures.kernels`; the cutoff is the run depth where the
+        The measure's, as in `lmtune.measures.kinds`; the cutoff is the run depth where the
         measure has no smaller one.
     topics : Topics
     groups : DocumentGroups
@@ -174,16 +175,6 @@ class State(NamedTuple):
     def size(self) -> int:
         """Bytes."""
         return sum(array.nbytes for array in self)
-
-
-class MeasureScale(NamedTuple):
-    """What makes counts a value: the measure, a topic's R and N, what a sum is divided by."""
-
-    kind: int
-    cutoff: int
-    relevant: int
-    nonrelevant: int
-    divisor: float
 
 
 class _Relevant(NamedTuple):
@@ -241,7 +232,7 @@ def bound_box(
         )
         _deactivate(scale, total, base, counts, now_base, now_active)
         judged, whole = base[0] + counts[0, AT_CENTRE], base[1] + counts[1, AT_CENTRE]
-        if columns.kind == DCG:
+        if columns.kind == Code.DCG:
             worth = columns.worth[rels]
             bound[t] = min(bound[t], ndcg_from_counts(scale, total, worth))
             centre[t] = ndcg_from_counts(scale, judged + whole, worth)
@@ -475,63 +466,10 @@ def _deactivate(
                 continue
             certain = base[c, i] + counts[c, CERTAIN, i]
             done = out or counts[c, UNSURE, i] == 0
-            if kind != AP and kind != RECIPROCAL_RANK and kind != DCG and inside:
+            if inside and kind in (Code.PRECISION, Code.RECALL, Code.SUCCESS, Code.BPREF):
                 # P@k needs no more. Nor does Bpref of groups that are not judged, or of judged
                 # ones after the first R.
                 done = done or c == 1 or certain >= scale.relevant
             if done:
                 now_active[c, i] = 0
                 now_base[c, i] = certain
-
-
-@compiled()
-def value_from_counts(scale: MeasureScale, above: Integers, judged_above: Integers) -> float:
-    """Return the measure for counts of nonrelevant documents above each relevant candidate.
-
-    Sums run as in the measuring kernel, and each operation is monotone: rounding cannot put the
-    value for smaller counts below that for larger ones.
-    """
-    kind, cutoff, relevant, nonrelevant, divisor = scale
-    ranked = np.sort(above)
-    retrieved = 0
-    total = 0.0
-    for i in range(ranked.size):
-        rank = i + int(ranked[i])
-        if rank >= cutoff:
-            break
-        retrieved += 1
-        if kind == AP:
-            total += retrieved / (rank + 1)
-        elif kind == RECIPROCAL_RANK:
-            return 1.0 / (rank + 1)
-        elif kind == SUCCESS:
-            return 1.0
-    if kind == AP:
-        return total / divisor
-    if kind != BPREF:
-        return retrieved / divisor
-    ranked = np.sort(judged_above[above < cutoff])
-    for i in range(retrieved):
-        passed = int(ranked[i])
-        total += 1.0 - min(passed, relevant) / min(relevant, nonrelevant) if passed > 0 else 1.0
-    return total / divisor
-
-
-@compiled()
-def ndcg_from_counts(scale: MeasureScale, above: Integers, worth: Doubles) -> float:
-    """Return nDCG for counts of all documents above each relevant candidate, rounded up.
-
-    By more than this sum of parts, or the measuring kernel's of whole gains, can round.
-    """
-    order, levels = np.argsort(above), np.unique(worth)
-    total, last = 0.0, 0.0
-    for level in levels:
-        rank = -1
-        for i in order:
-            if worth[i] >= level:
-                rank = max(rank + 1, above[i])
-                if rank >= scale.cutoff:
-                    break
-                total += (level - last) / np.log2(rank + 2.0)
-        last = level
-    return float(total / scale.divisor * (1.0 + (levels.size + 1) * (above.size + 2) * 2.0**-51))

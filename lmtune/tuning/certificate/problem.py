@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice
-from lmtune.measures.evaluate import ideal_dcg
-from lmtune.measures.kinds import EXPONENTIAL, KINDS
+from lmtune.measures.evaluate import divisors, worths
+from lmtune.measures.kinds import KINDS, SUMS
 from lmtune.measures.measure import Measure
+from lmtune.measures.value_kernels import MeasureScale, ndcg_from_counts
 from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import product_is_safe
@@ -25,10 +26,8 @@ from lmtune.tuning.certificate.bound_kernels import (
     TWO_STAGE,
     BoundColumns,
     DocumentGroups,
-    MeasureScale,
     State,
     Topics,
-    ndcg_from_counts,
 )
 from lmtune.tuning.space import ParameterSpace
 
@@ -248,9 +247,6 @@ _BM25 = Proof(
 _PROOFS = {"two-stage": _TWO_STAGE, "bm25": _BM25}
 
 
-_KERNELS = {
-    name: kind.kernel for name, kind in KINDS.items() if kind.cutoff is not None and kind.kernel is not None
-}
 # Relative, and more than a logarithm is wrong by.
 _WIDEN = 2.0**-50
 
@@ -297,10 +293,9 @@ class Problem:
     @staticmethod
     def check(measure: Measure) -> None:
         """Raise `InputError` unless there are bounds of a measure."""
-        if measure.kind not in _KERNELS:
-            raise InputError(
-                "the measure cannot be certified", value=str(measure), accepted=", ".join(_KERNELS)
-            )
+        if measure.is_slow:
+            known = [name for name, kind in KINDS.items() if kind.kernel in SUMS]
+            raise InputError("the measure cannot be certified", value=str(measure), accepted=", ".join(known))
 
     @staticmethod
     def check_pool(pool: CandidatePool) -> None:
@@ -325,11 +320,12 @@ class Problem:
         proof.check(space)
         parts = [_topic(pool, t, measure, proof.topic(pool, t, space)) for t in chosen]
         cutoff = depth if measure.cutoff is None else min(depth, measure.cutoff)
-        divisor = _divisor(pool, measure, relevant)[chosen]
+        divisor = divisors(pool, measure)[chosen]
         found = np.array([part.relevant.length.size for part in parts], np.int64)
-        kind = _KERNELS[measure.kind]
+        assert measure.declared.kernel is not None
+        kind = int(measure.declared.kernel)
         gains = [gain[pool.candidates.rows(t)] for t in chosen]
-        worth = [_worth(measure, own[own >= measure.rel]) for own in gains]
+        worth = [worths(measure, own[own >= measure.rel]) for own in gains]
         ceiling = np.minimum(np.minimum(found, cutoff) / divisor, 1.0)
         if measure.declared.is_graded:
             scales = [MeasureScale(kind, cutoff, 0, 0, own) for own in divisor]
@@ -412,23 +408,6 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, scores: TopicScores) -
         relevant=_TopicGroups(y[:, rels], size[rels], np.ones_like(rels), alike[rels], scores.placed[rels]),
         base=base,
     )
-
-
-def _divisor(pool: CandidatePool, measure: Measure, relevant: Integers) -> Doubles:
-    """Return what each topic's sum is divided by, of how many are relevant to it."""
-    if measure.declared.is_graded:
-        return ideal_dcg(pool, measure)
-    if measure.kind == "P":
-        return np.full(relevant.size, measure.cutoff, np.float64)
-    if measure.kind in ("RR", "Success"):
-        return np.ones(relevant.size)
-    return relevant.astype(np.float64)
-
-
-def _worth(measure: Measure, gains: NDArray[np.integer]) -> Doubles:
-    """Return what documents of these gains add to DCG at the first rank."""
-    worth = gains.astype(np.float64)
-    return np.exp2(worth) - 1.0 if measure.dcg == EXPONENTIAL else worth
 
 
 def _undecided(parts: Sequence[_Topic], found: Integers) -> State:
