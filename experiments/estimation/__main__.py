@@ -20,10 +20,11 @@ from experiments.common import Results, chart, each, main
 from experiments.datasets import load_pool, short_name, usable_topics
 from experiments.estimation.choices import OPTIMUM, Grid, Vector, crossed_halves, decompose
 from experiments.methods import Methods, disjoint_sets
+from experiments.resampling import topics_and_sets
 from lmtune import CertifiedOptimum
 from lmtune.measures import equivalence_test, parse_measure
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.significance.effects import mean_interval, topics_and_sets
+from lmtune.measures.significance.effects import mean_interval
 from lmtune.tuning.experiment.result import APPROX, DIRECT, RANKNET
 from lmtune.tuning.surrogate import ALPHAS
 

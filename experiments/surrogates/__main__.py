@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from experiments.common import Results, chart, each, gather, main
 from experiments.datasets import load_pool, short_name, usable_topics
 from experiments.methods import Fitted, Methods, compare_on, continuation, disjoint_sets
+from experiments.resampling import corrected_resampling, topics_and_sets
 from experiments.surrogates.causes import find_causes
 from experiments.surrogates.made_up import HIDDEN, search
 from lmtune.measures import Measure, equivalence_test, parse_measure, parse_measures
-from lmtune.measures.significance.effects import corrected_resampling, mean_interval, topics_and_sets
+from lmtune.measures.significance.effects import mean_interval
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
 from lmtune.tuning.objectives import parse_objective
 

@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from experiments.resampling import Estimate, corrected_resampling, topics_and_sets
 from lmtune.errors import InputError
-from lmtune.measures.significance.effects import (
-    Estimate,
-    corrected_resampling,
-    equivalence_test,
-    topics_and_sets,
-)
+from lmtune.measures.significance.effects import equivalence_test
 
 
 def test_the_corrected_error_is_the_papers_by_hand() -> None:
