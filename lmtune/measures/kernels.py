@@ -11,7 +11,7 @@ from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 from lmtune.measures.value_kernels import MeasureScale, value_of_ranks
 from lmtune.models import bm25_kernels
-from lmtune.models.kernels import Documents, rank_topic
+from lmtune.models.kernels import Documents, rank_topic, topic_of
 
 
 class Targets(NamedTuple):
@@ -348,11 +348,8 @@ def measure_cells(
     """
     longest = documents.longest
     for i in range(out.shape[0]):
-        docs = judged.docs[i]
-        value = documents.value[documents.terms[i, 0] : documents.terms[i, 1]]
-        count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
-        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(value.size, docs)
+        topic = topic_of(documents, i)
+        tf, length, value, count = topic.tf, topic.length, topic.value, topic.counts
         position = judged.position[judged.bounds[i, 0] : judged.bounds[i, 1]]
         gain = judged.gain[judged.bounds[i, 0] : judged.bounds[i, 1]]
         for g in range(cells.cell.size):

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, check_choice
 from lmtune.indexing.index import CollectionSize, Index, TermCounts
 from lmtune.indexing.quantised import quantised_lengths
-from lmtune.models import bm25_kernels as kernels
-from lmtune.models.formula import Factor, Formula, Held, QueryColumn
-from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models import bm25_kernels
+from lmtune.models.formula import CompiledFormula, Factor, Formula, Held, QueryColumn
+from lmtune.models.kernels import TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
 
 K1 = Parameter("k1", 0.01, 5.0, "log", 0.9, "how slowly term frequencies saturate", source=ANSERINI)
@@ -151,7 +151,7 @@ VARIANTS = {
 PREFIX = "bm25:"
 
 
-class BM25(Formula):
+class BM25(CompiledFormula):
     r"""BM25, with its gradient.
 
     Parameters
@@ -171,6 +171,7 @@ class BM25(Formula):
 
     parameters = (K1, B)
     value_name = "idf"
+    kernels = bm25_kernels
 
     def __init__(self, variant: Variant = EXACT, name: str = "bm25") -> None:
         self.variant, self.name = variant, name
@@ -197,7 +198,7 @@ class BM25(Formula):
         of = {"freq": held.tf, "k1": k1, "b": b, "dl": held.length, "avgdl": held.mean_length}
         return [
             Factor("idf", self.term_value(held.term), self.variant.idf_text, {"df": df, "N": documents}),
-            self._saturation(held.tf, max(k1 * share, kernels.LEAST_ROOM), share, of),
+            self._saturation(held.tf, max(k1 * share, bm25_kernels.LEAST_ROOM), share, of),
         ]
 
     def _saturation(self, tf: int, room: float, share: float, of: dict[str, float]) -> Factor:  # noqa: ARG002
@@ -224,14 +225,6 @@ class BM25(Formula):
         super().check(settings)
         require_b(settings[:, 1])
 
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Score one topic's documents and differentiate the scores in k1 and b."""
-        scores, gradients = np.empty(topic.length.size), np.empty((2, topic.length.size))
-        kernels.differentiate(topic, setting[0], setting[1], scores, gradients)
-        return scores, gradients
-
     def parts(
         self, topic: TopicDocuments, setting: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -239,7 +232,7 @@ class BM25(Formula):
         k1, b = setting.tolist()
         relative = topic.length / topic.mean_length
         share = (1.0 - b) + b * relative
-        whole = topic.tf + np.maximum(k1 * share, kernels.LEAST_ROOM)
+        whole = topic.tf + np.maximum(k1 * share, bm25_kernels.LEAST_ROOM)
         parts = topic.tf / whole
         parts *= topic.value[:, None]
         slopes = np.divide(parts, whole, out=whole)
@@ -247,24 +240,6 @@ class BM25(Formula):
         np.multiply(slopes, -share, out=gradients[0])
         np.multiply(slopes, k1 * (1.0 - relative), out=gradients[1])
         return parts, gradients
-
-    def rank_scores(
-        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
-        """Fill scores whose rounding keeps dominance."""
-        kernels.rank_scores(documents, settings, out)
-
-    def likelihoods(
-        self,
-        documents: Documents,
-        setting: NDArray[np.float64],
-        likelihood: NDArray[np.float64],
-        gradient: NDArray[np.float64],
-        product: NDArray[np.bool_],
-    ) -> None:
-        """Fill scores and derivatives; no products."""
-        product[:] = False
-        kernels.likelihoods(documents, setting[0], setting[1], likelihood, gradient)
 
 
 class LowerBoundedBM25(BM25):
@@ -285,9 +260,9 @@ class LowerBoundedBM25(BM25):
         """Score and differentiate each term by itself."""
         k1, b = setting.tolist()
         relative, shift = topic.length / topic.mean_length, self.variant.shift
-        share = np.maximum((1.0 - b) + b * relative, kernels.LEAST_ROOM)
+        share = np.maximum((1.0 - b) + b * relative, bm25_kernels.LEAST_ROOM)
         idf_held = np.where(topic.tf > 0, topic.value[:, None], 0.0)
-        whole = topic.tf + np.maximum((k1 + shift) * share, kernels.LEAST_ROOM)
+        whole = topic.tf + np.maximum((k1 + shift) * share, bm25_kernels.LEAST_ROOM)
         upper = topic.tf + shift * share
         parts = idf_held * ((k1 + 1.0) * upper / whole + self.variant.bonus)
         # With u = tf + d s and v = tf + (k1 + d) s: u' v - u v' in s is -k1 tf.

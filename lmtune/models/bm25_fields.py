@@ -16,16 +16,13 @@ whatever all weights are multiplied by.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.indexing.index import CollectionSize, Index, TermCounts
-from lmtune.models import bm25_fields_kernels as kernels
+from lmtune.models import bm25_fields_kernels
 from lmtune.models.bm25 import K1, B, idf, require_b
 from lmtune.models.fields import FieldFormula
-from lmtune.models.kernels import Documents, TopicDocuments
 
 
 class SummedBM25(FieldFormula):
@@ -38,7 +35,7 @@ class SummedBM25(FieldFormula):
     kind, what = "bm25-fields", "a weighted sum of the fields' BM25"
     of_field, of_all = B, K1
     value_name = "idf"
-    summed: ClassVar[bool] = True
+    kernels, switches = bm25_fields_kernels, (True,)
 
     def term_value(self, term: TermCounts) -> float:
         """Return a term's idf in a field."""
@@ -49,21 +46,6 @@ class SummedBM25(FieldFormula):
         super().check(settings)
         require_b(settings[:, len(self.fields) : -1])
 
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Score one topic's documents and differentiate the scores in every parameter."""
-        scores = np.zeros(topic.length.size)
-        gradients = np.zeros((setting.size, topic.length.size))
-        kernels.differentiate(topic, setting, self.summed, scores, gradients)
-        return scores, gradients
-
-    def rank_scores(
-        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
-        """Fill scores whose rounding keeps dominance."""
-        kernels.rank_scores(documents, settings, self.summed, out)
-
 
 class BM25F(SummedBM25):
     """BM25 of frequencies that are summed over fields, each by its weight and length; parameters alike.
@@ -73,7 +55,7 @@ class BM25F(SummedBM25):
     """
 
     kind, what = "bm25f", "BM25F: BM25 of frequencies summed over fields"
-    summed: ClassVar[bool] = False
+    switches = (False,)
 
     def size(self, index: Index) -> CollectionSize:
         """Count all documents, so that the least idf of a term's fields is that of its largest df."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.models.bm25_kernels import LEAST_ROOM
-from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.kernels import Documents, TopicDocuments, topic_of
 
 
 @compiled()
@@ -25,11 +25,9 @@ def rank_scores(
     fields = documents.field_length.shape[0]
     filled = 0
     for i in range(documents.docs.shape[0]):
-        lengths = documents.field_length[:, documents.docs[i, 0] : documents.docs[i, 1]]
-        columns = slice(documents.terms[i, 0], documents.terms[i, 1])
-        idf, count = documents.value[columns], documents.counts[columns]
+        topic = topic_of(documents, i)
+        tf, lengths, idf, count = topic.tf, topic.field_length, topic.value, topic.counts
         docs = lengths.shape[1]
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(idf.size, docs)
         scale, x = np.empty((fields, docs)), np.empty(docs)
         for s in range(settings.shape[0]):
             weight, b, k1 = settings[s, :fields], settings[s, fields : 2 * fields], settings[s, 2 * fields]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.kernels import Documents, TopicDocuments, topic_of
 
 # Under every room for lengths: where it is 0, a term that the document lacks still scores 0.
 LEAST_ROOM = 1e-300
@@ -22,13 +22,10 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
     """
     filled = 0
     for i in range(documents.docs.shape[0]):
-        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
-        terms = slice(documents.terms[i, 0], documents.terms[i, 1])
-        weight = documents.value[terms] * documents.counts[terms]
-        docs = length.size
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(weight.size, docs)
+        topic = topic_of(documents, i)
+        docs = topic.length.size
         own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
-        rank_topic(tf, length, weight, documents.mean_length, settings, own)
+        rank_topic(topic.tf, topic.length, topic.value * topic.counts, documents.mean_length, settings, own)
         filled += own.size
 
 
@@ -58,41 +55,14 @@ def rank_topic(
 
 @compiled()
 def differentiate(
-    topic: TopicDocuments, k1: float, b: float, score: NDArray[np.float64], gradient: NDArray[np.float64]
-) -> None:
-    """Fill scores, shape (documents,), and their derivatives in k1 and b, shape (2, documents)."""
-    _differentiate(
-        topic.tf, topic.length, topic.value * topic.counts, topic.mean_length, k1, b, score, gradient
-    )
-
-
-@compiled()
-def likelihoods(
-    documents: Documents, k1: float, b: float, score: NDArray[np.float64], gradient: NDArray[np.float64]
-) -> None:
-    """Fill the same for each of some topics, one after the other."""
-    filled = 0
-    for i in range(documents.docs.shape[0]):
-        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
-        terms = slice(documents.terms[i, 0], documents.terms[i, 1])
-        weight = documents.value[terms] * documents.counts[terms]
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(weight.size, length.size)
-        own = slice(filled, filled + length.size)
-        _differentiate(tf, length, weight, documents.mean_length, k1, b, score[own], gradient[:, own])
-        filled += length.size
-
-
-@compiled()
-def _differentiate(
-    tf: NDArray[np.integer],
-    length: NDArray[np.integer],
-    weight: NDArray[np.float64],
-    mean_length: float,
-    k1: float,
-    b: float,
+    topic: TopicDocuments,
+    setting: NDArray[np.float64],
     score: NDArray[np.float64],
     gradient: NDArray[np.float64],
 ) -> None:
+    """Fill scores, shape (documents,), and their derivatives in k1 and b, shape (2, documents)."""
+    k1, b = setting
+    tf, length, mean_length, weight = topic.tf, topic.length, topic.mean_length, topic.value * topic.counts
     for j in range(length.size):
         share = (1.0 - b) + b * length[j] / mean_length
         room = max(k1 * share, LEAST_ROOM)
@@ -105,3 +75,21 @@ def _differentiate(
         score[j] = total
         gradient[0, j] = slope * share
         gradient[1, j] = slope * k1 * ((length[j] - mean_length) / mean_length)
+
+
+@compiled()
+def likelihoods(
+    documents: Documents,
+    setting: NDArray[np.float64],
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    product: NDArray[np.bool_],
+) -> None:
+    """Fill the same for each of some topics, one after the other; no products."""
+    product[:] = False
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        topic = topic_of(documents, i)
+        own = slice(filled, filled + topic.length.size)
+        differentiate(topic, setting, score[own], gradient[:, own])
+        filled += topic.length.size

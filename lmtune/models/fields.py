@@ -20,16 +20,15 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.formats.documents import check_fields
 from lmtune.indexing.index import Index, Postings, field_index
-from lmtune.models import fields_kernels as kernels
-from lmtune.models.formula import Formula, QueryColumn
-from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models import fields_kernels
+from lmtune.models.formula import CompiledFormula, QueryColumn
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import LAMBDA, MU
 
 _MOST = 100
 
 
-class FieldFormula(Formula):
+class FieldFormula(CompiledFormula):
     """A formula of the documents' fields: of each a weight and a parameter, and one parameter of all.
 
     Weights are shares of 1, which a search moves in a box, evenly in their logarithm, and divides by their
@@ -136,23 +135,9 @@ class Fields(FieldFormula):
     kind, what = "fields", "a mixture of the fields' language models"
     of_field, of_all = MU, LAMBDA
     is_likelihood = True
+    kernels = fields_kernels
 
     def check(self, settings: NDArray[np.float64]) -> None:
         """Raise `InputError` unless weights and mus are above 0, weights add up to 1, and 0 <= lambda < 1."""
         self._check_above_0(settings, 2 * len(self.fields))
         super().check(settings)
-
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Score one topic's documents and differentiate the scores in every parameter."""
-        scores = np.empty(topic.length.size)
-        gradients = np.zeros((setting.size, topic.length.size))
-        kernels.differentiate(topic, setting, scores, gradients)
-        return scores, gradients
-
-    def rank_scores(
-        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
-        """Fill scores whose rounding keeps dominance."""
-        kernels.rank_scores(documents, settings, out)

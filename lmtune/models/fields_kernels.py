@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.kernels import Documents, TopicDocuments, topic_of
 
 # Products stay well inside the range of a double; no document is longer.
 _SMALLEST, _LONGEST = 1e-290, 2.0**31
@@ -28,11 +28,9 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
     fields = documents.field_length.shape[0]
     filled = 0
     for i in range(documents.docs.shape[0]):
-        lengths = documents.field_length[:, documents.docs[i, 0] : documents.docs[i, 1]]
-        columns = slice(documents.terms[i, 0], documents.terms[i, 1])
-        p, count = documents.value[columns], documents.counts[columns]
+        topic = topic_of(documents, i)
+        tf, lengths, p, count = topic.tf, topic.field_length, topic.value, topic.counts
         docs = lengths.shape[1]
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         scale = np.empty((fields, docs))
         x, product = np.empty(docs), np.empty(docs)
         for s in range(settings.shape[0]):
@@ -91,13 +89,12 @@ def differentiate(
     score: NDArray[np.float64],
     gradient: NDArray[np.float64],
 ) -> None:
-    """Fill scores, shape (documents,); add derivatives to gradient, shape (parameters, documents)."""
+    """Add scores, shape (documents,), and derivatives, shape (parameters, documents), to zeros."""
     fields = topic.field_length.shape[0]
     lambda_ = setting[2 * fields]
     columns, docs = topic.tf.shape
     part, turn = np.empty(fields), np.empty(fields)
     for j in range(docs):
-        score[j] = 0.0
         for first in range(0, columns, fields):
             x = 0.0
             for f in range(fields):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -337,3 +337,48 @@ class Formula(ABC):
             end = filled + topic.length.size
             likelihood[filled:end], gradient[:, filled:end] = self.differentiate(topic, setting)
             filled = end
+
+
+class CompiledFormula(Formula):
+    """A formula of compiled arithmetic.
+
+    Attributes
+    ----------
+    kernels : module
+        With `differentiate`, `rank_scores` and perhaps `likelihoods`. Each takes a topic or documents, a
+        setting or several, `switches`, and what it fills: `differentiate` fills zeros.
+    switches : tuple of bool
+        What formulas of one module differ in.
+    """
+
+    kernels: ClassVar[Any]
+    switches: ClassVar[tuple[bool, ...]] = ()
+
+    def differentiate(
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Score one topic's documents and differentiate the scores in every parameter."""
+        scores = np.zeros(topic.length.size)
+        gradients = np.zeros((setting.size, topic.length.size))
+        self.kernels.differentiate(topic, setting, *self.switches, scores, gradients)
+        return scores, gradients
+
+    def rank_scores(
+        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Fill scores that order documents."""
+        self.kernels.rank_scores(documents, settings, *self.switches, out)
+
+    def likelihoods(
+        self,
+        documents: Documents,
+        setting: NDArray[np.float64],
+        likelihood: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        product: NDArray[np.bool_],
+    ) -> None:
+        """Fill what RankNet's pairs are made of."""
+        if hasattr(self.kernels, "likelihoods"):
+            self.kernels.likelihoods(documents, setting, *self.switches, likelihood, gradient, product)
+        else:
+            super().likelihoods(documents, setting, likelihood, gradient, product)

@@ -20,6 +20,8 @@ from lmtune.compiled import compiled
 _SAFE_LOG = 600.0
 # A query that repeats its terms more often is quicker with logarithms.
 _LARGEST_WEIGHT = 200
+# Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
+SMALLEST_MU = 1e-200
 # Documents scored at a time: all that their scoring takes is in the fastest cache.
 _DOCUMENTS = 512
 
@@ -87,6 +89,50 @@ class Documents(NamedTuple):
             )
 
 
+class TopicDocuments(NamedTuple):
+    """One topic's documents and terms.
+
+    Attributes
+    ----------
+    tf : numpy.ndarray of int64, shape (terms, documents)
+        Occurrences of each query term in each document.
+    length : numpy.ndarray of int64, shape (documents,)
+        Document lengths, as the formula takes them.
+    value : numpy.ndarray of float64, shape (terms,)
+        What the formula's `term_value` says of each term.
+    counts : numpy.ndarray of int64 or float64, shape (terms,)
+        How often each term occurs in the query, or its weight there.
+    group : numpy.ndarray of int8, shape (terms,)
+        Which of the formula's kinds of columns each is.
+    mean_length : float
+        The mean length of the collection's documents.
+    field_length : numpy.ndarray of int32, shape (fields, documents)
+        Document lengths in each field, where the formula takes them.
+    field_mean : numpy.ndarray of float64, shape (fields,)
+        The mean of each over the collection.
+    """
+
+    tf: NDArray[np.int64]
+    length: NDArray[np.int64]
+    value: NDArray[np.float64]
+    counts: NDArray[Any]
+    group: NDArray[np.int8]
+    mean_length: float
+    field_length: NDArray[np.int32] = NO_FIELDS
+    field_mean: NDArray[np.float64] = NO_MEANS
+
+
+@compiled(inline=True)
+def topic_of(documents: Documents, i: int) -> TopicDocuments:
+    """Return one of the topics, by its place; the columns are shared."""
+    rows = slice(documents.docs[i, 0], documents.docs[i, 1])
+    terms = slice(documents.terms[i, 0], documents.terms[i, 1])
+    length, value = documents.length[rows], documents.value[terms]
+    tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(value.size, length.size)
+    own = documents.counts[terms], documents.group[terms], documents.mean_length
+    return TopicDocuments(tf, length, value, *own, documents.field_length[:, rows], documents.field_mean)
+
+
 @compiled()
 def product_is_safe(
     y_max: float, length_min: float, length_max: float, weight: int, lambda_: float, mu: float
@@ -140,15 +186,13 @@ def rank_scores(
     """
     filled = 0
     for i in range(documents.docs.shape[0]):
-        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
-        p = documents.value[documents.terms[i, 0] : documents.terms[i, 1]]
-        count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
-        docs = length.size
+        topic = topic_of(documents, i)
+        docs = topic.length.size
         if docs == 0:
             continue
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
-        rank_topic(tf, length, p, count, documents.longest, settings, floored, own)
+        columns = topic.tf, topic.length, topic.value, topic.counts
+        rank_topic(*columns, documents.longest, settings, floored, own)
         filled += own.size
 
 
@@ -244,37 +288,19 @@ def add_term(
             score[i] += count * math.log((tf[i] * scale + mu) * ratio[i] + lambda_)
 
 
-class TopicDocuments(NamedTuple):
-    """One topic's documents and terms.
-
-    Attributes
-    ----------
-    tf : numpy.ndarray of int64, shape (terms, documents)
-        Occurrences of each query term in each document.
-    length : numpy.ndarray of int64, shape (documents,)
-        Document lengths, as the formula takes them.
-    value : numpy.ndarray of float64, shape (terms,)
-        What the formula's `term_value` says of each term.
-    counts : numpy.ndarray of int64 or float64, shape (terms,)
-        How often each term occurs in the query, or its weight there.
-    group : numpy.ndarray of int8, shape (terms,)
-        Which of the formula's kinds of columns each is.
-    mean_length : float
-        The mean length of the collection's documents.
-    field_length : numpy.ndarray of int32, shape (fields, documents)
-        Document lengths in each field, where the formula takes them.
-    field_mean : numpy.ndarray of float64, shape (fields,)
-        The mean of each over the collection.
-    """
-
-    tf: NDArray[np.int64]
-    length: NDArray[np.int64]
-    value: NDArray[np.float64]
-    counts: NDArray[Any]
-    group: NDArray[np.int8]
-    mean_length: float
-    field_length: NDArray[np.int32] = NO_FIELDS
-    field_mean: NDArray[np.float64] = NO_MEANS
+@compiled()
+def differentiate(
+    topic: TopicDocuments,
+    setting: NDArray[np.float64],
+    floored: bool,
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> None:
+    """Fill the scores, and add both derivatives to zeros; ``floored`` as Lucene's Dirichlet smoothing."""
+    if floored:
+        floored_log_likelihood(topic, setting[1], score, gradient[1])
+    else:
+        log_likelihood(topic, setting[0], setting[1], score, gradient)
 
 
 @compiled()
@@ -367,8 +393,7 @@ def floored_log_likelihood(
 @compiled()
 def likelihoods(
     documents: Documents,
-    lambda_: float,
-    mu: float,
+    setting: NDArray[np.float64],
     floored: bool,
     likelihood: NDArray[np.float64],
     gradient: NDArray[np.float64],
@@ -380,14 +405,13 @@ def likelihoods(
     such a model has, a factor is above, at or below 1 for every mu alike: y > |D|, y = |D| or not.
     So the floor makes no kink in mu, and at y = |D| both sides have the derivative 0.
     """
+    lambda_, mu = setting[0], max(setting[1], SMALLEST_MU)
     keep = 1.0 - lambda_
     filled = 0
     for i in range(documents.docs.shape[0]):
-        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]].astype(np.float64)
-        p = documents.value[documents.terms[i, 0] : documents.terms[i, 1]]
-        count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
+        topic = topic_of(documents, i)
+        tf, length, p, count = topic.tf, topic.length.astype(np.float64), topic.value, topic.counts
         docs = length.size
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         y_max = 0.0
         for w in range(p.size):
             row, most = tf[w], np.int32(0)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from lmtune.indexing.index import Index, TermCounts
 from lmtune.indexing.quantised import quantised_lengths
-from lmtune.models import kernels
 from lmtune.models.formula import Factor, Formula, Held
-from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.kernels import Documents
 from lmtune.models.two_stage import LAMBDA, MU, TwoStage
 
 
@@ -36,7 +35,7 @@ class LuceneDirichlet(TwoStage):
     parameters = (replace(LAMBDA, low=0.0, high=0.0), MU)
     dominance = "tf"
     is_likelihood = False
-    is_floored = True
+    switches = (True,)
 
     def term_value(self, term: TermCounts) -> float:
         """Return P(w|C), smoothed by one occurrence."""
@@ -53,18 +52,6 @@ class LuceneDirichlet(TwoStage):
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return the lengths of all documents as Lucene rounds them."""
         return quantised_lengths(np.asarray(index.lengths))
-
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return scores and their derivatives, none in lambda.
-
-        The floor makes no kink: a term is above it for every mu, where tf > P(w|C) times the length,
-        or for none.
-        """
-        scores, gradients = np.empty(topic.length.size), np.zeros((2, topic.length.size))
-        kernels.floored_log_likelihood(topic, setting[1], scores, gradients[1])
-        return scores, gradients
 
     parts = Formula.parts
 

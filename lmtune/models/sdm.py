@@ -27,13 +27,12 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index, Postings
 from lmtune.indexing.windows import Window, count_windows, windows_of
-from lmtune.models import sdm_kernels as kernels
-from lmtune.models.formula import Formula, QueryColumn
-from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models import sdm_kernels
+from lmtune.models.formula import CompiledFormula, QueryColumn
 from lmtune.models.parameter import ANSERINI, Parameter
 from lmtune.models.two_stage import LAMBDA, MU, check_parameters
 
-TERMS, ORDERED, UNORDERED = range(kernels.GROUPS)
+TERMS, ORDERED, UNORDERED = range(sdm_kernels.GROUPS)
 """The groups of columns."""
 
 _WEIGHTS = (
@@ -52,7 +51,7 @@ _WEIGHTS = (
 )
 
 
-class SequentialDependence(Formula):
+class SequentialDependence(CompiledFormula):
     r"""The sequential dependence model over terms, ordered and unordered windows.
 
     The weights sum to 1: the terms have what ``ordered`` and ``unordered`` leave. At fixed smoothing
@@ -74,6 +73,7 @@ class SequentialDependence(Formula):
     dominance = "tf"
     needs_positions = True
     group_names = ("", "ordered", "unordered")
+    kernels = sdm_kernels
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return each distinct term, phrase and window of neighbours; a window in one order alone."""
@@ -114,33 +114,6 @@ class SequentialDependence(Formula):
             for at in range(0, len(smoothing), 2):
                 check_parameters(smoothing[at], smoothing[at + 1])
         super().check(settings)
-
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Score one topic's documents and differentiate the scores."""
-        scores = np.empty(topic.length.size)
-        gradients = np.empty((len(self.parameters), topic.length.size))
-        kernels.differentiate(topic, setting, scores, gradients)
-        return scores, gradients
-
-    def rank_scores(
-        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
-        """Fill weighted logarithms of products of factors."""
-        kernels.rank_scores(documents, settings, out)
-
-    def likelihoods(
-        self,
-        documents: Documents,
-        setting: NDArray[np.float64],
-        likelihood: NDArray[np.float64],
-        gradient: NDArray[np.float64],
-        product: NDArray[np.bool_],
-    ) -> None:
-        """Fill scores and derivatives; no products."""
-        product[:] = False
-        kernels.likelihoods(documents, setting, likelihood, gradient)
 
 
 SDM = SequentialDependence()

@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.models.kernels import (
+    SMALLEST_MU,
     Documents,
     TopicDocuments,
     add_term,
     log_likelihood,
     repeats,
     scores_as_product,
+    topic_of,
 )
 
 GROUPS = 3
-_SMALLEST_MU = 1e-200
 
 
 @compiled()
@@ -51,12 +52,9 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
     """
     filled = 0
     for i in range(documents.docs.shape[0]):
-        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
-        terms = slice(documents.terms[i, 0], documents.terms[i, 1])
-        p, count = documents.value[terms], documents.counts[terms]
-        starts = group_starts(documents.group[terms])
-        docs = length.size
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
+        topic = topic_of(documents, i)
+        tf, length, p, count = topic.tf, topic.length, topic.value, topic.counts
+        starts, docs = group_starts(topic.group), length.size
         logs, ratio = np.zeros((GROUPS, docs)), np.empty(docs)
         for s in range(settings.shape[0]):
             setting = settings[s]
@@ -100,7 +98,7 @@ def differentiate(
         columns = topic.value[part], topic.counts[part], topic.group[part]
         group = TopicDocuments(topic.tf[part], topic.length, *columns, topic.mean_length)
         # A judged document may be empty: without a prior its probabilities are their limit, P.
-        log_likelihood(group, setting[2 + 2 * g], max(setting[3 + 2 * g], _SMALLEST_MU), own, slopes)
+        log_likelihood(group, setting[2 + 2 * g], max(setting[3 + 2 * g], SMALLEST_MU), own, slopes)
         weight = weight_of(setting, g)
         for j in range(score.size):
             score[j] += weight * own[j]
@@ -116,16 +114,13 @@ def likelihoods(
     setting: NDArray[np.float64],
     score: NDArray[np.float64],
     gradient: NDArray[np.float64],
+    product: NDArray[np.bool_],
 ) -> None:
-    """Fill the same for each of some topics, one after the other."""
+    """Fill the same for each of some topics, one after the other; no products."""
+    product[:] = False
     filled = 0
     for i in range(documents.docs.shape[0]):
-        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]].astype(np.int64)
-        terms = slice(documents.terms[i, 0], documents.terms[i, 1])
-        columns = documents.value[terms], documents.counts[terms], documents.group[terms]
-        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].astype(np.int64)
-        tf = tf.reshape(columns[0].size, length.size)
-        topic = TopicDocuments(tf, length, *columns, documents.mean_length)
-        own = slice(filled, filled + length.size)
+        topic = topic_of(documents, i)
+        own = slice(filled, filled + topic.length.size)
         differentiate(topic, setting, score[own], gradient[:, own])
-        filled += length.size
+        filled += topic.length.size

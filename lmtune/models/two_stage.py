@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.models import kernels
-from lmtune.models.formula import Factor, Formula, Held
-from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models import kernels as two_stage_kernels
+from lmtune.models.formula import CompiledFormula, Factor, Formula, Held
+from lmtune.models.kernels import SMALLEST_MU, TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
 
 LAMBDA = Parameter(
@@ -25,9 +25,6 @@ LAMBDA = Parameter(
 MU = Parameter(
     "mu", 1.0, 100_000.0, "log", 1000.0, "the weight of the Dirichlet prior", unit="tokens", source=ANSERINI
 )
-
-# Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
-_SMALLEST_MU = 1e-200
 
 
 class Gradient(NamedTuple):
@@ -48,7 +45,7 @@ class Gradient(NamedTuple):
     dmu: NDArray[np.float64]
 
 
-class TwoStage(Formula):
+class TwoStage(CompiledFormula):
     r"""Two-stage smoothing; a document's score is `score`.
 
     It ranks by a product over query terms of a factor that rises with :math:`y = tf / p` and falls
@@ -61,7 +58,7 @@ class TwoStage(Formula):
     parameters = (LAMBDA, MU)
     dominance = "e"
     is_likelihood = True
-    is_floored = False
+    kernels, switches = two_stage_kernels, (False,)
 
     def check(self, settings: NDArray[np.float64]) -> None:
         """Raise `InputError` unless settings are as `check_parameters` wants them."""
@@ -69,48 +66,22 @@ class TwoStage(Formula):
             check_parameters(lambda_, mu)
         super().check(settings)
 
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return `score_and_gradient`; nothing is checked any more."""
-        scores, gradients = np.empty(topic.length.size), np.empty((2, topic.length.size))
-        kernels.log_likelihood(topic, setting[0], setting[1], scores, gradients)
-        return scores, gradients
-
     def parts(
         self, topic: TopicDocuments, setting: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Score and differentiate each term by itself."""
         parts, gradients = np.empty(topic.tf.shape), np.empty((2, *topic.tf.shape))
-        kernels.log_probabilities(topic, setting[0], setting[1], parts, gradients)
+        two_stage_kernels.log_probabilities(topic, setting[0], setting[1], parts, gradients)
         return parts, gradients
 
     def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:
         """Return the logarithm of P(w|D)."""
         (lambda_, mu), p = setting.tolist(), self.term_value(held.term)
-        smoothed = (held.tf + max(mu, _SMALLEST_MU) * p) / (held.length + max(mu, _SMALLEST_MU))
+        smoothed = (held.tf + max(mu, SMALLEST_MU) * p) / (held.length + max(mu, SMALLEST_MU))
         value = math.log((1.0 - lambda_) * smoothed + lambda_ * p)
         formula = "log((1 - lambda) (freq + mu P) / (dl + mu) + lambda P), P = cf / |C|"
         of = {"freq": held.tf, "dl": held.length, "P": p, "cf": held.term.cf, "|C|": held.term.size.terms}
         return [Factor("log P(w|D)", value, formula, {**of, "lambda": lambda_, "mu": mu})]
-
-    def rank_scores(
-        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
-        """Fill products of x, or their logarithms."""
-        kernels.rank_scores(documents, settings, self.is_floored, out)
-
-    def likelihoods(
-        self,
-        documents: Documents,
-        setting: NDArray[np.float64],
-        likelihood: NDArray[np.float64],
-        gradient: NDArray[np.float64],
-        product: NDArray[np.bool_],
-    ) -> None:
-        """Fill products of x where they are safe, and derivatives."""
-        mu = max(setting[1], _SMALLEST_MU)
-        kernels.likelihoods(documents, setting[0], mu, self.is_floored, likelihood, gradient, product)
 
 
 TWO_STAGE = TwoStage()
