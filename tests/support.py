@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.candidates.columns import ColumnLists, starts
+from lmtune.candidates.columns import join_columns, starts, topic_columns
 from lmtune.candidates.pool import CandidatePool
 from lmtune.indexing.index import Positions, Postings
 
@@ -143,9 +143,7 @@ def random_pool(
     lengths = np.maximum.reduce([block.sum(0) for block in blocks])
     lengths = np.maximum(1, lengths + rng.integers(0, longest, documents) // 2)
     index = NumberedIndex(lengths)
-    columns, judged = ColumnLists(), ColumnLists()
-    all_gains = []
-    p = []
+    columns, judged, all_gains, p = [], [], [], []
     for block in blocks:
         terms = block.shape[0]
         low, high = np.log(p_range)
@@ -154,9 +152,9 @@ def random_pool(
         doc = doc[np.lexsort((-doc, -block[:, doc].sum(0), lengths[doc]))]
         gain = rng.integers(-1, gains + 1, doc.size).astype(np.int32)
         tf = block[:, doc].astype(np.int32)
-        columns.append(doc=doc, length=index.lengths[doc], gain=gain, tf=tf)
+        columns.append(topic_columns(doc, index.lengths[doc], gain, tf))
         seen = gain >= 0
-        judged.append(doc=doc[seen], length=index.lengths[doc][seen], gain=gain[seen], tf=tf[:, seen])
+        judged.append(topic_columns(doc[seen], index.lengths[doc][seen], gain[seen], tf[:, seen]))
         all_gains.append(np.append(gain[seen], 1).astype(np.int32))
     return CandidatePool(
         name="made",
@@ -167,8 +165,8 @@ def random_pool(
         value=np.concatenate(p),
         count=np.concatenate([np.array(weight, np.int64) for weight in weights]),
         group=np.zeros(sum(map(len, weights)), np.int8),
-        candidates=columns.join(),
-        judged=judged.join(),
+        candidates=join_columns(columns),
+        judged=join_columns(judged),
         judgement_start=starts(all_gains),
         judgements=np.concatenate(all_gains),
         unknown_terms={},

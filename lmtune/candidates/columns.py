@@ -76,39 +76,11 @@ class Columns:
         return Columns(start, tf_start, *columns, tf)
 
 
-class ColumnLists:
-    """`Columns` in the making, a topic at a time."""
-
-    def __init__(self) -> None:
-        self.doc: list[NDArray[np.int32]] = []
-        self.length: list[NDArray[np.int32]] = []
-        self.gain: list[NDArray[np.int32]] = []
-        self.tf: list[NDArray[np.int32]] = []
-
-    def append(
-        self,
-        *,
-        doc: NDArray[np.int32],
-        length: NDArray[np.int32],
-        gain: NDArray[np.int32],
-        tf: NDArray[np.int32],
-    ) -> None:
-        """Add one topic: documents' columns, and tf of shape (terms, documents)."""
-        self.doc.append(doc)
-        self.length.append(length)
-        self.gain.append(gain)
-        self.tf.append(np.ascontiguousarray(tf).ravel())
-
-    def join(self) -> Columns:
-        """Put the topics one after another."""
-        return Columns(
-            start=starts(self.doc),
-            tf_start=starts(self.tf),
-            doc=np.concatenate(self.doc).astype(np.int32, copy=False),
-            length=np.concatenate(self.length).astype(np.int32, copy=False),
-            gain=np.concatenate(self.gain).astype(np.int32, copy=False),
-            tf=np.concatenate(self.tf).astype(np.int32, copy=False),
-        )
+def topic_columns(
+    doc: NDArray[np.int32], length: NDArray[np.int32], gain: NDArray[np.int32], tf: NDArray[np.int32]
+) -> Columns:
+    """Return one topic's documents; tf has shape (terms, documents)."""
+    return Columns(starts([doc]), np.array([0, tf.size]), doc, length, gain, np.ascontiguousarray(tf).ravel())
 
 
 def starts(parts: Sequence[Sized]) -> NDArray[np.int64]:
@@ -120,11 +92,8 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
     """Put the topics of several one after another."""
     sizes = np.concatenate([np.diff(part.start) for part in parts])
     tf_sizes = np.concatenate([np.diff(part.tf_start) for part in parts])
+    own = zip(*((part.doc, part.length, part.gain, part.tf) for part in parts), strict=True)
+    joined = (np.concatenate(column).astype(np.int32, copy=False) for column in own)
     return Columns(
-        start=np.concatenate(([0], np.cumsum(sizes))),
-        tf_start=np.concatenate(([0], np.cumsum(tf_sizes))),
-        doc=np.concatenate([part.doc for part in parts]),
-        length=np.concatenate([part.length for part in parts]),
-        gain=np.concatenate([part.gain for part in parts]),
-        tf=np.concatenate([part.tf for part in parts]),
+        np.concatenate(([0], np.cumsum(sizes))), np.concatenate(([0], np.cumsum(tf_sizes))), *joined
     )

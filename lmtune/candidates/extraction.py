@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,22 +68,11 @@ def extract_pruned(
         As both functions.
     """
     formula = find_model(model).formula
+    how: dict[str, Any] = {"name": name, "exclude_self": exclude_self, "progress": progress}
     if isinstance(index, ShardedIndex):
-        how = index, topics, formula, name, progress, exactness
-        return _pruned_from_shards(*how, exclude_self=exclude_self).with_judgements(qrels or {})
-    parts = [
-        skyband(part, threads=threads, **exactness)
-        for part in CandidatePool.build_in_parts(
-            index,
-            topics,
-            _TOPICS_AT_A_TIME,
-            name=name,
-            model=model,
-            exclude_self=exclude_self,
-            progress=progress,
-        )
-    ]
-    return _join(parts).with_judgements(qrels or {})
+        return _pruned_from_shards(index, topics, formula, exactness, **how).with_judgements(qrels or {})
+    parts = CandidatePool.build_in_parts(index, topics, _TOPICS_AT_A_TIME, model=formula, **how)
+    return _join([skyband(part, threads=threads, **exactness) for part in parts]).with_judgements(qrels or {})
 
 
 def extract_best(
@@ -121,18 +110,10 @@ def extract_best(
     formula = find_model(model).formula
     [vector] = as_settings(formula.parameters, setting)
     keep, formula = Best(vector, hits), formula.drawing(vector)
+    how: dict[str, Any] = {"name": name, "exclude_self": exclude_self, "progress": progress}
     if isinstance(index, ShardedIndex):
-        how = index, topics, formula, name, lambda *_: keep, progress
-        return _join(extract_from_shards(*how, exclude_self=exclude_self).pools)
-    parts = CandidatePool.build_in_parts(
-        index,
-        topics,
-        _TOPICS_AT_A_TIME,
-        name=name,
-        model=formula,
-        exclude_self=exclude_self,
-        progress=progress,
-    )
+        return _join(extract_from_shards(index, topics, formula, lambda *_: keep, **how).pools)
+    parts = CandidatePool.build_in_parts(index, topics, _TOPICS_AT_A_TIME, model=formula, **how)
     return _join([pruned(part, keep) for part in parts])
 
 
@@ -156,14 +137,7 @@ class Best(NamedTuple):
 
 
 def _pruned_from_shards(
-    index: ShardedIndex,
-    topics: Mapping[str, str],
-    formula: Formula,
-    name: str | None,
-    progress: Count | None,
-    exactness: Exactness,
-    *,
-    exclude_self: bool,
+    index: ShardedIndex, topics: Mapping[str, str], formula: Formula, exactness: Exactness, **how: Any
 ) -> CandidatePool:
     wanted = check_exactness(formula, exactness)
 
@@ -175,8 +149,7 @@ def _pruned_from_shards(
         }
         return Undominated(wanted["depth"], margins)
 
-    how = index, topics, formula, name, make_keep, progress
-    pools, counts, docs = extract_from_shards(*how, exclude_self=exclude_self)
+    pools, counts, docs = extract_from_shards(index, topics, formula, make_keep, **how)
     pool = _join(pools)
     margins = [
         topic_margins(pool, t, own.most, whole, wanted)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
+from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, starts, topic_columns
 from lmtune.indexing.index import Index, Postings
 from lmtune.indexing.sharded import over_shards
 from lmtune.models.formula import Formula, QueryColumn
@@ -80,8 +80,7 @@ def read_judgements(
     # takes no memory.
     gain_of = np.zeros(index.num_docs, np.int32)
     gain = np.empty(candidates.doc.size, np.int32)
-    judged = ColumnLists()
-    all_gains = []
+    judged, all_gains = [], []
     known = 0
     for t, wanted in enumerate(usable):
         found_here = _in_docno_order(list(wanted), parts[t], len(columns[t]))
@@ -92,9 +91,9 @@ def read_judgements(
         gain_of[found_here.docs] = own_gains - UNJUDGED
         gain[candidates.rows(t)] = gain_of[candidates.doc[candidates.rows(t)]] + UNJUDGED
         gain_of[found_here.docs] = 0
-        judged.append(doc=found_here.docs, length=found_here.lengths, gain=own_gains, tf=found_here.tf)
+        judged.append(topic_columns(found_here.docs, found_here.lengths, own_gains, found_here.tf))
     unknown = sum(map(len, usable)) - known
-    return gain, Judgements(judged.join(), starts(all_gains), np.concatenate(all_gains), unknown)
+    return gain, Judgements(join_columns(judged), starts(all_gains), np.concatenate(all_gains), unknown)
 
 
 class Found(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
+from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, starts, topic_columns
 from lmtune.candidates.dominance import Pruning as Pruning
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.queries import weigh
@@ -498,7 +498,7 @@ class PoolBuilder:
         self.topics: list[str] = []
         self.columns: list[list[QueryColumn]] = []
         self.value: list[float] = []
-        self.candidates = ColumnLists()
+        self.candidates: list[Columns] = []
         self.unknown_terms: dict[str, int] = {}
 
     def add(self, topic: str, text: str) -> None:
@@ -525,7 +525,7 @@ class PoolBuilder:
             docs, tf = docs[others], np.ascontiguousarray(tf[:, others])
         lengths = self.lengths[docs] if docs.size else docs
         self.value += values
-        self.candidates.append(doc=docs, length=lengths, gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf)
+        self.candidates.append(topic_columns(docs, lengths, np.full(docs.size, UNJUDGED, np.int32), tf))
         self.topics.append(topic)
         self.columns.append(columns)
 
@@ -548,7 +548,7 @@ class PoolBuilder:
 
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         """Return the pool of the topics that were added, and forget them."""
-        candidates = self.candidates.join()
+        candidates = join_columns(self.candidates)
         known = self.index, self.formula, self.topics, self.columns, candidates
         gain, judged = read_judgements(*known, qrels, exclude_self=self.exclude_self)
         columns = [column for own in self.columns for column in own]

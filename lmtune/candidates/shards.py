@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
+from lmtune.candidates.columns import UNJUDGED, Columns, topic_columns
 from lmtune.candidates.pool import CandidatePool, PoolBuilder, count_unknown, weighed
 from lmtune.candidates.skyband import Keep, pruned
 from lmtune.errors import InputError
@@ -109,11 +109,11 @@ def extract_from_shards(
     index: ShardedIndex,
     topics: Mapping[str, str],
     formula: Formula,
-    name: str | None,
     make_keep: Callable[[list[CandidatePool], list[ColumnCounts]], Keep],
-    progress: Count | None = None,
     *,
+    name: str | None = None,
     exclude_self: bool = False,
+    progress: Count | None = None,
 ) -> Extracted:
     """Extract candidates shard by shard.
 
@@ -279,7 +279,4 @@ def _merge(index: ShardedIndex, parts: Sequence[Columns]) -> Columns:
     lengths = np.concatenate([own.length for own in parts])
     tf = np.concatenate([own.block(0) for own in parts], axis=1)
     order = np.lexsort((-index.ranks_of(docs), -tf.sum(axis=0, dtype=np.int32), lengths))
-    merged = ColumnLists()
-    unjudged = np.full(docs.size, UNJUDGED, np.int32)
-    merged.append(doc=docs[order], length=lengths[order], gain=unjudged, tf=tf[:, order])
-    return merged.join()
+    return topic_columns(docs[order], lengths[order], np.full(docs.size, UNJUDGED, np.int32), tf[:, order])

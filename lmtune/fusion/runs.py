@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.arrays import Booleans, Doubles, Integers
-from lmtune.candidates.columns import UNJUDGED, ColumnLists
+from lmtune.candidates.columns import UNJUDGED, join_columns, topic_columns
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import pruned
@@ -310,12 +310,12 @@ class RunSet:
         docs = [self.docs.get(topic, nothing[0]) for topic in topics]
         known = [self.scores.get(topic, nothing[1]) for topic in topics]
         rounded = [round_columns(columns(own)) for own in known]
-        collected = ColumnLists()
+        collected = []
         found: dict[str, Postings] = {}
         terms = [tuple(f"{topic} {name}" for name in self.names) for topic in topics]
         for own_docs, (tf, _, _), names in zip(docs, rounded, terms, strict=True):
             unjudged = np.full(own_docs.size, UNJUDGED, np.int32)
-            collected.append(doc=own_docs, length=np.zeros_like(own_docs), gain=unjudged, tf=tf)
+            collected.append(topic_columns(own_docs, np.zeros_like(own_docs), unjudged, tf))
             found |= {
                 name: Postings(own_docs[::-1], row[::-1])
                 for name, row in zip(names, tf, strict=True)
@@ -323,7 +323,7 @@ class RunSet:
             }
         index = RunIndex(self.docnos, self.numbers, found)
         formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded))
-        candidates = collected.join()
+        candidates = join_columns(collected)
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
         gain, judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
         candidates.gain[:] = gain

@@ -104,7 +104,7 @@ def measure_settings(
         out[:, :, slow] = _from_rankings(pool, settings, [measures[m] for m in slow], topics, depth, progress)
     if not fast:
         return out
-    targets = targets_of(pool, tuple(measures[m] for m in fast), depth)
+    targets = _targets_of(pool, tuple(measures[m] for m in fast), depth)
     order, cells = _by_cell(pool, settings, regions, depth)
     ordered = settings[order]
     whole = pool.documents(pool.candidates)
@@ -294,25 +294,21 @@ def _judged_of(pool: CandidatePool) -> kernels.Judged:
     return known
 
 
-def targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:
+def _targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:
     """Return what measures take of a pool's judgements: worked out once."""
     if (measures, depth) not in pool.targets:
-        pool.targets[measures, depth] = _targets_of(pool, measures, depth)
+        counts = [pool.judged_counts(m.rel) for m in measures]
+        pool.targets[measures, depth] = kernels.Targets(
+            kind=np.array([_kind_code(m) for m in measures], np.int64),
+            cutoff=np.array([_NO_CUTOFF if m.cutoff is None else m.cutoff for m in measures], np.int64),
+            rel=np.array([m.rel for m in measures], np.int64),
+            relevant=np.stack([relevant for relevant, _ in counts], axis=1),
+            nonrelevant=np.stack([nonrelevant for _, nonrelevant in counts], axis=1),
+            divisor=np.stack([divisors(pool, m) for m in measures], axis=1),
+            depth=depth,
+        )
     known: kernels.Targets = pool.targets[measures, depth]
     return known
-
-
-def _targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:
-    counts = [pool.judged_counts(m.rel) for m in measures]
-    return kernels.Targets(
-        kind=np.array([_kind_code(m) for m in measures], np.int64),
-        cutoff=np.array([_NO_CUTOFF if m.cutoff is None else m.cutoff for m in measures], np.int64),
-        rel=np.array([m.rel for m in measures], np.int64),
-        relevant=np.stack([relevant for relevant, _ in counts], axis=1),
-        nonrelevant=np.stack([nonrelevant for _, nonrelevant in counts], axis=1),
-        divisor=np.stack([divisors(pool, m) for m in measures], axis=1),
-        depth=depth,
-    )
 
 
 def _kind_code(measure: Measure) -> int:

@@ -57,10 +57,10 @@ from lmtune.measures.from_files import (
 )
 from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.measures.kinds import EXPONENTIAL
-from lmtune.measures.list_kernels import precisions_by_count, preferences_by_count
 from lmtune.measures.measure import Measure, MeasuresLike, parse_measures
 from lmtune.measures.trec_measures import LARGEST_POWER
 from lmtune.measures.trec_names import VERSIONS
+from lmtune.measures.value_kernels import precisions_by_count, preferences_by_count
 from lmtune.options import check
 from lmtune.showing import Shown
 

@@ -129,3 +129,57 @@ def ndcg_from_counts(scale: MeasureScale, above: Integers, worth: Doubles) -> fl
                 total += contribution(Code.DCG, rank, 0, level - last, 0, 0)
         last = level
     return float(total / scale.divisor * (1.0 + (levels.size + 1) * (above.size + 2) * 2.0**-51))
+
+
+@compiled()
+def precisions_by_count(
+    is_best: bool, cutoff: int, known: Integers, unjudged: Integers, relevant: int
+) -> Doubles:
+    """Return AP for 0 to all of the unjudged documents relevant: the first of them, or the last.
+
+    Places (from 0) of `known` relevant and of `unjudged` documents ascend; `relevant` ones are judged so,
+    ranked or not. One more relevant document adds its own precision, and 1 to the count of all below it.
+    """
+    number, below = unjudged.size, np.zeros(known.size + 1)
+    for i in range(known.size - 1, -1, -1):
+        below[i] = below[i + 1] + (1.0 / (known[i] + 1) if known[i] < cutoff else 0.0)
+    total, chosen_below = 0.0, 0.0
+    for i in range(known.size):
+        total += contribution(Code.AP, known[i], i, 1.0, 0, 0) if known[i] < cutoff else 0.0
+    values = np.zeros(number + 1)
+    for count in range(number + 1):
+        values[count] = total / (relevant + count) if relevant + count else 0.0
+        if count < number:
+            place = unjudged[count if is_best else number - 1 - count]
+            before = np.searchsorted(known, place)
+            total += below[before] + chosen_below
+            if place < cutoff:
+                total += (before + 1 + (count if is_best else 0)) / (place + 1)
+                chosen_below += 0.0 if is_best else 1.0 / (place + 1)
+    return values
+
+
+@compiled()
+def preferences_by_count(
+    is_best: bool, cutoff: int, known: Integers, unjudged: Integers, relevant: int, nonrelevant: int
+) -> Doubles:
+    """Return Bpref likewise, all other unjudged documents nonrelevant, as `nonrelevant` are judged."""
+    number = unjudged.size
+    values = np.zeros(number + 1)
+    for count in range(number + 1):
+        chosen = unjudged[:count] if is_best else unjudged[number - count :]
+        whole = relevant + count
+        others = nonrelevant + number - count
+        total, i, j = 0.0, 0, 0
+        for found in range(known.size + count):
+            if j == count or (i < known.size and known[i] < chosen[j]):
+                place = known[i]
+                i += 1
+            else:
+                place = chosen[j]
+                j += 1
+            if place >= cutoff:
+                break
+            total += contribution(Code.BPREF, place, place - found, 1.0, whole, others)
+        values[count] = total / whole if whole else 0.0
+    return values

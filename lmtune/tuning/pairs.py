@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lmtune.arrays import Booleans, Doubles, Integers
-from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
+from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, topic_columns
 from lmtune.candidates.judgements import frequencies
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
@@ -182,7 +182,7 @@ def _with_stand_ins(pool: CandidatePool, count: int, topics: Booleans) -> Column
     They are drawn from the index, not from the candidates, which may be pruned; in the order of
     docnos, by the topic's identifier: the same from any index of the documents, in any pool.
     """
-    collected, index, lengths = ColumnLists(), pool.index, pool.formula.lengths(pool.index)
+    collected, index, lengths = [], pool.index, pool.formula.lengths(pool.index)
     docno_rank = np.asarray(index.docno_rank)
     for t, (topic, columns) in enumerate(zip(pool.topics, pool.columns, strict=True)):
         judged = pool.judged.rows(t)
@@ -194,13 +194,14 @@ def _with_stand_ins(pool: CandidatePool, count: int, topics: Booleans) -> Column
         size = min(count, unjudged.size) if topics[t] else 0
         drawn = unjudged[rng.choice(unjudged.size, size, replace=False)]
         tf = frequencies(postings, drawn)
-        collected.append(
-            doc=np.concatenate((pool.judged.doc[judged], drawn)),
-            length=np.concatenate((pool.judged.length[judged], lengths[drawn])),
-            gain=np.concatenate((pool.judged.gain[judged], np.zeros(drawn.size, np.int32))),
-            tf=np.concatenate((pool.tf_block(pool.judged, t), tf), axis=1),
+        own = topic_columns(
+            np.concatenate((pool.judged.doc[judged], drawn)),
+            np.concatenate((pool.judged.length[judged], lengths[drawn])),
+            np.concatenate((pool.judged.gain[judged], np.zeros(drawn.size, np.int32))),
+            np.concatenate((pool.tf_block(pool.judged, t), tf), axis=1),
         )
-    return collected.join()
+        collected.append(own)
+    return join_columns(collected)
 
 
 _SETTINGS = 16
