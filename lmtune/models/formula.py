@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -351,8 +351,8 @@ class CompiledFormula(Formula):
         What formulas of one module differ in.
     """
 
-    kernels: ClassVar[Any]
-    switches: ClassVar[tuple[bool, ...]] = ()
+    kernels: Any
+    switches: tuple[bool, ...] = ()
 
     def differentiate(
         self, topic: TopicDocuments, setting: NDArray[np.float64]

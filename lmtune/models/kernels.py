@@ -94,9 +94,9 @@ class TopicDocuments(NamedTuple):
 
     Attributes
     ----------
-    tf : numpy.ndarray of int64, shape (terms, documents)
+    tf : numpy.ndarray of int64 or int32, shape (terms, documents)
         Occurrences of each query term in each document.
-    length : numpy.ndarray of int64, shape (documents,)
+    length : numpy.ndarray of int64 or int32, shape (documents,)
         Document lengths, as the formula takes them.
     value : numpy.ndarray of float64, shape (terms,)
         What the formula's `term_value` says of each term.
@@ -112,8 +112,8 @@ class TopicDocuments(NamedTuple):
         The mean of each over the collection.
     """
 
-    tf: NDArray[np.int64]
-    length: NDArray[np.int64]
+    tf: NDArray[Any]
+    length: NDArray[Any]
     value: NDArray[np.float64]
     counts: NDArray[Any]
     group: NDArray[np.int8]
