@@ -9,13 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
-
-Doubles = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class MeasureScale(NamedTuple):
