@@ -122,12 +122,38 @@ def run_table(
     common |= {"cutoffs": protocol.cutoffs, "normalisation": protocol.normalisation}
     calls = [{**common, "settings": replace(asked[m][o], seed=seed + t)} for m, o, t in keys]
     runs = pd.DataFrame(keys, columns=["method", "option", "trial"]).join(pd.DataFrame(each(train, calls)))
+    outcomes, tried, failed = _chosen(protocol, asked, runs)
+    notes = [{"note": text} for text in (*protocol.differences, *failed)]
+    known = protocol.set_of(data)
+    labels = [*protocol.methods] if known else [outcome.label for outcome in outcomes]
+    rows = []
+    for column, cutoff in enumerate(protocol.cutoffs):
+        cells = {method: texts[column] for method, texts in known.printed.items()} if known else {}
+        printed, measure = dict.fromkeys(labels, "") | cells, exponential_ndcg(cutoff)
+        rows += rows_of(outcomes, measure, over="trials", printed=printed, column=f"NDCG@{cutoff}")
+    table, pairs = pd.DataFrame(rows), differences(outcomes)
+    claimed = pairs.set_index(["a", "b"]).index.isin(protocol.claims)
+    return {
+        "printed": laid_out(table),
+        "claims": pairs[claimed],
+        "table": table,
+        "differences": pairs,
+        "tried": pd.DataFrame(tried),
+        "notes": pd.DataFrame(notes),
+        "trials": _by_trial(outcomes),
+    }
+
+
+def _chosen(
+    protocol: Protocol, asked: Mapping[str, list[Settings]], runs: pd.DataFrame
+) -> tuple[list[Outcome], list[dict[str, Any]], list[str]]:
+    """Choose each method's options by validation; return outcomes, what was tried, and what failed."""
     measures = tuple(map(exponential_ndcg, protocol.cutoffs))
     fill = {"skip": math.nan, "zero": 0.0, "one": 1.0}[protocol.empty]
-    outcomes, tried, notes = [], [], [{"note": text} for text in protocol.differences]
+    outcomes, tried, notes = [], [], []
     for method, own in runs.groupby("method", sort=False):
         if "failed" in own and len(failed := own["failed"].dropna()):
-            notes.append({"note": f"{method} is missing: {failed.iloc[0]}"})
+            notes.append(f"{method} is missing: {failed.iloc[0]}")
             continue
         means = own.groupby("option")["validation"].apply(lambda values: float(np.mean(values.tolist())))
         best = int(np.argmax(means.to_numpy()))
@@ -138,30 +164,18 @@ def run_table(
             {"method": method, "options": str(settings.method), "validation": mean, "chosen": number == best}
             for number, (settings, mean) in enumerate(zip(asked[str(method)], means, strict=True))
         ]
-    known = protocol.set_of(data)
-    rows = []
-    for column, (cutoff, measure) in enumerate(zip(protocol.cutoffs, measures, strict=True)):
-        cells = {method: texts[column] for method, texts in known.printed.items()} if known else {}
-        labels = protocol.methods if known else [outcome.label for outcome in outcomes]
-        printed = dict.fromkeys(labels, "") | cells
-        rows += rows_of(outcomes, measure, over="trials", printed=printed, column=f"NDCG@{cutoff}")
-    by_trial = [
+    return outcomes, tried, notes
+
+
+def _by_trial(outcomes: list[Outcome]) -> pd.DataFrame:
+    """Return each method's mean over queries, trial by trial."""
+    rows = [
         (outcome.label, trial, str(measure), value)
         for outcome in outcomes
-        for measure in measures
+        for measure in outcome.measures
         for trial, value in enumerate(outcome.by_trial("skip", measure).tolist(), 1)
     ]
-    table, pairs = pd.DataFrame(rows), differences(outcomes)
-    claimed = pairs.set_index(["a", "b"]).index.isin(protocol.claims)
-    return {
-        "printed": laid_out(table),
-        "claims": pairs[claimed],
-        "table": table,
-        "differences": pairs,
-        "tried": pd.DataFrame(tried),
-        "notes": pd.DataFrame(notes),
-        "trials": pd.DataFrame(by_trial, columns=["method", "trial", "measure", "value"]),
-    }
+    return pd.DataFrame(rows, columns=["method", "trial", "measure", "value"])
 
 
 def method_settings(

@@ -14,7 +14,6 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 HERE = str(BENCHMARKS.parent)
 SYNTHETIC = "synthetic:1000x3"
 SMALLEST = {
-    "analyses": ["--documents", "200", "--repeats", "1"],
     "against": [HERE, "--quick", "--only", "extraction"],
     "engines": [SYNTHETIC.replace("x3", "x6"), "--grid", "3", "3", "--folds", "2", "--ask", "sqlite"],
     "evaluate": ["--repeats", "1", "--runs", "2"],

@@ -114,7 +114,7 @@ def compare(*, dataset: str, searched: Mapping[str, Any], tolerance: float) -> d
         ``gaps`` (a row a measure, fold and method) and ``notes``.
     """
     # Coordinate descent of RankNet's cost is the plan's default.
-    plan = Plan(parse_measures(MEASURES), approx=False, final=False, **searched)
+    plan = Plan(tuple(parse_measures(MEASURES)), approx=False, final=False, **searched)
     [collection] = named_collections([folder_of(dataset)], Collection())
     ready = prepare(collection, Split(), plan)
     result = run_experiment(ready.pool, ready.folds, plan, notes=ready.notes)

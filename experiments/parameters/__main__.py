@@ -33,8 +33,8 @@ from lmtune.tuning.certificate.problem import proof_of
 from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.objectives import smooth_form
-from lmtune.tuning.spsa import EVALUATIONS
 from lmtune.tuning.surrogate import ALPHAS
+from lmtune.tuning.tuner import EVALUATIONS
 
 QUICK = {
     "datasets": ("synthetic:1000x40",),

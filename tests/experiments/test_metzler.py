@@ -41,7 +41,13 @@ def found(place: Path) -> Any:
 def test_it_is_the_tuning_experiments(found: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     plan = Plan(
-        parse_measures(MEASURES), approx=False, final=False, grid=(3, 3), ascents=1, restarts=0, starts=1
+        tuple(parse_measures(MEASURES)),
+        approx=False,
+        final=False,
+        grid=(3, 3),
+        ascents=1,
+        restarts=0,
+        starts=1,
     )
     ready = prepare(Collection("c"), Split(), plan)
     result = run_experiment(ready.pool, ready.folds, plan)
