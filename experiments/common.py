@@ -52,6 +52,7 @@ def main(spec: Any) -> None:
     output, workers, quick = (given.pop(name) for name in ("output", "workers", "quick"))
     options = {**(module.QUICK if quick else {}), **given}
     if output is not None:
+        output = output.resolve()
         output.mkdir(parents=True, exist_ok=True)
         _caches[0] = joblib.Memory(output / "cache", verbose=0)
     try:
@@ -59,6 +60,7 @@ def main(spec: Any) -> None:
             results = call(module.experiment, options)
     except lmtune.InputError as error:
         sys.exit(f"error: {error}")
+    _caches[0] = joblib.Memory(None, verbose=0)
     _print(results)
     if output is not None:
         made = {"command": [parser.prog, *sys.argv[1:]], "lmtune": lmtune.__version__}
