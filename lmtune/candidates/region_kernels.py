@@ -1,11 +1,23 @@
-"""Compiled parts of regions: bounds of scores over a box of parameters.
+r"""Compiled parts of regions: bounds of scores over a box of parameters.
 
-On a box, a score lies within a linear model around the centre plus an interval, made of the terms of second
-order and the remainder of `lmtune.models.taylor_kernels` or `lmtune.models.bm25_taylor_kernels`.
+In s = log(1 - lambda) and u = log mu, with b = (1 - lambda) |D| / (mu + |D|), z = y / |D| - 1 and
+k = mu / (mu + |D|), the logarithm of a document's score is :math:`G = \sum_w \log(1 + b z_w)`.
+With :math:`q_w = b z_w / (1 + b z_w)`, :math:`E = \sum q_w` and :math:`F = \sum q_w (1 - q_w)`,
+
+.. math:: \nabla G = (E, -k E), \qquad
+    d^T (\nabla^2 G) d = F (d_s - k d_u)^2 - k (1 - k) E d_u^2.
+
+On a box, G therefore lies within a linear model around the centre plus an interval, half that of
+the quadratic form. b and k are monotone in s and u, q is monotone in b, so that intervals of E
+and F come from two corners of the box.
+
+BM25's s is log k1 and its u is b; `lmtune.models.bm25_taylor_kernels` says how far a score is from a
+model of second order, and so from a linear one.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +26,6 @@ from numpy.typing import NDArray
 from lmtune.compiled import compiled
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
 from lmtune.models.taylor_kernels import ROWS
-from lmtune.models.taylor_kernels import models as two_stage_models
 
 # Relative error granted to every bound; what is computed here loses some hundred roundings.
 _SLACK = 1e-12
@@ -52,6 +63,15 @@ class ScoredTopic(NamedTuple):
     weight: NDArray[np.float64]
     product: bool
     slack: float
+
+
+class _Box(NamedTuple):
+    """A box's centre in s and u, and half its sides, widened by rounding."""
+
+    s: float
+    half_s: float
+    u: float
+    half_u: float
 
 
 class LinearModels(NamedTuple):
@@ -154,23 +174,18 @@ def _bound_box(
     the box that many documents reach it.
     """
     docs = chosen.size
-    wide_s = _SLACK * (1.0 + max(abs(s_low), abs(s_high)))
-    wide_u = _SLACK * (1.0 + max(abs(u_low), abs(u_high)))
-    s_low, s_high, u_low, u_high = s_low - wide_s, s_high + wide_s, u_low - wide_u, u_high + wide_u
+    half_s = 0.5 * (s_high - s_low) + _SLACK * (1.0 + abs(s_low))
+    half_u = 0.5 * (u_high - u_low) + _SLACK * (1.0 + max(abs(u_low), abs(u_high)))
+    box = _Box(0.5 * (s_low + s_high), half_s, 0.5 * (u_low + u_high), half_u)
     score, in_s, in_u = scratch[0], scratch[1], scratch[2]
     below, above, order = scratch[3], scratch[4], scratch[5]
-    quadratic = np.empty((ROWS, min(docs, _BLOCK)))
     for first in range(0, docs, _BLOCK):
         block = slice(first, min(first + _BLOCK, docs))
-        some, out = chosen[block], quadratic[:, : chosen[block].size]
+        models = LinearModels(score[block], in_s[block], in_u[block], below[block], above[block])
         if topic.bm25:
-            box = (s_low, s_high, max(u_low, 0.0), min(u_high, 1.0))
-            bm25_models(topic.y, topic.length, some, topic.weight, topic.slack, box, out)
+            _bound_bm25(topic, chosen[block], box, models)
         else:
-            box = (s_low, min(s_high, 0.0), u_low, u_high)
-            count, product = topic.occurrences, topic.product
-            two_stage_models(topic.y, topic.length, some, count, product, topic.slack, box, out)
-        linear(out, LinearModels(score[block], in_s[block], in_u[block], below[block], above[block]))
+            _bound_documents(topic, chosen[block], box, models)
     models = LinearModels(score[:docs], in_s[:docs], in_u[:docs], below[:docs], above[:docs])
     least: float = from_plane(models, depth, order)
     return least
@@ -218,6 +233,100 @@ def from_plane(models: LinearModels, depth: int, order: NDArray[np.float64]) -> 
         order[i] = below[i]
     least: float = _select(order, 0, docs, depth - 1)
     return least
+
+
+@compiled()
+def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: LinearModels) -> None:
+    """Fill the models of a few documents."""
+    y, length, count, product = topic.y, topic.length, topic.occurrences, topic.product
+    s, half_s, u, half_u = box
+    score, in_s, in_u, below, above = models
+    docs = chosen.size
+    keep, keep_low, keep_high = math.exp(s), math.exp(s - half_s), math.exp(min(s + half_s, 0.0))
+    rest, rest_low = -math.expm1(s), -math.expm1(s - half_s)
+    rest_high = -math.expm1(min(s + half_s, 0.0))
+    mu, mu_low, mu_high = math.exp(u), math.exp(u - half_u), math.exp(u + half_u)
+    size = np.empty(docs)
+    ratio, ratio_low, ratio_high = np.empty(docs), np.empty(docs), np.empty(docs)
+    slope, slope_low, slope_high = np.zeros(docs), np.zeros(docs), np.zeros(docs)
+    curve_low, curve_high = np.zeros(docs), np.zeros(docs)
+    slope_size, curve_size = np.zeros(docs), np.zeros(docs)
+    frequency = np.empty(docs)
+    for i in range(docs):
+        size[i] = length[np.uint64(chosen[i])]
+    for i in range(docs):
+        ratio[i] = keep / (mu + size[i])
+        ratio_low[i] = keep_low / (mu_high + size[i])
+        ratio_high[i] = keep_high / (mu_low + size[i])
+        score[i] = 1.0 if product else 0.0
+    for w in range(count.size):
+        row = y[w]
+        times = float(count[w])
+        for i in range(docs):
+            frequency[i] = row[np.uint64(chosen[i])]
+        for i in range(docs):
+            excess = frequency[i] - size[i]
+            factor = (frequency[i] + mu) * ratio[i] + rest
+            # q where b is least and where it is greatest.
+            factor_low = (frequency[i] + mu_high) * ratio_low[i] + rest_low
+            factor_high = (frequency[i] + mu_low) * ratio_high[i] + rest_high
+            q_low = excess * ratio_low[i] / factor_low
+            q_high = excess * ratio_high[i] / factor_high
+            c_low = q_low * (1.0 - q_low)
+            c_high = q_high * (1.0 - q_high)
+            least, most = (q_low, q_high) if q_low < q_high else (q_high, q_low)
+            flat, steep = (c_low, c_high) if c_low < c_high else (c_high, c_low)
+            # q (1 - q) has its maximum where q = 1/2.
+            steep = 0.25 if (least < 0.5) & (most > 0.5) else steep
+            slope[i] += times * (excess * ratio[i] / factor)
+            slope_low[i] += times * least
+            slope_high[i] += times * most
+            curve_low[i] += times * flat
+            curve_high[i] += times * steep
+            slope_size[i] += times * (abs(least) + abs(most))
+            curve_size[i] += times * (abs(flat) + abs(steep))
+        for _ in range(count[w]):
+            if product:
+                for i in range(docs):
+                    score[i] *= (frequency[i] + mu) * ratio[i] + rest
+            else:
+                for i in range(docs):
+                    score[i] += math.log((frequency[i] + mu) * ratio[i] + rest)
+    if product:
+        for i in range(docs):
+            score[i] = math.log(score[i])
+    weight = float(count.sum())
+    for i in range(docs):
+        k = mu / (mu + size[i])
+        k_low = mu_low / (mu_low + size[i])
+        k_high = mu_high / (mu_high + size[i])
+        in_s[i] = slope[i] * half_s
+        in_u[i] = k * slope[i] * half_u
+        reach = half_s + k_high * half_u
+        reach *= reach
+        low, high = k_low * (1.0 - k_low), k_high * (1.0 - k_high)
+        bend = high if high > low else low
+        bend = 0.25 if (k_low < 0.5) & (k_high > 0.5) else bend
+        bend *= half_u * half_u
+        falling = curve_low[i] if curve_low[i] < 0.0 else 0.0
+        rising = curve_high[i] if curve_high[i] > 0.0 else 0.0
+        most = slope_high[i] if slope_high[i] > 0.0 else 0.0
+        least = slope_low[i] if slope_low[i] < 0.0 else 0.0
+        error = _SLACK * (
+            abs(score[i]) + weight + slope_size[i] * (half_s + half_u + bend) + curve_size[i] * reach
+        )
+        below[i] = 0.5 * (falling * reach - bend * most) - error
+        above[i] = 0.5 * (rising * reach - bend * least) + error
+
+
+@compiled()
+def _bound_bm25(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: LinearModels) -> None:
+    """Fill the models of a few documents."""
+    s, half_s, u, half_u = box
+    sides = (s - half_s, s + half_s, max(u - half_u, 0.0), min(u + half_u, 1.0))
+    out = np.empty((ROWS, chosen.size))
+    bm25_models(topic.y, topic.length, chosen, topic.weight, topic.slack, sides, out)
+    linear(out, models)
 
 
 @compiled()

@@ -25,8 +25,6 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.bm25 import BM25
 from lmtune.models.lucene_dirichlet import LuceneDirichlet
-from lmtune.models.taylor_kernels import ROWS
-from lmtune.models.taylor_kernels import models as two_stage_models
 from lmtune.models.two_stage import TwoStage
 from lmtune.tuning.space import ParameterSpace
 
@@ -161,10 +159,9 @@ def test_scores_lie_within_their_bounds(
     length = pool.candidates.length.astype(np.float64)
     docs = length.size
     models = kernels.LinearModels(*np.empty((5, docs)))
-    quadratic, every = np.empty((ROWS, docs)), np.arange(docs, dtype=np.int32)
-    box = (s - wide_s, s + wide_s, u - wide_u, u + wide_u)
-    two_stage_models(y, length, every, pool.count, False, 0.0, box, quadratic)
-    kernels.linear(quadratic, models)
+    topic = kernels.ScoredTopic(False, y, length, pool.count, pool.value, False, 0.0)
+    box = kernels._Box(s, wide_s, u, wide_u)
+    kernels._bound_documents(topic, np.arange(docs, dtype=np.int32), box, models)
     score, in_s, in_u, below, above = models
     rng = np.random.default_rng(seed)
     mp.dps = 40
@@ -175,7 +172,8 @@ def test_scores_lie_within_their_bounds(
             for w, count in enumerate(pool.count):
                 b_z = keep * (mpf(y[w, i]) - mpf(length[i])) / (exact_mu + mpf(length[i]))
                 exact += int(count) * mp.log(1 + b_z)
-            model = mpf(score[i]) + ds * mpf(in_s[i]) + du * mpf(in_u[i])
+            # in_u is minus the change along u.
+            model = mpf(score[i]) + ds * mpf(in_s[i]) - du * mpf(in_u[i])
             assert below[i] <= exact - model <= above[i]
         for i in range(docs):
             assert below[i] <= 0.0 <= above[i]
