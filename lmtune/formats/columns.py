@@ -191,7 +191,7 @@ def _check_form(line: bytes, width: int, extra_columns: bool) -> None:
         line.decode()
     except UnicodeDecodeError as error:
         message = f"invalid UTF-8 at byte {error.start + 1} of the line"
-        value = line[error.start : error.start + 8]
+        value = line.rstrip(b"\r\n")[error.start : error.start + 8]
         raise _DefectError("invalid UTF-8", message, value, "UTF-8 text") from None
     if width < 6 or (width > 6 and not extra_columns):
         raise _DefectError("wrong number of columns", f"{width} columns", line.strip(), COLUMNS)

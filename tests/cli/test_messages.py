@@ -57,9 +57,7 @@ def test_messages_and_tables_are_escaped_on_a_terminal(monkeypatch: pytest.Monke
     note(f"{TITLE} is no file")
     say(f"{TITLE}\t1\n")
     assert screen.getvalue() == "\\x1b]0;owned\\x07 is no file\n\\x1b]0;owned\\x07\t1\n"
-    from rich.console import Console
-
-    Console(file=screen).print(Table([Column(TITLE)], [[[Cell(TITLE)]]], "").terminal())
+    say(Table([Column(TITLE)], [[[Cell(TITLE)]]], "").text())
     assert "\x1b]" not in screen.getvalue()
 
 
