@@ -22,6 +22,7 @@ from mkdocs.structure.pages import Page
 from lmtune.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
+EXPERIMENTS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/README.md"))
 HOMES = {
     "README.md": "index.md",
     "FINDINGS.md": "findings.md",
@@ -29,8 +30,10 @@ HOMES = {
     "CONTRIBUTING.md": "architecture.md",
     "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
+    "experiments/README.md": "experiments/index.md",
     "course/README.md": "course/index.md",
     **{f"course/{path.name}": f"course/{path.stem}.md" for path in (ROOT / "course").glob("*.ipynb")},
+    **{f"experiments/{name}/README.md": f"experiments/{name}.md" for name in EXPERIMENTS},
 }
 """Which page a link to a text of the repository leads to."""
 
@@ -42,7 +45,11 @@ _HEADING = re.compile(r"^(#+) (.+)$|^(```)", re.MULTILINE)
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the generated pages where the navigation names their folders."""
-    folders = {"commands/": list(command_pages()), "python/": list(package_pages())}
+    folders = {
+        "commands/": list(command_pages()),
+        "python/": list(package_pages()),
+        "experiments/": list(experiment_pages()),
+    }
     for entry in config.nav or []:
         for title, where in entry.items():
             if isinstance(where, str) and where in folders:
@@ -101,6 +108,13 @@ def relinked(text: str, source: str, page: str) -> str:
         return f"]({posixpath.relpath(target, posixpath.dirname(page) or '.')}"
 
     return _LINK.sub(turned, text)
+
+
+def experiment_pages() -> Iterator[tuple[str, str, str]]:
+    """Yield the pages of the experiments: their list, then one each."""
+    yield "All", "experiments/index.md", "{{ experiments/README.md }}\n"
+    for name in EXPERIMENTS:
+        yield name, f"experiments/{name}.md", f"{{{{ experiments/{name}/README.md }}}}\n"
 
 
 def command_pages() -> Iterator[tuple[str, str, str]]:

@@ -88,7 +88,7 @@ def interpreted() -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "count"),
-    list(zip(INTERPRETED, (52, 90, 140, 144, 6) if EVERY else (26, 34, 110, 15, 6), strict=True)),
+    list(zip(INTERPRETED, (52, 90, 138, 136, 6) if EVERY else (26, 34, 108, 14, 6), strict=True)),
 )
 def test_interpreted_kernels(file: str, count: int, interpreted: str) -> None:
     ended = [line.split()[0] for line in interpreted.splitlines() if f"{file}::" in line]
