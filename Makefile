@@ -34,9 +34,9 @@ check: test lint slow
 attack: $(VENV)/dev
 	LMTUNE_FUZZ_CASES=50000 LMTUNE_COLLECTIONS=2000 LMTUNE_KILLS=30 LMTUNE_EACH_TOPIC=1 LMTUNE_EACH_LOSS=1 LMTUNE_TWICE=1 \
 		$(BIN)/pytest -m "slow or not slow" tests/attack tests/candidates tests/measures tests/models \
-		tests/surrogates tests/tuning/certificate tests/reranking/losses/test_loss_bits.py \
-		tests/reranking/losses/test_fused.py tests/experiments tests/fusion/test_fusing.py \
-		tests/indexing/lucene/test_anserini_feedback.py tests/test_pictures.py
+		tests/losses tests/tuning/certificate tests/losses/test_loss_bits.py \
+		tests/losses/test_fused.py tests/experiments tests/fusion/test_fusing.py \
+		tests/index/lucene/test_anserini_feedback.py tests/test_pictures.py
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/indexing.py

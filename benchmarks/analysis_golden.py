@@ -1,4 +1,4 @@
-"""Write tests/indexing/anserini_analysis.jsonl: what Anserini makes of some hundreds of inputs.
+"""Write tests/index/anserini_analysis.jsonl: what Anserini makes of some hundreds of inputs.
 
 Each line holds a text and its terms by stemmer; a stemmer that gives the terms of ``none`` is left
 out.
@@ -15,7 +15,7 @@ from pathlib import Path
 from analysis_parity import fuzz
 from lucene_oracle import anserini
 
-GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "indexing" / "anserini_analysis.jsonl"
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "index" / "anserini_analysis.jsonl"
 
 TEXTS = """
 The quick brown foxes' tails weren't jumping over John's lazy dogs

@@ -23,8 +23,8 @@ from pathlib import Path
 from lucene_oracle import anserini
 
 from lmtune.errors import MissingExtraError
-from lmtune.indexing.analysis import LUCENE_ENGLISH, Analyzer
-from lmtune.indexing.tokenizer import CLASSES
+from lmtune.index.analysis import LUCENE_ENGLISH, Analyzer
+from lmtune.index.tokenizer import CLASSES
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 PACKAGES = ("numpy", "scipy", "pandas")

@@ -25,14 +25,14 @@ from statsmodels.stats.multitest import multipletests
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.search import search
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.folds import Fold, cross_validation
+from lmtune.collections.collection import Collection
+from lmtune.collections.folds import Fold, cross_validation
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import DEEPER, check_run
 from lmtune.engines.deployment import deploy, nearest
 from lmtune.engines.running import IN_PYTHON, run_engine
 from lmtune.errors import InputError
-from lmtune.indexing.cache import index_for
+from lmtune.index.cache import index_for
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.bm25 import PREFIX

@@ -37,13 +37,13 @@ import torch
 import training_epoch
 from long_lists import made_pairs, positions_of
 
-from lmtune.reranking.learners import trees as lambdamart
-from lmtune.reranking.losses import LOSSES, k_song, song
-from lmtune.reranking.losses.names import parse_loss
-from lmtune.reranking.rankers import TreeSettings
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.song import KSong, ListSampler, Song
-from lmtune.reranking.training.devices import check_device, repeatable, to_device
+from lmtune.devices import check_device, repeatable, to_device
+from lmtune.losses import LOSSES, k_song, song
+from lmtune.losses.songs import KSong, ListSampler, Song
+from lmtune.rerank.learners import trees as lambdamart
+from lmtune.rerank.loss_names import parse_loss
+from lmtune.rerank.rankers import TreeSettings
+from lmtune.rerank.settings import Settings
 
 # Float32 operations and bytes a second (data sheets: H100, H200, A100, L40S, L4, V100, T4, RTX 4090).
 PEAKS = {
@@ -58,7 +58,7 @@ PEAKS = {
     "T4": (8.1e12, 0.32e12),
     "RTX 4090": (82.6e12, 1.01e12),
 }
-# Operations on a pair of items, value and gradient, as `lmtune.reranking.losses.fused` does them.
+# Operations on a pair of items, value and gradient, as `lmtune.losses.fused` does them.
 PER_PAIR = {"ranknet": 14, "lambdarank": 20, "ndcgloss2++": 26, "approxndcg": 16}
 PER_ITEM_BYTES = 12  # score and label read, gradient written
 TRAINED = ["ranknet", "lambdarank", "approxndcg", "listnet", "song", "k-song"]
@@ -336,7 +336,7 @@ def text_epochs(bench: Bench) -> Iterator[Sequence[object]]:
     if find_spec("transformers") is None or find_spec(TEXT) is None:
         yield "MiniLM, 6 layers", None, None
         return
-    from lmtune.reranking.text import TextLists, fit
+    from lmtune.rerank.text import TextLists, fit
 
     rng = np.random.default_rng(0)
     queries, documents, rounds = (2, 2, 1) if bench.quick else (256, 32, 2)

@@ -25,12 +25,12 @@ from synthetic import collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.dataset import Dataset
+from lmtune.collections.dataset import Dataset
 from lmtune.fusion.methods import Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
-from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.builder import build_index
-from lmtune.indexing.sharding import build_sharded_index
+from lmtune.index.analysis import Analyzer
+from lmtune.index.builder import build_index
+from lmtune.index.sharding import build_sharded_index
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.tuning.objectives import SurrogateCost, parse_objective

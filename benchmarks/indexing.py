@@ -24,7 +24,7 @@ from typing import Any
 
 from made_corpus import write_corpus
 
-from lmtune.indexing.lucene.java import is_installed
+from lmtune.index.lucene.java import is_installed
 
 _SAMPLE_SECONDS = 0.05
 _FIND_JAVA = (
@@ -36,9 +36,9 @@ _FIND_JAVA = (
 _BUILD = """
 import json, sys
 from pathlib import Path
-from lmtune.formats.file_documents import FileDocuments, document_files
-from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.builder import build_index
+from lmtune.io.file_documents import FileDocuments, document_files
+from lmtune.index.analysis import Analyzer
+from lmtune.index.builder import build_index
 corpus, out, workers, memory = sys.argv[1:]
 source = FileDocuments("made", document_files(corpus))
 index = build_index(

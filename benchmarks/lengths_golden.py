@@ -1,4 +1,4 @@
-"""Write tests/indexing/lucene_lengths.json: what Lucene makes of document lengths.
+"""Write tests/index/lucene_lengths.json: what Lucene makes of document lengths.
 
 Of all lengths from 0 to 100,000 it holds those at which the kept length changes, as (length, kept
 length), and in the same form the powers of two with their neighbours.
@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lmtune.indexing.lucene.java import start
+from lmtune.index.lucene.java import start
 
-GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "indexing" / "lucene_lengths.json"
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "index" / "lucene_lengths.json"
 EVERY = 100_000
 
 

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lmtune.reranking.song import KSong, ListSampler, RelevantPairs, Song
+from lmtune.losses.songs import KSong, ListSampler, RelevantPairs, Song
 
 USERS, BATCH, FEATURES = 512, 64, 32
 

@@ -92,7 +92,7 @@ def with_torch(loss: Callable[[Any, Any], Any]) -> Callable[..., Step]:
 
 
 def lmtune(loss: str) -> Any:
-    from lmtune.reranking.losses import LOSSES, k_song, song
+    from lmtune.losses import LOSSES, k_song, song
 
     losses: dict[str, Any] = {**LOSSES, "song": song, "k-song": k_song}
     return with_torch(losses[loss])

@@ -22,9 +22,9 @@ from made_corpus import write_corpus
 from numpy.typing import NDArray
 
 import lmtune
-from lmtune.indexing.lucene import java
-from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
-from lmtune.indexing.lucene.reader import LuceneReader
+from lmtune.index.lucene import java
+from lmtune.index.lucene.index import LuceneIndex, build_lucene_index
+from lmtune.index.lucene.reader import LuceneReader
 
 
 def main() -> None:

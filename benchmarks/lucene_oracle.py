@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lmtune.indexing.lucene import java
-from lmtune.indexing.lucene.reader import QueryAnalyzer
+from lmtune.index.lucene import java
+from lmtune.index.lucene.reader import QueryAnalyzer
 
 ANALYZERS = ("porter", "krovetz", "none", "tokens")
 """DefaultEnglishAnalyzer by stemmer; "tokens" is Lucene's StandardAnalyzer without stopwords."""

@@ -18,8 +18,8 @@ import numpy as np
 
 import lmtune
 from lmtune.candidates.ranking import rank
-from lmtune.indexing.lucene import java
-from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
+from lmtune.index.lucene import java
+from lmtune.index.lucene.index import LuceneIndex, build_lucene_index
 
 SIMILARITIES = {"lucene-dirichlet": "LMDirichletSimilarity", "lucene-bm25": "BM25Similarity"}
 SETTINGS: dict[str, list[dict[str, float]]] = {

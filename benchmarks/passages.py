@@ -36,15 +36,15 @@ def stage(
 
 
 def opened(home: Path, options: argparse.Namespace) -> Any:
-    from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.sharded import ShardedIndex
+    from lmtune.index.columnar import ColumnarIndex
+    from lmtune.index.sharded import ShardedIndex
 
     return (ShardedIndex if options.shards > 1 else ColumnarIndex).open(home / "index")
 
 
 def candidates(home: Path, options: argparse.Namespace) -> Any:
     from lmtune.candidates.storage import pool_for
-    from lmtune.datasets.loading import load
+    from lmtune.collections.loading import load
 
     known = load(collection(options.collection), need=["topics", "qrels"])
     index = opened(home, options)
@@ -54,10 +54,10 @@ def candidates(home: Path, options: argparse.Namespace) -> Any:
 @stage
 def build(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Index the passages."""
-    from lmtune.datasets.loading import load
-    from lmtune.indexing.analysis import Analyzer
-    from lmtune.indexing.builder import build_index
-    from lmtune.indexing.sharding import build_sharded_index
+    from lmtune.collections.loading import load
+    from lmtune.index.analysis import Analyzer
+    from lmtune.index.builder import build_index
+    from lmtune.index.sharding import build_sharded_index
 
     source = load(collection(options.collection), need=["documents"]).documents
     assert source is not None

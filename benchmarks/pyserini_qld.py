@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from lmtune.indexing.lucene.java import start
+from lmtune.index.lucene.java import start
 
 
 def main() -> None:

@@ -23,18 +23,18 @@ import numpy as np
 from synthetic import collection
 
 import lmtune
-from lmtune.formats.letor import read_letor, write_letor
-from lmtune.formats.letor_rows import Letor
+from lmtune.io.letor import read_letor, write_letor
+from lmtune.io.letor_rows import Letor
 from lmtune.measures.measure import exponential_ndcg
-from lmtune.reranking.data import RankingData, batches
-from lmtune.reranking.features import FEATURES
-from lmtune.reranking.learners.feature_networks import fit
-from lmtune.reranking.letor_folder import read_letor_folder
-from lmtune.reranking.losses.names import parse_loss
-from lmtune.reranking.normalisation import Normalisation
-from lmtune.reranking.reranker import measured, reported
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import run_data
+from lmtune.rerank.data import RankingData, batches
+from lmtune.rerank.features import FEATURES
+from lmtune.rerank.learners.feature_networks import fit
+from lmtune.rerank.letor_folder import read_letor_folder
+from lmtune.rerank.loss_names import parse_loss
+from lmtune.rerank.normalisation import Normalisation
+from lmtune.rerank.reranker import measured, reported
+from lmtune.rerank.settings import Settings
+from lmtune.rerank.sources import run_data
 
 WIDTH = 136
 EPOCH = Settings(loss=parse_loss("lambdarank"), network="b64", epochs=1)

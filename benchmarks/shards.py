@@ -30,9 +30,9 @@ LARGE = {"ClueWeb09B": 50_220_423, "MS MARCO v2": 138_364_198}
 
 def build(home: Path, name: str, shards: int) -> dict[str, Any]:
     """Index a collection in shards."""
-    from lmtune.datasets.loading import load
-    from lmtune.indexing.analysis import Analyzer
-    from lmtune.indexing.sharding import build_sharded_index
+    from lmtune.collections.loading import load
+    from lmtune.index.analysis import Analyzer
+    from lmtune.index.sharding import build_sharded_index
 
     source = load(name, need=["documents"]).documents
     assert source is not None
@@ -44,8 +44,8 @@ def build(home: Path, name: str, shards: int) -> dict[str, Any]:
 def extract(home: Path, name: str, shards: int) -> dict[str, Any]:
     """Extract and prune candidates, with judgements of documents drawn at random."""
     from lmtune.candidates.extraction import extract_pruned
-    from lmtune.datasets.loading import load
-    from lmtune.indexing.sharded import ShardedIndex
+    from lmtune.collections.loading import load
+    from lmtune.index.sharded import ShardedIndex
 
     index, topics = ShardedIndex.open(home / f"{shards}"), load(name, need=["topics"]).topics
     rng = np.random.default_rng(0)
@@ -62,8 +62,8 @@ def extract(home: Path, name: str, shards: int) -> dict[str, Any]:
 
 def count(home: Path, name: str, shards: int) -> dict[str, Any]:
     """Count the postings of the topics' terms, read once."""
-    from lmtune.datasets.loading import load
-    from lmtune.indexing.sharded import ShardedIndex
+    from lmtune.collections.loading import load
+    from lmtune.index.sharded import ShardedIndex
 
     index, topics = ShardedIndex.open(home / f"{shards}"), load(name, need=["topics"]).topics
     terms = {term for text in topics.values() for term in index.analyze(text)}

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run, write_run
-from lmtune.reranking.losses.names import parse_loss
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import in_order, reranked
-from lmtune.reranking.text.options import TextOptions
-from lmtune.reranking.text.training import GivenTexts, TextLists, fit
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run, write_run
+from lmtune.rerank.loss_names import parse_loss
+from lmtune.rerank.settings import Settings
+from lmtune.rerank.sources import in_order, reranked
+from lmtune.rerank.text.options import TextOptions
+from lmtune.rerank.text.training import GivenTexts, TextLists, fit
 
 
 def read(folder: Path, split: str, questions: int | None = None) -> TextLists:

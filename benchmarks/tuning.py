@@ -36,7 +36,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.candidates.regions import Regions
 from lmtune.candidates.skyband import skyband
 from lmtune.compiled import compiled
-from lmtune.indexing.lucene.java import is_installed
+from lmtune.index.lucene.java import is_installed
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.tuning.pairs import Pairs

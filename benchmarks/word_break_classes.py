@@ -1,6 +1,6 @@
 """Find what class each character has in Lucene's StandardTokenizer, and write the table.
 
-    LUCENE_PYTHON benchmarks/word_break_classes.py > lmtune/indexing/word_break.txt
+    LUCENE_PYTHON benchmarks/word_break_classes.py > lmtune/index/word_break.txt
 
 Each character is put into a score of contexts, Lucene cuts them into tokens, and characters that
 behave alike in all of them form a class.

@@ -14,7 +14,7 @@ from panels import BLUE, GREY, ORANGE, collection, panel, pool_of
 import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.figures.style import LAMBDA, MU, MU_LABEL, finish, in_style, legend_below, log_ticks
+from lmtune.report.figures.style import LAMBDA, MU, MU_LABEL, finish, in_style, legend_below, log_ticks
 from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.space import ParameterSpace

@@ -16,7 +16,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from lmtune.reporting.figures import render
+from lmtune.report.figures import render
 
 _FORMULA = re.compile(r"\\([\[(])(.+?)\\[\])]", re.DOTALL)
 PAGES = smoothing_pictures, gradients_pictures, certificate_pictures, song_pictures

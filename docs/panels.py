@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import lmtune
-from lmtune.reporting.figures.style import COLUMN, new_figure
+from lmtune.report.figures.style import COLUMN, new_figure
 
 FINDINGS = Path(__file__).resolve().parents[1] / "FINDINGS.md"
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"

@@ -12,7 +12,7 @@ from panels import BLUE, GREEN, GREY, ORANGE, collection, panel, pool_of
 import lmtune
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.figures.style import MU, MU_LABEL, finish, in_style, legend_below, log_ticks
+from lmtune.report.figures.style import MU, MU_LABEL, finish, in_style, legend_below, log_ticks
 
 TOPIC, RELEVANT, OTHER = "126", "numpy.hamming", "scipy.signal.get_window"
 LITTLE, MUCH = 10.0, 2000.0

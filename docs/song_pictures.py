@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from panels import BLUE, GREEN, GREY, ORANGE, panel, reported
 
-from lmtune.reporting.figures.style import LAMBDA, finish, in_style, legend_below, log_ticks
-from lmtune.reranking.losses.evaluation import PaddedLists
-from lmtune.reranking.song.k_song import KSong
-from lmtune.reranking.song.pairs import ListSampler, RelevantPairs
-from lmtune.reranking.song.songs import Song
+from lmtune.losses.evaluation import PaddedLists
+from lmtune.losses.songs.k_song import KSong
+from lmtune.losses.songs.pairs import ListSampler, RelevantPairs
+from lmtune.losses.songs.songs import Song
+from lmtune.report.figures.style import LAMBDA, finish, in_style, legend_below, log_ticks
 
 Floats = NDArray[np.float64]
 ITEMS, FEATURES, RELEVANT, SAMPLED, STEPS = 400, 8, 12, 20, 150

@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from lmtune import reranking
+from lmtune import rerank
 from lmtune.measures import Measurer, ndcg
 
 
 @dataclass(frozen=True, eq=False)
-class Ridge(reranking.FeatureScorer):
+class Ridge(rerank.FeatureScorer):
     """Scores documents by a weighted sum of their features."""
 
-    settings: reranking.Settings
+    settings: rerank.Settings
     weights: np.ndarray
     validation: float
     kind = label = summary = "ridge"
     scales = has_rate = False
 
-    def score(self, data: reranking.RankingData, **_how: Any) -> np.ndarray:
+    def score(self, data: rerank.RankingData, **_how: Any) -> np.ndarray:
         """Score every row, shape (rows,)."""
         return data.features @ self.weights
 
@@ -31,15 +31,15 @@ class Ridge(reranking.FeatureScorer):
     def load(cls, _home: object, _files: dict[str, bytes], kept: dict[str, Any]) -> "Ridge":
         """Make it of what `save` returned."""
         weights = np.array(kept["weights"])
-        return cls(reranking.Settings.from_record(kept["settings"]), weights, kept["validation"])
+        return cls(rerank.Settings.from_record(kept["settings"]), weights, kept["validation"])
 
 
-class RidgeRegression(reranking.Learner):
+class RidgeRegression(rerank.Learner):
     """Fits the weighted sum to the labels; how much large weights cost is chosen by validation."""
 
     scorer = Ridge
 
-    def fit(self, train: reranking.RankingData, validation: reranking.RankingData, **_how: Any) -> Ridge:
+    def fit(self, train: rerank.RankingData, validation: rerank.RankingData, **_how: Any) -> Ridge:
         """Minimise squared errors and a cost times the squared weights."""
         x, mean = train.features.astype(float), Measurer(self.settings.measure, validation).mean
         costs = [cost * np.eye(x.shape[1]) for cost in (0.1, 1.0, 10.0, 100.0)]
@@ -49,12 +49,12 @@ class RidgeRegression(reranking.Learner):
 
 
 x = np.random.default_rng(0).normal(size=(2400, 6)).astype(np.float32)
-made = reranking.RankingData.from_lengths(x, np.clip(x @ [2, 1, 1, 0, 0, -1], 2, 6).round() - 2, [20] * 120)
-split = reranking.RankingSplit("made", *(made.take(range(*ends)) for ends in ((50,), (50, 70), (70, 120))))
-methods = [reranking.Ranker.of(RidgeRegression), reranking.parse_loss("listnet")]
-settings = reranking.Settings(ranker=methods[0], network="linear", epochs=20, learning_rate=0.1)
-reranking.save_model("ridge", reranking.learn(split.train, split.validation, settings), record={})
-kept = ndcg(reranking.load_model("ridge", Ridge).score(split.test), split.test, [10])
+made = rerank.RankingData.from_lengths(x, np.clip(x @ [2, 1, 1, 0, 0, -1], 2, 6).round() - 2, [20] * 120)
+split = rerank.RankingSplit("made", *(made.take(range(*ends)) for ends in ((50,), (50, 70), (70, 120))))
+methods = [rerank.Ranker.of(RidgeRegression), rerank.parse_loss("listnet")]
+settings = rerank.Settings(ranker=methods[0], network="linear", epochs=20, learning_rate=0.1)
+rerank.save_model("ridge", rerank.learn(split.train, split.validation, settings), record={})
+kept = ndcg(rerank.load_model("ridge", Ridge).score(split.test), split.test, [10])
 print(f"kept: nDCG@10 {np.nanmean(kept):.4f} on held-out lists")
-for outcome in reranking.compare([split], methods, settings, trials=2):
+for outcome in rerank.compare([split], methods, settings, trials=2):
     print(f"{outcome.label}: mean {np.nanmean(outcome.queries[..., -1]):.4f} over two trials")

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmtune import reranking
+from lmtune import rerank
 from lmtune.measures import ndcg
 
 
@@ -19,20 +19,20 @@ def hinge(scores: Tensor, labels: Tensor, *, mask: Tensor, margin: float = 1.0) 
 random = np.random.default_rng(0)
 
 
-def made(count: int) -> reranking.RankingData:
+def made(count: int) -> rerank.RankingData:
     """Make lists of 10 to 39 documents, relevant by the product of two features, and a third."""
     lengths = random.integers(10, 40, count)
     features = random.normal(size=(lengths.sum(), 6)).astype(np.float32)
     worth = features[:, 0] * features[:, 1] + features[:, 2] + random.normal(0, 0.3, len(features))
-    return reranking.RankingData.from_lengths(features, np.clip(worth - 1, 0, 3).round(), lengths)
+    return rerank.RankingData.from_lengths(features, np.clip(worth - 1, 0, 3).round(), lengths)
 
 
-split = reranking.RankingSplit("made", train=made(64), validation=made(32), test=made(64))
-losses = [reranking.Loss.of(hinge, margin=0.5), reranking.parse_loss("ranknet")]
-settings = reranking.Settings(loss=losses[0], network="mlp:32", epochs=10, learning_rate=0.01)
-model = reranking.learn(split.train, split.validation, settings)
-reranking.save_model("hinge", model, record={"by": "own_loss.py"})
-scores = reranking.load_model("hinge").score(split.test)
+split = rerank.RankingSplit("made", train=made(64), validation=made(32), test=made(64))
+losses = [rerank.Loss.of(hinge, margin=0.5), rerank.parse_loss("ranknet")]
+settings = rerank.Settings(loss=losses[0], network="mlp:32", epochs=10, learning_rate=0.01)
+model = rerank.learn(split.train, split.validation, settings)
+rerank.save_model("hinge", model, record={"by": "own_loss.py"})
+scores = rerank.load_model("hinge").score(split.test)
 print(f"kept: nDCG@10 {np.nanmean(ndcg(scores, split.test, [10])):.4f} on held-out lists")
-for outcome in reranking.compare([split], losses, settings, trials=2):
+for outcome in rerank.compare([split], losses, settings, trials=2):
     print(f"{outcome.label}: mean {np.nanmean(outcome.queries[..., -1]):.4f} over two trials")

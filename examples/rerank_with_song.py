@@ -3,7 +3,7 @@
 import numpy as np
 
 from lmtune.measures import ndcg
-from lmtune.reranking import RankingData, Settings, learn, parse_loss
+from lmtune.rerank import RankingData, Settings, learn, parse_loss
 
 random = np.random.default_rng(0)
 

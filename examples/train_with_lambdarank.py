@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from lmtune.losses import lambdarank
 from lmtune.measures import ndcg
-from lmtune.reranking import RankingData
-from lmtune.reranking.losses import lambdarank
+from lmtune.rerank import RankingData
 
 random = np.random.default_rng(0)
 lists = [random.normal(size=(n, 8)).astype(np.float32) for n in random.integers(5, 40, 120)]

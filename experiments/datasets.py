@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from experiments.synthetic import folder_of
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.storage import pool_for
-from lmtune.datasets.dataset import split_topics
-from lmtune.datasets.loading import load
+from lmtune.collections.dataset import split_topics
+from lmtune.collections.loading import load
 from lmtune.errors import InputError, name_of
-from lmtune.indexing.cache import index_for
-from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.letor_folder import read_letor_folder
-from lmtune.reranking.normalisation import Normalisation
+from lmtune.index.cache import index_for
+from lmtune.rerank.data import RankingData, RankingSplit
+from lmtune.rerank.letor_folder import read_letor_folder
+from lmtune.rerank.normalisation import Normalisation
 
 FEATURES, DOCUMENTS = 50, 50
 """Features a document and, by default, documents a query."""
@@ -138,7 +138,7 @@ def load_split(
     normalisation : Normalisation, optional
         Of a folder's features; by default z-scores of their logarithms.
     validation : str, optional
-        As for `lmtune.reranking.letor_folder.read_letor_folder`.
+        As for `lmtune.rerank.letor_folder.read_letor_folder`.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def load_split(
     Raises
     ------
     InputError
-        As `lmtune.reranking.letor_folder.read_letor_folder`.
+        As `lmtune.rerank.letor_folder.read_letor_folder`.
     """
     match = _ARTIFICIAL.fullmatch(name)
     if match is not None:

@@ -18,9 +18,9 @@ from experiments.paper_tables import differences, laid_out, rows_of
 from lmtune import InputError
 from lmtune.measures.lists import Empty
 from lmtune.measures.measure import exponential_ndcg
-from lmtune.reranking import Normalisation, Outcome, Settings
-from lmtune.reranking.comparison import read_losses
-from lmtune.reranking.reranker import learner_of, measured
+from lmtune.rerank import Normalisation, Outcome, Settings
+from lmtune.rerank.comparison import read_losses
+from lmtune.rerank.reranker import learner_of, measured
 
 RAW = Normalisation("none", log1p=False)
 
@@ -38,7 +38,7 @@ class PaperSet:
     printed : mapping of str to tuple of str
         The table's cells by method.
     settings : mapping
-        Of `lmtune.reranking.Settings`, those that the paper sets for these data alone.
+        Of `lmtune.rerank.Settings`, those that the paper sets for these data alone.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Protocol:
     cutoffs : tuple of int
         The columns, of nDCG.
     settings : mapping
-        Of `lmtune.reranking.Settings`, for all methods.
+        Of `lmtune.rerank.Settings`, for all methods.
     falls : float or None
         The share of the epochs, warm-up aside, after which the rate falls to a tenth.
     normalisation : Normalisation

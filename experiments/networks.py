@@ -13,9 +13,9 @@ from experiments.datasets import load_split
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import Measure, parse_list_measure
-from lmtune.reranking.data import RankingData, batches
-from lmtune.reranking.losses.names import Loss, make_loss
-from lmtune.reranking.settings import Settings
+from lmtune.rerank.data import RankingData, batches
+from lmtune.rerank.loss_names import Loss, make_loss
+from lmtune.rerank.settings import Settings
 
 Vector = NDArray[np.float64]
 
@@ -263,10 +263,10 @@ def train_to_convergence(data: RankingData, settings: Settings) -> Converged:
     Raises
     ------
     InputError
-        For unknown names, or as `lmtune.reranking.learners.feature_networks.fit`.
+        For unknown names, or as `lmtune.rerank.learners.feature_networks.fit`.
     """
-    from lmtune.reranking.learners.feature_networks import fit
-    from lmtune.reranking.learners.networks import make_network
+    from lmtune.rerank.learners.feature_networks import fit
+    from lmtune.rerank.learners.networks import make_network
 
     settings = replace(settings, schedule="cosine", batch_size=min(settings.batch_size, len(data.queries)))
     start = make_network(settings.network, data.features.shape[1], seed=settings.seed)
@@ -323,9 +323,9 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     """
     import torch
 
-    from lmtune.reranking.learners.feature_networks import Feed
-    from lmtune.reranking.song import RelevantPairs
-    from lmtune.reranking.training.objectives import BatchLabels, make_objective
+    from lmtune.losses.songs import RelevantPairs
+    from lmtune.rerank.learners.feature_networks import Feed
+    from lmtune.rerank.training.objectives import BatchLabels, make_objective
 
     pairs = RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
     objective = make_objective(settings.loss, lambda: pairs, "cpu")

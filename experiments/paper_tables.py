@@ -10,8 +10,8 @@ import pandas as pd
 
 from lmtune.measures import Measure, confidence_interval
 from lmtune.measures.significance.effects import MeanInterval
-from lmtune.reranking import Outcome
-from lmtune.reranking.comparison import Over, contrasts
+from lmtune.rerank import Outcome
+from lmtune.rerank.comparison import Over, contrasts
 
 
 def rows_of(

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from experiments.common import Results, chart, each, intervals
 from experiments.datasets import load_split
+from lmtune.losses.songs import RelevantPairs
+from lmtune.losses.table import SONGS
 from lmtune.measures import Measurer, ndcg, paired_t_test
 from lmtune.measures.lists import mean_over_lists
 from lmtune.measures.significance.effects import mean_interval
 from lmtune.measures.significance.tests import adjusted
-from lmtune.reranking import Loss, RankingData, RankingSplit, Settings, fit, parse_loss
-from lmtune.reranking.data import batches
-from lmtune.reranking.learners.feature_networks import Feed
-from lmtune.reranking.losses.table import SONGS
-from lmtune.reranking.reranker import learner_of
-from lmtune.reranking.song import RelevantPairs
-from lmtune.reranking.training.loop import TrainingRun
+from lmtune.rerank import Loss, RankingData, RankingSplit, Settings, fit, parse_loss
+from lmtune.rerank.data import batches
+from lmtune.rerank.learners.feature_networks import Feed
+from lmtune.rerank.reranker import learner_of
+from lmtune.rerank.training.loop import TrainingRun
 
 Pair = tuple[str, str]
 QUERIES = ("validation", "test")
@@ -179,7 +179,7 @@ def train(
     data, data_seed
         As `experiments.datasets.load_split` takes.
     settings : mapping
-        Of `lmtune.reranking.Settings`; losses by their names.
+        Of `lmtune.rerank.Settings`; losses by their names.
     cutoffs : sequence of int
         Of the NDCG.
     least : int
@@ -272,5 +272,5 @@ def _measured(
 
 
 def loss_text(name: str, **options: Any) -> str:
-    """Write a loss with its options as `lmtune.reranking.parse_loss` reads it."""
+    """Write a loss with its options as `lmtune.rerank.parse_loss` reads it."""
     return ":".join([name, *(f"{key}={str(value).lower()}" for key, value in options.items())])

@@ -6,4 +6,7 @@ is immediate.
 
 import lazy_loader
 
+from lmtune._moved import install
+
+install()
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

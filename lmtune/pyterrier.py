@@ -24,8 +24,8 @@ import pandas as pd
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError, install_command
-from lmtune.formats.frames import as_topics, run_frame
-from lmtune.formats.runs import Ranking
+from lmtune.io.frames import as_topics, run_frame
+from lmtune.io.runs import Ranking
 from lmtune.models.model import Model, find_model
 from lmtune.models.parameter import as_settings
 from lmtune.models.two_stage import TWO_STAGE
@@ -36,10 +36,10 @@ except ImportError as error:
     raise ImportError("lmtune.pyterrier needs PyTerrier: " + install_command("pyterrier")) from error
 
 if TYPE_CHECKING:
-    from lmtune.datasets.dataset import Dataset
-    from lmtune.indexing.index import Index
+    from lmtune.collections.dataset import Dataset
+    from lmtune.index.protocol import Index
     from lmtune.models.formula import Formula
-    from lmtune.reranking.reranker import Reranker
+    from lmtune.rerank.reranker import Reranker
 
 
 class Retriever(pt.Transformer):
@@ -109,7 +109,7 @@ class Rerank(pt.Transformer):
     Parameters
     ----------
     model : Reranker or path-like
-        From `lmtune.reranking.learn` on features of a run (`lmtune.reranking.run_data`), or the folder
+        From `lmtune.rerank.learn` on features of a run (`lmtune.rerank.run_data`), or the folder
         that ``lmtune rerank train`` wrote.
     index : Index
         What the features are made from.
@@ -121,8 +121,8 @@ class Rerank(pt.Transformer):
     """
 
     def __init__(self, model: Any, index: Index) -> None:
-        from lmtune.reranking.features import features_of
-        from lmtune.reranking.reranker import load_model
+        from lmtune.rerank.features import features_of
+        from lmtune.rerank.reranker import load_model
 
         self.model: Reranker = model if hasattr(model, "score") else load_model(model)
         self.index = index
@@ -131,7 +131,7 @@ class Rerank(pt.Transformer):
 
     def transform(self, results: pd.DataFrame) -> pd.DataFrame:
         """Score the results anew; within a topic those that a model cannot tell apart keep their order."""
-        from lmtune.reranking.sources import reranked, run_data
+        from lmtune.rerank.sources import reranked, run_data
 
         pt.validate.result_frame(results, extra_columns=["query", "score"])
         rankings: Iterable[Ranking] = ()

@@ -1,4 +1,4 @@
-"""How results become tables, frames and pictures: a class names the functions of `lmtune.reporting` that do.
+"""How results become tables, frames and pictures: a class names the functions of `lmtune.report` that do.
 
 Results stand below what draws them, so that these functions are imported when they are first needed.
 """
@@ -21,8 +21,8 @@ class Shown:
     """Results that are a table where they are printed or end a cell of a notebook.
 
     ``class Result(Shown, by="MODULE.NAME")`` is shown by ``NAME_tables`` and ``NAME_records`` of that module
-    of `lmtune.reporting`, by ``NAME_topics`` where topics have records of their own, and drawn by
-    ``NAME_picture`` of `lmtune.reporting.summaries`.
+    of `lmtune.report`, by ``NAME_topics`` where topics have records of their own, and drawn by
+    ``NAME_picture`` of `lmtune.report.summaries`.
     """
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class Shown:
     def _made(self, what: str, *otherwise: str, **options: Any) -> Any:
         module, _, name = self._by.partition(".")
         module = "summaries" if what == "picture" else module
-        functions = vars(import_module(f"lmtune.reporting.{module}"))
+        functions = vars(import_module(f"lmtune.report.{module}"))
         made = next(made for own in (what, *otherwise) if (made := functions.get(f"{name}_{own}")))
         return made(self, **options)
 
@@ -98,14 +98,14 @@ class Plotted(Shown):
         Returns
         -------
         matplotlib.figure.Figure
-            That of `ax`, or a new one; `lmtune.reporting.figures.save` writes it for a paper.
+            That of `ax`, or a new one; `lmtune.report.figures.save` writes it for a paper.
 
         Raises
         ------
         InputError
             For a tuner that is not fitted, an unknown system or measure, several panels for one `ax`.
         """
-        style = import_module("lmtune.reporting.figures.style")
+        style = import_module("lmtune.report.figures.style")
         with style.drawn_on(style.Canvas(ax, figsize, cmap)):
             figure: Figure = self._made("picture", **options)
         return figure

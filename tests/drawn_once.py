@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lmtune.reporting import figures, page
-from lmtune.reporting.figures import drawing, style
+from lmtune.report import figures, page
+from lmtune.report.figures import drawing, style
 
 _draw = drawing.draw
 _drawn: dict[tuple[bytes, ...], list[Any]] = {}

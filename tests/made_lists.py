@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lmtune.reranking.data import RankingData
+from lmtune.rerank.data import RankingData
 
 
 def made_lists(

@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from lmtune.indexing.lucene import java
+from lmtune.index.lucene import java
 
 _READER = "(Ljava/lang/String;Ljava/io/Reader;Lorg/apache/lucene/index/IndexableFieldType;)V"
 

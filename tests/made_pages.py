@@ -10,7 +10,7 @@ import numpy as np
 from made_lists import made_lists
 from tiny_bert import WORDS, tiny_bert
 
-from lmtune.formats.letor import write_letor
+from lmtune.io.letor import write_letor
 
 _WORDS = [word for word in WORDS if len(word) > 3]
 _DOCUMENTS = 50

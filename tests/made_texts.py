@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lmtune.reranking.text.options import TextOptions
-from lmtune.reranking.text.training import TextLists
+from lmtune.rerank.text.options import TextOptions
+from lmtune.rerank.text.training import TextLists
 
 LICENSE = Path(__file__).resolve().parents[1] / "LICENSE"
 

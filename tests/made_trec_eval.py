@@ -1,4 +1,4 @@
-"""Make ``reporting/trec_eval_golden``: judgements, runs, and what trec_eval prints for them.
+"""Make ``report/trec_eval_golden``: judgements, runs, and what trec_eval prints for them.
 
     python tests/made_trec_eval.py TREC_EVAL_9_0_8 TREC_EVAL_10_0
 
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from random import Random
 
-HOME = Path(__file__).parent / "reporting/trec_eval_golden"
+HOME = Path(__file__).parent / "report/trec_eval_golden"
 ODD = ("1", "7", "9", "51", "101", "450")
 MISSED, NOTHING_RELEVANT, UNJUDGED = "302", "308", "999"
 # Scores that are ties in 32 bits and not in 64, below and above 32 bits' range, and odd to read.

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold
+from lmtune.collections.folds import Fold
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.reporting.figures.style import PAGE, Picture, new_figure
-from lmtune.reporting.tuning_results import write_results
+from lmtune.report.figures.style import PAGE, Picture, new_figure
+from lmtune.report.tuning_results import write_results
 from lmtune.tuning.experiment.result import (
     DIRECT,
     EDGE,
@@ -112,8 +112,8 @@ def write_made(folder: Path, results: list[CollectionResult], **parts: Any) -> P
     # No pools: nothing is ranked for them.
     pools = cast(list[CandidatePool], parts.pop("pools", [None] * len(results)))
     with (
-        patch("lmtune.reporting.tuning_results._write_runs"),
-        patch("lmtune.reporting.tuning_results._recall", return_value=()),
+        patch("lmtune.report.tuning_results._write_runs"),
+        patch("lmtune.report.tuning_results._recall", return_value=()),
     ):
         write_results(folder, results, pools, record, **parts)
     return folder

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from made_lists import made_lists
 
-from lmtune.formats.letor import write_letor
+from lmtune.io.letor import write_letor
 
 _WORDS = [f"word{number}" for number in range(12)]
 _FAST = "--net mlp:4 --epochs 2 --batch-size 8 --threads 1"
@@ -73,7 +73,7 @@ ORDERS = (
 
 MODULES = (
     *(f"lmtune.cli.{name}" for name in ("fuse", "search", "tune")),
-    *("lmtune.fusion.fusing", "lmtune.indexing.builder", "lmtune.reporting.figures.drawing"),
+    *("lmtune.fusion.fusing", "lmtune.index.builder", "lmtune.report.figures.drawing"),
     *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.optimize"),
     "drawn_once",
 )
@@ -81,7 +81,7 @@ MODULES = (
 
 NEURAL = (
     *(f"lmtune.cli.rerank.{name}" for name in ("apply", "compare", "features", "train")),
-    *("lmtune.reranking.applying", "lmtune.reranking.letor_folder", "lmtune.reporting.loss_tables"),
+    *("lmtune.rerank.applying", "lmtune.rerank.letor_folder", "lmtune.report.loss_tables"),
 )
 
 

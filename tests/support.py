@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.columns import join_columns, starts, topic_columns
 from lmtune.candidates.pool import CandidatePool
-from lmtune.indexing.index import Positions, Postings
+from lmtune.index.protocol import Positions, Postings
 
 COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "100"))
 """How many made collections, documents or lists a property is tried on; `make attack` says more."""

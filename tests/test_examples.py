@@ -12,7 +12,7 @@ import pytest
 from scripts import run_script
 
 import lmtune
-from lmtune.formats.runs import read_run
+from lmtune.io.runs import read_run
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -17,11 +17,11 @@ from support import random_collection
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.formats.frames import as_documents, as_run
 from lmtune.fusion import FusionOptions, RunSet, fuse_runs
+from lmtune.io.frames import as_documents, as_run
 from lmtune.measures import EvaluationOptions, Measure, evaluations
-from lmtune.reporting.comparison_tables import comparison_table
-from lmtune.reporting.figures import alt_text
+from lmtune.report.comparison_tables import comparison_table
+from lmtune.report.figures import alt_text
 
 MEASURES = [AP @ 100, nDCG @ 10, P(rel=2) @ 5]
 

@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from made_pages import make_pages_world, make_readers
 
 from lmtune.cli.main import app
-from lmtune.datasets.docstrings import NAMESPACES
+from lmtune.collections.docstrings import NAMESPACES
 from lmtune.errors import InputError
-from lmtune.formats.frames import as_run
-from lmtune.formats.runs import read_run
+from lmtune.io.frames import as_run
+from lmtune.io.runs import read_run
 from lmtune.models.model import MODELS, OF_FIELDS
-from lmtune.reranking.sources import in_order
+from lmtune.rerank.sources import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
 HISTORY = {"CHANGELOG.md": "names options that are gone"}
@@ -42,7 +42,7 @@ RECORDS = {"FINDINGS.md", "benchmarks/README.md"}
 """Pages whose commands took minutes to hours; their tables name some without all that they need."""
 
 GPU, LONG, CLUSTER = "a GPU", "minutes to hours", "a Dask cluster (tests/test_parallel.py has one)"
-LUCENE = "Java and an index of Lucene's (tests/indexing/lucene has both)"
+LUCENE = "Java and an index of Lucene's (tests/index/lucene has both)"
 NOT_RUN = {
     "README.md": {
         "judges qrels.txt model-labels.txt": "labels of the reader's own model",

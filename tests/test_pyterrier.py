@@ -17,8 +17,8 @@ pt = pytest.importorskip("pyterrier", reason="the extra 'pyterrier' is not insta
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.pyterrier import Rerank, Retriever, collection  # noqa: E402
-from lmtune.reranking import Reranker, Settings, learn, parse_loss, run_data, save_model  # noqa: E402
-from lmtune.reranking.features import FEATURES  # noqa: E402
+from lmtune.rerank import Reranker, Settings, learn, parse_loss, run_data, save_model  # noqa: E402
+from lmtune.rerank.features import FEATURES  # noqa: E402
 
 SETTING: dict[str, Any] = {"lambda": 0.3, "mu": 20.0}
 

@@ -47,11 +47,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(dist: Path) -> None:
         if file.is_file() and "__pycache__" not in file.parts
     }
     assert {name for name in found if not name.startswith(info)} == ours
-    assert {
-        "lmtune/py.typed",
-        "lmtune/exploring/site/share.js",
-        "lmtune/reporting/templates/report.css",
-    } < ours
+    assert {"lmtune/py.typed", "lmtune/explorer/site/share.js", "lmtune/report/templates/report.css"} < ours
     assert f"{info}/licenses/LICENSE" in found
     assert metadata["Version"] == VERSION
     assert "lmtune = lmtune.cli:main" in scripts

@@ -150,7 +150,7 @@ def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, addre
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     scheme = {"name": "prefers-color-scheme", "value": "dark"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    for name in (*PAGES, "python/lmtune.reranking.losses.html", "concepts/certificate.html"):
+    for name in (*PAGES, "python/lmtune.losses.html", "concepts/certificate.html"):
         browser.get(address + name)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, name
         assert browser.execute_script("return document.body.dataset.mdColorScheme") == "slate"

@@ -20,11 +20,11 @@ from synthetic.source import _DIGITS, _DOCNO_STRIDE, Articles, Passages, collect
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.dataset import Dataset
+from lmtune.collections.dataset import Dataset
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.builder import build_index
-from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.index.analysis import Analyzer
+from lmtune.index.builder import build_index
+from lmtune.index.columnar import ColumnarIndex
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.two_stage import score

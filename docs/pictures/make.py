@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from lmtune.storage.files import atomic_write
+from lmtune.io.files import atomic_write
 
 FOLDER = Path(__file__).parent
 WIDTH, COLOURS = 1400, 96  # twice the width of a page's column, and few enough for a small file

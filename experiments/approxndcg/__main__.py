@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.common import Results, main
 from experiments.loss_tables import PaperSet, Protocol, run_table
-from lmtune.reranking import Normalisation
+from lmtune.rerank import Normalisation
 
 QUICK = {"trials": 3, "epochs": 15, "network": "b64"}
 _TREES = "lambdamart:leaves=200:learning_rate=0.1:min_rows=50:min_hessian=100:threads=1"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from optuna.trial import BaseTrial, FixedTrial
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum

@@ -12,8 +12,8 @@ import argparse
 import wordfreq
 
 from lmtune.engines.lucene_files import SNOWBALL
-from lmtune.indexing.analysis import load_stemmer
-from lmtune.indexing.lucene import java
+from lmtune.index.analysis import load_stemmer
+from lmtune.index.lucene import java
 
 CODES = {
     "arabic": "ar",

@@ -18,9 +18,9 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.loading import load
+from lmtune.collections.loading import load
 from lmtune.errors import InputError
-from lmtune.indexing.cache import index_for
+from lmtune.index.cache import index_for
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.bm25 import PREFIX, VARIANTS

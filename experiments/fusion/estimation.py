@@ -21,13 +21,13 @@ from scipy import stats
 
 from experiments.estimation.choices import OPTIMUM, decompose
 from lmtune.candidates.pool import CandidatePool
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
 from lmtune.fusion.certificate import certify
 from lmtune.fusion.fusing import judged_topics
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.fusion.search import Fitting
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.run_files import run_labels

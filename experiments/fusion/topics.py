@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
 from lmtune.fusion.fusing import judged_topics
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.fusion.search import Fitting
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.run_files import run_labels
-from lmtune.reporting.figures.style import finish, in_style, legend_below, looks, new_panels, save
+from lmtune.report.figures.style import finish, in_style, legend_below, looks, new_panels, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from lmtune.formats.qrels import read_qrels
-from lmtune.judging.prediction_powered import powered_mean
+from lmtune.io.qrels import read_qrels
 from lmtune.measures.from_files import topic_values
+from lmtune.measures.judges.prediction_powered import powered_mean
 
 Doubles = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lmtune.formats.qrels import read_qrels
-from lmtune.judging.judges import JudgeOptions, compare_judges
+from lmtune.io.qrels import read_qrels
+from lmtune.measures.judges.agreement import JudgeOptions, compare_judges
 
 
 def main() -> None:

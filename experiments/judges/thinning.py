@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lmtune.formats.qrels import read_qrels
+from lmtune.io.qrels import read_qrels
 from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.residual_bounds import difference_bounds, residuals
 from lmtune.measures.significance.run_files import run_labels

@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
-from lmtune.judging.selection import pairs_to_judge
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 from lmtune.measures.from_files import EvaluationOptions, evaluate
+from lmtune.measures.judges.selection import pairs_to_judge
 from lmtune.measures.residual_bounds import difference_bounds
-from lmtune.reranking.sources import in_order
+from lmtune.rerank.sources import in_order
 
 Qrels = dict[str, dict[str, int]]
 Lists = Mapping[str, tuple[list[str], ...]]

@@ -21,8 +21,8 @@ from experiments.lambdas.examine import (
     rebuild_cost,
 )
 from experiments.lambdas.functions import BUILTIN
-from lmtune.reranking.losses import load_function
-from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked
+from lmtune.losses import load_function
+from lmtune.losses.lambda_functions import LambdaFunction, checked
 
 QUICK = {"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19}
 

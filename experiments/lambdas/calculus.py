@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.lambda_functions import CheckedFunction
+from lmtune.losses.lambda_functions import CheckedFunction
 
 Array = NDArray[np.float64]
 

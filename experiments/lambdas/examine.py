@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.lambdas import calculus
 from lmtune.errors import InputError
-from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
+from lmtune.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]
 _TRIO, _TIES = 3, 3
@@ -233,7 +233,7 @@ def examine(
     ----------
     function : callable
         (scores, labels) -> lambdas, numpy arrays of shape (documents,), lambda_i > 0 pushing
-        document i up; see `lmtune.reranking.losses.lambda_functions`.
+        document i up; see `lmtune.losses.lambda_functions`.
     labels : sequence of array_like, optional
         Label vectors to examine it with; drawn by default, grades 0 to 4.
     documents : sequence of int

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, softmax
 
 from experiments.lambdas import examples
-from lmtune.reranking.losses.lambda_functions import LambdaFunction
+from lmtune.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def ranknet_cost(scores: Array, labels: Array, sigma: float = 1.0) -> float:
 
 
 def lambdarank(k: int | None = None, sigma: float = 1.0) -> LambdaFunction:
-    """Return LambdaRank's lambdas, as `lmtune.reranking.losses.lambdarank` has them.
+    """Return LambdaRank's lambdas, as `lmtune.losses.lambdarank` has them.
 
     RankNet's force of each pair, times what swapping the two would do to nDCG@k at the present
     ranks.
@@ -150,7 +150,7 @@ def ranks(scores: Array, labels: Array) -> Array:
     """Rank documents by score, 1 the best.
 
     Among equal scores the less relevant come first, and those equal in both share the mean of
-    their places, as in `lmtune.reranking.losses`.
+    their places, as in `lmtune.losses`.
     """
     equal = scores[None, :] == scores[:, None]
     before = (scores[None, :] > scores[:, None]) | (equal & (labels[None, :] < labels[:, None]))

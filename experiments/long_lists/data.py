@@ -17,8 +17,8 @@ from torch import nn
 
 from experiments.long_lists.networks import LabelNetwork, NeuMF
 from lmtune import InputError
+from lmtune.losses.songs import RelevantPairs
 from lmtune.measures import ndcg
-from lmtune.reranking.song import RelevantPairs
 
 Score = Callable[[NDArray[np.int64]], NDArray[np.floating]]
 _BLOCK = 64

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from experiments.long_lists.data import LongLists
-from lmtune.reranking import parse_loss
-from lmtune.reranking.losses import LOSSES
-from lmtune.reranking.song import (
+from lmtune.losses import LOSSES
+from lmtune.losses.songs import (
     KSong,
     ListSampler,
     ListwiseCrossEntropy,
@@ -22,6 +21,7 @@ from lmtune.reranking.song import (
     Song,
     reinitialise_last_layer,
 )
+from lmtune.rerank import parse_loss
 
 SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {
     "song": Song,
@@ -91,7 +91,7 @@ def train(
     ----------
     lists : LongLists
     loss : str
-        A loss with options, as `lmtune.reranking.parse_loss` reads it.
+        A loss with options, as `lmtune.rerank.parse_loss` reads it.
     options : TrainingOptions
     watch : callable, optional
         Called with the network after each epoch.

@@ -15,10 +15,10 @@ from experiments.estimation.choices import OPTIMUM, decompose
 from experiments.paper_tables import laid_out, rows_of
 from experiments.synthetic import folder_of
 from lmtune import CertifiedOptimum, Collection, Plan, Split, run_experiment
-from lmtune.datasets.collection import named_collections
+from lmtune.collections.collection import named_collections
 from lmtune.measures import parse_measures
 from lmtune.measures.evaluate import measure_settings
-from lmtune.reranking import Outcome
+from lmtune.rerank import Outcome
 from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
 

@@ -13,7 +13,7 @@ from experiments.common import Results, chart, each, gather, main
 from experiments.datasets import load_pool
 from experiments.landscape import count_ascents, directions_needed, random_directions
 from lmtune import CandidatePool, ParameterSpace, Plan, run_experiment
-from lmtune.datasets.folds import Fold
+from lmtune.collections.folds import Fold
 from lmtune.measures import Measure, parse_measure
 from lmtune.measures.evaluate import measure_settings
 

@@ -24,8 +24,8 @@ from lmtune import (
     Plan,
     Split,
 )
-from lmtune.datasets.collection import named_collections
-from lmtune.datasets.folds import Fold
+from lmtune.collections.collection import named_collections
+from lmtune.collections.folds import Fold
 from lmtune.measures import paired_t_test, parse_measure
 from lmtune.measures.significance.tests import adjusted
 from lmtune.models.parameter import shares

@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.common import Results, main
 from experiments.loss_tables import PaperSet, Protocol, run_table
-from lmtune.reranking import Normalisation
+from lmtune.rerank import Normalisation
 
 QUICK = {"trials": 2, "epochs": 10, "warm_up": 3, "network": "attention:32-1-1", "grids": False}
 _GAMMAS = "gamma=0.1|0.2|0.3|0.4|0.5"

@@ -12,7 +12,7 @@ import pandas as pd
 from experiments.common import Results, chart, each, main
 from experiments.datasets import load_split
 from experiments.spsa.linear import LinearRankNet, Vector, first_weights, gains_of
-from lmtune.reranking import RankingData
+from lmtune.rerank import RankingData
 from lmtune.tuning.gradient_free import Gains, fdsa_gradient, minimise
 
 QUICK = {"data": "artificial:100", "runs": 5, "evaluations": 1500}

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from experiments.spsa.kernels import pair_costs, pair_slopes
 from lmtune.errors import InputError
 from lmtune.measures import Measurer
-from lmtune.reranking import RankingData
+from lmtune.rerank import RankingData
 from lmtune.tuning.gradient_free import Gains
 
 Vector = NDArray[np.float64]

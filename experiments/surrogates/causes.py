@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from experiments.methods import Methods
 from lmtune import CandidatePool, ParameterSpace
 from lmtune.candidates.columns import Columns
+from lmtune.losses.packing_kernels import ByLabel
+from lmtune.losses.pair_kernels import ranknet_queries
 from lmtune.measures import parse_measure
-from lmtune.surrogates.packing_kernels import ByLabel
-from lmtune.surrogates.pair_kernels import ranknet_queries
 from lmtune.tuning import kernels
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
 

@@ -24,7 +24,7 @@ from scipy.stats import ttest_rel
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold
+from lmtune.collections.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import adjusted

@@ -17,7 +17,7 @@ from experiments.paper_tables import differences, laid_out, row_of, rows_of
 from experiments.spsa.linear import LinearMeasure, Vector, first_weights, gains_of
 from lmtune.measures import confidence_interval
 from lmtune.measures.measure import exponential_ndcg
-from lmtune.reranking import Outcome, Settings, fit, parse_loss
+from lmtune.rerank import Outcome, Settings, fit, parse_loss
 from lmtune.tuning.gradient_free import minimise
 
 QUICK = {

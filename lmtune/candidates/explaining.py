@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.indexing.index import TermCounts
+from lmtune.index.protocol import TermCounts
+from lmtune.io.files import atomic_write
 from lmtune.models.formula import Factor, Held
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.models.weighted import Weighted
-from lmtune.storage.files import atomic_write
 
 Explained = dict[str, float]
 

@@ -22,8 +22,8 @@ from lmtune.candidates.skyband import (
     skyband,
     topic_margins,
 )
-from lmtune.indexing.index import Index
-from lmtune.indexing.sharded import ShardedIndex
+from lmtune.index.protocol import Index
+from lmtune.index.sharded import ShardedIndex
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
 from lmtune.models.parameter import as_settings

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, starts, topic_columns
-from lmtune.indexing.index import Index, Postings
-from lmtune.indexing.sharded import over_shards
+from lmtune.index.protocol import Index, Postings
+from lmtune.index.sharded import over_shards
 from lmtune.models.formula import Formula, QueryColumn
 
 

@@ -19,11 +19,11 @@ from lmtune.candidates.dominance import Pruning as Pruning
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.queries import weigh
 from lmtune.errors import InputError
-from lmtune.formats.frames import as_qrels, as_topics
-from lmtune.formats.given import QrelsLike, TopicsLike
-from lmtune.formats.term_values import weights_of
-from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
-from lmtune.indexing.sharded import shards_of
+from lmtune.index.protocol import CollectionSize, Extent, Index, Postings, TermCounts
+from lmtune.index.sharded import shards_of
+from lmtune.io.frames import as_qrels, as_topics
+from lmtune.io.given import QrelsLike, TopicsLike
+from lmtune.io.term_values import weights_of
 from lmtune.models.formula import Formula, QueryColumn, query_columns
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.model import Model, find_model
@@ -130,7 +130,7 @@ class CandidatePool(Shown, by="summaries.pool"):
         index : Index
             Any index; it also analyses the query text.
         topics : mapping of str to str, or others
-            Query text by topic identifier; or a frame, rows, a file, as `lmtune.formats.frames` has it.
+            Query text by topic identifier; or a frame, rows, a file, as `lmtune.io.frames` has it.
         qrels : mapping of str to mapping of str to int, or others, optional
             Judgements, likewise; a topic without an entry has no judged documents.
         name : str, optional

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.formats.topics import WeightedQuery
-from lmtune.indexing.index import Index
-from lmtune.indexing.sharded import shards_of
-from lmtune.indexing.windows import count_windows, document_vectors, windows_of
+from lmtune.index.protocol import Index
+from lmtune.index.sharded import shards_of
+from lmtune.index.windows import count_windows, document_vectors, windows_of
+from lmtune.io.topics import WeightedQuery
 from lmtune.models.feedback import (
     EXPANSIONS,
     Collection,

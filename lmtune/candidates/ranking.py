@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
-from lmtune.formats.frames import run_frame
-from lmtune.formats.runs import Ranking
+from lmtune.io.frames import run_frame
+from lmtune.io.runs import Ranking
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import quantity
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from lmtune.candidates.extraction import extract_best
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
-from lmtune.datasets.collection import AnyIndex, Collection
-from lmtune.datasets.dataset import Dataset
-from lmtune.formats.runs import Ranking
+from lmtune.collections.collection import AnyIndex, Collection
+from lmtune.collections.dataset import Dataset
+from lmtune.io.runs import Ranking
 from lmtune.models.feedback import KEPT
 from lmtune.models.model import find_model
 from lmtune.models.weighted import Weighted

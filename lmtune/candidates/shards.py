@@ -22,8 +22,8 @@ from lmtune.candidates.columns import UNJUDGED, Columns, topic_columns
 from lmtune.candidates.pool import CandidatePool, PoolBuilder, count_unknown, weighed
 from lmtune.candidates.skyband import Keep, pruned
 from lmtune.errors import InputError
-from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
-from lmtune.indexing.sharded import ShardedIndex, over_shards
+from lmtune.index.protocol import CollectionSize, Extent, Index, Postings, TermCounts
+from lmtune.index.sharded import ShardedIndex, over_shards
 from lmtune.models.formula import Formula, QueryColumn
 from lmtune.progress import Count
 

@@ -27,14 +27,14 @@ from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, PathLike
-from lmtune.indexing.index import Index, field_index
+from lmtune.index.protocol import Index, field_index
+from lmtune.io.digests import parse_json
+from lmtune.io.files import atomic_write
+from lmtune.io.locks import StaleError, build_once
 from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count
-from lmtune.storage.digests import parse_json
-from lmtune.storage.files import atomic_write
-from lmtune.storage.locks import StaleError, build_once
 
 FORMAT = "lmtune candidates 2"
 """Raised whenever the file's content changes its meaning."""

@@ -12,8 +12,8 @@ from lmtune.errors import InputError
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
 from lmtune.measures.significance.run_files import compare_runs, labelled_runs
 from lmtune.options import option, usual
-from lmtune.reporting.comparison_tables import comparison_table, legend
-from lmtune.reporting.table import STYLES, opened_by
+from lmtune.report.comparison_tables import comparison_table, legend
+from lmtune.report.table import STYLES, opened_by
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def compare(
     lmtune compare qrels.txt BM25=bm25.run E5=dense.run -m AP --test wilcoxon
     """
     if output.predicted is not None and (output.style in ("csv", "json") or comparison.pairwise):
-        accepted = "a table of differences from one run; lmtune.judging.powered_runs has frames"
+        accepted = "a table of differences from one run; lmtune.measures.judges.powered_runs has frames"
         raise InputError("--predicted with csv, json or --pairwise", accepted=accepted)
     named = labelled_runs([baseline, *runs])
     with stages() as progress:
@@ -73,7 +73,7 @@ def compare(
     if output.predicted is not None:
         _show_corrected(qrels, output.predicted, named, compared, output)
     if output.plot is not None:
-        from lmtune.reporting.figures import comparison_pictures, save
+        from lmtune.report.figures import comparison_pictures, save
 
         for picture in comparison_pictures(compared):
             save(picture.figure, output.plot / f"{picture.name}.svg")
@@ -84,8 +84,8 @@ def _show_corrected(
     qrels: Path, predicted: Path, runs: dict[str, Path], compared: Comparison, output: ComparisonOutput
 ) -> None:
     """Print the differences from the baseline by a model's judgements, corrected by QRELS'."""
-    from lmtune.judging.prediction_powered import powered_runs
-    from lmtune.reporting.judge_tables import powered_table
+    from lmtune.measures.judges.prediction_powered import powered_runs
+    from lmtune.report.judge_tables import powered_table
 
     found = powered_runs(
         qrels,

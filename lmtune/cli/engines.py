@@ -15,8 +15,8 @@ from lmtune.cli.compare import show
 from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Tuned
 from lmtune.cli.screen import stages
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.provenance import record
+from lmtune.collections.collection import Collection
+from lmtune.collections.provenance import record
 from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.cost import TUNED, deployment_cost, stemming_cost
@@ -25,18 +25,18 @@ from lmtune.engines.deployment import deploy as deploy_to
 from lmtune.engines.hybrid import HYBRIDS, FusedRuns, deploy_fusion, fusion_cost
 from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
 from lmtune.errors import InputError, check_choice
-from lmtune.formats.frames import as_run
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.result_folders import RECORD, write_folder
 from lmtune.fusion.methods import kept_fusion
-from lmtune.indexing.analysis import Analyzer
+from lmtune.index.analysis import Analyzer
+from lmtune.io.files import atomic_write
+from lmtune.io.folders import FolderKind, check_directory, check_file
+from lmtune.io.frames import as_run
+from lmtune.io.qrels import read_qrels
+from lmtune.io.result_folders import RECORD, write_folder
 from lmtune.measures.significance.comparison import Comparison
 from lmtune.measures.significance.run_files import compare_runs, named_files
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, quantity
-from lmtune.storage.files import atomic_write
-from lmtune.storage.folders import FolderKind, check_directory, check_file
 from lmtune.tuning.experiment.result import CollectionResult, Row, parameter_text, setting_values
 from lmtune.tuning.experiment.stored import FinalSetting, final_row, read_results, reopened
 

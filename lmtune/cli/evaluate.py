@@ -114,10 +114,10 @@ def evaluate(
     is judged. Bpref, which passes the unjudged over, may lie outside its bounds, for which all are judged.
 
     --predicted labels.txt estimates each mean as people would find it over all topics that a model judged,
-    from those of them that QRELS has too (prediction-powered inference; lmtune.judging.powered_mean has the
-    formulas). compare --predicted does it for differences. A topic that a run misses counts 0. QRELS has to
-    judge 8 topics, and 20 for a measure with two values, such as P@1; where all its values are equal there
-    is no interval.
+    from those of them that QRELS has too (prediction-powered inference; lmtune.measures.judges.powered_mean
+    has the formulas). compare --predicted does it for differences. A topic that a run misses counts 0. QRELS
+    has to judge 8 topics, and 20 for a measure with two values, such as P@1; where all its values are equal
+    there is no interval.
 
     Examples
     --------
@@ -129,8 +129,8 @@ def evaluate(
         _say_residuals(qrels, given, settings, printing)
         return
     if printing.predicted is not None:
-        from lmtune.judging.prediction_powered import powered_runs
-        from lmtune.reporting.judge_tables import powered_table
+        from lmtune.measures.judges.prediction_powered import powered_runs
+        from lmtune.report.judge_tables import powered_table
 
         if printing.residuals or settings != EvaluationOptions(
             complete=settings.complete, topics=settings.topics
@@ -171,7 +171,7 @@ def _say_residuals(
     qrels: str, runs: list[str] | dict[str, Path], settings: EvaluationOptions, printing: Printing
 ) -> None:
     from lmtune.measures.residual_bounds import MEASURES, run_residuals
-    from lmtune.reporting.judge_tables import residual_table
+    from lmtune.report.judge_tables import residual_table
 
     measures = MEASURES if printing.measure == ("official",) else printing.measure
     found = []
@@ -185,12 +185,12 @@ def _text(evaluated: list[Evaluation], printing: Printing) -> str:
     style = printing.style or ("trec_eval" if len(evaluated) == 1 else "table")
     summary = not printing.no_summary
     if style == "trec_eval":
-        from lmtune.reporting.run_tables import trec_eval_text
+        from lmtune.report.run_tables import trec_eval_text
 
         return "".join(
             trec_eval_text(one, per_topic=printing.per_topic, summary=summary) for one in evaluated
         )
-    from lmtune.reporting.run_tables import run_table
+    from lmtune.report.run_tables import run_table
 
     return run_table(evaluated, style, per_topic=printing.per_topic, summary=summary)
 

@@ -10,15 +10,15 @@ from typing import Annotated
 from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
-from lmtune.datasets.collection import Collection, named_collections
-from lmtune.datasets.texts import open_texts
+from lmtune.collections.collection import Collection, named_collections
+from lmtune.collections.texts import open_texts
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.exploring.labelling import Labelling, Sheet
-from lmtune.exploring.opening import Shown, open_choices, open_collection, open_runs
-from lmtune.exploring.server import Answering, Session, serve
-from lmtune.judging.selection import Entry, check_unlabelled, pairs_to_judge, read_sheet, start_sheet
+from lmtune.explorer.labelling import Labelling, Sheet
+from lmtune.explorer.opening import Shown, open_choices, open_collection, open_runs
+from lmtune.explorer.server import Answering, Session, serve
+from lmtune.io.folders import check_file
+from lmtune.measures.judges.selection import Entry, check_unlabelled, pairs_to_judge, read_sheet, start_sheet
 from lmtune.options import usual
-from lmtune.storage.folders import check_file
 from lmtune.tuning.choices.stored import is_choices
 
 LOOPBACK = "127.0.0.1"

@@ -10,8 +10,6 @@ from typing import Annotated
 from lmtune.cli.messages import note, on_screen, say, talk
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import check_tag, read_run, write_run
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import (
     CHOOSE,
@@ -26,14 +24,16 @@ from lmtune.fusion.methods import (
 )
 from lmtune.fusion.normalisation import LOGISTIC
 from lmtune.fusion.runs import RunSet
+from lmtune.io.files import atomic_write
+from lmtune.io.folders import check_file, check_writable
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import check_tag, read_run, write_run
 from lmtune.measures.significance.run_files import named_files
 from lmtune.options import read, usual
 from lmtune.progress import Progress, quantity, silent
-from lmtune.reporting.fusion_tables import formulas, fusion_table, legend
-from lmtune.reporting.recommendation import fusion_trust
-from lmtune.reporting.table import STYLES
-from lmtune.storage.files import atomic_write
-from lmtune.storage.folders import check_file, check_writable
+from lmtune.report.fusion_tables import formulas, fusion_table, legend
+from lmtune.report.recommendation import fusion_trust
+from lmtune.report.table import STYLES
 
 _OF_WEIGHTS = ("measure", "normalise", "missing", "rrf_k", "depth", "leave_out", "pool_depth")
 
@@ -133,7 +133,7 @@ def fuse(
     elif output.style in ("csv", "json"):
         note(legend(fused))
     if output.plot is not None:
-        from lmtune.reporting.figures import fusion_pictures, save
+        from lmtune.report.figures import fusion_pictures, save
 
         pictures = list(fusion_pictures(fused, loaded, judged))
         for picture in pictures:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from lmtune.cli.messages import on_screen
 from lmtune.cli.screen import stages, utf8_output
-from lmtune.judging.judges import JudgeOptions, compare_judges
+from lmtune.measures.judges.agreement import JudgeOptions, compare_judges
 from lmtune.measures.significance.run_files import named_files
 from lmtune.options import usual
-from lmtune.reporting.judge_tables import judge_table
-from lmtune.reporting.table import STYLES
+from lmtune.report.judge_tables import judge_table
+from lmtune.report.table import STYLES
 
 
 @dataclass(frozen=True)

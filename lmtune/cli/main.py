@@ -126,7 +126,7 @@ def _usage(error: click.UsageError) -> str:
 
 def _check_index(arguments: Sequence[str]) -> None:
     """Look for a named index before what it takes to read one is imported."""
-    from lmtune.datasets.names import find_index
+    from lmtune.collections.names import find_index
 
     for flag, name in itertools.pairwise(arguments):
         if flag == "--index":

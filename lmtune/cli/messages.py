@@ -102,7 +102,7 @@ def status_of(error: BaseException) -> int | None:
         return _BROKEN_PIPE
     if isinstance(error, OSError):
         name = error.filename
-        # Where a file is full, what writes it says which: see lmtune.storage.files.
+        # Where a file is full, what writes it says which: see lmtune.io.files.
         if name is None and error.errno in _FULL:
             name = "standard output"
             _drop_output()

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.errors import InputError
 from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.two_stage import TWO_STAGE

@@ -15,19 +15,19 @@ from lmtune.candidates.search import search as search_collection
 from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Setting, Tuned
 from lmtune.cli.screen import stages, utf8_output
-from lmtune.datasets.building import Building, build
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.loading import available
-from lmtune.datasets.names import Role, named_files
-from lmtune.datasets.provenance import check_recorded, describe, write_record
-from lmtune.datasets.texts import texts_for
+from lmtune.collections.building import Building, build
+from lmtune.collections.collection import Collection
+from lmtune.collections.loading import available
+from lmtune.collections.names import Role, named_files
+from lmtune.collections.provenance import check_recorded, describe, write_record
+from lmtune.collections.texts import texts_for
 from lmtune.errors import InputError, visible
-from lmtune.formats.runs import check_tag, write_run
+from lmtune.io.folders import check_file
+from lmtune.io.runs import check_tag, write_run
 from lmtune.models.model import find_model
 from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
-from lmtune.storage.folders import check_file
 from lmtune.threads import cores
 
 

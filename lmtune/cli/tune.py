@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from lmtune.cli.messages import note, say, talk
 from lmtune.cli.parameters import Baseline, Ranges
 from lmtune.cli.screen import stages
-from lmtune.datasets.collection import Collection, named_collections
-from lmtune.datasets.loading import BEIR_MEASURES, is_beir
+from lmtune.collections.collection import Collection, named_collections
+from lmtune.collections.loading import BEIR_MEASURES, is_beir
 from lmtune.errors import InputError, visible
+from lmtune.io.folders import check_writable
 from lmtune.measures.measure import is_measure
 from lmtune.models.model import named_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import quantity, timed
-from lmtune.reporting.table import STYLES
-from lmtune.storage.folders import check_writable
+from lmtune.report.table import STYLES
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.space import CHOICES, Choice
 
@@ -124,8 +124,8 @@ def tune(
     lmtune tune pydocs
     lmtune tune my-collection --model bm25 -m nDCG@10 --output results
     """
-    from lmtune.reporting.recommendation import tuning_trust
-    from lmtune.reporting.tuning_results import keep_results
+    from lmtune.report.recommendation import tuning_trust
+    from lmtune.report.tuning_results import keep_results
     from lmtune.tuning.experiment.preparation import prepare
     from lmtune.tuning.experiment.run import run_experiment
     from lmtune.tuning.experiment.stored import KIND, check_names, check_output
@@ -200,8 +200,8 @@ def _choose(
     cases: Sequence[Case], split: Split, choosing: Choosing, certify: float | None, output: TuneOutput
 ) -> None:
     """Tune all cases of a collection, and choose."""
-    from lmtune.reporting.choice_tables import choice_table, keep_choices
-    from lmtune.reporting.recommendation import choice_trust
+    from lmtune.report.choice_tables import choice_table, keep_choices
+    from lmtune.report.recommendation import choice_trust
     from lmtune.tuning.choices.experiment import tune_choices
     from lmtune.tuning.choices.stored import CHOICES_KIND
     from lmtune.tuning.experiment.preparation import prepare
@@ -251,7 +251,7 @@ def _use(collection: Collection, result: CollectionResult, row: Row | None, kept
 
 
 def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> None:
-    from lmtune.reporting import tuning_tables
+    from lmtune.report import tuning_tables
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
     if style != "table":
@@ -287,7 +287,7 @@ def plot(
     lmtune plot results
     lmtune plot results --format pdf --output pictures
     """
-    from lmtune.reporting.figures import choice_pictures, draw, save
+    from lmtune.report.figures import choice_pictures, draw, save
     from lmtune.tuning.choices.stored import is_choices, read_choices
     from lmtune.tuning.experiment.stored import PICTURES, read_results, record_pictures
 
@@ -327,7 +327,7 @@ def report(
     lmtune report results
     lmtune report results --output page.html
     """
-    from lmtune.reporting.page import write_report
+    from lmtune.report.page import write_report
     from lmtune.tuning.experiment.stored import PAGE
 
     target = page.output or results / PAGE

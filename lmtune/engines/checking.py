@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.search import Searched
 from lmtune.errors import InputError
-from lmtune.formats.csv_files import csv_text
-from lmtune.formats.runs import Ranking
+from lmtune.io.csv_files import csv_text
+from lmtune.io.runs import Ranking
 from lmtune.measures.judged_ranking import trec_eval_order
 
 TIE, NEAR, EQUAL, LACKED, ABSENT, OTHER = "tie", "float32", "equal", "document", "topic", "scores"

@@ -8,7 +8,7 @@ from typing import Any
 
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.search import search
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.engines.checking import cut
 from lmtune.engines.deployment import Engine, nearest
 from lmtune.measures.evaluate import measure_settings

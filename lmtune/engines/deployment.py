@@ -10,7 +10,7 @@ from string import Template
 from typing import NamedTuple
 
 from lmtune.errors import InputError
-from lmtune.indexing.analysis import Analyzer
+from lmtune.index.analysis import Analyzer
 from lmtune.models.bm25 import PREFIX, VARIANTS, bm25
 from lmtune.models.model import find_model
 
@@ -30,7 +30,7 @@ INDEX, FIELD = "documents", "contents"
 """What the index and its field of text are called in the files by default."""
 
 _INDEX_NAME, _FIELD_NAME = re.compile("[a-z][a-z0-9_-]*"), re.compile("[A-Za-z][A-Za-z0-9_]*")
-# What is indexed of each format's documents: see `lmtune.formats`.
+# What is indexed of each format's documents: see `lmtune.io`.
 _CONTENTS = (
     "holds the text that was tuned on: of JSON lines contents, or else the title, a line end and the text "
     "(BEIR); of TREC's documents the text of the elements TEXT, HEADLINE, TITLE, HL, HEAD, TTL, DD, DATE, LP "

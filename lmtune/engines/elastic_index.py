@@ -30,8 +30,8 @@ from lmtune.engines.index_analysis import (
 )
 from lmtune.engines.lucene_files import SNOWBALL
 from lmtune.errors import InputError
-from lmtune.indexing.analysis import LUCENE_ENGLISH
-from lmtune.storage.digests import read_json
+from lmtune.index.analysis import LUCENE_ENGLISH
+from lmtune.io.digests import read_json
 
 _ACCEPTED = "settings and mappings of an index, as Elasticsearch gives them or lmtune deploy writes them"
 _WORDS_THEMSELVES = ("the words themselves, as stopwords",)

@@ -11,12 +11,12 @@ from lmtune.candidates.ranking import rank
 from lmtune.engines.checking import Ours, Run
 from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names, fill
 from lmtune.errors import InputError, PathLike, check_choice
-from lmtune.formats.runs import read_run
 from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
 from lmtune.fusion.runs import ZERO, RunSet
+from lmtune.io.digests import read_json
+from lmtune.io.runs import read_run
 from lmtune.measures.significance.run_files import named_files
-from lmtune.reporting.table import Table
-from lmtune.storage.digests import read_json
+from lmtune.report.table import Table
 
 _SUMS = ("linear", "shrunk", "forward", "equal", "combsum")
 _BY_RANK = ("rrf", "rrf-k", "rrf-tuned")

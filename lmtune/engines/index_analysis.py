@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 from lmtune.engines.lucene_files import SNOWBALL
 from lmtune.errors import InputError, check_choice
-from lmtune.indexing.analysis import LISTS, LUCENE_ENGLISH, load_stopwords
-from lmtune.indexing.tokenizer import MAX_TOKEN_UNITS, lower_case
-from lmtune.storage.files import read_bytes
+from lmtune.index.analysis import LISTS, LUCENE_ENGLISH, load_stopwords
+from lmtune.index.tokenizer import MAX_TOKEN_UNITS, lower_case
+from lmtune.io.files import read_bytes
 
 Named = tuple[str, Mapping[str, str]]
 """A tokenizer or filter by Lucene's name, with its parameters."""

@@ -11,13 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lmtune.datasets.dataset import Dataset
+from lmtune.collections.dataset import Dataset
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import Run
 from lmtune.engines.deployment import PYTHON, Engine
 from lmtune.errors import InputError
-from lmtune.formats.documents import DocumentSource, field_of
-from lmtune.indexing.lucene import java
+from lmtune.index.lucene import java
+from lmtune.io.documents import DocumentSource, field_of
 from lmtune.progress import Progress, silent
 
 IN_PYTHON = tuple(name for name, own in ENGINES.items() if own.install)

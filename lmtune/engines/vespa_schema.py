@@ -23,7 +23,7 @@ from lmtune.engines.index_analysis import (
     similarity,
 )
 from lmtune.errors import InputError
-from lmtune.storage.files import read_bytes
+from lmtune.io.files import read_bytes
 
 _LINGUISTICS = "com.yahoo.language.lucene.LuceneLinguistics"
 _ACCEPTED = "a schema of Vespa with one, as lmtune deploy writes it"

@@ -13,11 +13,8 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold, make_folds
+from lmtune.collections.folds import Fold, make_folds
 from lmtune.errors import InputError
-from lmtune.formats.frames import as_qrels
-from lmtune.formats.given import QrelsLike, RunsLike
-from lmtune.formats.term_values import weights_of
 from lmtune.fusion.certificate import MOST_RUNS, certify
 from lmtune.fusion.lines import EQUAL, Best, Line, best_steps, joined
 from lmtune.fusion.methods import (
@@ -35,6 +32,9 @@ from lmtune.fusion.methods import (
 from lmtune.fusion.normalisation import LOGISTIC, fit_logistic
 from lmtune.fusion.runs import POOL_DEPTH, RunSet
 from lmtune.fusion.search import ExactLineSearch, Fitting, coordinate_line
+from lmtune.io.frames import as_qrels
+from lmtune.io.given import QrelsLike, RunsLike
+from lmtune.io.term_values import weights_of
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.run_files import labelled_runs
@@ -203,7 +203,7 @@ def fuse_runs(
     runs : RunSet, or a sequence or mapping of runs
         Two or more, as `compare_runs` takes them.
     qrels : mapping of str to mapping of str to int, or others
-        Judgements, as `lmtune.formats.frames` has it. Topics without a relevant document, or in no run,
+        Judgements, as `lmtune.io.frames` has it. Topics without a relevant document, or in no run,
         are left out.
     options : FusionOptions, optional
         Methods, measures, folds.

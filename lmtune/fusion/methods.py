@@ -14,8 +14,6 @@ from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.runs import Ranking
-from lmtune.formats.term_values import topic_weights_option
 from lmtune.fusion.certificate import BOXES
 from lmtune.fusion.normalisation import (
     LOGISTIC,
@@ -29,11 +27,13 @@ from lmtune.fusion.normalisation import (
 )
 from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet, WeightedSum, ranks
 from lmtune.fusion.search import WeightFit, fit_forward, fit_linear, fit_shrunk
+from lmtune.io.digests import read_json
+from lmtune.io.runs import Ranking
+from lmtune.io.term_values import topic_weights_option
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.options import check, option, usual
 from lmtune.progress import note, quantity
-from lmtune.storage.digests import read_json
 
 # Constants of reciprocal rank fusion among which its tuned row chooses.
 RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)

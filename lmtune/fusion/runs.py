@@ -15,11 +15,11 @@ from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import pruned
 from lmtune.errors import InputError
-from lmtune.formats.frames import as_run
-from lmtune.formats.given import RunLike
 from lmtune.fusion.kernels import differentiate_sum, differentiate_sums, weighted_sums
 from lmtune.fusion.lines import in_band
-from lmtune.indexing.index import Index, Postings
+from lmtune.index.protocol import Index, Postings
+from lmtune.io.frames import as_run
+from lmtune.io.given import RunLike
 from lmtune.measures.measure import Measure
 from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
@@ -189,7 +189,7 @@ class RunSet:
 
     @classmethod
     def of(cls, given: Mapping[str, RunLike]) -> RunSet:
-        """Put runs side by side, by name: scores by topic and docno, or as `lmtune.formats.frames` has it.
+        """Put runs side by side, by name: scores by topic and docno, or as `lmtune.io.frames` has it.
 
         Raises
         ------

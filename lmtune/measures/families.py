@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lmtune.errors import InputError
-from lmtune.formats.qrels import SubtopicJudgements
+from lmtune.io.qrels import SubtopicJudgements
 from lmtune.measures.ir_measures_bridge import is_sum, values_by_topic
 from lmtune.measures.measure import ACCEPTED as MEASURE_NAMES
 from lmtune.measures.measure import Measure, MeasuresLike, parse_measure, split_names

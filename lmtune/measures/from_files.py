@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, as_text
-from lmtune.formats.columns import RunColumns, read_run_columns
-from lmtune.formats.given import QrelsLike, RunLike, RunsLike
-from lmtune.formats.qrels import STRATA, SUBTOPICS, read_judgements
+from lmtune.io.columns import RunColumns, read_run_columns
+from lmtune.io.given import QrelsLike, RunLike, RunsLike
+from lmtune.io.qrels import STRATA, SUBTOPICS, read_judgements
 from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
 from lmtune.measures.measure import MeasuresLike, split_names
@@ -131,9 +131,9 @@ class EvaluationOptions:
         Skip bad lines of runs.
     exclude_self : bool or None
         Whether each topic's own document, whose docno is the topic's identifier, is left out of runs; None
-        as `lmtune.datasets.names.excludes_self` says of the folder that the judgements are in.
+        as `lmtune.collections.names.excludes_self` says of the folder that the judgements are in.
     topics : str or None
-        The judged topics that count, as `lmtune.datasets.folds.select_topics` reads them; the
+        The judged topics that count, as `lmtune.collections.folds.select_topics` reads them; the
         runs' others are as if they were not there.
     """
 
@@ -209,9 +209,9 @@ def evaluations(
     Parameters
     ----------
     qrels : path-like, or others
-        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.formats.frames` has it.
+        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.io.frames` has it.
     runs : path-like, or others; an iterable of these; or a mapping of names to these
-        Runs, likewise; files are read by `lmtune.formats.columns.read_run_columns`.
+        Runs, likewise; files are read by `lmtune.io.columns.read_run_columns`.
     measures : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
         Names as trec_eval or ir_measures spell them; see `parse_families`.
     settings : EvaluationOptions, optional
@@ -289,7 +289,7 @@ def _without_self(
 
 def for_judgements(settings: EvaluationOptions | None, qrels: QrelsLike) -> EvaluationOptions:
     """Return settings that say whether topics' own documents are left out, by where judgements are from."""
-    from lmtune.datasets.names import excludes_self
+    from lmtune.collections.names import excludes_self
 
     settings = EvaluationOptions() if settings is None else settings
     if settings.exclude_self is not None or not isinstance(qrels, _PATH):
@@ -317,7 +317,7 @@ def as_judgements(qrels: QrelsLike, topics: str | None = None, reads: str | None
     """Take judgements in any form that `evaluations` takes, of the topics that are asked for."""
     if isinstance(qrels, _PATH):
         return _selected(read_judgements(qrels, reads), topics)
-    from lmtune.formats.frames import as_qrels
+    from lmtune.io.frames import as_qrels
 
     found = as_qrels(qrels)
     if not found:
@@ -334,7 +334,7 @@ def _named(runs: RunsLike) -> Iterable[tuple[str, Any]]:
     listed = [runs] if isinstance(runs, _PATH) else runs
     if isinstance(listed, list | tuple) and all(isinstance(run, _PATH) for run in listed):
         return [(os.fspath(run), run) for run in listed]
-    from lmtune.formats.frames import named_runs
+    from lmtune.io.frames import named_runs
 
     return named_runs(runs)
 
@@ -344,7 +344,7 @@ def _columns_of(name: str, run: Any, settings: EvaluationOptions) -> RunColumns:
         return read_run_columns(run, lenient=settings.lenient, like_trec_eval=True)
     if isinstance(run, RunColumns):
         return run
-    from lmtune.formats.frames import as_run
+    from lmtune.io.frames import as_run
 
     topics = {
         topic.encode(): ([docno.encode() for docno in scores], list(scores.values()))
@@ -357,7 +357,7 @@ def _selected(judgements: Judgements, spec: str | None) -> Judgements:
     """Keep the judgements of the topics that are asked for."""
     if spec is None:
         return judgements
-    from lmtune.datasets.folds import select_topics
+    from lmtune.collections.folds import select_topics
 
     chosen = select_topics(spec, [topic.decode() for topic in judgements])
     return {topic.encode(): judgements[topic.encode()] for topic in chosen}

@@ -10,7 +10,7 @@ from itertools import islice
 from operator import gt
 from typing import Any, NamedTuple, TypeVar
 
-from lmtune.formats.qrels import SampledJudgements
+from lmtune.io.qrels import SampledJudgements
 
 Docno = TypeVar("Docno", bytes, str, tuple[Any, ...])
 

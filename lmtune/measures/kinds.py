@@ -7,7 +7,7 @@ one ranking with gains: files, slow path     `MeasureKind.value`, in `lmtune.mea
 a setting's ranks, counted; fusion weights   `lmtune.measures.value_kernels.contribution`, of `SUMS`
 along a line; certificates
 lists of scores, ties in every order         `lmtune.measures.list_kernels`, of `LISTS`
-smooth ranks                                 `lmtune.surrogates.approx_kernels`, of `SMOOTH`
+smooth ranks                                 `lmtune.losses.approx_kernels`, of `SMOOTH`
 bounds over unjudged documents               `lmtune.measures.residual_bounds`
 ===========================================  ==========================================================
 
@@ -23,7 +23,7 @@ from enum import IntEnum, unique
 from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
-from lmtune.formats.qrels import STRATA
+from lmtune.io.qrels import STRATA
 from lmtune.measures import sampled_measures as of_samples
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
@@ -93,7 +93,7 @@ class MeasureKind:
         Whether it says nothing where no document is judged nonrelevant.
     reads : str or None
         What it reads of judgements beside gains, which only files have: `STRATA` or `SUBTOPICS` of
-        `lmtune.formats.qrels`.
+        `lmtune.io.qrels`.
     has_persistence : bool
         Whether ``p`` says how likely a reader goes on to the next document.
     kernel : Code or None

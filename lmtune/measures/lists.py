@@ -43,7 +43,7 @@ _TIES = ("mean", "rows", "docnos")
 
 
 class LabelledLists(Protocol):
-    """Lists whose documents have labels; `lmtune.reranking.data.RankingData` is such."""
+    """Lists whose documents have labels; `lmtune.rerank.data.RankingData` is such."""
 
     @property
     def labels(self) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from lmtune.errors import InputError, nearest
-from lmtune.formats.qrels import SUBTOPICS
+from lmtune.io.qrels import SUBTOPICS
 from lmtune.measures.kinds import (
     EXPONENTIAL,
     HAS_NO,

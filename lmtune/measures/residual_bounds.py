@@ -42,8 +42,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, as_text
-from lmtune.formats.columns import RunColumns
-from lmtune.formats.given import QrelsLike, RunsLike
+from lmtune.io.columns import RunColumns
+from lmtune.io.given import QrelsLike, RunsLike
 from lmtune.measures.families import parse_families
 from lmtune.measures.from_files import (
     Evaluation,

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, check_choice
-from lmtune.indexing.index import CollectionSize, Index, TermCounts
-from lmtune.indexing.quantised import quantised_lengths
+from lmtune.index.protocol import CollectionSize, Index, TermCounts
+from lmtune.index.quantised import quantised_lengths
 from lmtune.models import bm25_kernels
 from lmtune.models.formula import CompiledFormula, Factor, Formula, Held, QueryColumn
 from lmtune.models.kernels import TopicDocuments
@@ -67,7 +67,7 @@ class Variant(NamedTuple):
     idf_text : str
         The same as a text.
     rounded : bool
-        Whether lengths are kept in a byte, as `lmtune.indexing.quantised` has it; their mean is exact.
+        Whether lengths are kept in a byte, as `lmtune.index.quantised` has it; their mean is exact.
     empty : bool
         Whether documents without a term count in N and in the mean length.
     once : bool

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.index import CollectionSize, Index, TermCounts
+from lmtune.index.protocol import CollectionSize, Index, TermCounts
 from lmtune.models import bm25_fields_kernels
 from lmtune.models.bm25 import K1, B, idf, require_b
 from lmtune.models.fields import FieldFormula

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmtune.indexing.index import Index
+from lmtune.index.protocol import Index
 
 # What Anserini holds for no feedback term, as do we: single letters and long strings; terms of more than a
 # tenth of the documents.

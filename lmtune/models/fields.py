@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import check_fields
-from lmtune.indexing.index import Index, Postings, field_index
+from lmtune.index.protocol import Index, Postings, field_index
+from lmtune.io.documents import check_fields
 from lmtune.models import fields_kernels
 from lmtune.models.formula import CompiledFormula, QueryColumn
 from lmtune.models.parameter import Parameter

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.topics import WeightedQuery
-from lmtune.indexing.index import CollectionSize, Index, Postings, TermCounts
+from lmtune.index.protocol import CollectionSize, Index, Postings, TermCounts
+from lmtune.io.topics import WeightedQuery
 from lmtune.models.kernels import NO_FIELDS, Documents, TopicDocuments
 from lmtune.models.parameter import Parameter, shares
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.index import Index, TermCounts
-from lmtune.indexing.quantised import quantised_lengths
+from lmtune.index.protocol import Index, TermCounts
+from lmtune.index.quantised import quantised_lengths
 from lmtune.models.formula import Factor, Formula, Held
 from lmtune.models.kernels import Documents
 from lmtune.models.two_stage import LAMBDA, MU, TwoStage
@@ -27,7 +27,7 @@ class LuceneDirichlet(TwoStage):
     .. math:: \sum_w \max\Big(0, \log\big(1 + \frac{tf}{\mu p}\big) + \log\frac{\mu}{\mu + |D|}\Big)
         = \sum_w \log \max(1, x) \quad (\lambda = 0),
 
-    with p = (cf + 1) / (\|C\| + 1) and lengths rounded as in `lmtune.indexing.quantised`. A term
+    with p = (cf + 1) / (\|C\| + 1) and lengths rounded as in `lmtune.index.quantised`. A term
     that the document lacks has x < 1, so that the floor leaves it out, as Lucene does.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.errors import InputError, perhaps
-from lmtune.indexing.windows import KINDS
+from lmtune.index.windows import KINDS
 from lmtune.models.bm25 import K1, VARIANTS, B, bm25
 from lmtune.models.bm25 import PREFIX as BM25_PREFIX
 from lmtune.models.bm25_fields import BM25F, SummedBM25

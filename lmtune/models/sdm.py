@@ -10,7 +10,7 @@ two-stage smoothing's with its own lambda and mu, over windows as over terms,
 
 .. math:: P(c|D) = (1 - \lambda) \frac{tf_{c,D} + \mu\, cf_c / |C|}{\mu + |D|} + \lambda\, cf_c / |C| .
 
-`lmtune.indexing.windows` says what is counted. Neighbours are those of the analysed query, as in
+`lmtune.index.windows` says what is counted. Neighbours are those of the analysed query, as in
 Anserini's model: stopwords between them are passed over, though in documents they take a place. A
 window that the collection lacks is left out, as a query term is.
 """
@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.indexing.index import Index, Postings
-from lmtune.indexing.windows import Window, count_windows, windows_of
+from lmtune.index.protocol import Index, Postings
+from lmtune.index.windows import Window, count_windows, windows_of
 from lmtune.models import sdm_kernels
 from lmtune.models.formula import CompiledFormula, QueryColumn
 from lmtune.models.parameter import ANSERINI, Parameter

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmtune.errors import InputError, check_choice
-from lmtune.formats.term_values import read_term_values
+from lmtune.io.term_values import read_term_values
 from lmtune.models.bm25 import idf
 from lmtune.models.feedback import TermStatistics
 
@@ -112,7 +112,7 @@ class TermFile:
     Parameters
     ----------
     path : str
-        As `lmtune.formats.term_values.read_term_values` takes it. Words are analysed as those of queries;
+        As `lmtune.io.term_values.read_term_values` takes it. Words are analysed as those of queries;
         of several of one term their mean is taken, and a term without any has 0.
     """
 

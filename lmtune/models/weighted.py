@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, check_choice, check_least
-from lmtune.indexing.index import CollectionSize, Index, Postings, TermCounts
+from lmtune.index.protocol import CollectionSize, Index, Postings, TermCounts
+from lmtune.io.digests import digest
+from lmtune.io.files import read_bytes
 from lmtune.models.feedback import EXPANSIONS
 from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
 from lmtune.models.term_features import ALL, QueryTerm, TermFile, term_features
-from lmtune.storage.digests import digest
-from lmtune.storage.files import read_bytes
 
 Doubles = NDArray[np.float64]
 

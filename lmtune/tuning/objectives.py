@@ -12,14 +12,14 @@ import numpy as np
 
 from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError
+from lmtune.losses.approx_kernels import Aims, approx_queries
+from lmtune.losses.list_kernels import listnet_queries
+from lmtune.losses.packing_kernels import ByLabel, discount_table
+from lmtune.losses.pair_kernels import Swaps, ranknet_queries, weighted_queries
 from lmtune.measures.evaluate import divisors, worths
 from lmtune.measures.kinds import EXPONENTIAL
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting, as_settings
-from lmtune.surrogates.approx_kernels import Aims, approx_queries
-from lmtune.surrogates.list_kernels import listnet_queries
-from lmtune.surrogates.packing_kernels import ByLabel, discount_table
-from lmtune.surrogates.pair_kernels import Swaps, ranknet_queries, weighted_queries
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
 from lmtune.tuning.pairs import Cost, Lists

@@ -27,10 +27,10 @@ from lmtune.candidates.ranking import rank
 from lmtune.candidates.regions import Regions
 from lmtune.candidates.skyband import MODES, skyband
 from lmtune.errors import InputError
-from lmtune.formats.documents import Document, ListDocuments
-from lmtune.formats.runs import read_run, write_run
-from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.builder import build_index
+from lmtune.index.analysis import Analyzer
+from lmtune.index.builder import build_index
+from lmtune.io.documents import Document, ListDocuments
+from lmtune.io.runs import read_run, write_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.from_files import evaluations
 from lmtune.measures.measure import parse_measures

@@ -16,19 +16,19 @@ from support import random_collection
 
 from lmtune.candidates.storage import stored_pool
 from lmtune.errors import InputError
-from lmtune.formats.documents import Document, ListDocuments
-from lmtune.formats.letor import read_letor, write_letor
-from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.builder import build_index
-from lmtune.indexing.cache import index_for
-from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.lucene.store import LuceneStore
-from lmtune.indexing.lucene.writer import NOTE, read_note
-from lmtune.indexing.sharded import ShardedIndex
-from lmtune.indexing.sharding import build_sharded_index
-from lmtune.indexing.text_store import keep_texts
-from lmtune.reporting.tuning_tables import tuning_table
-from lmtune.storage.digests import sealed
+from lmtune.index.analysis import Analyzer
+from lmtune.index.builder import build_index
+from lmtune.index.cache import index_for
+from lmtune.index.columnar import ColumnarIndex
+from lmtune.index.lucene.store import LuceneStore
+from lmtune.index.lucene.writer import NOTE, read_note
+from lmtune.index.sharded import ShardedIndex
+from lmtune.index.sharding import build_sharded_index
+from lmtune.index.text_store import keep_texts
+from lmtune.io.digests import sealed
+from lmtune.io.documents import Document, ListDocuments
+from lmtune.io.letor import read_letor, write_letor
+from lmtune.report.tuning_tables import tuning_table
 from lmtune.tuning.experiment.stored import read_results
 
 Read = Callable[[], Any]
@@ -148,8 +148,8 @@ def results(folder: Path) -> Read:
 
 def model(folder: Path, **how: Any) -> Read:
     pytest.importorskip("torch", reason="the extra 'neural' is not installed")
-    from lmtune.reranking.reranker import learn, load_model, save_model
-    from lmtune.reranking.settings import Settings
+    from lmtune.rerank.reranker import learn, load_model, save_model
+    from lmtune.rerank.settings import Settings
 
     settings = Settings(**how, network="mlp:4", epochs=2, batch_size=8)
     save_model(folder, learn(made_lists(0), made_lists(1, queries=8), settings), {"how": "so"})
@@ -164,13 +164,13 @@ def model(folder: Path, **how: Any) -> Read:
 
 
 def network(folder: Path) -> Read:
-    from lmtune.reranking.losses.names import parse_loss
+    from lmtune.rerank.loss_names import parse_loss
 
     return model(folder, loss=parse_loss("listnet"))
 
 
 def trees(folder: Path) -> Read:
-    from lmtune.reranking.rankers import parse_ranker
+    from lmtune.rerank.rankers import parse_ranker
 
     trees = parse_ranker("lambdamart:rounds=3:threads=1:min_rows=2:min_hessian=0.001")
     return model(folder, ranker=trees)
@@ -178,7 +178,7 @@ def trees(folder: Path) -> Read:
 
 def checkpoint(folder: Path) -> Read:
     torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
-    from lmtune.reranking.training.checkpoints import load_checkpoint, save_checkpoint
+    from lmtune.rerank.training.checkpoints import load_checkpoint, save_checkpoint
 
     save_checkpoint(folder, {"seed": 3}, {"w": torch.arange(60.0)}, {"epoch": 2, "history": [0.5]})
 

@@ -22,14 +22,14 @@ from reported import made_results, write_made
 
 from lmtune.engines.configuration import read_engine
 from lmtune.errors import InputError
-from lmtune.formats.columns import read_run_columns
-from lmtune.formats.file_documents import FileDocuments
-from lmtune.formats.letor import read_letor
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
-from lmtune.formats.term_values import read_term_values
-from lmtune.formats.topics import read_topics
 from lmtune.fusion.methods import kept_fusion
+from lmtune.io.columns import read_run_columns
+from lmtune.io.file_documents import FileDocuments
+from lmtune.io.letor import read_letor
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
+from lmtune.io.term_values import read_term_values
+from lmtune.io.topics import read_topics
 from lmtune.tuning.experiment.stored import read_results
 
 CASES = int(os.environ.get("LMTUNE_FUZZ_CASES", "2000"))

@@ -19,10 +19,10 @@ from reported import made_results, write_made
 
 from lmtune.cli.main import app
 from lmtune.errors import as_text, visible
-from lmtune.formats.letor import read_letor
-from lmtune.formats.runs import read_run
-from lmtune.reporting.page import page
-from lmtune.reporting.table import latex_escape, markdown_escape
+from lmtune.io.letor import read_letor
+from lmtune.io.runs import read_run
+from lmtune.report.page import page
+from lmtune.report.table import latex_escape, markdown_escape
 from lmtune.tuning.experiment.stored import read_results
 
 TOPICS = [

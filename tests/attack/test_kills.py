@@ -17,7 +17,7 @@ import pytest
 from forked_commands import Commands, Ended
 from small_world import ORDERS, Order, make_world
 
-from lmtune.storage.locks import is_temporary
+from lmtune.io.locks import is_temporary
 
 pytestmark = pytest.mark.slow
 

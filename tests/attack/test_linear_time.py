@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.formats.columns import read_run_columns
-from lmtune.formats.csv_files import csv_rows
-from lmtune.formats.file_documents import FileDocuments
-from lmtune.formats.letor import read_letor
-from lmtune.formats.line_documents import parse_jsonl
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.topics import read_topics
-from lmtune.formats.trec_documents import parse_trec
+from lmtune.io.columns import read_run_columns
+from lmtune.io.csv_files import csv_rows
+from lmtune.io.file_documents import FileDocuments
+from lmtune.io.letor import read_letor
+from lmtune.io.line_documents import parse_jsonl
+from lmtune.io.qrels import read_qrels
+from lmtune.io.topics import read_topics
+from lmtune.io.trec_documents import parse_trec
 
 SIZE, TIMES = 50_000, 8
 # Eight times the input takes about 8 times as long where time is linear, 64 where it is quadratic.

@@ -10,11 +10,11 @@ import mpmath
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.formats.file_documents import document_files
-from lmtune.formats.qrels import read_qrels
+from lmtune.io.file_documents import document_files
+from lmtune.io.qrels import read_qrels
 from lmtune.measures.from_files import evaluations
 from lmtune.options import check, option
-from lmtune.reranking.losses.names import make_loss, parse_loss
+from lmtune.rerank.loss_names import make_loss, parse_loss
 
 RUN = "1 Q0 d2 1 3 t\n1 Q0 d1 2 2 t\n1 Q0 d3 3 1 t\n"
 
@@ -110,7 +110,7 @@ def test_pipes_are_no_documents(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("one_thread")
 def test_labels_that_overflow() -> None:
     torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
-    from lmtune.reranking.losses import approx_ndcg, lambdarank, neural_ndcg
+    from lmtune.losses import approx_ndcg, lambdarank, neural_ndcg
 
     scores = torch.zeros(1, 2)
     for loss in (approx_ndcg, lambdarank, neural_ndcg):

@@ -17,7 +17,7 @@ from lmtune.candidates.explaining import explain_document, explain_terms, write_
 from lmtune.candidates.pool import CandidatePool
 from lmtune.cli.main import app
 from lmtune.cli.main import run as run_main
-from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
+from lmtune.index.lucene.index import LuceneIndex, build_lucene_index
 from lmtune.tuning.space import ParameterSpace
 
 

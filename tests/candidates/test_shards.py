@@ -15,14 +15,14 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
-from lmtune.formats.file_documents import FileDocuments
-from lmtune.indexing import builder
-from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.builder import build_index
-from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.index import Index
-from lmtune.indexing.sharded import ShardedIndex
-from lmtune.indexing.sharding import build_sharded_index
+from lmtune.index import builder
+from lmtune.index.analysis import Analyzer
+from lmtune.index.builder import build_index
+from lmtune.index.columnar import ColumnarIndex
+from lmtune.index.protocol import Index
+from lmtune.index.sharded import ShardedIndex
+from lmtune.index.sharding import build_sharded_index
+from lmtune.io.file_documents import FileDocuments
 from lmtune.models.model import find_model
 from lmtune.parallel import Workers
 

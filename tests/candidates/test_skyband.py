@@ -21,7 +21,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import regions_for
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
-from lmtune.formats.topics import WeightedQuery
+from lmtune.io.topics import WeightedQuery
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.kernels import scores_as_product

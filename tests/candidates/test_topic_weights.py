@@ -11,14 +11,14 @@ import pytest
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
-from lmtune.formats.term_values import read_topic_weights
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.lines import Line, joined
 from lmtune.fusion.methods import FusionOptions
 from lmtune.fusion.normalisation import normalised
 from lmtune.fusion.runs import RunSet
+from lmtune.io.term_values import read_topic_weights
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum

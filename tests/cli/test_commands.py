@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 import lmtune
 from lmtune.cli.main import app
-from lmtune.formats.runs import read_run
+from lmtune.io.runs import read_run
 
 SEED_WORDS = [f"word{i}" for i in range(40)]
 

@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 from lmtune.cli.main import app
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.loading import load
-from lmtune.datasets.names import excludes_self
+from lmtune.collections.collection import Collection
+from lmtune.collections.loading import load
+from lmtune.collections.names import excludes_self
 from lmtune.errors import InputError
-from lmtune.exploring.opening import Shown, open_collection
-from lmtune.formats.runs import read_run
+from lmtune.explorer.opening import Shown, open_collection
+from lmtune.io.runs import read_run
 from lmtune.measures.from_files import evaluate
 
 Run = Callable[[str], tuple[int, str, str]]

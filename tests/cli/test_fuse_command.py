@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from lmtune.cli.main import app
-from lmtune.formats.runs import read_run
+from lmtune.io.runs import read_run
 from lmtune.measures.from_files import topic_values
 
 TOPICS = range(1, 11)

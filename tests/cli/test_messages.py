@@ -11,7 +11,7 @@ import pytest
 
 from lmtune.cli.messages import note, say, status_of
 from lmtune.errors import visible
-from lmtune.reporting.table import Cell, Column, Table
+from lmtune.report.table import Cell, Column, Table
 
 TITLE = "\x1b]0;owned\x07"
 JUDGED = "1 0 d 1\n"

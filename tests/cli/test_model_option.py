@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import lmtune
 from lmtune.cli.main import app
-from lmtune.formats.runs import read_run
+from lmtune.io.runs import read_run
 from lmtune.models.model import MODELS
 
 Run = Callable[..., tuple[int, str, str]]
@@ -115,7 +115,7 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
     if lines.is_file():
         with lines.open() as file:
             assert {row["line"] for row in csv.DictReader(file)} == {f"best {name}" for name in free}
-    if len(names) == 2:  # tests/reporting/test_any_model.py draws more
+    if len(names) == 2:  # tests/report/test_any_model.py draws more
         code, _, err = run("plot", str(output), "--output", str(home / f"pictures-{name}"))
         assert code == 0, err
         pictures = [path.name for path in (home / f"pictures-{name}").iterdir()]

@@ -10,9 +10,9 @@ from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.cli.main import run
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
 from lmtune.measures.measure import parse_measures
-from lmtune.reporting.tuning_results import write_results
+from lmtune.report.tuning_results import write_results
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from made_lists import made_lists
 
 from lmtune.cli.main import app
-from lmtune.datasets.folds import cross_validation
-from lmtune.formats.letor import read_letor, write_letor
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
+from lmtune.collections.folds import cross_validation
+from lmtune.io.letor import read_letor, write_letor
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 from lmtune.measures.lists import ndcg
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
@@ -288,7 +288,7 @@ def test_a_lambda_function_is_trained_by(letor: Path, tmp_path: Path) -> None:
     assert kept["loss_options"]["function"] == f"{mine}:squared_hinge"
     # A model can be read when the function's file is gone.
     mine.unlink()
-    from lmtune.reranking.reranker import load_model
+    from lmtune.rerank.reranker import load_model
 
     assert load_model(tmp_path / "m").scorer.label == "lambdas-mlp:8"
     code, _, err = run(*train, tmp_path / "m2")

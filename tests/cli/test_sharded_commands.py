@@ -14,9 +14,9 @@ from small_world import make_world
 
 from lmtune.candidates.storage import stored_pool
 from lmtune.cli.main import app
-from lmtune.datasets.loading import load
-from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.sharded import ShardedIndex
+from lmtune.collections.loading import load
+from lmtune.index.columnar import ColumnarIndex
+from lmtune.index.sharded import ShardedIndex
 
 SHARDS = (1, 2, 3, 5)
 

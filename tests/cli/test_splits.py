@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from lmtune.cli.main import app
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.errors import InputError
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import prepare

@@ -16,11 +16,11 @@ from made_engines import write_collection
 
 from lmtune.candidates.search import Searched, search
 from lmtune.cli.main import app
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.engines.checking import Check, _Both, check_run, cut, rounding_bound
 from lmtune.errors import InputError
-from lmtune.formats.runs import Ranking, read_run
-from lmtune.storage.digests import sealed
+from lmtune.io.digests import sealed
+from lmtune.io.runs import Ranking, read_run
 
 K1_B = {"k1": 1.2, "b": 0.75}
 Run = dict[str, dict[str, float]]

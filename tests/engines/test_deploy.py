@@ -20,18 +20,18 @@ from lmtune import Analyzer, evaluate
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.search import search
 from lmtune.cli.main import app
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.engines import lucene_files
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import cut
 from lmtune.engines.cost import fit_nearest
 from lmtune.engines.deployment import README, Names, deploy, expresses, nearest
 from lmtune.errors import InputError
-from lmtune.formats.file_documents import FileDocuments
-from lmtune.indexing.analysis import LUCENE_ENGLISH, load_stemmer
-from lmtune.indexing.cache import index_for
-from lmtune.indexing.index import Index, field_index
-from lmtune.indexing.lucene import java
+from lmtune.index.analysis import LUCENE_ENGLISH, load_stemmer
+from lmtune.index.cache import index_for
+from lmtune.index.lucene import java
+from lmtune.index.protocol import Index, field_index
+from lmtune.io.file_documents import FileDocuments
 from lmtune.measures.from_files import topic_values
 from lmtune.tuning.experiment.stored import FinalSetting, read_results
 

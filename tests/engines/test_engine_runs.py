@@ -15,7 +15,7 @@ from made_lucene import require_java, require_searcher
 from lmtune import Analyzer
 from lmtune.candidates.search import search
 from lmtune.cli.main import app
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import DEEPER, Check, check_run
 from lmtune.engines.deployment import PYTHON, deploy, nearest

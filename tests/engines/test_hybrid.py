@@ -17,9 +17,9 @@ from lmtune.cli.main import app
 from lmtune.engines.hybrid import deploy_fusion
 from lmtune.engines.running import run_qdrant
 from lmtune.errors import InputError
-from lmtune.formats.runs import read_run
 from lmtune.fusion.methods import Chosen, FusionOptions, kept_fusion, rankings
 from lmtune.fusion.runs import RunSet
+from lmtune.io.runs import read_run
 
 Run = dict[str, dict[str, float]]
 

@@ -15,11 +15,11 @@ from experiments.networks import (  # noqa: E402
     train_to_convergence,
     without_idle_features,
 )
+from lmtune.losses import LOSSES  # noqa: E402
 from lmtune.measures.measure import parse_list_measure  # noqa: E402
-from lmtune.reranking.learners.networks import make_network  # noqa: E402
-from lmtune.reranking.losses import LOSSES  # noqa: E402
-from lmtune.reranking.losses.names import parse_loss  # noqa: E402
-from lmtune.reranking.settings import Settings  # noqa: E402
+from lmtune.rerank.learners.networks import make_network  # noqa: E402
+from lmtune.rerank.loss_names import parse_loss  # noqa: E402
+from lmtune.rerank.settings import Settings  # noqa: E402
 
 DATA = made_lists(3, queries=40, features=5, empty=0.2)
 

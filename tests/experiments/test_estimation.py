@@ -24,7 +24,7 @@ from experiments.estimation.choices import (
 )
 from experiments.methods import Methods, disjoint_sets
 from experiments.synthetic import folder_of
-from lmtune.datasets.loading import load
+from lmtune.collections.loading import load
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from experiments.networks import FlatNetwork, NetworkMeasure  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
-from lmtune.reranking.learners.networks import make_network  # noqa: E402
+from lmtune.rerank.learners.networks import make_network  # noqa: E402
 
 DATA = made_lists(3, queries=30, features=5)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from experiments.spsa.linear import LinearMeasure, LinearRankNet
 from lmtune.errors import InputError
 from lmtune.measures.lists import ndcg
-from lmtune.reranking.data import RankingData
+from lmtune.rerank.data import RankingData
 from lmtune.tuning.gradient_free import fdsa_gradient
 
 
@@ -75,7 +75,7 @@ def test_long_lists_need_many_products() -> None:
 
 def test_it_agrees_with_the_loss_that_nets_are_trained_with() -> None:
     torch = pytest.importorskip("torch")
-    from lmtune.reranking.losses import ranknet
+    from lmtune.losses import ranknet
 
     data = made(5, queries=1)
     net = LinearRankNet(data)

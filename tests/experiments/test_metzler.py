@@ -12,7 +12,7 @@ from scipy import stats
 from small_world import make_world
 
 from experiments.metzler.__main__ import MEASURES, METHODS, PRINTED, experiment
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.measures import parse_measures
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import prepare

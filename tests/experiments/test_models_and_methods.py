@@ -12,7 +12,7 @@ from scipy import stats
 from experiments.common import call
 from experiments.parameters.__main__ import QUICK, _freedom, experiment
 from experiments.synthetic import folder_of
-from lmtune.datasets.collection import Collection, named_collections
+from lmtune.collections.collection import Collection, named_collections
 from lmtune.measures.evaluate import measure
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import Prepared, prepare

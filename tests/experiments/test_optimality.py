@@ -22,7 +22,7 @@ DATASET = "synthetic:1000x40"
 @pytest.mark.slow
 def test_counts_are_those_of_brute_force() -> None:
     pytest.importorskip("torch")
-    from lmtune.reranking import Settings, fit, parse_loss
+    from lmtune.rerank import Settings, fit, parse_loss
 
     small: dict[str, Any] = {"epochs": 20, "batch_size": 30, "seed": 2}
     tables = nets.experiment(

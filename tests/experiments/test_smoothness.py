@@ -38,7 +38,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.slow
 def test_curves_are_of_the_trained_net() -> None:
     pytest.importorskip("torch")
-    from lmtune.reranking import Settings, fit, parse_loss
+    from lmtune.rerank import Settings, fit, parse_loss
 
     small: dict[str, Any] = {"epochs": 8, "batch_size": 20, "seed": 3}
     tables = nets.experiment(

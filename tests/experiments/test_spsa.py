@@ -32,7 +32,7 @@ def test_yue_trains_a_loss_as_the_command_line_does() -> None:
     pytest.importorskip("torch")
     from experiments.yue import __main__ as yue
     from lmtune.measures import ndcg
-    from lmtune.reranking import Settings, fit, parse_loss
+    from lmtune.rerank import Settings, fit, parse_loss
 
     rates = (0.01, 0.1)
     tables = yue.experiment(

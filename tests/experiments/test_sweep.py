@@ -26,12 +26,12 @@ from experiments.loss_tables import method_settings  # noqa: E402
 from experiments.paper_tables import laid_out, rows_of  # noqa: E402
 from experiments.song import __main__ as qiu  # noqa: E402
 from experiments.sweep import train, whole_objective, with_least_grade  # noqa: E402
-from lmtune.formats.letor import write_letor  # noqa: E402
+from lmtune.io.letor import write_letor  # noqa: E402
+from lmtune.losses.songs import RelevantPairs  # noqa: E402
 from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
 from lmtune.measures.measure import exponential_ndcg  # noqa: E402
-from lmtune.reranking import Loss, Outcome, Settings, fit, parse_loss, read_letor_folder  # noqa: E402
-from lmtune.reranking.losses.names import make_loss  # noqa: E402
-from lmtune.reranking.song import RelevantPairs  # noqa: E402
+from lmtune.rerank import Loss, Outcome, Settings, fit, parse_loss, read_letor_folder  # noqa: E402
+from lmtune.rerank.loss_names import make_loss  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -13,18 +13,18 @@ import pytest
 from made_runs import made
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run, write_run
 from lmtune.fusion.fusing import FusionResult, fuse_runs
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, rankings
 from lmtune.fusion.normalisation import NORMALISATIONS, borda, counted, normalised, reciprocal_ranks
 from lmtune.fusion.runs import RunSet, ranks
 from lmtune.fusion.search import ExactLineSearch, Fitting, climb_starts, coordinate_line, fit_linear
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run, write_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.fusion_tables import fusion_table
+from lmtune.report.fusion_tables import fusion_table
 from lmtune.tuning.surrogate import SurrogateTuner
 
 DL19 = Path(__file__).parents[3] / "shared/data/trec_dl19"

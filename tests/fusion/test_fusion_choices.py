@@ -11,14 +11,14 @@ import pytest
 from made_runs import made
 from scipy import stats
 
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusedRow, FusionResult, fuse_runs, jackknife
 from lmtune.fusion.methods import RRF_KS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.fusion_tables import formula, fusion_table
+from lmtune.report.fusion_tables import formula, fusion_table
 
 AP = parse_measure("AP")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_runs import made
 
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusionResult, fuse_runs, jackknife
 from lmtune.fusion.methods import SCALES, FusionOptions, fused_pool

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import lmtune
-from lmtune.exploring import answers
-from lmtune.exploring.opening import Shown, open_choices, open_collection, open_runs
-from lmtune.exploring.view import View
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
+from lmtune.explorer import answers
+from lmtune.explorer.opening import Shown, open_choices, open_collection, open_runs
+from lmtune.explorer.view import View
 from lmtune.fusion import FusionOptions, RunSet, fuse_runs, rankings
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 
 
 def _pool(world: Any, model: str = "two-stage") -> tuple[Any, Any]:
@@ -78,7 +78,7 @@ def python_choose(world: Any) -> None:
 
 
 def python_rerank(world: Any) -> None:
-    from lmtune.reranking import Settings, learn, parse_loss, reranked, run_data
+    from lmtune.rerank import Settings, learn, parse_loss, reranked, run_data
 
     data = lmtune.load(world.folder)
     run = read_run("lexical.run")

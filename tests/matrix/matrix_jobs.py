@@ -13,9 +13,9 @@ import numpy as np
 import pytrec_eval
 
 from lmtune.engines.hybrid import HYBRIDS
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
 from lmtune.fusion.methods import METHODS, SCALES
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 from lmtune.models.model import MODELS
 
 Qrels = Mapping[str, Mapping[str, int]]

@@ -25,8 +25,8 @@ from matrix_shapes import SHAPES, Shape
 
 from lmtune.cli.main import app
 from lmtune.errors import InputError
-from lmtune.reporting import figures, page
-from lmtune.reporting.figures import drawing
+from lmtune.report import figures, page
+from lmtune.report.figures import drawing
 
 
 class Done(NamedTuple):

@@ -13,8 +13,8 @@ from support import at
 
 import lmtune
 from lmtune.candidates.ranking import rank
-from lmtune.datasets.dataset import split_topics
-from lmtune.formats.runs import Ranking, write_run
+from lmtune.collections.dataset import split_topics
+from lmtune.io.runs import Ranking, write_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 

@@ -10,11 +10,11 @@ import pytest
 import zstandard
 from support import COLLECTIONS
 
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import LEVELS
 from lmtune.measures.from_files import evaluate, evaluations
-from lmtune.reporting.run_tables import trec_eval_text
+from lmtune.report.run_tables import trec_eval_text
 
 EVERY = 12 if COLLECTIONS <= 100 else 1
 """`make attack` takes all."""

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.formats.qrels import read_qrels
-from lmtune.formats.runs import read_run
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 from lmtune.measures.families import parse_families
 from lmtune.measures.from_files import EvaluationOptions, evaluations, topic_values
 from lmtune.measures.trec_names import ParameterError, families, split_name

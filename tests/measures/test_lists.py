@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer, mean_over_lists, ndcg
 from lmtune.measures.measure import ACCEPTED_OF_LISTS, Measure, parse_list_measure
-from lmtune.reranking.data import RankingData
+from lmtune.rerank.data import RankingData
 
 NAMES = ["ndcg", "ndcg@1", "ndcg@3", "pairwise-error", "mrr", "mrr@2", "wta", "ap"]
 ITEMS = st.tuples(st.integers(0, 3), st.integers(-2, 2))

@@ -14,7 +14,7 @@ from support import COLLECTIONS
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import Empty, mean_over_lists, ndcg
-from lmtune.reranking.data import RankingData
+from lmtune.rerank.data import RankingData
 
 LISTS = st.lists(
     st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3)), min_size=1, max_size=6), min_size=1, max_size=5

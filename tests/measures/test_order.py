@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from support import TinyIndex
 
 from lmtune.cli.main import app
-from lmtune.formats.runs import Ranking, read_run, write_run
+from lmtune.io.runs import Ranking, read_run, write_run
 from lmtune.measures.from_files import topic_values
 from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.measures.lists import Measurer, ndcg
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.sources import reranked, run_data
+from lmtune.rerank.data import RankingData
+from lmtune.rerank.sources import reranked, run_data
 
 # In 32 bits a and b are equal, so that b, the relevant one, is ahead.
 SCORES = {"a": 0.5 + 1e-9, "b": 0.5, "c": 0.25}

@@ -20,7 +20,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
-from lmtune.indexing.quantised import quantised_lengths
+from lmtune.index.quantised import quantised_lengths
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.kernels import TopicDocuments

@@ -18,7 +18,7 @@ from support import TinyIndex, random_collection
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.errors import InputError
 from lmtune.models.bm25 import VARIANTS
 from lmtune.models.kernels import TopicDocuments

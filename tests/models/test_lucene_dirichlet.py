@@ -18,8 +18,8 @@ import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
-from lmtune.indexing.lucene.index import LuceneIndex
-from lmtune.indexing.quantised import quantised_lengths
+from lmtune.index.lucene.index import LuceneIndex
+from lmtune.index.quantised import quantised_lengths
 from lmtune.models.kernels import Documents
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.model import find_model

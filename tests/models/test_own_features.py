@@ -10,7 +10,7 @@ from support import TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.storage import stored_pool
-from lmtune.datasets.folds import Fold
+from lmtune.collections.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure

@@ -16,7 +16,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.candidates.search import topic_notes, unexpanded_topics
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
-from lmtune.formats.topics import LARGEST_WEIGHT, WeightedQuery
+from lmtune.io.topics import LARGEST_WEIGHT, WeightedQuery
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.feedback import (

@@ -14,9 +14,9 @@ from support import TinyIndex, at, random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import Regions
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
-from lmtune.indexing.quantised import quantised_lengths
+from lmtune.index.quantised import quantised_lengths
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.models.model import MODELS, Model, find_model

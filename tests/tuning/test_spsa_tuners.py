@@ -10,7 +10,7 @@ from support import random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures

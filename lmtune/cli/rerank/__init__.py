@@ -10,17 +10,17 @@ from typing import Any
 
 from lmtune.cli.forms import Group
 from lmtune.cli.parameters import Tuned
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.formats.term_values import topic_weights_option
+from lmtune.io.term_values import topic_weights_option
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
-from lmtune.reranking.losses.names import Loss
-from lmtune.reranking.rankers import Ranker
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, ListSource, Taught
-from lmtune.reranking.text.options import TextOptions
+from lmtune.rerank.loss_names import Loss
+from lmtune.rerank.rankers import Ranker
+from lmtune.rerank.settings import Settings
+from lmtune.rerank.sources import FeatureSettings, ListSource, Taught
+from lmtune.rerank.text.options import TextOptions
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         if self.device != "cpu":
-            from lmtune.reranking.training.devices import parse_devices
+            from lmtune.devices import parse_devices
 
             parse_devices(self.device)
         if self.threads is not None:
@@ -57,7 +57,7 @@ class Checkpoints:
         return [] if self.checkpoint is None else [self.checkpoint]
 
     def options(self) -> dict[str, Any]:
-        """Return them as `lmtune.reranking.training.loop.TrainingOptions` has them."""
+        """Return them as `lmtune.rerank.training.loop.TrainingOptions` has them."""
         return {"checkpoint": self.checkpoint, "checkpoint_every": self.checkpoint_every}
 
 
@@ -79,7 +79,7 @@ class Lessons:
             For a teacher or weights without a run, a loss on a teacher's scores without a teacher, and one
             that takes no weights with them.
         """
-        from lmtune.reranking.training.objectives import check_teacher, check_weighted
+        from lmtune.rerank.training.objectives import check_teacher, check_weighted
 
         for name, given in vars(self).items():
             if given is not None and run is None:
@@ -115,7 +115,7 @@ def tuned_features(
 
 def list_source(settings: Settings, features: FeatureSettings, text: TextOptions) -> ListSource:
     """Return what the network is to see of a run's documents."""
-    from lmtune.reranking.reranker import learner_of
+    from lmtune.rerank.reranker import learner_of
 
     return learner_of(settings).source(features, text)
 

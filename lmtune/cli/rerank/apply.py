@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.provenance import NEURAL, check_recorded, describe, write_record
+from lmtune.collections.collection import Collection
+from lmtune.collections.provenance import NEURAL, check_recorded, describe, write_record
 from lmtune.errors import InputError
 from lmtune.options import option, usual
-from lmtune.reranking.text.options import TextOptions
+from lmtune.rerank.text.options import TextOptions
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def apply(
     lmtune rerank apply model MSLR/Fold1/test.txt --output scores.txt
     """
     from lmtune.measures.measure import Measure
-    from lmtune.reranking.applying import parse_interpolation, rerank_run, score_letor
-    from lmtune.reranking.reranker import read_record
+    from lmtune.rerank.applying import parse_interpolation, rerank_run, score_letor
+    from lmtune.rerank.reranker import read_record
 
     if data is None and reranking.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")

@@ -10,19 +10,19 @@ from typing import Annotated
 from lmtune.cli.messages import say
 from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source
 from lmtune.cli.screen import stages, utf8_output
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.errors import InputError, name_of
+from lmtune.io.folders import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import note, quantity, timed
-from lmtune.reporting.recommendation import trust, weighted_remark
-from lmtune.reporting.table import STYLES
-from lmtune.reranking.normalisation import Normalisation
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, TrainingData, folds_of_run
-from lmtune.reranking.text.options import TextOptions
-from lmtune.storage.folders import check_directory
+from lmtune.report.recommendation import trust, weighted_remark
+from lmtune.report.table import STYLES
+from lmtune.rerank.normalisation import Normalisation
+from lmtune.rerank.settings import Settings
+from lmtune.rerank.sources import FeatureSettings, TrainingData, folds_of_run
+from lmtune.rerank.text.options import TextOptions
 
 _CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": ("skip",), "zero": ("zero",)}
 
@@ -84,11 +84,11 @@ def compare(
     lmtune rerank compare MSLR --losses ranknet,lambdarank --trials 5
     lmtune rerank compare my-collection --run bm25.run --losses listnet,song
     """
-    from lmtune.reporting.loss_tables import LOSSES, loss_table, write_losses
-    from lmtune.reranking.comparison import compare as compare_losses
-    from lmtune.reranking.comparison import empty_queries, read_losses
-    from lmtune.reranking.letor_folder import read_letor_folder
-    from lmtune.reranking.reranker import learner_of
+    from lmtune.report.loss_tables import LOSSES, loss_table, write_losses
+    from lmtune.rerank.comparison import compare as compare_losses
+    from lmtune.rerank.comparison import empty_queries, read_losses
+    from lmtune.rerank.letor_folder import read_letor_folder
+    from lmtune.rerank.reranker import learner_of
 
     if folder is None and trials.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")

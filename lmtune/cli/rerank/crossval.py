@@ -14,23 +14,23 @@ from lmtune.cli.messages import say
 from lmtune.cli.rerank import Lessons, Machine, list_source
 from lmtune.cli.rerank.train import Learning, facts_of, learn_all
 from lmtune.cli.screen import stages
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.provenance import NEURAL, check_recorded, write_record
+from lmtune.collections.collection import Collection
+from lmtune.collections.provenance import NEURAL, check_recorded, write_record
 from lmtune.errors import InputError
-from lmtune.formats.runs import read_run
+from lmtune.io.runs import read_run
 from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import Progress
-from lmtune.reporting.recommendation import reranking_answer, trust, weighted_remark
-from lmtune.reporting.table import STYLES
-from lmtune.reranking.normalisation import Normalisation
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, ListSource, TrainingData, folds_of_run, from_letor
-from lmtune.reranking.text.options import TextOptions
+from lmtune.report.recommendation import reranking_answer, trust, weighted_remark
+from lmtune.report.table import STYLES
+from lmtune.rerank.normalisation import Normalisation
+from lmtune.rerank.settings import Settings
+from lmtune.rerank.sources import FeatureSettings, ListSource, TrainingData, folds_of_run, from_letor
+from lmtune.rerank.text.options import TextOptions
 
 if TYPE_CHECKING:
-    from lmtune.reranking.applying import Scored
+    from lmtune.rerank.applying import Scored
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def crossval(
     lmtune rerank crossval my-collection --run bm25.run --output better.run
     lmtune rerank crossval MSLR --ranker lambdamart --output scores.txt
     """
-    from lmtune.reranking.reranker import learner_of
+    from lmtune.rerank.reranker import learner_of
 
     learning.check(data)
     learner_of(settings).check(lists=learning.run is not None)
@@ -117,8 +117,8 @@ def _write(
     first: TrainingData, scored: list[Scored], crossing: Crossing, run: Path | None, settings: Settings
 ) -> None:
     """Write the run, or the scores, and print how good it is."""
-    from lmtune.reranking.applying import write_reranked, write_scores
-    from lmtune.reranking.reranker import report
+    from lmtune.rerank.applying import write_reranked, write_scores
+    from lmtune.rerank.reranker import report
 
     tag = crossing.run_tag or f"lmtune-{settings.label}"
     if run is None or first.source is None:

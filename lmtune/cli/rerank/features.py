@@ -10,15 +10,15 @@ from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
 from lmtune.cli.rerank import Machine, tuned_features
 from lmtune.cli.screen import stages, utf8_output
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.letor import write_letor
-from lmtune.formats.runs import read_run
+from lmtune.io.folders import check_directory, check_file
+from lmtune.io.letor import write_letor
+from lmtune.io.runs import read_run
 from lmtune.options import option, usual
-from lmtune.reporting.table import STYLES
-from lmtune.reranking.features import features_of
-from lmtune.reranking.sources import FeatureSettings, judged_topics
-from lmtune.storage.folders import check_directory, check_file
+from lmtune.report.table import STYLES
+from lmtune.rerank.features import features_of
+from lmtune.rerank.sources import FeatureSettings, judged_topics
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ def importance(
     lmtune rerank importance model MSLR/Fold1/test.txt
     lmtune rerank importance model my-collection --run bm25.run --output worth
     """
-    from lmtune.reporting.loss_tables import IMPORTANCE, importance_table, write_importance
-    from lmtune.reranking.applying import permutation_importance, read_lists, unseen_lists
-    from lmtune.reranking.learners.trees import LambdaMart
-    from lmtune.reranking.reranker import load_model
+    from lmtune.report.loss_tables import IMPORTANCE, importance_table, write_importance
+    from lmtune.rerank.applying import permutation_importance, read_lists, unseen_lists
+    from lmtune.rerank.learners.trees import LambdaMart
+    from lmtune.rerank.reranker import load_model
 
     if data is None and shuffling.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")

@@ -11,18 +11,18 @@ from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
 from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source, tuned_features
 from lmtune.cli.screen import stages
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.provenance import NEURAL, describe, record
+from lmtune.collections.collection import Collection
+from lmtune.collections.provenance import NEURAL, describe, record
 from lmtune.errors import InputError
+from lmtune.io.folders import check_apart
 from lmtune.options import option, usual
-from lmtune.reranking.normalisation import Normalisation
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, TrainingData, from_letor, from_run
-from lmtune.reranking.text.options import TextOptions
-from lmtune.storage.folders import check_apart
+from lmtune.rerank.normalisation import Normalisation
+from lmtune.rerank.settings import Settings
+from lmtune.rerank.sources import FeatureSettings, TrainingData, from_letor, from_run
+from lmtune.rerank.text.options import TextOptions
 
 if TYPE_CHECKING:
-    from lmtune.reranking.applying import Scored
+    from lmtune.rerank.applying import Scored
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def train(
     lmtune rerank train MSLR/Fold1 --loss lambdarank --output model
     lmtune rerank train my-collection --run bm25.run --output model
     """
-    from lmtune.reranking.reranker import check_folder, learner_of, report
+    from lmtune.rerank.reranker import check_folder, learner_of, report
 
     learning.check(data)
     if learning.run is None and tuned.results is not None:
@@ -122,9 +122,9 @@ def learn_all(
     machine: Machine,
 ) -> list[Scored]:
     """Learn a model of each fold, keep it where there is a folder, and score its test lists."""
-    from lmtune.reranking.reranker import check_folder, learn_folds, save_model
-    from lmtune.reranking.training import distributed
-    from lmtune.reranking.training.devices import parse_devices
+    from lmtune.devices import parse_devices
+    from lmtune.rerank.reranker import check_folder, learn_folds, save_model
+    from lmtune.rerank.training import distributed
 
     homes = {} if folder is None else {part.fold: folder / part.fold for part in parts}
     for home in homes.values():

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lmtune.errors import InputError, PathLike, as_text
-from lmtune.formats.frames import named_runs
-from lmtune.formats.given import QrelsLike, RunsLike
+from lmtune.io.frames import named_runs
+from lmtune.io.given import QrelsLike, RunsLike
 from lmtune.measures.from_files import EvaluationOptions, evaluations, for_judgements
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds
@@ -38,7 +38,7 @@ def compare_runs(
     Parameters
     ----------
     qrels : path-like, or others
-        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.formats.frames` has it.
+        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.io.frames` has it.
     runs : sequence, or mapping of names to runs
         Of such, likewise: the baseline, then the others; a file that is given again is left out.
     measures : str, an object of ir_measures, or an iterable of these
@@ -46,7 +46,7 @@ def compare_runs(
     options : ComparisonOptions, optional
         Tests, correction, confidence and the rest.
     only : str, optional
-        The judged topics that count, as `lmtune.datasets.folds.select_topics` reads them.
+        The judged topics that count, as `lmtune.collections.folds.select_topics` reads them.
     residuals : bool
         Bound each difference over all ways to judge what either run ranks without a judgement.
     progress : Progress

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from lmtune.datasets.collection import Collection
+from lmtune.collections.collection import Collection
 from lmtune.errors import InputError
 from lmtune.models.model import OF_FIELDS, named_model
 from lmtune.models.two_stage import TWO_STAGE

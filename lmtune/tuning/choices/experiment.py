@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lmtune.arrays import Doubles
-from lmtune.datasets.folds import Fold, cross_validation
+from lmtune.collections.folds import Fold, cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.effects import mean_interval

@@ -9,7 +9,7 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold
+from lmtune.collections.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model

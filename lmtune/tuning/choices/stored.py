@@ -11,9 +11,9 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.errors import PathLike
-from lmtune.formats.result_folders import RECORD, StoredFolder
+from lmtune.io.folders import FolderKind
+from lmtune.io.result_folders import RECORD, StoredFolder
 from lmtune.measures.measure import parse_measure
-from lmtune.storage.folders import FolderKind
 from lmtune.tuning.choices.cases import case_name
 from lmtune.tuning.experiment.result import Row
 from lmtune.tuning.experiment.stored import CHOICES, CHOSEN_CASE, PAGE, PICTURES, StoredResults, read_results
@@ -44,7 +44,7 @@ class StoredChoices:
     answer : str
         What to use, in a few sentences.
     tables : list of mapping
-        As they were printed: the attributes of `lmtune.reporting.table.Table`.
+        As they were printed: the attributes of `lmtune.report.table.Table`.
     method : str
         That they are of.
     final : int

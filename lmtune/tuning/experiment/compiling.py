@@ -6,10 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold
-from lmtune.formats.documents import Document, ListDocuments
-from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.builder import build_index
+from lmtune.collections.folds import Fold
+from lmtune.index.analysis import Analyzer
+from lmtune.index.builder import build_index
+from lmtune.io.documents import Document, ListDocuments
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold
+from lmtune.collections.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting

@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.loading import splits_of
+from lmtune.collections.collection import Collection
+from lmtune.collections.loading import splits_of
 from lmtune.errors import InputError
-from lmtune.formats.term_values import topic_weights_option
+from lmtune.io.term_values import topic_weights_option
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure, check_reads_gains, parse_measures
 from lmtune.models.model import NAMES, find_model
@@ -50,9 +50,9 @@ class Split:
     Attributes
     ----------
     folds : str or None
-        A number of folds, or a JSON file of them; see `lmtune.datasets.folds.make_folds`.
+        A number of folds, or a JSON file of them; see `lmtune.collections.folds.make_folds`.
     train_topics, test_topics : str or None
-        As `lmtune.datasets.folds.select_topics` reads them.
+        As `lmtune.collections.folds.select_topics` reads them.
     train_split, test_split : str or None
         Names of a folder's splits: topics and judgements of the two. By default ``train`` and ``test`` of a
         folder that has both, where nothing else says what to train on.

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.search import few, topic_notes
 from lmtune.candidates.storage import pool_for
-from lmtune.datasets.collection import AnyIndex, Collection
-from lmtune.datasets.dataset import Dataset, check, split_topics
-from lmtune.datasets.folds import Fold, make_folds
-from lmtune.datasets.loading import PARTS
+from lmtune.collections.collection import AnyIndex, Collection
+from lmtune.collections.dataset import Dataset, check, split_topics
+from lmtune.collections.folds import Fold, make_folds
+from lmtune.collections.loading import PARTS
 from lmtune.errors import InputError
-from lmtune.formats.term_values import weights_of
-from lmtune.indexing.analysis import Analyzer
+from lmtune.index.analysis import Analyzer
+from lmtune.io.term_values import weights_of
 from lmtune.models.model import find_model
 from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.tuning.certificate.optimum import check_uncertified

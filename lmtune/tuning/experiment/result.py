@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmtune.arrays import Doubles
-from lmtune.datasets.folds import Fold
+from lmtune.collections.folds import Fold
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
 from lmtune.showing import Plotted

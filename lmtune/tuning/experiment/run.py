@@ -12,7 +12,7 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold
+from lmtune.collections.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import lacks_nonrelevant, measure_settings
 from lmtune.measures.measure import Measure

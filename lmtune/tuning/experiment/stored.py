@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.folds import Fold
-from lmtune.datasets.loading import PARTS
+from lmtune.collections.collection import Collection
+from lmtune.collections.folds import Fold
+from lmtune.collections.loading import PARTS
 from lmtune.errors import InputError, PathLike, name_of
-from lmtune.formats.result_folders import RECORD, StoredFolder, file_name
+from lmtune.io.digests import digest, sealed_text, unsealed
+from lmtune.io.files import atomic_write
+from lmtune.io.folders import FolderKind, check_directory, recorded
+from lmtune.io.result_folders import RECORD, StoredFolder, file_name
 from lmtune.measures.measure import parse_measure
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import note, quantity
-from lmtune.storage.digests import digest, sealed_text, unsealed
-from lmtune.storage.files import atomic_write
-from lmtune.storage.folders import FolderKind, check_directory, recorded
 from lmtune.tuning.experiment.result import (
     DEFAULT,
     DIRECT,
@@ -147,7 +147,7 @@ def check_output(
     collections : sequence of Collection
         What is going to be tuned on.
     reads : iterable of path-like
-        As for `lmtune.storage.folders.check_directory`.
+        As for `lmtune.io.folders.check_directory`.
     overwrite : bool
         Whether results of other collections are replaced too.
 

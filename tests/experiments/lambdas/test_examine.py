@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from experiments.lambdas import examples, functions
 from experiments.lambdas.examine import TESTS, Examination, examine, needed_alpha, regularise
 from lmtune.errors import InputError
-from lmtune.reranking.losses.lambda_functions import LambdaFunction
+from lmtune.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from experiments.lambdas.calculus import (
 )
 from experiments.lambdas.examine import SAFETY, check_cost, rebuild_cost
 from lmtune.errors import InputError
-from lmtune.reranking.losses.lambda_functions import checked
+from lmtune.losses.lambda_functions import checked
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from experiments.lambdas.examine import examine
 from experiments.lambdas.functions import margin
-from lmtune.reranking.losses.lambda_functions import LambdaFunction
+from lmtune.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from made_choices import write_collection
 
-from lmtune.datasets.collection import Collection
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.collection import Collection
+from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
-from lmtune.formats.file_documents import FileDocuments
+from lmtune.io.file_documents import FileDocuments
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.figures import alt_text
+from lmtune.report.figures import alt_text
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.choices import experiment
 from lmtune.tuning.choices.cases import Case, make_cases

@@ -3,10 +3,10 @@
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
+from lmtune.losses.approx_kernels import approx_queries
 from lmtune.measures.kernels import measure_cells
 from lmtune.models import kernels as models
-from lmtune.surrogates.approx_kernels import approx_queries
 from lmtune.tuning import kernels
 from lmtune.tuning.experiment.compiling import compile_kernels
 from lmtune.tuning.experiment.plan import Plan

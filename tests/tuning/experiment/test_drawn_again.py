@@ -12,8 +12,8 @@ from lmtune.candidates.extraction import extract_best, extract_pruned
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.candidates.storage import stored_pool
-from lmtune.datasets.folds import Fold
-from lmtune.indexing.windows import document_vectors
+from lmtune.collections.folds import Fold
+from lmtune.index.windows import document_vectors
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.models.feedback import EXPANSIONS, Collection, FeedbackDocument, feedback_weights, term_statistics

@@ -12,7 +12,7 @@ from support import random_collection
 from toy_formulas import Mixed
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import cross_validation
+from lmtune.collections.folds import cross_validation
 from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.models.model import MODELS, Model
 from lmtune.tuning.experiment.plan import Plan

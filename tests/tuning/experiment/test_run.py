@@ -14,7 +14,7 @@ from scipy import stats
 from support import TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import Fold, cross_validation
+from lmtune.collections.folds import Fold, cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures

@@ -1,0 +1,64 @@
+"""Import paths of earlier versions, kept for one release with a DeprecationWarning."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+
+# Longer paths stand before their parents.
+MOVED = {
+    "lmtune.reranking.losses.names": "lmtune.rerank.loss_names",
+    "lmtune.reranking.losses": "lmtune.losses",
+    "lmtune.reranking.song": "lmtune.losses.songs",
+    "lmtune.reranking.training.devices": "lmtune.devices",
+    "lmtune.reranking": "lmtune.rerank",
+    "lmtune.surrogates": "lmtune.losses",
+    "lmtune.text": "lmtune.rerank.sentence_transformers",
+    "lmtune.judging.judges": "lmtune.measures.judges.agreement",
+    "lmtune.judging": "lmtune.measures.judges",
+    "lmtune.formats": "lmtune.io",
+    "lmtune.storage": "lmtune.io",
+    "lmtune.datasets": "lmtune.collections",
+    "lmtune.indexing.index": "lmtune.index.protocol",
+    "lmtune.indexing": "lmtune.index",
+    "lmtune.reporting": "lmtune.report",
+    "lmtune.exploring": "lmtune.explorer",
+}
+
+
+class MovedFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Import a module of an earlier version from where it is now."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return a spec for a path in `MOVED` or below one."""
+        del path, target
+        for old, new in MOVED.items():
+            if name == old or name.startswith(f"{old}."):
+                return importlib.machinery.ModuleSpec(name, self, origin=new + name.removeprefix(old))
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """Import the module by its new path, and warn."""
+        assert spec.origin is not None
+        module = importlib.import_module(spec.origin)
+        warnings.warn(f"{spec.name} is now {spec.origin}", DeprecationWarning, stacklevel=2)
+        # The import system is about to replace the spec of the module that it gets.
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module's own spec back: it has been executed."""
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+
+def install() -> None:
+    """Add the finder, before the one that would find a module below a moved package and load it twice."""
+    sys.meta_path.insert(0, MovedFinder())

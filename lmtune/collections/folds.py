@@ -1,0 +1,336 @@
+"""Which topics a user means, and which of them parameters are chosen on and reported on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtune.collections.names import is_file
+from lmtune.errors import InputError, PathLike, as_text
+from lmtune.io.digests import read_json
+from lmtune.io.files import read_lines
+from lmtune.progress import quantity
+
+_RANGE = re.compile(r"([0-9]+)-([0-9]+)")
+_NUMBER = re.compile(r"[0-9]+")
+_ACCEPTED = "topic identifiers and ranges such as 51-100,103 or @FILE with one identifier a line"
+
+
+def select_topics(spec: str, topics: Sequence[str]) -> list[str]:
+    """Choose topics.
+
+    Parameters
+    ----------
+    spec : str
+        Identifiers and ranges, separated by commas: ``301-450,601``; or ``@FILE``, or the path of
+        a file, with one identifier a line (blank lines and lines that begin with ``#`` are
+        skipped). A range takes the numeric identifiers from its first to its last number, both
+        included, that `topics` has. An identifier that looks like a range is itself.
+    topics : sequence of str
+        The identifiers to choose from, each once.
+
+    Returns
+    -------
+    list of str
+        The chosen identifiers, each once, in the order of `topics`.
+
+    Raises
+    ------
+    InputError
+        For an identifier that `topics` lacks, a range that selects nothing or runs backwards, an
+        empty item, and a file that cannot be read or names no topic.
+
+    Examples
+    --------
+    >>> select_topics("302-400,301", ["301", "302", "310", "401"])
+    ['301', '302', '310']
+    """
+    known = frozenset(topics)
+    items = [item.strip() for item in spec.split(",")]
+    if spec.startswith("@"):
+        chosen = _topics_of_file(Path(spec[1:]), known)
+    elif all(item in known or _RANGE.fullmatch(item) for item in items) or not is_file(spec):
+        chosen = {topic for item in items for topic in _from_item(item, spec, known)}
+    else:
+        chosen = _topics_of_file(Path(spec), known)
+    return [topic for topic in topics if topic in chosen]
+
+
+def _from_item(item: str, spec: str, known: Collection[str]) -> set[str]:
+    bounds = _RANGE.fullmatch(item)
+    if item in known:
+        return {item}
+    if bounds is None:
+        what = "no such topic" if item else "an empty item among the topics"
+        raise InputError(what, value=item or spec, accepted=_ACCEPTED)
+    first, last = int(bounds[1]), int(bounds[2])
+    if first > last:
+        raise InputError("the range of topics runs backwards", value=item, accepted=_ACCEPTED)
+    chosen = {topic for topic in known if _NUMBER.fullmatch(topic) and first <= int(topic) <= last}
+    if not chosen:
+        raise InputError("no topic is in the range", value=item, accepted=_describe(known))
+    return chosen
+
+
+def _topics_of_file(path: Path, known: Collection[str]) -> set[str]:
+    chosen = set()
+    for number, line in read_lines(path):
+        topic = line.strip()
+        if not topic or topic.startswith("#"):
+            continue
+        if topic not in known:
+            raise InputError("no such topic", file=path, line=number, value=topic, accepted=_describe(known))
+        chosen.add(topic)
+    if not chosen:
+        raise InputError("the file names no topic", file=path, accepted="one identifier a line")
+    return chosen
+
+
+def _describe(known: Collection[str]) -> str:
+    """Say what there is to choose from, in a few words."""
+    numbers = sorted(int(topic) for topic in known if _NUMBER.fullmatch(topic))
+    if numbers and len(numbers) == len(known):
+        return f"{len(known)} topics from {numbers[0]} to {numbers[-1]}"
+    shown = ", ".join(sorted(known)[:3])
+    return f"one of {len(known)} topics such as {shown}" if known else "no topics are there"
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Training topics and the test topics held out from them, both in the topics' order."""
+
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+
+
+def make_folds(
+    usable: Sequence[str],
+    topics: Sequence[str],
+    *,
+    folds: str | None = None,
+    train: str | Sequence[str] | None = None,
+    test: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> tuple[list[Fold], str]:
+    """Turn what a user says of training and test topics into folds.
+
+    Parameters
+    ----------
+    usable : sequence of str
+        Topics with a relevant document; only these are in the folds.
+    topics : sequence of str
+        All topics; only these can be named.
+    folds : str, optional
+        A number of folds, or a file as `read_parts` reads; ``"2"`` where nothing is given.
+    train, test : str or sequence of str, optional
+        Topics, or selections as `lmtune.collections.folds.select_topics` reads; either alone leaves the
+        other topics for the other role.
+    seed : int
+        For the shuffle of a number of folds.
+
+    Returns
+    -------
+    list of Fold, and str
+        The folds and a description of them.
+
+    Raises
+    ------
+    InputError
+        For unknown or shared topics, an empty role, or folds that cannot be made.
+    """
+    if train is None and test is None:
+        if folds is None or re.fullmatch(r"-?[0-9]{1,9}", folds):
+            count = int(folds or 2)
+            how = f"{count}-fold cross-validation (topics shuffled with seed {seed})"
+            return cross_validation(usable, count, seed=seed), how
+        if not Path(folds).exists():
+            raise InputError(
+                "no number of folds, and no file", value=folds, accepted="2 or more, or a JSON file"
+            )
+        return _from_file(usable, topics, folds)
+    chosen_train, chosen_test = (
+        None if said is None else set(select_topics(said, topics) if isinstance(said, str) else said)
+        for said in (train, test)
+    )
+    if chosen_train is None:
+        chosen_train = set(topics) - (chosen_test or set())
+    if chosen_test is None:
+        chosen_test = set(topics) - chosen_train
+    shared = [topic for topic in topics if topic in chosen_train & chosen_test]
+    if shared:
+        raise InputError(
+            "a topic is both for training and for testing",
+            value=shared[0],
+            accepted="disjoint --train-topics and --test-topics; lmtune tune fits on both at the end",
+        )
+    fold = Fold(
+        tuple(topic for topic in usable if topic in chosen_train),
+        tuple(topic for topic in usable if topic in chosen_test),
+    )
+    for role, spec, chosen in (("training", train, fold.train), ("test", test, fold.test)):
+        if not chosen:
+            raise InputError(
+                f"no {role} topic has a relevant document",
+                value=spec or f"all but {train or test}",
+                accepted="topics with judgements",
+            )
+    return [fold], f"trained on {quantity(len(fold.train), 'topic')}, reported on {len(fold.test)}"
+
+
+def _from_file(usable: Sequence[str], topics: Sequence[str], path: str) -> tuple[list[Fold], str]:
+    known, useful = set(topics), set(usable)
+    parts = read_parts(path, known)
+    for number, part in enumerate(parts, 1):
+        unknown = [topic for topic in part if topic not in known]
+        if unknown:
+            raise InputError(
+                f"fold {number} has an unknown topic",
+                file=path,
+                value=unknown[0],
+                accepted="identifiers in the topics file",
+            )
+        if not useful.intersection(part):
+            raise InputError(f"fold {number} has no topic with a relevant document", file=path, value=part[0])
+    left_out = len(useful.difference(*parts))
+    rest = f", {left_out} topics are in no fold" if left_out else ""
+    how = f"{len(parts)}-fold cross-validation ({as_text(Path(path).name)}{rest})"
+    return from_parts(usable, parts), how
+
+
+def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> list[Fold]:
+    """Deal topics into folds after a seeded shuffle; each is the test set of the others.
+
+    Parameters
+    ----------
+    topics : sequence of str
+        Topic identifiers.
+    folds : int
+        From 2 to the number of topics.
+    seed : int
+        Of the shuffle.
+
+    Returns
+    -------
+    list of Fold
+
+    Raises
+    ------
+    InputError
+        For an impossible number of folds.
+    """
+    if len(topics) < 2:
+        raise InputError(
+            "cross-validation needs two topics with a relevant document",
+            value=list(topics),
+            accepted="more topics or judgements",
+        )
+    if not 2 <= folds <= len(topics):
+        raise InputError(
+            "impossible number of folds", value=folds, accepted=f"2 to {len(topics)}, the topics"
+        )
+    import numpy as np  # other uses are for `evaluate`, which does without
+
+    order = np.random.default_rng(seed).permutation(len(topics))
+    return from_parts(topics, [[topics[i] for i in order[first::folds]] for first in range(folds)])
+
+
+def from_parts(topics: Sequence[str], parts: Sequence[Sequence[str]]) -> list[Fold]:
+    """Make cross-validation folds of given parts; topics in no part are left out."""
+    folds = []
+    for part in parts:
+        held_out = set(part)
+        others = {topic for other in parts for topic in other} - held_out
+        folds.append(
+            Fold(
+                train=tuple(topic for topic in topics if topic in others),
+                test=tuple(topic for topic in topics if topic in held_out),
+            )
+        )
+    return folds
+
+
+def read_parts(path: PathLike, topics: AbstractSet[str] = frozenset()) -> list[list[str]]:
+    """Read a partition: a JSON list of lists of topic identifiers, as Anserini's folds are.
+
+    ``folds.json`` of ``lmtune tune --output`` is one too: its folds' test topics.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    topics : set of str
+        Those of a collection: they tell which one's folds are meant where a file has several.
+
+    Raises
+    ------
+    InputError
+        For another shape, a topic in two parts, or fewer than two parts.
+    """
+    accepted = "a JSON list of two or more lists of topics, or folds.json of lmtune tune --output"
+    parts = read_json(path, accepted=accepted)
+    if isinstance(parts, dict):
+        kept = read_kept(path, accepted)
+        own = list(kept.values())
+        if len(own) > 1:
+            own = [folds for folds in own if topics >= {topic for fold in folds for topic in fold.test}]
+        if len(own) != 1:
+            raise InputError(
+                "not the folds of one collection with these topics",
+                file=path,
+                value=list(kept),
+                accepted=accepted,
+            )
+        parts = [list(fold.test) for fold in own[0]]
+    if (
+        not isinstance(parts, list)
+        or len(parts) < 2
+        or not all(isinstance(part, list) and part for part in parts)
+    ):
+        raise InputError("not a partition", file=path, accepted=accepted)
+    named = [[str(topic) for topic in part] for part in parts]
+    seen: set[str] = set()
+    for part in named:
+        for topic in part:
+            if topic in seen:
+                raise InputError("topic stands twice in the folds", file=path, value=topic)
+            seen.add(topic)
+    return named
+
+
+def read_kept(path: PathLike, accepted: str) -> dict[str, tuple[Fold, ...]]:
+    """Read ``folds.json`` of ``lmtune tune --output``: by collection, its folds.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    accepted : str
+        What to have instead, for messages.
+
+    Raises
+    ------
+    InputError
+        For another shape, or a topic in two folds.
+    """
+    content = read_json(path, {}, accepted=accepted)
+    if not content:
+        raise InputError("no collection", file=path, value=content, accepted=accepted)
+    kept = {}
+    for name, parts in content.items():
+        if not isinstance(parts, list) or not all(_is_fold(part) for part in parts):
+            raise InputError(f"bad folds of {name}", file=path, accepted=accepted)
+        kept[name] = tuple(Fold(tuple(part["train"]), tuple(part["test"])) for part in parts)
+        topics = [topic for fold in kept[name] for topic in fold.test]
+        if not topics or len(set(topics)) < len(topics):
+            raise InputError(f"no test topics, or one in two folds, of {name}", file=path, accepted=accepted)
+    return kept
+
+
+def _is_fold(part: object) -> bool:
+    return isinstance(part, dict) and all(
+        isinstance(part.get(role), list) and all(isinstance(topic, str) for topic in part[role])
+        for role in ("train", "test")
+    )

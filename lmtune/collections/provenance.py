@@ -1,0 +1,116 @@
+"""How results were made: the command, versions of libraries, and test collections by content.
+
+A record holds nothing that changes by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmtune.errors import as_text
+from lmtune.io.files import atomic_write
+from lmtune.io.folders import check_file
+
+if TYPE_CHECKING:
+    from lmtune.collections.collection import AnyIndex
+    from lmtune.collections.dataset import Dataset
+
+_WITHOUT_INFLUENCE = ("--output", "--workers", "--cluster")
+NEURAL = ("torch", "safetensors")
+"""Packages that the numbers of reranking depend on besides."""
+
+_LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, lmtune and the libraries that its numbers depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
+
+
+def installed(*names: str) -> dict[str, str]:
+    """Return the versions of those libraries, out of optional ones, that are installed."""
+    known = {}
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            known[name] = version(name)
+    return known
+
+
+def describe(dataset: Dataset, index: AnyIndex) -> dict[str, Any]:
+    """Identify a test collection by content: counts, digests and the index's fingerprint."""
+    return {
+        "name": dataset.name,
+        "documents": index.num_docs,
+        "tokens": index.total_terms,
+        "index_fingerprint": index.fingerprint,
+        "analysis": index.analysis,
+        **_engine(index),
+        "topics": len(dataset.topics),
+        "topics_digest": _digest(dataset.topics),
+        "qrels_topics": len(dataset.qrels),
+        "qrels_digest": _digest(dataset.qrels),
+        "exclude_self": dataset.exclude_self,
+        **({"versions": dataset.versions} if dataset.versions else {}),
+    }
+
+
+def _engine(index: AnyIndex) -> dict[str, Any]:
+    from lmtune.index.lucene.index import LuceneIndex
+
+    if not isinstance(index, LuceneIndex):
+        return {}
+    pyserini = installed("pyserini").get("pyserini")  # none where all was read from the store
+    return {"lucene": {"lengths": index.lengths_kind, **index.origin, "pyserini": pyserini}}
+
+
+def command() -> str:
+    """Return the command line without what does not influence the result."""
+    arguments = iter(sys.argv[1:])
+    kept = []
+    for argument in arguments:
+        if argument in _WITHOUT_INFLUENCE:
+            next(arguments, None)
+        elif argument.partition("=")[0] not in (*_WITHOUT_INFLUENCE, "--overwrite"):
+            kept.append(argument)
+    return shlex.join(["lmtune", *map(as_text, kept)])
+
+
+def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
+    """Return how something was made: the command, the versions, and further facts."""
+    return {"command": command(), "versions": versions() | installed(*libraries), **facts}
+
+
+def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
+    """Raise at once what writing a file and its record would; see `lmtune.io.folders.check_file`."""
+    check_file(path, reads=reads)
+    record_path = _record_path(path)
+    if record_path is not None:
+        check_file(record_path, reads=reads)
+
+
+def _record_path(path: Path) -> Path | None:
+    """Return where a file's record goes; None for a pipe or a device."""
+    return None if path.exists() and not path.is_file() else Path(f"{path}.made.json")
+
+
+def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> None:
+    """Write beside a file how it was made; see `record`."""
+    record_path = _record_path(path)
+    if record_path is None:
+        return
+    with atomic_write(record_path) as file:
+        file.write(json.dumps(record(libraries, **facts), indent=2) + "\n")
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,485 @@
+"""The page and its server: one address of this machine, a token in every path, nothing from a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import json
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from lmtune.errors import InputError, check_choice, visible
+from lmtune.explorer import answers
+from lmtune.explorer.background import OutdatedError, Surfaces, Turns, plan, told
+from lmtune.explorer.view import View
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+MODULES = ("main", "source", "sliders", "surface", "profiles", "topics", "document", "share")
+"""The page's scripts; they import each other as ``explore/NAME``."""
+
+FILES = {f"{name}.js": "text/javascript" for name in (*MODULES, "judge")} | {"explore.css": "text/css"}
+"""What the pages load, with its type."""
+
+_NAMES = json.dumps({"imports": {f"explore/{name}": f"./{name}.js" for name in MODULES}})
+
+
+def policy() -> str:
+    """Return the content security policy of the page that a server shows: its own files alone."""
+    names = base64.b64encode(hashlib.sha256(_NAMES.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'self' 'sha256-{names}'; style-src 'self'; "
+        "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+
+def page(script: str = "main", title: str = "lmtune explore") -> str:
+    """Return the page that a server shows, which loads a script of `FILES` from beside it."""
+    return _render(names=_NAMES, style="", policy="", kept="", script=script, title=title)
+
+
+def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
+    """Return the page with what it shows of a fixed set of settings, as one file.
+
+    Parameters
+    ----------
+    view : View
+        What is shown.
+    turns : Turns
+        Settings are measured one by one, so that open pages are answered meanwhile.
+    state : mapping
+        The page's: ``setting``, ``pinned``, ``measure`` and ``plane``, two axes with a comma between them.
+
+    Raises
+    ------
+    InputError
+        For a setting outside the ranges, and a measure or axes that are not shown.
+    """
+    check_choice("not among the page's measures", state["measure"], [*map(str, view.measures)])
+    setting, pinned = view.vector(state["setting"]), view.vector(state["pinned"])
+    vectors = [setting, pinned, *(view.vector(mark.setting) for mark in view.marks)]
+    pictures = {}
+    for plane in {state["plane"]} if len(view.axes) == 2 else {"", state["plane"]}:
+        points, shape = plan(view, setting, answers.plane_of(view, plane), is_coarse=True)
+        places = np.flatnonzero(~np.isnan(points[:, 0]))
+        pictures[plane] = {"shape": list(shape), "places": places.tolist(), "first": len(vectors)}
+        vectors += [*points[places]]
+    kept = []
+    for vector in vectors:
+        named = view.space.named(vector)
+        answer = turns.between(lambda named=named: answers.measured(view, named))  # type: ignore[misc]
+        versus = turns.between(lambda named=named: answers.compared(view, named, state["pinned"], ""))  # type: ignore[misc]
+        kept.append({"measured": answer, "compared": versus})
+    content = {
+        "description": answers.description(view) | {"hasTexts": False},
+        "state": dict(state),
+        "pictures": pictures,
+        "answers": kept,
+    }
+    sources = {name: _site(f"{name}.js").encode() for name in MODULES}
+    named_sources = {
+        f"explore/{name}": f"data:text/javascript;base64,{base64.b64encode(source).decode()}"
+        for name, source in sources.items()
+    }
+    return _render(
+        names=json.dumps({"imports": named_sources}),
+        style=_site("explore.css"),
+        policy="default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'",
+        kept=json.dumps(content).replace("<", "\\u003c"),
+        script="",
+        title="lmtune explore",
+    )
+
+
+@cache
+def _site(name: str) -> str:
+    return (files("lmtune.explorer") / "site" / name).read_text(encoding="utf-8")
+
+
+def _render(**parts: str) -> str:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    safe = {name: Markup(part) if name != "policy" else part for name, part in parts.items()}
+    return environment.from_string(_site("explore.html.j2")).render(**safe)
+
+
+_LONGEST, _LARGEST = 1 << 16, 1e300
+_LEFT = 499  # whoever asked has left: a status that nobody reads
+_ANSWERS: dict[str, Callable[..., Any]] = {
+    "description": answers.description,
+    "measured": answers.measured,
+    "compared": answers.compared,
+    "ranked": answers.ranked,
+    "explained": answers.explained,
+}
+_HEADERS = {
+    "Content-Security-Policy": policy(),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Answering:
+    """The state that a server's pages share, and whose turn it is to be answered.
+
+    Parameters
+    ----------
+    kinds : mapping of str to callable
+        What answers each kind of question; its parameters are the question's arguments.
+    """
+
+    script, title = "main", "lmtune explore"
+    others: Mapping[str, Answering] = MappingProxyType({})
+    """Who answers at further paths below the page's own."""
+
+    def __init__(self, kinds: Mapping[str, Callable[..., Any]]) -> None:
+        self.turns, self._kinds = Turns(), dict(kinds)
+
+    def end(self) -> None:
+        """Stop what goes on in the background."""
+
+    def answer(self, kind: str, asked: Mapping[str, Any]) -> Any:
+        """Answer a page's question.
+
+        Parameters
+        ----------
+        kind : str
+            One of the kinds.
+        asked : mapping
+            The arguments of what answers it; ``page`` and ``serial``, which page asks and how often it has.
+
+        Raises
+        ------
+        InputError
+            For a question that makes no sense.
+        OutdatedError
+            Where the page has asked the same of another setting since.
+        """
+        work = self._kinds.get(kind)
+        if work is None:
+            raise InputError("no such question", value=kind, accepted=", ".join(self._kinds))
+        values = arguments(kind, asked, ["page", "serial", *inspect.signature(work).parameters])
+        page, serial = values.pop("page"), values.pop("serial")
+        return self.turns.take(page, kind, serial, lambda: work(**values))
+
+    def export(self, asked: Mapping[str, Any]) -> str:
+        """Return a copy of the page in a state."""
+        raise InputError("no copies of this page", value=sorted(asked), accepted="lmtune explore's")
+
+
+class Session(Answering):
+    """A view and its surfaces: answers are those of `lmtune.explorer.answers`.
+
+    Parameters
+    ----------
+    view : View
+        What is shown.
+    menus : mapping, optional
+        Of a choice among views: ``choices``, their values by name; ``cases``, the values of each view, by
+        the path of `Answering.others`; ``now``, the path of this one.
+    """
+
+    def __init__(self, view: View, menus: Mapping[str, Any] | None = None) -> None:
+        super().__init__({kind: partial(answer, view) for kind, answer in _ANSWERS.items()})
+        self._kinds["description"] = lambda: answers.description(view) | {"menus": menus}
+        self.view, self._surfaces = view, Surfaces(view, self.turns)
+        self._kinds["surface"] = partial(answers.surface, view, self._surfaces)
+
+    def end(self) -> None:
+        """Stop measuring in the background."""
+        self._surfaces.end()
+
+    def export(self, asked: Mapping[str, Any]) -> str:
+        """Return a copy of the page in a state: ``setting``, ``pinned``, ``measure``, ``plane``."""
+        state = arguments("export", asked, ["setting", "pinned", "measure", "plane"])
+        return exported(self.view, self.turns, state)
+
+
+class Later(Answering):
+    """A session that the first question opens."""
+
+    def __init__(self, open_session: Callable[[], Session]) -> None:
+        super().__init__({})
+        self._open, self._session = open_session, cast("Session | None", None)
+
+    def answer(self, kind: str, asked: Mapping[str, Any]) -> Any:
+        """Answer as the session does, once it is open."""
+        return self._opened().answer(kind, asked)
+
+    def export(self, asked: Mapping[str, Any]) -> str:
+        """Return a copy of the page in a state."""
+        return self._opened().export(asked)
+
+    def end(self) -> None:
+        """End the session, if it was opened."""
+        if self._session is not None:
+            self._session.end()
+
+    def _opened(self) -> Session:
+        def opened() -> Session:
+            self._session = self._session or self._open()
+            return self._session
+
+        return self.turns.between(opened)
+
+
+class Choosing(Session):
+    """The session of a view, and those of the views that may be chosen instead, opened when they are.
+
+    Parameters
+    ----------
+    choices : mapping of str to sequence of str
+        Values by name.
+    cases : sequence of mapping of str to str
+        The value of each choice.
+    now : int
+        The case to begin with.
+    open_view : callable
+        Opens a case's view.
+    """
+
+    def __init__(
+        self,
+        choices: Mapping[str, Sequence[str]],
+        cases: Sequence[Mapping[str, str]],
+        now: int,
+        open_view: Callable[[int], View],
+    ) -> None:
+        paths = {f"case-{number}": dict(values) for number, values in enumerate(cases)}
+
+        def menus(number: int) -> dict[str, Any]:
+            return {"choices": dict(choices), "cases": paths, "now": f"case-{number}"}
+
+        def session(number: int) -> Session:
+            return Session(open_view(number), menus(number))
+
+        super().__init__(open_view(now), menus(now))
+        self.others = {path: Later(partial(session, number)) for number, path in enumerate(paths)}
+        self.others[f"case-{now}"] = Session(self.view, menus(now))
+
+    def end(self) -> None:
+        """Stop measuring in the background, everywhere."""
+        for own in self.others.values():
+            own.end()
+        super().end()
+
+
+def arguments(kind: str, asked: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return a question's arguments, checked: their names, and the type of each.
+
+    Raises
+    ------
+    InputError
+        For what is missing, too much, or of another kind.
+    """
+    if set(asked) != set(names):
+        raise InputError(f"no such question: {kind}", value=sorted(asked), accepted=", ".join(names))
+    for name, value in asked.items():
+        is_right, accepted = _ARGUMENTS[name]
+        if not is_right(value):
+            raise InputError(f"no such question: {kind}, {name}", value=value, accepted=accepted)
+    return dict(asked)
+
+
+def _is_number(value: Any) -> bool:
+    """Tell a number that a float and JSON can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
+def _is_setting(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+_ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(
+        ("page", "measure", "topic", "topics", "docno", "plane"),
+        (lambda value: isinstance(value, str), "a text"),
+    ),
+    **dict.fromkeys(("setting", "pinned"), (_is_setting, "numbers by parameters' names")),
+    "serial": (lambda value: isinstance(value, int) and _is_number(value), "an integer"),
+    "label": (lambda value: value is None or (type(value) is int and 0 <= value <= 3), "0 to 3, or null"),
+    "smooth": (lambda value: isinstance(value, bool), "true, false"),
+}
+
+
+class _Guard:
+    """Lets through what this page itself asks of this address, with its token; nothing else."""
+
+    def __init__(self, app: ASGIApp, token: str, hosts: frozenset[str]) -> None:
+        self._app, self._token, self._hosts = app, token, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.requests import Request
+        from starlette.responses import PlainTextResponse
+
+        if scope["type"] == "http":
+            request = Request(scope)
+            host, origin = request.headers.get("host", ""), request.headers.get("origin")
+            token = request.url.path.lstrip("/").partition("/")[0]
+            wrong = (
+                host not in self._hosts
+                or origin not in (None, f"http://{host}")
+                or not secrets.compare_digest(token.encode(), self._token.encode())
+            )
+            if wrong:
+                refusal = PlainTextResponse("Not for you: open the address that lmtune printed.\n", 403)
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def make_app(session: Answering, token: str, hosts: frozenset[str]) -> Starlette:
+    """Make the application: ``/TOKEN/`` is the page, ``/TOKEN/ask/KIND`` answers what is posted.
+
+    So are ``/TOKEN/PATH/`` and what is below it of each of `Answering.others`.
+
+    Parameters
+    ----------
+    session : Answering
+        Who answers.
+    token : str
+        Secret; the first part of every path.
+    hosts : frozenset of str
+        The only values of the Host header that are answered, ports included.
+    """
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+
+    sessions = {f"/{token}": session, **{f"/{token}/{path}": own for path, own in session.others.items()}}
+    routes = [route for home, own in sessions.items() for route in _routes(home, own)]
+    return Starlette(routes=routes, middleware=[Middleware(_Guard, token=token, hosts=hosts)])
+
+
+def _routes(home: str, session: Answering) -> list[Route]:
+    """Make what is below a path of a session's page."""
+    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+
+    folder = files("lmtune.explorer") / "site"
+
+    def show(request: Request) -> Response:
+        del request
+        return HTMLResponse(page(session.script, session.title), headers=_HEADERS)
+
+    def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in FILES:
+            return PlainTextResponse("no such file\n", 404)
+        return Response((folder / name).read_bytes(), media_type=FILES[name], headers=_HEADERS)
+
+    async def answered(request: Request, work: Callable[[dict[str, Any]], Response]) -> Response:
+        from starlette.concurrency import run_in_threadpool
+        from starlette.requests import ClientDisconnect
+
+        try:
+            return await run_in_threadpool(work, await _posted(request))
+        except ClientDisconnect:
+            return Response(status_code=_LEFT)
+        except OutdatedError:
+            return Response(status_code=409, headers=_HEADERS)
+        except Exception as error:
+            status = 400 if isinstance(error, InputError) else 500
+            return JSONResponse({"error": visible(told(error))}, status, headers=_HEADERS)
+
+    async def ask(request: Request) -> Response:
+        kind = request.path_params["kind"]
+        return await answered(
+            request, lambda asked: JSONResponse(session.answer(kind, asked), headers=_HEADERS)
+        )
+
+    async def export(request: Request) -> Response:
+        return await answered(request, lambda asked: HTMLResponse(session.export(asked), headers=_HEADERS))
+
+    return [
+        Route(f"{home}/", show),
+        Route(f"{home}/ask/{{kind}}", ask, methods=["POST"]),
+        Route(f"{home}/export", export, methods=["POST"]),
+        Route(f"{home}/{{name}}", file),
+    ]
+
+
+async def _posted(request: Request) -> dict[str, Any]:
+    """Read what was posted: a JSON object.
+
+    Raises
+    ------
+    InputError
+        For anything else, and for more than a page ever asks.
+    """
+    try:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _LONGEST:
+                raise ValueError
+        asked = json.loads(body)
+        if not isinstance(asked, dict):
+            raise ValueError
+        return asked
+    except (ValueError, RecursionError):
+        raise InputError("not a question", accepted=f"a JSON object of {_LONGEST} bytes at most") from None
+
+
+def serve(session: Answering, host: str, port: int, opened: Callable[[str], None]) -> None:
+    """Serve a page until Ctrl-C.
+
+    Parameters
+    ----------
+    session : Answering
+        Who answers.
+    host : str
+        An address of this machine.
+    port : int
+        0 for a free one.
+    opened : callable
+        Called with the page's address once it answers.
+
+    Raises
+    ------
+    InputError
+        Where the address cannot be had.
+    """
+    import uvicorn
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"cannot listen there ({error.strerror})", value=f"{host}:{port}", accepted="--port 0"
+            ) from None
+        number, token = listening.getsockname()[1], secrets.token_urlsafe(24)
+        named = f"[{host}]" if family == socket.AF_INET6 else host
+        hosts = frozenset(f"{name}:{number}" for name in (named, "localhost"))
+        app = make_app(session, token, hosts)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+        listening.listen()
+        opened(f"http://{named}:{number}/{token}/")
+        try:
+            server.run(sockets=[listening])
+        finally:
+            session.end()

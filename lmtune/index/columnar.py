@@ -1,0 +1,323 @@
+"""The embedded index: columns on disk, mapped into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError, PathLike
+from lmtune.index.columns import REBUILD, SMALL_BYTES, Column, Docnos, Strings, decode, encode
+from lmtune.index.manifest import FIELDS, FILE, POSITIONS, Manifest, make_fingerprint, read_manifest
+from lmtune.index.protocol import CONTENTS, Positions, Postings
+from lmtune.index.text_store import KeptTexts
+
+if TYPE_CHECKING:
+    from lmtune.index.analysis import Analyzer
+    from lmtune.io.documents import DocumentSource
+
+# Terms whose places are kept: a query's are looked up for its candidates, and for its judged documents.
+_TERMS_KEPT = 1 << 16
+# 16 bytes a posting: 64 MiB.
+_KEPT_POSTINGS = 1 << 22
+_NO_DOCS = np.empty(0, np.int32)
+
+
+class ColumnarIndex:
+    """An inverted index in a folder of memory-mapped columns; satisfies `Index`.
+
+    Use `open`, or `lmtune.index.builder.build_index`.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The folder.
+    manifest : Manifest
+        Counts, origin and files.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._columns = {name: Column[Any](path, stored) for name, stored in manifest.columns.items()}
+        self._terms = Strings(self._columns["terms"], self._columns["term_bytes"])
+        self._find = lru_cache(_TERMS_KEPT)(self._terms.find)
+        names = Strings(self._columns["docnos"], self._columns["docno_bytes"])
+        self._docnos = Docnos(names, self._columns["docno_ranks"])
+        self._fields: dict[str, ColumnarIndex] = {}
+        self._texts = KeptTexts(path, manifest.fingerprint)
+
+    @classmethod
+    def open(
+        cls, path: PathLike, *, verify: bool | None = None, fingerprint: str | None = None
+    ) -> ColumnarIndex:
+        """Open an index.
+
+        Parameters
+        ----------
+        path : path-like
+            Its folder.
+        verify : bool, optional
+            Whether to read all files and compare their checksums at once. Otherwise every block
+            of a file is checked before it is first used. By default, indexes below 256 MiB are
+            verified.
+        fingerprint : str, optional
+            That of the index that is expected.
+
+        Raises
+        ------
+        InputError
+            If there is no index, or another one than is expected, or it is damaged or of another
+            format version.
+        """
+        path = Path(path)
+        manifest = read_manifest(path)
+        try:
+            index = cls(path, manifest)
+        except InputError:
+            # Files of an index that has replaced this one meanwhile.
+            if read_manifest(path) == manifest:
+                raise
+            return cls.open(path, verify=verify, fingerprint=fingerprint)
+        if fingerprint is not None and manifest.fingerprint != fingerprint:
+            raise InputError(
+                "another process has put another index here",
+                file=path,
+                accepted="one index at a time in a folder",
+            )
+        if verify is None:
+            verify = manifest.size < SMALL_BYTES
+        if verify:
+            for column in index._columns.values():
+                column[:]
+        return index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(ColumnarIndex.open, verify=False, fingerprint=self.fingerprint), (self.path,)
+
+    def __repr__(self) -> str:
+        return f"ColumnarIndex({str(self.path)!r}, num_docs={self.num_docs})"
+
+    @property
+    def name(self) -> str:
+        """The collection's name."""
+        return self.manifest.source
+
+    @property
+    def num_docs(self) -> int:
+        """The number of documents."""
+        return self.manifest.num_docs
+
+    @property
+    def total_terms(self) -> int:
+        """The number of tokens in the collection, |C|."""
+        return self.manifest.total_terms
+
+    @property
+    def unique_terms(self) -> int:
+        """The number of distinct terms."""
+        return self.manifest.unique_terms
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """Document lengths in tokens, shape (num_docs,)."""
+        return self._columns["doc_lengths"][:]
+
+    @cached_property
+    def docno_rank(self) -> NDArray[np.int32]:
+        """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
+        return self._columns["docno_ranks"][:]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hexadecimal digest of the documents and of the analysis that made the index."""
+        return self.manifest.fingerprint
+
+    @property
+    def candidates_path(self) -> Path:
+        """The folder for candidates extracted from the index."""
+        return self.path / "candidates"
+
+    @property
+    def analysis(self) -> dict[str, Any]:
+        """The settings of the analysis that made the index."""
+        return self.analyzer.settings
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """The analyzer that made the index.
+
+        Raises
+        ------
+        InputError
+            If this version of lmtune analyses otherwise than the one that built the index.
+        """
+        from lmtune.index.analysis import Analyzer
+
+        analyzer = Analyzer.from_settings(self.manifest.analyzer)
+        if analyzer.fingerprint != self.manifest.analyzer_fingerprint:
+            raise InputError(
+                "the index was built with an analysis that this version of lmtune does not have",
+                file=self.path / FILE,
+                value=self.manifest.analyzer["stemmer"],
+                accepted=REBUILD,
+            )
+        return analyzer
+
+    def analyze(self, text: str) -> list[str]:
+        """Turn query text into index terms, in order, repeats kept."""
+        return self.analyzer.analyze(text)
+
+    def postings(self, term: str) -> Postings | None:
+        """Return the term's postings, or None where the collection lacks the term."""
+        from lmtune.index.posting_kernels import decode_postings
+
+        number = self._find(encode(term))
+        if number < 0:
+            return None
+        docs, tfs = self._unpacked("postings", "posting_offsets", number, decode_postings)
+        return Postings(docs, tfs)
+
+    def _unpacked(
+        self, lists: str, offsets: str, number: int, decode: Callable[..., Any], *given: Any
+    ) -> list[NDArray[np.int32]]:
+        """Decode a term's list, given what else that takes."""
+        column, (begin, end) = self._columns[lists], self._columns[offsets].pair(number)
+        arrays: list[NDArray[np.int32]]
+        *arrays, whole = decode(column.words(begin, end), begin, end, *given)
+        if not whole:
+            raise column.blocks.damaged()
+        return arrays
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the index was built with positions."""
+        return POSITIONS.keys() <= self._columns.keys()
+
+    def positions(self, term: str) -> Positions | None:
+        """Return where a term stands, or None where the collection lacks the term.
+
+        Raises
+        ------
+        InputError
+            For an index that was built without positions.
+        """
+        from lmtune.index.posting_kernels import decode_positions
+
+        if not self.has_positions:
+            raise InputError(
+                "the index has no positions",
+                file=self.path,
+                accepted=f"an index built by: lmtune index ... --positions --output {self.path}",
+            )
+        number, found = self._find(encode(term)), self.postings(term)
+        if found is None:
+            return None
+        (places,) = self._unpacked("positions", "position_offsets", number, decode_positions, found.tfs)
+        return Positions(*found, places)
+
+    def terms(self) -> list[str]:
+        """Return the whole vocabulary, in ascending code-point order."""
+        return [decode(term) for term in self._terms[:]]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all postings are kept in memory, by document, once `vector` was asked for."""
+        return self.manifest.num_postings <= _KEPT_POSTINGS
+
+    def vector(self, doc: int) -> dict[str, int]:
+        """Return how often each term occurs in a document; for a small index."""
+        terms, starts, numbers, tfs = self._by_document
+        held = slice(starts[doc], starts[doc + 1])
+        return {terms[at]: tf for at, tf in zip(numbers[held].tolist(), tfs[held].tolist(), strict=True)}
+
+    @cached_property
+    def _by_document(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """The terms; where each document's begin, their numbers, ascending, and frequencies."""
+        terms = self.terms()
+        found = [postings for term in terms if (postings := self.postings(term)) is not None]
+        docs = np.concatenate([_NO_DOCS, *(own.docs for own in found)])
+        tfs = np.concatenate([_NO_DOCS, *(own.tfs for own in found)])
+        numbers = np.repeat(np.arange(len(found)), [own.docs.size for own in found])
+        order = np.argsort(docs, kind="stable")
+        starts = np.append(0, np.cumsum(np.bincount(docs, minlength=self.num_docs)))
+        return terms, starts, numbers[order], tfs[order]
+
+    def stale_reason(
+        self, source: DocumentSource, analyzer: Analyzer | None = None, *, positions: bool = False
+    ) -> str | None:
+        """Say why the index does not stand for documents and analysis.
+
+        Parameters
+        ----------
+        source : DocumentSource
+            The documents that are wanted.
+        analyzer : Analyzer, optional
+            The analysis that is wanted; its own by default.
+        positions : bool
+            Whether positions are wanted.
+
+        Returns
+        -------
+        str or None
+            The reason in a few words: the index is of other documents or another analysis, or lacks
+            positions; None if it is current.
+        """
+        analyzer = analyzer or self.analyzer
+        if self.manifest.analyzer_fingerprint != analyzer.fingerprint:
+            return "the index was built with another analysis"
+        if self.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):
+            return "the index was built from other documents"
+        if positions and not self.has_positions:
+            return "the index was built without positions"
+        return None
+
+    def field(self, name: str) -> ColumnarIndex:
+        """Return the index of one field of the documents, which have the same numbers there.
+
+        Raises
+        ------
+        InputError
+            Where it was not built, or is of other documents.
+        """
+        if name not in self._fields:
+            path = self.path / FIELDS / name
+            found = ColumnarIndex.open(path) if path.is_dir() else None
+            # The same docnos in the same order.
+            if found is None or found.manifest.columns["docnos"] != self.manifest.columns["docnos"]:
+                raise InputError(
+                    "the index has no such field",
+                    file=self.path,
+                    value=name,
+                    accepted=f"an index built by: lmtune index ... --fields {name},... --output {self.path}",
+                )
+            self._fields[name] = found
+        return self._fields[name]
+
+    def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
+        """Return one field's text of documents by number, empty where a document lacks the field.
+
+        Raises
+        ------
+        InputError
+            Where the field's text was not kept; the message says what was, and which command does.
+        """
+        return self._texts.of(docs, field)
+
+    def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
+        """Return the docnos of document numbers.
+
+        Raises
+        ------
+        IndexError
+            If a number is not one of 0 to ``num_docs - 1``.
+        """
+        return self._docnos.names(docs)
+
+    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+        """Return the document numbers of docnos, -1 where the index lacks one."""
+        return self._docnos.numbers(docnos)

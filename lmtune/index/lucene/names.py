@@ -1,0 +1,171 @@
+"""What pyserini and Anserini know by name: prebuilt indexes, topics, judgements."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from lmtune.errors import InputError
+from lmtune.index.lucene import java
+
+Role = Literal["topics", "qrels"]
+
+_CLASSES = {"topics": "io.anserini.search.topicreader.Topics", "qrels": "io.anserini.eval.Qrels"}
+_SUFFIX = re.compile(r"\.(?:txt|tsv|jsonl)(?:\.gz)?")
+
+
+def cache_folder(role: Role | Literal["indexes"]) -> Path:
+    """Return where pyserini keeps what it has downloaded."""
+    if role == "indexes":
+        # As pyserini does; Anserini, which fetches topics and judgements, does not look at it.
+        own = os.environ.get("PYSERINI_CACHE")
+        return (Path(own) if own else Path.home() / ".cache" / "pyserini") / "indexes"
+    return Path.home() / ".cache" / "pyserini" / "topics-and-qrels"
+
+
+def cached_file(role: Role, name: str) -> Path | None:
+    """Return the topics or judgements of a name from pyserini's cache, None where it lacks them.
+
+    Raises
+    ------
+    InputError
+        Where the file is empty, as a broken download leaves it.
+    """
+    folder = cache_folder(role)
+    start = f"{role}.{name}"
+    entries = sorted(folder.glob(f"{role}.*")) if folder.is_dir() else []
+    for path in entries:
+        if path.name.startswith(start) and _SUFFIX.fullmatch(path.name.removeprefix(start)):
+            if path.stat().st_size == 0:
+                raise InputError(
+                    "a cached file is empty", file=path, accepted="delete it, or put a whole one there"
+                )
+            return path
+    return None
+
+
+def fetch_file(role: Role, name: str) -> Path | None:
+    """Return the topics or judgements of a name, downloaded by Anserini where they are not cached.
+
+    Parameters
+    ----------
+    role : {"topics", "qrels"}
+        What is wanted.
+    name : str
+        As in the file's name (``robust04`` of ``topics.robust04.txt``), or Anserini's own
+        (``wt10g``, ``trec1-adhoc``).
+
+    Returns
+    -------
+    pathlib.Path or None
+        The file; None where Anserini knows no such name, or pyserini is not installed.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be downloaded: the text says where to put the file.
+    """
+    found = cached_file(role, name)
+    if found is not None or not java.is_installed():
+        return found
+    file = _anserini_file(role, name)
+    if file is None:
+        return None
+    path = cache_folder(role) / file
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _download(role, name, path)
+    if path.stat().st_size == 0:
+        path.unlink()
+        raise _unavailable(role, name, path, "the download is empty")
+    return path
+
+
+def _anserini_file(role: Role, name: str) -> str | None:
+    for known in java.start().autoclass(_CLASSES[role]).values():
+        file = str(known.path)
+        own = str(known.toString()).lower().replace("_", "-")
+        if name == own or _SUFFIX.sub("", file.removeprefix(f"{role}.")) == name:
+            return file
+    return None
+
+
+def _download(role: Role, name: str, path: Path) -> None:
+    jnius = java.start()
+    paths = jnius.autoclass("java.nio.file.Paths")
+    try:
+        if role == "topics":
+            reader = jnius.autoclass("io.anserini.search.topicreader.TopicReader")
+            reader.downloadTopics(paths.get(path.name))
+        else:
+            judgements = jnius.autoclass("io.anserini.eval.RelevanceJudgments")
+            judgements.downloadQrels(paths.get(path.name))
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, jnius.JavaException):
+            raise _unavailable(role, name, path, "it cannot be downloaded") from None
+        raise
+    if not path.exists():
+        raise _unavailable(role, name, path, "it cannot be downloaded")
+
+
+def _unavailable(role: Role, name: str, path: Path, why: str) -> InputError:
+    return InputError(
+        f"{role}: the file of this name is not here, and {why}",
+        value=name,
+        accepted=f"the file as {role}/{role}.{name}.txt or {path}",
+    )
+
+
+def find_prebuilt(name: str) -> Path:
+    """Return the folder of a prebuilt index, downloaded by pyserini where it is not cached.
+
+    Raises
+    ------
+    InputError
+        Where pyserini knows no such index, or cannot download it: the text says where to put it.
+    MissingExtraError
+        Where pyserini is not installed.
+    """
+    java.start()  # before pyserini starts it its own way
+    from pyserini.prebuilt_index_info import TF_INDEX_INFO
+
+    if name not in TF_INDEX_INFO:
+        raise InputError(
+            "neither a folder nor a prebuilt index of pyserini",
+            value=f"lucene:{name}",
+            accepted=f"lucene:PATH, or one of {len(TF_INDEX_INFO)} names such as "
+            + ", ".join(known for known in _KNOWN if known in TF_INDEX_INFO),
+        )
+    known = TF_INDEX_INFO[name]
+    path = cache_folder("indexes") / _folder(known)
+    if path.is_dir():
+        return path
+    return _download_index(name, path, known)
+
+
+_KNOWN = ("robust04", "robust05", "core17", "core18", "cacm")
+
+
+def _folder(known: dict[str, Any]) -> str:
+    file = str(known.get("filename") or known["urls"][0].rpartition("/")[2])
+    return f"{file.partition('.tar.gz')[0]}.{known['md5']}"
+
+
+def _download_index(name: str, path: Path, known: dict[str, Any]) -> Path:
+    from pyserini.util import download_prebuilt_index
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return Path(download_prebuilt_index(name, verbose=False))
+    except Exception:  # pyserini raises assertions, network and archive errors
+        size = f"{known['size compressed (bytes)'] / 1e6:,.0f} MB"
+        raise InputError(
+            f"the prebuilt index ({size}) cannot be downloaded",
+            value=f"lucene:{name}",
+            accepted=f"its unpacked folder as {path}, or lucene:PATH of one elsewhere",
+        ) from None

@@ -1,0 +1,179 @@
+"""What was read from a Lucene index, kept on disk, so that the next run starts no Java.
+
+A folder holds docnos as columns; lengths, postings and analysed queries are kept by name in one file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError, PathLike
+from lmtune.index.columns import (
+    SMALL_BYTES,
+    Column,
+    Docnos,
+    DuplicateDocnoError,
+    StoredColumn,
+    Strings,
+    read_columns,
+    write_docnos,
+)
+from lmtune.index.protocol import Postings
+from lmtune.io.digests import sealed_text, unsealed
+from lmtune.io.folders import FolderKind, atomic_directory
+from lmtune.io.kept_values import KeptValues
+
+FORMAT = "lmtune lucene store 2"
+"""Raised whenever the files' content changes its meaning."""
+
+_FILE = "store.json"
+_KEPT = "kept.sqlite"
+_COLUMNS = ("docnos", "docno_bytes", "docno_ranks")
+_KIND = FolderKind(_FILE, ("*", "candidates/*"))
+_REMOVE = "this folder removed; it is made again"
+
+
+class LuceneStore:
+    """An open store; see `create` and `open`.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        Its folder.
+    facts : dict
+        What it was made from: the commit's digest, counts, analysis.
+    docnos : Docnos
+        The docnos.
+    """
+
+    def __init__(self, path: Path, facts: dict[str, Any], columns: Mapping[str, StoredColumn]) -> None:
+        self.path = path
+        self.facts = facts
+        mapped = {name: Column[Any](path, column, _REMOVE) for name, column in columns.items()}
+        if sum(column.size for column in columns.values()) < SMALL_BYTES:
+            for column in mapped.values():
+                column[:]
+        self._ranks: Column[np.int32] = mapped["docno_ranks"]
+        self.docnos = Docnos(Strings(mapped["docnos"], mapped["docno_bytes"]), self._ranks)
+        self._kept = KeptValues(path / _KEPT, facts["digest"])
+
+    @classmethod
+    def open(cls, path: Path, digest: str) -> LuceneStore | None:
+        """Open the store of a commit; None where there is none, it is damaged or of another commit."""
+        try:
+            content = _read(path / _FILE)
+            if content["facts"].get("digest") != digest:
+                return None
+            columns = read_columns(content["columns"], _COLUMNS)
+            return cls(path, content["facts"], columns)
+        except (OSError, ValueError):
+            return None
+
+    @classmethod
+    def create(cls, path: Path, facts: Mapping[str, Any], docnos: list[bytes]) -> LuceneStore:
+        """Write a store of docnos alone; one that is there already is replaced.
+
+        Raises
+        ------
+        InputError
+            If two documents have the same docno, or the folder is something else.
+        """
+        with atomic_directory(path, _KIND) as folder:
+            try:
+                columns = write_docnos(folder, docnos)
+            except DuplicateDocnoError as error:
+                raise InputError(
+                    "two documents of the index have one docno",
+                    value=str(error),
+                    accepted="an index where each docno comes once",
+                ) from None
+            described = {name: asdict(column) for name, column in columns.items()}
+            content = {"format": FORMAT, "facts": dict(facts), "columns": described}
+            (folder / _FILE).write_text(sealed_text(content), encoding="utf-8")
+        return cls(path, dict(facts), columns)
+
+    @cached_property
+    def docno_rank(self) -> NDArray[np.int32]:
+        """Each document's place among the docnos, shape (num_docs,)."""
+        return self._ranks[:]
+
+    @property
+    def candidates_path(self) -> Path:
+        """The folder for candidates extracted from the index."""
+        return self.path / "candidates"
+
+    def lengths(self, kind: str, read: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
+        """Return lengths of a kind, read from the index where they are not kept yet."""
+        return np.frombuffer(self._value(f"lengths {kind}", lambda: _as_bytes(read())), "<i4")
+
+    def postings(
+        self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+    ) -> Postings | None:
+        """Return a term's postings, read from the index where they are not kept yet."""
+        return self._pairs(f"postings {term}", read)
+
+    def occurrences(
+        self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+    ) -> Postings | None:
+        """Return each occurrence's document, and as `tfs` its position, read where they are not kept yet."""
+        return self._pairs(f"positions {term}", read)
+
+    def terms(self, analysis: str, text: str, read: Callable[[], list[str]]) -> list[str]:
+        """Return a text's terms under an analysis, asked for where they are not kept yet."""
+        key = f"analysis {json.dumps([analysis, text])}"
+        terms: list[str] = json.loads(self._value(key, lambda: json.dumps(read()).encode()))
+        return terms
+
+    def _pairs(
+        self, key: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+    ) -> Postings | None:
+        found = self._value(key, lambda: _as_bytes(*(read() or ())))
+        return Postings(*np.frombuffer(found, "<i4").reshape(2, -1)) if found else None
+
+    def _value(self, key: str, read: Callable[[], bytes]) -> bytes:
+        found = self._kept.get(key)
+        if found is None:
+            found = read()
+            self._kept.put(key, found)
+        return found
+
+
+def _as_bytes(*arrays: NDArray[np.int32]) -> bytes:
+    return b"".join(array.astype("<i4").tobytes() for array in arrays)
+
+
+def store_path(home: PathLike, index: Path) -> Path:
+    """Return where the store of a Lucene index is kept: ``HOME/lucene-NAME-DIGEST``."""
+    whole = index.resolve()
+    digest = zlib.crc32(os.fsencode(whole))
+    return Path(home, f"lucene-{whole.name}-{digest:08x}")
+
+
+def stored_paths(home: PathLike, name: str) -> list[Path]:
+    """Return the folders of indexes that were opened under a name before, without asking Java."""
+    found = []
+    for file in sorted(Path(home).glob(f"lucene-*/{_FILE}")):
+        try:
+            facts = _read(file)["facts"]
+        except (OSError, ValueError):
+            continue
+        if facts["name"] == name:
+            found.append(Path(facts["path"]))
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    content = unsealed(file.read_bytes(), kinds={"facts": dict, "columns": dict})
+    if content.get("format") != FORMAT:
+        raise ValueError("another format")
+    return content

@@ -1,0 +1,162 @@
+"""The manifest of an embedded index: what it holds, what it was made from, and its checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import typing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lmtune.errors import InputError
+from lmtune.index.columns import REBUILD, StoredColumn, read_columns
+from lmtune.io.digests import parse_json, sealed_text, unsealed
+from lmtune.io.files import unreadable
+from lmtune.io.folders import FolderKind, is_folder
+
+FORMAT = "lmtune columnar index"
+VERSION = 3
+FILE = "index.json"
+
+COLUMNS = {
+    "postings": "of each term how many, gaps between documents, frequencies: by `posting_kernels`",
+    "posting_offsets": "where each term's postings begin, and where the last one's end",
+    "terms": "the terms in ascending code-point order, one after the other in UTF-8",
+    "term_bytes": "where each term begins in `terms`, and where the last one ends",
+    "doc_lengths": "document lengths in tokens",
+    "docno_ranks": "each document's place among the docnos in ascending code-point order",
+    "docnos": "the docnos in document order, one after the other in UTF-8",
+    "docno_bytes": "where each docno begins in `docnos`, and where the last one ends",
+}
+"""The columns of an index, each a file of that name, and what they hold."""
+
+POSITIONS = {
+    "positions": "each term's positions as gaps, posting by posting: by `posting_kernels`",
+    "position_offsets": "where each term's positions begin, and where the last one's end",
+}
+"""Further columns of an index with positions."""
+
+_FORMER = ("posting_docs", "posting_tfs", "term_cfs")
+
+FIELDS = "fields"
+"""The folder in an index that holds an index of each field."""
+
+TEXTS = "texts"
+"""The folder in an index that holds documents' text, a folder for each field."""
+
+_OWN = (FILE, *COLUMNS, *POSITIONS, *_FORMER)
+KIND = FolderKind(FILE, (*_OWN, "candidates/*", f"{FIELDS}/*/*", f"{TEXTS}/*/*"))
+"""An index's folder, with candidates, fields and texts; building replaces no folder that holds more."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What ``index.json`` says.
+
+    Attributes
+    ----------
+    source, source_digest : str
+        The collection's name, and the digest of its documents.
+    analyzer : dict
+        The analyzer's settings.
+    analyzer_fingerprint : str
+        A digest of what those settings meant when the index was built.
+    num_docs, total_terms, unique_terms, num_postings : int
+        Counts: documents, tokens, distinct terms, (term, document) pairs.
+    columns : dict of str to StoredColumn
+        The files by the name of what they hold.
+    """
+
+    source: str
+    source_digest: str
+    analyzer: dict[str, Any]
+    analyzer_fingerprint: str
+    num_docs: int
+    total_terms: int
+    unique_terms: int
+    num_postings: int
+    columns: dict[str, StoredColumn]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hexadecimal digest of the documents, the analysis and the format."""
+        return make_fingerprint(self.source_digest, self.analyzer_fingerprint)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all columns."""
+        return sum(column.size for column in self.columns.values())
+
+
+def make_fingerprint(source_digest: str, analyzer_fingerprint: str) -> str:
+    """Digest what an index depends on.
+
+    Parameters
+    ----------
+    source_digest, analyzer_fingerprint : str
+        The digests of the documents and of the analysis.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    parts = [FORMAT, str(VERSION), source_digest, analyzer_fingerprint]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write ``index.json`` into an index's folder."""
+    content = {"format": FORMAT, "version": VERSION, "fingerprint": manifest.fingerprint}
+    content |= asdict(manifest)
+    text = sealed_text(content)
+    (folder / FILE).write_text(text, encoding="ascii")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ``index.json`` from an index's folder.
+
+    Raises
+    ------
+    InputError
+        If there is no index, or it is damaged or of another format version.
+    """
+    path = folder / FILE
+    if not is_folder(folder):
+        raise InputError("there is no index here", file=folder, accepted="a folder that `lmtune index` wrote")
+    try:
+        content = parse_json(path.read_bytes())
+        found = content["format"]
+    except PermissionError as error:
+        raise unreadable(path, error) from None
+    except OSError:
+        raise InputError(
+            f"not an index: no {FILE} in the folder",
+            file=folder,
+            accepted="a folder that `lmtune index` wrote",
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise _damaged(path) from None
+    if (found, content.get("version")) != (FORMAT, VERSION):
+        raise InputError(
+            "the index has another format",
+            file=path,
+            value=f"{found} {content.get('version')}",
+            accepted=f"{FORMAT} {VERSION}; build the index again with `lmtune index`",
+        )
+    try:
+        return _parse(unsealed(content, kinds=typing.get_type_hints(Manifest) | {"columns": dict}))
+    except ValueError:
+        raise _damaged(path) from None
+
+
+def _parse(content: dict[str, Any]) -> Manifest:
+    # The checksum held, so this is what `write_manifest` wrote.
+    fields = {name: content[name] for name in Manifest.__dataclass_fields__}
+    named = [*COLUMNS, *(name for name in POSITIONS if name in content["columns"])]
+    fields["columns"] = read_columns(content["columns"], named)
+    return Manifest(**fields)
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError("the index's manifest is damaged", file=path, accepted=REBUILD)

@@ -1,0 +1,248 @@
+"""Compiled coding of postings and positions in bits, by blocks of 128 numbers.
+
+A block is a byte that says in how many bits each of its numbers is, as many as the largest takes, and
+the numbers one after the other, the lowest bit first, up to a whole byte (frame of reference; Lemire
+and Boytsov, 2015, Decoding billions of integers per second through vectorization).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.compiled import compiled
+from lmtune.index.protocol import Positions
+
+BLOCK = 128
+_MOST_BITS = 31
+_MOST_PER_BYTE = 1 << 7  # a block of zeros is one byte
+
+
+@compiled()
+def encode_postings(
+    docs: NDArray[np.int32], tfs: NDArray[np.int32], dfs: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pack postings: of each term how many, the gaps between documents, and its frequencies less 1.
+
+    Parameters
+    ----------
+    docs, tfs : arrays of int32, shape (postings,)
+        Postings term by term, documents ascending within a term.
+    dfs : array of int64, shape (terms,)
+        How many each term has, at least 1.
+
+    Returns
+    -------
+    packed : array of uint8
+    sizes : array of int64, shape (terms,)
+        The bytes of each term.
+    """
+    packed = np.empty(8 * docs.size + 2 * (docs.size // BLOCK) + 7 * dfs.size, np.uint8)
+    sizes = np.empty(dfs.size, np.int64)
+    df, gaps, more = np.empty(1, np.int32), np.empty(docs.size, np.int32), np.empty(docs.size, np.int32)
+    at = begin = np.int64(0)
+    for term in range(dfs.size):
+        df[0] = dfs[term]
+        end = begin + dfs[term]
+        last = np.int32(-1)
+        for i in range(begin, end):
+            gaps[i], more[i] = docs[i] - last - 1, tfs[i] - 1
+            last = docs[i]
+        filled = _pack(gaps[begin:end], packed, _pack(df, packed, at))
+        filled = _pack(more[begin:end], packed, filled)
+        sizes[term] = filled - at
+        at, begin = filled, end
+    return packed[:at].copy(), sizes
+
+
+@compiled()
+def decode_postings(
+    words: NDArray[np.uint64], begin: int, end: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], bool]:
+    """Undo `encode_postings` for one term.
+
+    Parameters
+    ----------
+    words : array of uint64
+        As `lmtune.index.columns.Column.words` returns them.
+    begin, end : int
+        The bytes of the term.
+
+    Returns
+    -------
+    docs, tfs : arrays of int32, shape (df,)
+    whole : bool
+        Whether the bytes were those of one term; otherwise the arrays mean nothing.
+    """
+    df = np.zeros(1, np.int32)
+    at = _unpack(words, begin, end, df)
+    if df[0] > _MOST_PER_BYTE * (end - begin):
+        df[0], at = 0, end + 1
+    docs, tfs = np.empty(df[0], np.int32), np.empty(df[0], np.int32)
+    at = _unpack(words, _unpack(words, at, end, docs), end, tfs)
+    last = np.int32(-1)
+    for i in range(docs.size):
+        last += docs[i] + np.int32(1)
+        docs[i] = last
+        tfs[i] += np.int32(1)
+    return docs, tfs, at == end
+
+
+@compiled()
+def encode_positions(
+    gaps: NDArray[np.int32], cfs: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pack the gaps between positions.
+
+    Parameters
+    ----------
+    gaps : array of int32, shape (positions,)
+        How many tokens stand before each occurrence, since the one before it in the document.
+    cfs : array of int64, shape (terms,)
+        How many each term has, at least 1.
+
+    Returns
+    -------
+    packed, sizes
+        As of `encode_postings`.
+    """
+    packed = np.empty(4 * gaps.size + gaps.size // BLOCK + cfs.size, np.uint8)
+    sizes = np.empty(cfs.size, np.int64)
+    at = begin = np.int64(0)
+    for term in range(cfs.size):
+        filled = _pack(gaps[begin : begin + cfs[term]], packed, at)
+        sizes[term] = filled - at
+        at, begin = filled, begin + cfs[term]
+    return packed[:at].copy(), sizes
+
+
+@compiled()
+def decode_positions(
+    words: NDArray[np.uint64], begin: int, end: int, tfs: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], bool]:
+    """Undo `encode_positions` for one term, whose occurrences in each document are given.
+
+    Returns
+    -------
+    positions : array of int32, shape (cf,)
+        From 0 on, document by document.
+    whole : bool
+        As of `decode_postings`.
+    """
+    positions = np.empty(tfs.astype(np.int64).sum(), np.int32)
+    at = _unpack(words, begin, end, positions)
+    filled = 0
+    for tf in tfs:
+        last = np.int32(-1)
+        for _ in range(tf):
+            last += positions[filled] + np.int32(1)
+            positions[filled] = last
+            filled += 1
+    return positions, at == end
+
+
+@compiled()
+def _pack(values: NDArray[np.int32], packed: NDArray[np.uint8], at: int) -> int:
+    """Pack numbers from 0 to 2**31 - 1 into bytes from one on; return where they end."""
+    for first in range(0, values.size, BLOCK):
+        block = values[first : first + BLOCK]
+        together = np.uint64(0)
+        for value in block:
+            together |= np.uint64(value)
+        bits = np.uint64(0)
+        while together >> bits:
+            bits += np.uint64(1)
+        packed[at] = bits
+        at += 1
+        held, size = np.uint64(0), np.uint64(0)
+        for value in block:
+            held |= np.uint64(value) << size
+            size += bits
+            while size >= np.uint64(8):
+                packed[at] = held & np.uint64(255)
+                at += 1
+                held >>= np.uint64(8)
+                size -= np.uint64(8)
+        if size:
+            packed[at] = held
+            at += 1
+    return at
+
+
+@compiled()
+def _unpack(words: NDArray[np.uint64], at: int, end: int, values: NDArray[np.int32]) -> int:
+    """Fill an array with what `_pack` packed; return where it ends, or end + 1 where it is damaged."""
+    for first in range(0, values.size, BLOCK):
+        block = values[first : first + BLOCK]
+        bits = int(np.int64(words[at] & np.uint64(255))) if at < end else _MOST_BITS
+        begin, step = np.uint64(at + 1), np.uint64(bits)
+        at += 1 + (bits * block.size + 7) // 8
+        if bits > _MOST_BITS or at > end:
+            return end + 1
+        # Eight numbers are whole bytes; a loop of known length is four times as fast.
+        whole = block.size & ~7
+        for eight in range(0, whole, 8):
+            for i in range(8):
+                block[eight + i] = _number(words, begin, step, i)
+            begin += step
+        for i in range(block.size - whole):
+            block[whole + i] = _number(words, begin, step, i)
+    return at
+
+
+@compiled(inline=True)
+def _number(words: NDArray[np.uint64], begin: np.uint64, bits: np.uint64, i: int) -> np.uint64:
+    """Return the ith number from a byte on, i below 8: it lies within 8 bytes."""
+    bit = np.uint64(i) * bits
+    word: np.uint64 = words[begin + (bit >> np.uint64(3))]
+    return (word >> (bit & np.uint64(7))) & ((np.uint64(1) << bits) - np.uint64(1))
+
+
+@compiled()
+def count_windows(
+    first: Positions, second: Positions, same: bool, ordered: bool, width: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Count the windows of two words, as `lmtune.index.windows` says, in each document with some.
+
+    Parameters
+    ----------
+    first, second : Positions
+        Where the two words are.
+    same : bool
+        Whether they are one word.
+    ordered : bool
+        Whether the first must come first.
+    width : int
+        How many positions a window spans, at most.
+
+    Returns
+    -------
+    docs, counts : arrays of int32
+    """
+    docs = np.empty(min(first.docs.size, second.docs.size), np.int32)
+    counts = np.empty(docs.size, np.int32)
+    found = a = b = begin = other = 0
+    while a < first.docs.size and b < second.docs.size:
+        if first.docs[a] != second.docs[b]:
+            if first.docs[a] < second.docs[b]:
+                begin += first.tfs[a]
+                a += 1
+            else:
+                other += second.tfs[b]
+                b += 1
+            continue
+        i, j = begin, other + (1 if same else 0)
+        begin, other = begin + first.tfs[a], other + second.tfs[b]
+        count = 0
+        while i < begin and j < other:
+            gap = second.positions[j] - first.positions[i]
+            count += abs(gap) < width and (gap > 0 or not ordered)
+            # One word's next occurrence is both the other's and its own.
+            i += gap > 0
+            j += gap < 0 or same
+        if count:
+            docs[found], counts[found] = first.docs[a], count
+            found += 1
+        a += 1
+        b += 1
+    return docs[:found].copy(), counts[:found].copy()

@@ -1,0 +1,218 @@
+"""Users' objects in memory, read as lmtune's own runs, judgements, topics and documents.
+
+Each of them may be given as
+
+- a file's path, of a table by its suffix (`lmtune.io.rows`);
+- a frame (of pandas, or anything with ``columns``) with the columns of PyTerrier or of ir_datasets:
+  ``qid docno score [rank]``, ``qid docno label``, ``qid query``, ``docno text``, or their other
+  usual names;
+- rows with these names, such as ir_measures' and ir_datasets' named tuples, or dictionaries: a
+  list or a generator;
+- a dictionary: scores or gains by topic and docno, texts by topic or docno;
+- for a run, the rankings that `lmtune.rank` returns;
+- a run or judgements of ranx (anything with ``to_dict``), or a collection of ir_datasets.
+
+Nothing of these packages is imported.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from lmtune.errors import InputError
+from lmtune.io.documents import Document, DocumentSource, ListDocuments
+from lmtune.io.given import QrelsLike, RunLike, RunsLike, TopicsLike
+from lmtune.io.qrels import read_qrels
+from lmtune.io.rows import (
+    DOCUMENTS,
+    RUN,
+    TOPICS,
+    Kind,
+    field_of_row,
+    gains_of,
+    identifier,
+    rows_of,
+    scores_of,
+)
+from lmtune.io.runs import Ranking, printed_scores, read_run
+from lmtune.io.topics import WeightedQuery, read_topics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PATH = (str, os.PathLike)
+_Found = TypeVar("_Found", bound=Collection[Any])
+
+
+def as_run(data: RunLike, *, name: str = "run") -> dict[str, dict[str, float]]:
+    """Take anything for a run: finite scores by topic and docno.
+
+    Where there are ranks and no scores, the score is minus the rank.
+
+    Raises
+    ------
+    InputError
+        For a missing column, an identifier that is neither text nor an integer, a score that is no
+        finite number, a document ranked twice, or nothing at all; as `read_run` for a file.
+
+    Examples
+    --------
+    >>> from collections import namedtuple
+    >>> row = namedtuple("ScoredDoc", ["query_id", "doc_id", "score"])
+    >>> as_run(iter([row("1", "a", 2), row("1", "b", 1.5)]))
+    {'1': {'a': 2.0, 'b': 1.5}}
+    """
+    if isinstance(data, _PATH):
+        return read_run(data)
+    return _some(scores_of(data, name), RUN)
+
+
+def as_qrels(data: QrelsLike, *, name: str = "judgements") -> dict[str, dict[str, int]]:
+    """Take anything for judgements, if only of no topic: integer gains by topic and docno.
+
+    Raises
+    ------
+    InputError
+        As `as_run`; for a gain that is no integer.
+
+    Examples
+    --------
+    >>> as_qrels([{"qid": 1, "docno": "a", "label": 2.0}])
+    {'1': {'a': 2}}
+    """
+    return read_qrels(data) if isinstance(data, _PATH) else gains_of(data, name)
+
+
+def as_topics(data: TopicsLike, *, name: str = "topics") -> dict[str, str]:
+    """Take anything for topics: query text by topic identifier.
+
+    Raises
+    ------
+    InputError
+        As `as_run`; for a topic that comes twice with different texts.
+    """
+    if isinstance(data, _PATH):
+        return read_topics(data)
+    topics: dict[str, str] = {}
+    for row, (topic, query) in enumerate(rows_of(data, TOPICS, name), 1):
+        topic_id, text = identifier(topic, name, row), query
+        if isinstance(query, dict):
+            text = WeightedQuery.of(query)
+        if not isinstance(text, str) or topics.get(topic_id, text) != text:
+            problem = "has a second text" if isinstance(text, str) else "has no text"
+            raise InputError(f"topic {topic_id} {problem}", file=name, line=row, value=text)
+        topics[topic_id] = text
+    return _some(topics, TOPICS)
+
+
+def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
+    """Take anything for documents that can be read again and again.
+
+    Rows of a generator are kept in memory; ir_datasets' collections are read anew each time.
+
+    Raises
+    ------
+    InputError
+        As `as_run`; paths are for `lmtune.load`.
+    """
+    if hasattr(data, "batches") and hasattr(data, "digest"):
+        source: DocumentSource = data
+        return source
+    if isinstance(data, _PATH):
+        raise InputError("documents by a path", value=data, accepted="lmtune.load(documents=...).documents")
+
+    def documents(rows: Any) -> Iterator[Document]:
+        for row, (docno, text) in enumerate(rows_of(rows, DOCUMENTS, name), 1):
+            if not isinstance(text, str):
+                raise InputError("a document has no text", file=name, line=row, value=text)
+            yield Document(identifier(docno, name, row), text)
+
+    if hasattr(data, "docs_iter"):
+        collection = f"irds:{data.dataset_id()}" if hasattr(data, "dataset_id") else name
+        return ListDocuments(collection, lambda: documents(data))
+    return ListDocuments(name, _some(tuple(documents(data)), DOCUMENTS))
+
+
+def named_runs(data: RunsLike) -> Iterator[tuple[str, Any]]:
+    """Tell runs apart: yield a name and what `as_run` takes for each, paths under their own name.
+
+    Parameters
+    ----------
+    data : a run, an iterable of runs, or a mapping of names to runs
+        As `as_run` takes them.
+    """
+    if isinstance(data, _PATH):
+        yield os.fspath(data), data
+    elif isinstance(data, Mapping) and data and not _is_by_docno(next(iter(data.values()))):
+        yield from data.items()
+    elif isinstance(data, Mapping) or _is_table(data) or not isinstance(data, Iterable):
+        yield _name_of(data, "run"), data
+    else:
+        rest = iter(data)
+        first = next(rest, None)
+        if field_of_row(first, RUN.columns[0]) is not None and not _is_table(first):
+            yield "run", itertools.chain([first], rest)
+            return
+        for number, run in enumerate(itertools.chain([] if first is None else [first], rest), 1):
+            yield os.fspath(run) if isinstance(run, _PATH) else _name_of(run, f"run {number}"), run
+
+
+def run_frame(rankings: Iterable[Ranking]) -> pd.DataFrame:
+    """Make a frame of rankings, as PyTerrier has them.
+
+    Parameters
+    ----------
+    rankings : iterable of Ranking
+        From `lmtune.rank` or `lmtune.rerank.reranked`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``qid``, ``docno``, ``score``, ``rank``, this from 0. Scores are those that `write_run`
+        prints: sorted by them as trec_eval sorts, documents stand in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(run_frame([Ranking("1", ["b", "c"], np.array([-2.5, -2.5]))]))
+      qid docno score rank
+    0   1     b  -2.5    0
+    1   1     c  -2.5    1
+    """
+    import pandas as pd
+
+    parts = [
+        pd.DataFrame(
+            {"qid": one.topic, "docno": one.docnos, "score": printed_scores(one.docnos, one.scores)}
+        ).assign(rank=range(len(one.docnos)))
+        for one in rankings
+    ]
+    columns = {"qid": str, "docno": str, "score": np.float32, "rank": np.int64}
+    parts = parts or [pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _is_by_docno(values: Any) -> bool:
+    """Say whether these are one topic's scores by docno."""
+    return isinstance(values, Mapping) and all(isinstance(value, Real) for value in values.values())
+
+
+def _is_table(data: Any) -> bool:
+    return any(hasattr(data, name) for name in ("columns", "to_dict", "scoreddocs_iter"))
+
+
+def _name_of(run: Any, otherwise: str) -> str:
+    name = getattr(run, "name", None)
+    return name if isinstance(name, str) and name else otherwise
+
+
+def _some(data: _Found, kind: Kind) -> _Found:
+    if not data:
+        raise InputError(f"the {kind.name} {kind.verb} empty", accepted=kind.accepted)
+    return data

@@ -1,0 +1,354 @@
+"""The rows of LETOR files: parsed block by block and put together."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError, PathLike
+from lmtune.io.files import decode_line, open_bytes, read_whole_lines
+from lmtune.io.letor_kernels import parse_pairs
+from lmtune.progress import note
+
+HIGHEST_ID = 1 << 16
+"""The largest feature id: rows are kept dense."""
+
+BLOCK_BYTES = 1 << 20
+_ROW = re.compile(rb"[ \t]*([0-9+.eE-]+)[ \t]+qid:([^ \t]+)")
+_TOKEN = re.compile(rb"[^ \t]+")
+_DOCID = re.compile(rb"[ \t#]*doc_?(?:id|no)[ \t]*[=:][ \t]*([^ \t]+)", re.IGNORECASE)
+_ZERO = re.compile(rb"0+:.*", re.DOTALL)
+# Istella's sets have the largest double, 1.797693134862316e308, for a value that is missing.
+_LARGEST_DOUBLE = re.compile(rb"[+-]?(1\.797693134862[0-9]*[eE]\+?308|1797693134862[0-9]{296}(\.[0-9]*)?)")
+# A float32 has 29 bits of a double's fraction less: halfway between two of them the last 28 are 0.
+_LAST_BITS = (1 << 28) - 1
+_LINE = "a line such as 2 qid:10 1:0.5 3:-1e-3 #docid = D1"
+
+
+class ZeroIdError(InputError):
+    """A feature with the id 0 in a file whose ids were taken to count from 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive rows.
+
+    Attributes
+    ----------
+    labels : numpy.ndarray of float32, shape (rows,)
+        Grades.
+    lines : numpy.ndarray of int64, shape (rows,)
+        Each row's line in the file, from 1.
+    queries : list of str
+        Each row's query.
+    docids : list of str or None
+        Each row's docid, None where its comment has none.
+    rows, ids, values : numpy.ndarray of int64, int64 and float32, shape (features,)
+        Each feature's row in the block, its id, from 1, and its value; NaN is missing.
+    """
+
+    labels: NDArray[np.float32]
+    lines: NDArray[np.int64]
+    queries: list[str]
+    docids: list[str | None]
+    rows: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+    def dense(self) -> NDArray[np.float32]:
+        """Return the features as (rows, largest id), 0 where a row has none."""
+        out = np.zeros((self.labels.size, int(self.ids.max(initial=0))), np.float32)
+        out[self.rows, self.ids - 1] = self.values
+        return out
+
+
+def read_blocks(
+    path: PathLike, *, repeated: str, zero_based: bool = False, block_bytes: int = BLOCK_BYTES
+) -> Iterator[Block]:
+    """Parse a file block by block; see `lmtune.io.letor.read_letor`."""
+    line, lowest, once = 1, 0 if zero_based else 1, repeated == "error"
+    with open_bytes(path) as stream:
+        try:
+            for raw in read_whole_lines(stream, path, block_bytes):
+                lines = raw.replace(b"\r\n", b"\n").split(b"\n")[:-1]
+                try:
+                    block = _parse(path, lines, line, lowest, once)
+                except InputError:
+                    raise
+                except ValueError:
+                    raise _first_error(path, lines, line, lowest, once) from None
+                line += len(lines)
+                if block.labels.size:
+                    yield block
+        except InputError as error:
+            if error.line is None:
+                error.line = line
+            raise
+
+
+def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once: bool) -> Block:
+    """Parse lines, the first of which has this number; ValueError where one is no row."""
+    labels: list[bytes] = []
+    numbers: list[int] = []
+    queries: list[str] = []
+    docids: list[str | None] = []
+    features: list[bytes] = []
+    known, query = b"", ""
+    for number, line in enumerate(lines, first):
+        head, _, comment = line.partition(b"#")
+        row = _ROW.match(head)
+        if row is None:
+            if head.strip(b" \t"):
+                raise ValueError(line)
+            continue
+        if row[2] != known:
+            known, query = row[2], decode_line(row[2], path, number)
+        docid = _DOCID.match(comment)
+        docids.append(None if docid is None else decode_line(docid[1], path, number))
+        queries.append(query)
+        labels.append(row[1])
+        numbers.append(number)
+        features.append(head[row.end() :])
+    rows, ids, values = parse_features(features, lowest, lowest + HIGHEST_ID - 1)
+    if once and has_repeats(rows * (HIGHEST_ID + 1) + ids):
+        raise ValueError("a feature comes twice")
+    grades = nearest_float32(labels)
+    if not np.isfinite(grades).all() or any(text[:1] == b"-" and float(text) < 0 for text in labels):
+        raise ValueError("a bad label")
+    return Block(grades, np.array(numbers, np.int64), queries, docids, rows, ids, values)
+
+
+def parse_features(
+    texts: Sequence[bytes], lowest: int, highest: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Parse rows of ``ID:VALUE``, whose ids are `lowest` to `highest`.
+
+    Returns the rows, ids, from 1, and values of all features; NaN is missing. Raises ValueError where
+    a text is something else.
+    """
+    text = b"\n".join([*texts, b""])
+    most = len(text) // 4 + 1
+    rows, ids, left = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, 3), np.int64)
+    values = np.empty(most, np.float32)
+    count, open_ = parse_pairs(np.frombuffer(text, np.uint8), lowest, highest, rows, ids, values, left)
+    if count < 0:
+        raise ValueError("no pairs")
+    places = left[:open_, 0].copy()
+    values[places] = _parse_values([text[begin:end] for _, begin, end in left[:open_].tolist()])
+    return rows[:count].copy(), ids[:count].copy(), values[:count].copy()
+
+
+def _parse_values(texts: Sequence[bytes]) -> NDArray[np.float32]:
+    """Parse features' values, NaN where one is missing."""
+    values = nearest_float32([b"1e999" if text == b"NULL" else text for text in texts])
+    for place in np.flatnonzero(np.isinf(values)).tolist():
+        if texts[place] != b"NULL" and _LARGEST_DOUBLE.fullmatch(texts[place]) is None:
+            raise ValueError("beyond float32's range")
+        values[place] = np.nan
+    return values
+
+
+def nearest_float32(decimals: Sequence[bytes]) -> NDArray[np.float32]:
+    """Return the float32 nearest to each decimal, ties to even; infinite beyond the largest.
+
+    Raises ValueError where a text is no decimal.
+    """
+    if b"".join(decimals).translate(None, b"0123456789+-.eE"):
+        raise ValueError("other characters, as of nan or 1_0, which float takes")
+    doubles = np.fromiter(map(float, decimals), np.float64, len(decimals))
+    with np.errstate(over="ignore"):
+        singles = doubles.astype(np.float32)
+        halfway = (doubles.view(np.int64) & _LAST_BITS == 0) & (singles != doubles)
+        # The double may itself be rounded: which side of it the decimal is on decides.
+        for place in np.flatnonzero(halfway).tolist():
+            exact, double = Decimal(decimals[place].decode()), float(doubles[place])
+            if exact != double:
+                singles[place] = math.nextafter(double, math.inf if exact > double else -math.inf)
+    return singles
+
+
+def has_repeats(keys: NDArray[np.int64]) -> bool:
+    """Tell whether any number comes twice."""
+    if (np.diff(keys) > 0).all():
+        return False
+    ordered = np.sort(keys)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _first_error(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once: bool) -> InputError:
+    """Return the error of the first of some lines that is no row."""
+    row = next(row for row, line in enumerate(lines) if not _is_row(line, lowest, once=once))
+    line, number = lines[row], first + row
+
+    def error(message: str, value: bytes, accepted: str, kind: type[InputError] = InputError) -> InputError:
+        shown = value.decode(errors="backslashreplace")
+        return kind(message, file=path, line=number, value=shown, accepted=accepted)
+
+    label, *rest = _TOKEN.findall(line.partition(b"#")[0])
+    token = rest[0] if rest else b""
+    if not _is_row(label + b" qid:1", lowest):
+        return error("bad label", label, "a number, 0 or more, first in the line")
+    if not token.startswith(b"qid:") or token == b"qid:":
+        return error("no query after the label", token, f"qid:ID, in {_LINE}")
+    for token in rest[1:]:
+        if _is_row(b"1 qid:1 " + token, lowest):
+            continue
+        name, _, value = token.partition(b":")
+        if not _is_row(b"1 qid:1 " + name + b":0", lowest) or b":" not in token:
+            accepted = f"ID:VALUE with an ID from 1 to {HIGHEST_ID}, or from 0 in the whole file"
+            kind = ZeroIdError if _ZERO.fullmatch(token) else InputError
+            return error("bad feature", token, accepted, kind)
+        accepted = "a finite number within float32's range, such as 0.25 or -1e-3; NULL where it is missing"
+        return error("bad value of a feature", value, accepted)
+    seen: dict[bytes, bytes] = {}
+    token = next(t for t in rest[1:] if seen.setdefault(t.partition(b":")[0].lstrip(b"0"), t) is not t)
+    return error("feature repeated in a row", token, "each once, or repeated='last'")
+
+
+def _is_row(line: bytes, lowest: int, *, once: bool = False) -> bool:
+    try:
+        _parse("", [line], 1, lowest, once)
+    except InputError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class Letor:
+    """The content of a LETOR file.
+
+    Attributes
+    ----------
+    features : numpy.ndarray of float32, shape (rows, F)
+        Column f has the feature with id f + 1; 0 where a row lacks it. Perhaps a memory map, which
+        is then read-only.
+    labels : numpy.ndarray of float32, shape (rows,)
+        Grades, 0 or more.
+    starts : numpy.ndarray of int64, shape (queries + 1,)
+        Where each query's rows begin.
+    queries : tuple of str
+        Query identifiers, in the file's order.
+    docnos : tuple of str or None
+        The rows' docids; None where the file has none.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    queries: tuple[str, ...]
+    docnos: tuple[str, ...] | None = None
+
+    def widened(self, width: int) -> Self:
+        """Return the same with `width` features at least: those that come to it are 0."""
+        missing = width - self.features.shape[1]
+        if missing <= 0:
+            return self
+        return replace(self, features=np.pad(self.features, ((0, 0), (0, missing))))
+
+
+def read_rows(path: PathLike, *, repeated: str, docids: bool, zero_based: bool) -> Letor:
+    """Read a file; see `lmtune.io.letor.read_letor`."""
+    features: list[NDArray[np.float32]] = []
+    labels: list[NDArray[np.float32]] = []
+    lines: list[NDArray[np.int64]] = []
+    docnos: list[str | None] = []
+    queries: dict[str, int] = {}
+    starts: list[int] = []
+    rows = 0
+    current = None
+    for block in read_blocks(path, repeated=repeated, zero_based=zero_based):
+        for row, query in enumerate(block.queries):
+            if query == current:
+                continue
+            if query in queries:
+                raise InputError(
+                    "a query's rows do not stand together",
+                    file=path,
+                    line=int(block.lines[row]),
+                    value=query,
+                    accepted=f"rows sorted by query (it first came in line {queries[query]})",
+                )
+            queries[query] = int(block.lines[row])
+            starts.append(rows + row)
+            current = query
+        features.append(block.dense())
+        labels.append(block.labels)
+        lines.append(block.lines)
+        if docids:
+            docnos += block.docids
+        rows += len(block.labels)
+    if not rows:
+        raise InputError("the file has no rows", file=path, accepted="LABEL qid:QUERY ID:VALUE ...")
+    starts.append(rows)
+    named = _named(path, docnos, starts, np.concatenate(lines))
+    stacked = _stacked(features)
+    _fill_missing(path, starts, stacked)
+    return Letor(stacked, np.concatenate(labels), np.array(starts, np.int64), tuple(queries), named)
+
+
+def _stacked(blocks: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return all rows, 0 where a block is narrower; each block goes when it is copied."""
+    out = np.zeros((sum(map(len, blocks)), max(block.shape[1] for block in blocks)), np.float32)
+    end = len(out)
+    while blocks:
+        block = blocks.pop()
+        out[end - len(block) : end, : block.shape[1]] = block
+        end -= len(block)
+    return out
+
+
+def _fill_missing(path: PathLike, starts: Sequence[int], features: NDArray[np.float32]) -> None:
+    """Put, where a feature is NaN, its lowest value in the query, or 0 where it has none; say so."""
+    missing = 0
+    for begin, end in itertools.pairwise(starts):
+        rows = features[begin:end]
+        if (unknown := np.isnan(rows)).any():
+            missing += int(np.count_nonzero(unknown))
+            lowest = np.nan_to_num(np.fmin.reduce(rows, axis=0))
+            np.copyto(rows, lowest, where=unknown)
+    if missing:
+        how = "their feature's lowest in the query stands in, as in LETOR's MIN files"
+        note(f"{os.fspath(path)}: {missing:,} values are missing; {how}")
+
+
+def _named(
+    path: PathLike, docids: Sequence[str | None], starts: Sequence[int], lines: NDArray[np.int64]
+) -> tuple[str, ...] | None:
+    """Return the docids, None where there are none; each must come once in its query."""
+    named = tuple(docid for docid in docids if docid is not None)
+    if not named:
+        return None
+    if len(named) < len(docids):
+        missing = docids[0] is None
+        row = next(row for row, docid in enumerate(docids) if (docid is None) != missing)
+        raise InputError(
+            "a docid, where the first row has none" if missing else "no docid, as the first row has",
+            file=path,
+            line=int(lines[row]),
+            value=docids[row],
+            accepted=f"one on each row or on none (the first row is line {int(lines[0])}), or docids=False",
+        )
+    for begin, end in itertools.pairwise(starts):
+        if len(set(named[begin:end])) == end - begin:
+            continue
+        seen: dict[str, int] = {}
+        row = next(row for row in range(begin, end) if seen.setdefault(named[row], row) != row)
+        raise InputError(
+            "a docid comes twice in its query",
+            file=path,
+            line=int(lines[row]),
+            value=named[row],
+            accepted=f"each once (first in line {int(lines[seen[named[row]]])}), or docids=False",
+        )
+    return named

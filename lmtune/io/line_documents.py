@@ -1,0 +1,212 @@
+"""Documents that are lines: JSON, in Anserini's, BEIR's and ir_datasets' spellings, or ``id<TAB>text``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lmtune.errors import InputError, PathLike
+from lmtune.io.files import decode_line, line_blocks
+
+ID_KEYS = ("id", "_id", "docid", "docno")
+TEXT_KEYS = ("text", "body")
+MSMARCO_FIELDS = ("url", "title", "headings", "body", "segment")
+"""What makes the text of MS MARCO's documents of version 2, as in Anserini; a segment has no body."""
+
+_PASSAGE_ID = "pid"
+
+_loads = json.JSONDecoder().decode
+
+
+def parse_jsonl(
+    blocks: Iterable[bytes], path: PathLike, field: str | None = None
+) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, docno, text) of JSON documents, one a line; blank lines are skipped.
+
+    The docno is ``id``, ``_id``, ``docid`` or ``docno``, a string or an integer. The text is
+    ``contents`` alone, as Anserini indexes it, or else the ``title``, if any, a line end and
+    ``text`` or ``body``, as for BEIR. Of MS MARCO's version 2, passages have ``pid`` and ``passage``;
+    documents and segments all of `MSMARCO_FIELDS` that they have.
+
+    Parameters
+    ----------
+    blocks : iterable of bytes
+        The input in blocks of any size; lines are numbered from its beginning, from 1.
+    path : path-like
+        What to call the file in messages.
+    field : str, optional
+        A key whose text to take instead, a string or several; empty where a document lacks it.
+
+    Raises
+    ------
+    InputError
+        At a line that is no JSON object in valid UTF-8, lacks an identifier or a text, or has an
+        identifier with white space.
+    """
+    number = 0
+    for block in line_blocks(blocks):
+        for line in _decoded_lines(block, path, number):
+            number += 1
+            if not line or line.isspace():
+                continue
+            try:
+                record = _loads(line)
+            except (ValueError, RecursionError) as error:
+                raise _bad(path, number, f"not JSON ({error})", line) from None
+            try:
+                docno = record["id"]
+                text = record["contents"]
+            except (KeyError, TypeError):
+                docno, text = _other_spelling(path, number, line, record)
+            if field is not None:
+                text = _field_text(record.get(field))
+            if type(docno) is not str or type(text) is not str or docno.split() != [docno]:
+                docno = _checked_docno(path, number, docno)
+                text = _checked_text(path, number, text)
+            if "\\ud" in line or "\\uD" in line:
+                docno, text = _without_surrogates(path, number, docno, text)
+            yield number, docno, text
+
+
+def keys_with_text(head: bytes) -> list[str]:
+    """Return the keys of the first of some JSON lines that have a text, but for its identifier's."""
+    line = head.lstrip().partition(b"\n")[0]
+    with contextlib.suppress(ValueError, RecursionError):
+        record = _loads(line.decode())
+        return [
+            key
+            for key, value in record.items()
+            if type(_field_text(value)) is str and key not in (*ID_KEYS, _PASSAGE_ID)
+        ]
+    return []
+
+
+def _decoded_lines(block: bytes, path: PathLike, before: int) -> list[str]:
+    try:
+        lines = block.decode().split("\n")
+    except UnicodeDecodeError as error:
+        line = block.count(b"\n", 0, error.start)
+        decode_line(block.split(b"\n")[line], path, before + line + 1)
+        raise
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _other_spelling(path: PathLike, number: int, line: str, record: Any) -> tuple[Any, Any]:
+    if not isinstance(record, dict):
+        raise _bad(path, number, "not a JSON object", line)
+    if _PASSAGE_ID in record and "passage" in record:
+        return record[_PASSAGE_ID], record["passage"]
+    if "docid" in record and "headings" in record:
+        return record["docid"], _joined(path, number, [record.get(name) for name in MSMARCO_FIELDS])
+    key = next((key for key in ID_KEYS if key in record), None)
+    if key is None:
+        accepted = f"an identifier in one of {', '.join(ID_KEYS)}"
+        raise _bad(path, number, "document without an identifier", line, accepted)
+    if "contents" in record:
+        return record[key], record["contents"]
+    name = next((name for name in TEXT_KEYS if name in record), None)
+    if name is None:
+        accepted = f"a text in one of contents, {', '.join(TEXT_KEYS)}"
+        raise _bad(path, number, f"document {record[key]} has no text", line, accepted)
+    title, text = record.get("title"), record[name]
+    if title is not None and not isinstance(title, str):
+        raise _bad(path, number, "the title is no string", title, "a string")
+    return record[key], f"{title}\n{text}" if title and isinstance(text, str) else text
+
+
+def _joined(path: PathLike, number: int, texts: Iterable[Any]) -> str:
+    """Join the texts that a document has by line ends."""
+    return "\n".join(_checked_text(path, number, text) for text in texts if text not in (None, ""))
+
+
+def _field_text(value: Any) -> Any:
+    """Join the texts of a key that has several; none are an empty one."""
+    if isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return "\n".join(value)
+    return "" if value is None else value
+
+
+def _checked_docno(path: PathLike, number: int, docno: Any) -> str:
+    if isinstance(docno, int) and not isinstance(docno, bool):
+        return str(docno)
+    if not isinstance(docno, str) or docno.split() != [docno]:
+        accepted = "a string without white space, or an integer"
+        raise _bad(path, number, "bad document identifier", docno, accepted)
+    return docno
+
+
+def _checked_text(path: PathLike, number: int, text: Any) -> str:
+    if not isinstance(text, str):
+        raise _bad(path, number, "the text is no string", text, "a string")
+    return text
+
+
+def _without_surrogates(path: PathLike, number: int, docno: str, text: str) -> tuple[str, str]:
+    # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
+    try:
+        docno.encode()
+    except UnicodeEncodeError:
+        accepted = "no escaped half of a surrogate pair"
+        raise _bad(path, number, "bad document identifier", ascii(docno), accepted) from None
+    return docno, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _bad(
+    path: PathLike, number: int, message: str, value: Any, accepted: str = "one JSON object a line"
+) -> InputError:
+    shown = str(value) if value is None or isinstance(value, bool) else value
+    return InputError(message, file=path, line=number, value=shown, accepted=accepted)
+
+
+URL = re.compile(rb"[^\s<{]\S*\thttps?://")
+FIRST = re.compile(URL.pattern + rb"\S*\t[^\t\n]*\t[^\t\n]*(?:\n|\Z)|[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
+"""The form of the first line, which no run, topic of several fields or judgement has."""
+
+
+TSV_FIELDS = ("url", "title", "body")
+"""The texts of MS MARCO's documents in tab-separated lines."""
+
+
+def parse_tab_separated(
+    blocks: Iterable[bytes], path: PathLike, field: str | None = None
+) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, docno, text) of documents, one a line; blank lines are skipped.
+
+    A line is ``id<TAB>text``, or has the four columns of MS MARCO's documents: id, url, title and body,
+    which make the text together, as in Anserini.
+
+    Parameters
+    ----------
+    blocks : iterable of bytes
+        The input in blocks of any size; lines are numbered from its beginning, from 1.
+    path : path-like
+        What to call the file in messages.
+    field : str, optional
+        One of `TSV_FIELDS`: that column alone; empty where a line does not have it.
+
+    Raises
+    ------
+    InputError
+        At a line that is no valid UTF-8, or is not two columns, the first without white space.
+    """
+    number = 0
+    for block in line_blocks(blocks):
+        for raw in block.removesuffix(b"\n").split(b"\n"):
+            number += 1
+            if not raw.strip():
+                continue
+            line = decode_line(raw, path, number).rstrip("\r")
+            docno, *texts = line.split("\t")
+            if len(texts) not in (1, len(TSV_FIELDS)) or docno.split() != [docno]:
+                accepted = "id<TAB>text, or id, url, title and body with tabs between"
+                raise InputError("not a document", file=path, line=number, value=line[:80], accepted=accepted)
+            if field is not None:
+                texts = [
+                    text for name, text in zip(TSV_FIELDS, texts, strict=False) if name == field and texts[1:]
+                ]
+            yield number, docno, "\n".join(filter(None, texts))

@@ -1,0 +1,121 @@
+"""Values of topics and of their words, as a user knows them: lines of topic, word and value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmtune.errors import InputError, PathLike
+from lmtune.io.files import read_lines
+from lmtune.options import option
+
+
+def read_term_values(path: PathLike, what: str = "word") -> dict[str, dict[str, float]]:
+    """Read values of topics' words.
+
+    Parameters
+    ----------
+    path : path-like
+        A UTF-8 file, plain or compressed, of lines ``topic<TAB>word<TAB>value``; blank lines do no harm.
+    what : str
+        What has values, for messages.
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        By topic, then by word as it is written.
+
+    Raises
+    ------
+    InputError
+        For a line without three columns, a value that is no finite number, a topic and word that come
+        again, or an empty file.
+    """
+    accepted = f"topic<TAB>{what}<TAB>value, the value a finite number, each topic and {what} once"
+    values: dict[str, dict[str, float]] = {}
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        topic, word, value = _columns(path, number, line, what, accepted)
+        of_topic = values.setdefault(topic, {})
+        if word in of_topic:
+            raise InputError(
+                f"a second value of a {what} in topic {topic}",
+                file=path,
+                line=number,
+                value=word,
+                accepted=accepted,
+            )
+        of_topic[word] = value
+    if not values:
+        raise InputError(f"no values of {what}s: the file is empty", file=path, accepted=accepted)
+    return values
+
+
+def _columns(path: PathLike, number: int, line: str, what: str, accepted: str) -> tuple[str, str, float]:
+    topic, word, value = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
+    if line.count("\t") != 2 or not topic or not word:
+        raise InputError("no three columns", file=path, line=number, value=line, accepted=accepted)
+    parsed = _number(value)
+    if not math.isfinite(parsed):
+        raise InputError(f"bad value of a {what}", file=path, line=number, value=value, accepted=accepted)
+    return topic, word, parsed
+
+
+def _number(text: str) -> float:
+    """Read a number; NaN where it is none."""
+    try:
+        return math.nan if "_" in text else float(text)
+    except ValueError:
+        return math.nan
+
+
+_ACCEPTED = "topic<TAB>weight, a number above 0, each topic once"
+
+
+def read_topic_weights(path: PathLike) -> dict[str, float]:
+    """Read topics' weights.
+
+    Parameters
+    ----------
+    path : path-like
+        A UTF-8 file, plain or compressed, of lines ``topic<TAB>weight``; blank lines do no harm.
+
+    Raises
+    ------
+    InputError
+        For a line without two columns, a weight that is no finite number above 0, a topic that comes
+        again, or an empty file.
+    """
+    weights: dict[str, float] = {}
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        topic, _, text = (part.strip() for part in line.partition("\t"))
+        weight = _number(text)
+        if topic in weights or not topic or not 0.0 < weight < math.inf:
+            problem = "a second weight of a topic" if topic in weights else "bad weight of a topic"
+            raise InputError(problem, file=path, line=number, value=line, accepted=_ACCEPTED)
+        weights[topic] = weight
+    if not weights:
+        raise InputError("no weights of topics: the file is empty", file=path, accepted=_ACCEPTED)
+    return weights
+
+
+def weights_of(topics: Sequence[str], weights: Mapping[str, float]) -> list[float]:
+    """Return topics' weights in their order, or raise InputError where one has none above 0."""
+    for topic in topics:
+        if not 0.0 < weights.get(topic, 0.0) < math.inf:
+            raise InputError(f"topic {topic} has no weight", accepted="a number above 0 for each topic")
+    return [weights[topic] for topic in topics]
+
+
+def topic_weights_option() -> Any:
+    """Make the option of whatever fits to topics: a mapping of topic to weight, or None."""
+    return option(
+        None,
+        "What topics count in fits: lines of topic, weight. Means count each alike.",
+        read=read_topic_weights,
+        metavar="TSV",
+    )

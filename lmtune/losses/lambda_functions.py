@@ -1,0 +1,253 @@
+"""Functions that give the lambdas of one query: loaded from a user's file, called with care.
+
+A lambda-function takes scores and labels, arrays of shape (documents,), and returns lambdas of the
+same shape: lambda_i > 0 pushes document i up. They stand for -dC/ds_i of a cost C, whether such a
+C exists or not (equations 2 and 3 of Burges, Ranking as Learning Structured Outputs, 2005).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+from lmtune.io.files import read_bytes
+
+LambdaFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
+"""(scores, labels) -> lambdas, all of shape (documents,)."""
+
+NAME = "lambdas"
+"""The loss of training that takes such a function."""
+
+_ACCEPTED = "FILE.py:NAME, a function (scores, labels) -> lambdas"
+
+
+@dataclass(frozen=True)
+class CheckedFunction:
+    """A lambda-function whose every answer is looked at.
+
+    Attributes
+    ----------
+    function : callable
+        The function itself; it gets copies, and may change them.
+    name : str
+        What to call it.
+    file : str, optional
+        Where it was loaded from.
+    line : int, optional
+        Where it begins there.
+    digest : str, optional
+        Of the file's content.
+    """
+
+    function: LambdaFunction
+    name: str
+    file: str | None = None
+    line: int | None = None
+    digest: str | None = None
+
+    def __call__(self, scores: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the lambdas.
+
+        Parameters
+        ----------
+        scores, labels : numpy.ndarray of float64, shape (documents,)
+            One query's.
+
+        Returns
+        -------
+        numpy.ndarray of float64, shape (documents,)
+
+        Raises
+        ------
+        InputError
+            Where the function raises, or returns something else than as many finite numbers.
+        """
+        try:
+            lambdas = np.asarray(self.function(scores.copy(), labels.copy()))
+        except Exception as error:
+            raise self._raised(error) from error
+        if lambdas.shape != scores.shape or lambdas.dtype.kind not in "fiub":
+            raise InputError(
+                f"{self.name} returned something else than one lambda a document",
+                file=self.file,
+                line=self.line,
+                value=f"{lambdas.dtype} of shape {lambdas.shape}",
+                accepted=f"numbers of shape {scores.shape}",
+            )
+        values = lambdas.astype(np.float64)
+        if not np.isfinite(values).all():
+            wrong = int(np.argmin(np.isfinite(values)))
+            raise InputError(
+                f"{self.name} returned a lambda that is not finite for document {wrong + 1} of "
+                f"{scores.size} (scores {_numbers(scores)}, labels {_numbers(labels)})",
+                file=self.file,
+                line=self.line,
+                value=float(values[wrong]),
+                accepted="finite numbers",
+            )
+        return values
+
+    def precision(self, scores: NDArray[np.float64], labels: NDArray[np.float64]) -> float:
+        """Return the spacing of numbers at 1 in the type that the function returns."""
+        kind = np.asarray(self.function(scores.copy(), labels.copy())).dtype
+        return float(np.finfo(kind if kind.kind == "f" else np.float64).eps)
+
+    def _raised(self, error: Exception) -> InputError:
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        in_file = [frame for frame in frames if frame.filename == self.file] or list(frames)
+        file, line = (in_file[-1].filename, in_file[-1].lineno) if in_file else (self.file, self.line)
+        text = " ".join(str(error).split())
+        return InputError(
+            f"{self.name} raised {type(error).__name__}: {text}".rstrip(": "), file=file, line=line
+        )
+
+
+def checked(function: LambdaFunction, name: str | None = None) -> CheckedFunction:
+    """Wrap a function so that its answers are looked at; a `CheckedFunction` one comes back as it is."""
+    if isinstance(function, CheckedFunction):
+        return function
+    return CheckedFunction(function, name or str(getattr(function, "__name__", "the function")))
+
+
+def load_function(text: str) -> CheckedFunction:
+    """Load a user's lambda-function.
+
+    Parameters
+    ----------
+    text : str
+        ``path/to/file.py:name``. The file is run, as ``import`` would.
+
+    Returns
+    -------
+    CheckedFunction
+
+    Raises
+    ------
+    InputError
+        For a missing file or name, a name that is no function, or a file that raises when it is
+        run; where there is a line, with it.
+
+    Examples
+    --------
+    >>> load_function("nowhere.py:f")
+    Traceback (most recent call last):
+    ...
+    lmtune.errors.InputError: nowhere.py: no such file; accepted: FILE.py:NAME, a function ...
+    """
+    path, name = split_name(text)
+    content = read_bytes(path)
+    module = _run(path, name)
+    function = getattr(module, name, None)
+    if not callable(function):
+        named = [
+            key
+            for key, value in vars(module).items()
+            if not key.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        ]
+        raise InputError(
+            "no such function" if function is None else "not a function",
+            file=path,
+            value=name,
+            accepted=", ".join(named) or "a file that defines functions",
+        )
+    line = getattr(getattr(function, "__code__", None), "co_firstlineno", None)
+    return CheckedFunction(function, name, str(path), line, _digest(content))
+
+
+def split_name(text: str) -> tuple[Path, str]:
+    """Split ``FILE.py:NAME``.
+
+    Raises
+    ------
+    InputError
+        Where a part is missing, or there is no such file.
+    """
+    path, colon, name = text.rpartition(":")
+    if not (colon and path and name.isidentifier()):
+        raise InputError("bad name of a lambda-function", value=text, accepted=_ACCEPTED)
+    if not Path(path).is_file():
+        raise InputError("no such file", file=path, accepted=_ACCEPTED)
+    return Path(path), name
+
+
+def file_digest(text: str) -> str:
+    """Return the digest that `load_function` would give, without running the file."""
+    return _digest(read_bytes(split_name(text)[0]))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _run(path: Path, name: str) -> Any:
+    # A name of its own: two files of the same name are two modules.
+    key = f"_lmtune_lambdas_{hashlib.blake2b(os.fsencode(path.resolve())).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(key, path)
+    if spec is None or spec.loader is None:
+        raise InputError("not a Python file", file=path, accepted=_ACCEPTED)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[key] = module
+    try:
+        with _no_bytecode():
+            spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise InputError(f"no Python: {error.msg}", file=path, line=error.lineno) from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+        text = " ".join(str(error).split())
+        raise InputError(
+            f"running the file for {name} raised {type(error).__name__}: {text}".rstrip(": "),
+            file=path,
+            line=lines[-1] if lines else None,
+        ) from error
+    return module
+
+
+@contextlib.contextmanager
+def _no_bytecode() -> Any:
+    # A file changed twice within its time stamp's grain would else be run from the older cache.
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def _numbers(values: NDArray[np.float64]) -> str:
+    return "[" + ", ".join(f"{value:.6g}" for value in values) + "]"
+
+
+def named_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Complete the options of the loss ``lambdas``.
+
+    Parameters
+    ----------
+    options : mapping
+        ``function``, as `load_function` takes it; ``digest`` of its file, found where left out. So
+        a training, its checkpoints and its model say which function they are of.
+
+    Raises
+    ------
+    InputError
+        Without a function, for another option, or where the file cannot be read.
+    """
+    for option in options:
+        if option not in ("function", "digest"):
+            raise InputError(f"{NAME} has no such option", value=option, accepted="function")
+    if "function" not in options:
+        raise InputError(f"the loss {NAME} needs a function", accepted=f"{NAME}:FILE.py:NAME")
+    named = str(options["function"])
+    return {"function": named, "digest": str(options.get("digest") or file_digest(named))}

@@ -1,0 +1,741 @@
+"""Listwise losses: ListNet, ListMLE, ApproxNDCG, NeuralNDCG, and SONG's of whole lists.
+
+In NeuralSort's and Sinkhorn's matrices lists stand side by side, each by falling score and padded at its
+end; padded places hold padded items for sure (1 on the diagonal), so that nothing needs to be masked
+between.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmtune.errors import InputError
+from lmtune.losses.approx_kernels import Aims, approx_queries
+from lmtune.losses.evaluation import (
+    PADDING,
+    Arrays,
+    Backend,
+    Bounds,
+    Cutoff,
+    Gains,
+    Labels,
+    LossAndGradient,
+    LossCall,
+    PaddedLists,
+    Positive,
+    Reduce,
+    Scores,
+    Smoothing,
+    as_padded,
+    by_triton,
+    checked,
+    evaluate,
+    run,
+)
+from lmtune.losses.list_kernels import listmle_queries, listnet_queries, shuffle_ties
+from lmtune.losses.neural_kernels import neural_ndcg_queries
+from lmtune.losses.packing_kernels import ByLabel, discount_table
+from lmtune.losses.pairwise import row_slices, smooth_ranks, through_ranks
+from lmtune.losses.plain_torch import at_once, differentiated, discounts, ideal_dcg
+from lmtune.losses.songs.k_song import KSong
+from lmtune.losses.songs.pairs import RankOrShare
+from lmtune.losses.songs.songs import MARGIN, Song
+from lmtune.measures.kinds import Code
+
+Sides = tuple[Tensor, Tensor]
+"""A gradient in matrices (lists, n, n) as a product: of (lists, n, terms) and (lists, terms, n)."""
+
+
+class SortedItems(NamedTuple):
+    """Scores (lists, n) that fall, and what each is beside the others.
+
+    Attributes
+    ----------
+    scores : float64 Tensor (lists, n)
+        Divided by tau, less their list's mean; 0 on padding.
+    real : bool Tensor (lists, n)
+        False on padding.
+    places : float64 Tensor (n,)
+        0, 1, ...
+    tilt : float64 Tensor (lists, n)
+        Items below each place less items above it; on padding it means nothing.
+    starts, stops : int64 Tensor (lists, n)
+        Each item's run of equal scores; on padding they mean nothing.
+    tau : float
+    """
+
+    scores: Tensor
+    real: Tensor
+    places: Tensor
+    tilt: Tensor
+    starts: Tensor
+    stops: Tensor
+    tau: float
+
+    @classmethod
+    def of(cls, falling: Tensor, count: Tensor, tau: float) -> SortedItems:
+        """Take scores (lists, n), of which the first `count` (lists, 1) are real."""
+        places = torch.arange(falling.shape[1], dtype=falling.dtype, device=falling.device)
+        real = places < count
+        kept = torch.where(real, falling, 0)
+        scores = torch.where(real, kept - kept.sum(1, keepdim=True) / count.clamp(min=1), 0) / tau
+        rising = -falling
+        starts, stops = (torch.searchsorted(rising, rising, right=right) for right in (False, True))
+        return cls(scores, real, places, count - 1 - 2 * places, starts, stops, tau)
+
+    def neural_sort(self) -> Tensor:
+        """Return NeuralSort's matrices (lists, n, n): rows are places, columns items; rows sum to 1."""
+        above = self.scores.cumsum(1) - self.scores
+        below = self.scores.sum(1, keepdim=True) - above - self.scores
+        # Sums of |s_j - s_i|: j stands below as many items as its place says.
+        behind = self.tilt + self.places
+        spread = above - self.places * self.scores + behind * self.scores - below
+        exponent = self.tilt[:, :, None] * self.scores[:, None, :] - spread[:, None, :]
+        matrix = exponent.masked_fill_(~self.real[:, None, :], -torch.inf).softmax(dim=2)
+        alone = torch.eye(len(self.places), dtype=matrix.dtype, device=matrix.device)
+        return torch.where(self.real[:, :, None] & self.real[:, None, :], matrix, alone)
+
+    def through_neural_sort(self, matrix: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """Return the gradient (lists, n) in the scores, given that in the matrices as `Sides`."""
+        slopes = torch.bmm(left, right)
+        slopes -= (slopes * matrix).sum(2, keepdim=True)
+        slopes *= matrix
+        direct = (self.tilt[:, :, None] * slopes).sum(1)
+        spread = -slopes.sum(1)
+        # |s_j - s_i| has the slopes of s_j: -1 for each i above, 1 for each below, 0 for equal ones.
+        sums = torch.nn.functional.pad(spread.cumsum(1), (1, 0))
+        above, until = sums.gather(1, self.starts), sums.gather(1, self.stops)
+        behind = self.tilt + 2 * self.places + 1 - self.stops
+        gradient = direct + (behind - self.starts) * spread + (sums[:, -1:] - until) - above
+        return torch.where(self.real, gradient, 0) / self.tau
+
+
+class SinkhornSteps(NamedTuple):
+    """Factors that make matrices (lists, n, n) doubly stochastic, of each iteration from the 0th.
+
+    Attributes
+    ----------
+    matrix : Tensor (lists, n, n)
+    rows, columns : Tensor (iterations + 1, lists, n, 1)
+    """
+
+    matrix: Tensor
+    rows: Tensor
+    columns: Tensor
+
+    @classmethod
+    def of(cls, matrix: Tensor, iterations: int) -> SinkhornSteps:
+        """Scale columns, then rows, to sum to 1, so many times."""
+        one = torch.ones_like(matrix[:, :, :1])
+        rows, columns = [one], [one]
+        for _ in range(iterations):
+            columns.append(torch.bmm(matrix.mT, rows[-1]).reciprocal_())
+            rows.append(torch.bmm(matrix, columns[-1]).reciprocal_())
+        return cls(matrix, torch.stack(rows), torch.stack(columns))
+
+    def outcome(self, discount: Tensor, gain: Tensor, gradient_wanted: bool) -> tuple[Tensor, Sides | None]:
+        """Return minus the discounted gains of the places (lists,), and the gradient in the matrices.
+
+        Parameters
+        ----------
+        discount, gain : Tensor (lists, n)
+            Of places, and of items; 0 on padding.
+        """
+        matrix, across = self.matrix, self.matrix.mT
+        weighted = self.columns[-1] * gain[:, :, None]
+        places = torch.bmm(matrix, weighted)
+        pulls = -discount[:, :, None] * self.rows[-1]
+        losses = (pulls * places).sum(dim=(1, 2))
+        if not gradient_wanted:
+            return losses, None
+        # Iteration t takes v = 1 / (K' u) and u = 1 / (K v); back through both, again with vectors alone.
+        row_slopes, column_slopes = -self.rows.square(), -self.columns.square()
+        row = -pulls * places * self.rows[-1]
+        column = torch.bmm(across, pulls) * gain[:, :, None] + torch.bmm(across, row)
+        row_sides, column_sides = [], []
+        for t in range(len(self.rows) - 1, 0, -1):
+            row_sides.append(row)
+            column_sides.append(column * column_slopes[t])
+            row = torch.bmm(matrix, column_sides[-1]) * row_slopes[t - 1]
+            column = torch.bmm(across, row)
+        before, after = self.rows[:-1].flip(0), self.columns[1:].flip(0)
+        left = torch.cat([pulls, *row_sides, *before], dim=2)
+        return losses, (left, torch.cat([weighted, *after, *column_sides], dim=2).mT)
+
+
+Target = Literal["softmax", "labels"]
+
+
+@checked
+def listnet(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    target: Target = "softmax",
+    temperature: Positive = 1.0,
+    smoothing: Smoothing = 0.0,
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the top-one ListNet loss.
+
+    .. math:: L_q = -\sum_i t_i \ln \frac{e^{s_i / T}}{\sum_j e^{s_j / T}}, \qquad
+        t_i = \frac{e^{y_i / T}}{\sum_j e^{y_j / T}}
+
+    in nats. Of a teacher's scores as labels it is the Kullback-Leibler divergence from the teacher's softmax,
+    but for its entropy, which has no gradient.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.losses.ranknet`.
+    target : {"softmax", "labels"}
+        "labels" puts t_i = y_i: the softmax cross-entropy of Bruch et al. (ICTIR 2019), whose
+        weight grows with a query's labels. Of lists with one relevant item it is InfoNCE.
+    temperature : float
+        T; above 0.
+    smoothing : float
+        :math:`\epsilon` of label smoothing, at least 0, below 1: targets are
+        :math:`(1 - \epsilon) t_i + \epsilon \sum_j t_j / n`, for a list of n items.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Cao et al., Learning to Rank: From Pairwise Approach to Listwise Approach, ICML 2007. allRank's
+    ``listNet`` also counts queries without a relevant item, with a uniform target. Rax's
+    ``softmax_loss`` and TF-Ranking's ``SoftmaxLoss`` are ``target="labels"``. InfoNCE: van den Oord et al.,
+    Representation Learning with Contrastive Predictive Coding, 2018; temperatures of teachers: Hinton et al.,
+    Distilling the Knowledge in a Neural Network, 2015 (they scale by T^2, which a learning rate does here).
+
+    Examples
+    --------
+    With equal scores the loss is ln 3, whatever the labels:
+
+    >>> import torch
+    >>> round(float(listnet(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]))), 6)
+    1.098612
+    """
+
+    def targets(wanted: Tensor, lists: PaddedLists) -> Tensor:
+        if target == "softmax":
+            wanted = wanted.masked_fill(~lists.mask, torch.finfo(wanted.dtype).min).softmax(dim=1)
+        if smoothing:
+            even = wanted.sum(dim=1, keepdim=True) / lists.mask.sum(dim=1, keepdim=True).clamp(min=1)
+            wanted = torch.where(lists.mask, torch.lerp(wanted, even, smoothing), 0)
+        return wanted
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        wanted = a.labels
+        if smoothing:
+            wanted = targets(lists.labels.double(), lists).to(lists.labels.dtype).numpy()
+        return run(a, listnet_queries, a.scores, wanted, a.mask, target == "softmax" and not smoothing)
+
+    def cross_entropy(lists: PaddedLists) -> Tensor:
+        lowest = torch.finfo(lists.scores.dtype).min
+        logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
+        return -(targets(lists.labels, lists) * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
+
+    if temperature != 1.0:
+        scores, labels, mask = as_padded(scores, labels, mask)
+        scores = scores / temperature
+        if target == "softmax":
+            mask = labels != PADDING if mask is None else mask
+            labels = labels / temperature
+    return evaluate(
+        LossCall(scores, labels, mask, reduce, backend), partial(at_once, cross_entropy), in_kernels
+    )
+
+
+Ties = Literal["random", "shared"]
+Positions = Literal["equal", "log2", "exponential"]
+
+
+@checked
+def listmle(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    ties: Ties = "random",
+    positions: Positions = "equal",
+    seed: int | None = None,
+    generator: torch.Generator | None = None,
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the ListMLE loss.
+
+    .. math:: L_q = -\sum_{k=1}^{n} \alpha_k \left[ s_{\pi(k)} - \ln \sum_{l \ge k} e^{s_{\pi(l)}} \right]
+
+    in nats, where pi sorts the items by falling label. Most items of real lists are tied, so what
+    becomes of ties matters.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.losses.ranknet`.
+    ties : {"random", "shared"}
+        "random" draws an order of the items with equal labels, anew at each call. With "shared",
+        each of them is compared with all items of its label and below, itself included (Breslow's
+        likelihood for ties), which needs no draw.
+    positions : {"equal", "log2", "exponential"}
+        :math:`\alpha_k`: 1; position-aware, 1 / log2(1 + k) or :math:`(2^{n-k} - 1) / (2^{n-1} - 1)`, in
+        plain PyTorch. Ties that share a denominator have no positions.
+    seed : int, optional
+        Makes one call's draw repeatable. Without it and `generator`, torch's own generator draws.
+    generator : torch.Generator, optional
+        On the scores' device.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit, both a seed and a generator are given, or positions with
+        shared ties.
+
+    Notes
+    -----
+    Xia et al., Listwise Approach to Learning to Rank: Theory and Algorithm, ICML 2008; Breslow,
+    Covariance Analysis of Censored Survival Data, Biometrics 1974; Lan et al., Position-Aware ListMLE: A
+    Sequential Learning Process for Ranking, UAI 2014 (2^(n-k) - 1, which grows with n). allRank's
+    ``listMLE`` draws one order of columns for the whole batch; Rax and TF-Ranking draw for each query,
+    as here. All three also count queries without a relevant item, on whose items nothing but the draw
+    bears; TF-Ranking's value (not its gradient) counts the padding's order as well.
+
+    Examples
+    --------
+    Three equal scores can be ordered in 3! ways, each as likely: ln 6.
+
+    >>> import torch
+    >>> round(float(listmle(torch.zeros(1, 3), torch.tensor([[0, 2, 1]]))), 6)
+    1.791759
+    """
+    if seed is not None and generator is not None:
+        raise InputError("both a seed and a generator are given", accepted="one of them")
+    shared = ties == "shared"
+    if shared and positions != "equal":
+        raise InputError("positions with shared ties", value=positions, accepted="equal, or ties=random")
+
+    def order(lists: PaddedLists) -> Tensor:
+        chosen = generator
+        if seed is not None:
+            chosen = torch.Generator(lists.scores.device).manual_seed(seed)
+        return _order(lists, None if shared else _draw(lists, chosen))
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        ordered = ByLabel(a.scores, a.labels, order(lists).numpy(), a.real)
+        return run(a, listmle_queries, ordered, shared)
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        loss = partial(plackett_luce, order=order(lists), shared=shared, positions=positions)
+        return at_once(loss, lists, gradient_wanted)
+
+    batch = LossCall(scores, labels, mask, reduce, backend)
+    return evaluate(batch, in_torch, in_kernels if positions == "equal" else None)
+
+
+def plackett_luce(
+    lists: PaddedLists, order: Tensor, *, shared: bool, positions: Positions = "equal"
+) -> Tensor:
+    """Return minus the log-likelihood of each query's items in a given order.
+
+    Parameters
+    ----------
+    lists : PaddedLists
+    order : int64 Tensor of shape (queries, items)
+        Places of the items, by falling label, padding last.
+    shared : bool
+        Whether items of equal labels have one denominator.
+    positions : {"equal", "log2", "exponential"}
+        What the choices of the first, second, ... items weigh.
+
+    Returns
+    -------
+    Tensor of shape (queries,)
+    """
+    real = lists.mask.gather(1, order)
+    # The derivative of logcumsumexp is taken through logarithms: too coarse in float32.
+    lowest = torch.finfo(torch.float64).min
+    sorted_scores = lists.scores.double().gather(1, order)
+    # Beside the first one: of large numbers, a difference from a logarithm of powers keeps few digits.
+    sorted_scores = sorted_scores - sorted_scores[:, :1].detach()
+    from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
+    denominators = from_last.logcumsumexp(dim=1).flip(1)
+    if shared:
+        labels = -torch.where(real, lists.labels.gather(1, order), -1)
+        denominators = denominators.gather(1, torch.searchsorted(labels, labels))
+    terms = torch.where(real, denominators - sorted_scores, 0)
+    place = torch.arange(1, terms.shape[1] + 1, dtype=terms.dtype, device=terms.device)
+    if positions == "log2":
+        terms = terms * discounts(place, None)
+    elif positions == "exponential":
+        last = torch.exp2(1.0 - real.sum(dim=1, keepdim=True))
+        terms = terms * (torch.exp2(1.0 - place) - last).clamp(min=0) / (1.0 - last).clamp(min=0.5)
+    return terms.sum(dim=1).to(lists.scores.dtype)
+
+
+def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
+    shape, device = lists.scores.shape, lists.scores.device
+    return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
+
+
+def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
+    """Sort by falling label, padding last; ties by a draw, or as they come."""
+    if lists.on_cpu:
+        ordered = Arrays.of(lists).by_label()
+        if draw is not None:
+            shuffle_ties(0, len(ordered.order), ordered, draw.numpy())
+        return torch.from_numpy(ordered.order)
+    labels = torch.where(lists.mask, lists.labels, -1)
+    if draw is None:
+        return labels.argsort(dim=1, descending=True)
+    places = draw.argsort(dim=1)
+    order = labels.gather(1, places).argsort(dim=1, descending=True, stable=True)
+    return places.gather(1, order)
+
+
+@checked
+def approx_ndcg(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    alpha: Positive = 10.0,
+    k: Cutoff = None,
+    alpha_k: Positive = 10.0,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute minus the approximate NDCG, between -1 and 0.
+
+    .. math:: L_q = -\frac{1}{\mathrm{IDCG}} \sum_i \frac{G_i}{\log_2(1 + \hat r_i)}, \qquad
+        \hat r_i = 1 + \sum_{j \ne i} \frac{1}{1 + e^{-\alpha (s_j - s_i)}}
+
+    With k, IDCG is that of the first k places and each term is multiplied by a smooth
+    :math:`[\hat r_i \le k]`, the sigmoid of :math:`\alpha_k (k + 1/2 - \hat r_i)`; the half lets
+    the k-th item in, so that steep sigmoids give NDCG@k itself.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.losses.ranknet`.
+    alpha : float
+        Steepness of the ranks; above 0.
+    k : int, optional
+        Truncation; none by default.
+    alpha_k : float
+        Steepness of the truncation; above 0.
+    gains : {"exponential", "linear"}
+        G = 2^y - 1 or G = y.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Qin, Liu and Li, A General Approximation Framework for Direct Optimization of Information
+    Retrieval Measures, Information Retrieval 2010; with alpha = 10: Bruch et al., Revisiting
+    Approximate Metric Optimization in the Age of Deep Neural Networks, SIGIR 2019. allRank's
+    ``approxNDCGLoss`` is the same; TF-Ranking and Rax write temperature = 1 / alpha (0.1 by
+    default).
+
+    Examples
+    --------
+    Equal scores put the one relevant item of three at rank 1 + 1/2 + 1/2:
+
+    >>> import torch
+    >>> loss = approx_ndcg(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]))
+    >>> round(float(loss), 6)
+    -0.63093
+    """
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        gain = lists.gains(gains)
+        ideal = ideal_dcg(gain.double(), k).numpy()
+        none = np.zeros((ideal.size, 2), np.int64)
+        aims = Aims(int(Code.DCG), k or 0, alpha_k, False, gain.numpy(), ideal, none, np.ones(ideal.size))
+        return run(a, approx_queries, a.by_label(), aims, a.number(alpha))
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        gain = lists.gains(gains)
+        share = gain / ideal_dcg(gain, k)[:, None]
+
+        def values(rank: Tensor) -> Tensor:
+            value = share / torch.log2(1 + rank)
+            if k is not None:
+                value = value * torch.sigmoid(alpha_k * (k + 0.5 - rank))
+            return -torch.where(lists.mask, value, 0).sum(dim=1)
+
+        losses, slopes = differentiated(values, smooth_ranks(lists, alpha), gradient_wanted)
+        return losses, None if slopes is None else through_ranks(lists, alpha, slopes)
+
+    options = {"alpha": alpha, "k": k, "alpha_k": alpha_k, "gains": gains}
+    batch = LossCall(scores, labels, mask, reduce, backend)
+    return evaluate(batch, in_torch, in_kernels, ("fused.approx_ndcg", options))
+
+
+# Items of a list whose rows Triton compiles; those of longer ones take minutes, or fail.
+_LONGEST_FUSED = 8192
+
+
+@checked
+def neural_ndcg(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    tau: Positive = 1.0,
+    sinkhorn: Annotated[int, Bounds(low=0, high=1_000_000)] = 50,
+    k: Cutoff = None,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute minus the NDCG of a smooth permutation, between -1 and 0.
+
+    .. math:: L_q = -\frac{1}{\mathrm{IDCG}} \sum_{r=1}^{k} \frac{(P G)_r}{\log_2(1 + r)}, \qquad
+        P_{r \cdot} = \mathrm{softmax}_j \left[ \frac{(n + 1 - 2 r) s_j
+        - \sum_l |s_j - s_l|}{\tau} \right]
+
+    P's rows sum to 1; Sinkhorn's iterations (columns, then rows, scaled to sum to 1) make it doubly
+    stochastic, so that no item's gain is counted twice.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.losses.ranknet`.
+    tau : float
+        Temperature; above 0. As it falls, or lists become longer, P becomes the permutation that sorts the
+        scores: for some sixty items and more 10 may learn better (FINDINGS.md).
+    sinkhorn : int
+        Iterations; 0 leaves P as NeuralSort gives it. The gradient goes through them. Of long
+        lists, 50 come within about 1e-4 of the limit.
+    k : int, optional
+        Truncation, of IDCG too; none by default.
+    gains : {"exponential", "linear"}
+        G = 2^y - 1 or G = y.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``. Memory grows with the square of the
+        longest list, but not with the number of queries: so many are taken together as fit a block.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Pobrotyn and Białobrzeski, NeuralNDCG, SIGIR eCom 2021; Grover et al., Stochastic Optimization
+    of Sorting Networks via Continuous Relaxations (NeuralSort), ICLR 2019. Computed in float64
+    whatever the scores' type, on devices that have it: P's exponents are differences of sums as
+    large as n times the scores.
+    allRank's ``neuralNDCG`` is the same, but stops iterating when all queries of the batch are
+    within 1e-6 of the limit, where their gradients need not be. SoftRank and `pirank` are relatives.
+
+    Examples
+    --------
+    Two equal scores share both places, (1 + 1/log2(3)) / 2 each:
+
+    >>> import torch
+    >>> round(float(neural_ndcg(torch.zeros(1, 2), torch.tensor([[0, 1]]))), 6)
+    -0.815465
+    """
+
+    def shares(lists: PaddedLists) -> Tensor:
+        gain = lists.gains(gains).double()
+        return gain / ideal_dcg(gain, k)[:, None]
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists, double=True)
+        table = discount_table(a.scores.shape[1], k)[2::2].copy()
+        inputs = a.scores, shares(lists).numpy(), a.mask, table, float(tau), sinkhorn
+        return run(a, neural_ndcg_queries, *inputs, like=lists.scores)
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        # A list with a score that is no finite number has a loss that is none.
+        real = torch.where(lists.scores.isfinite(), lists.scores.double(), torch.nan)
+        falling, order = torch.where(lists.mask, real, -torch.inf).sort(dim=1, descending=True)
+        gain, count = shares(lists).gather(1, order), lists.mask.sum(dim=1, keepdim=True)
+        losses, slopes = falling.new_empty(len(falling)), torch.zeros_like(falling)
+        for part in row_slices(falling, of_items=False):
+            items = SortedItems.of(falling[part], count[part], tau)
+            matrix = items.neural_sort()
+            steps = SinkhornSteps.of(matrix, sinkhorn)
+            discount = torch.where(items.real, discounts(items.places + 1, k), 0)
+            losses[part], sides = steps.outcome(discount, gain[part], gradient_wanted)
+            if sides is not None:
+                slopes[part] = items.through_neural_sort(matrix, *sides)
+        gradient = torch.empty_like(slopes).scatter_(1, order, slopes).to(lists.scores.dtype)
+        return losses.to(lists.scores.dtype), gradient
+
+    options = {"tau": tau, "sinkhorn": sinkhorn, "k": k, "gains": gains}
+    scores, labels, mask = as_padded(scores, labels, mask)
+    batch = LossCall(scores, labels, mask, reduce, backend)
+    fused = ("fused_sort.neural_ndcg", options) if scores.shape[1] <= _LONGEST_FUSED else None
+    return evaluate(batch, in_torch, in_kernels, fused)
+
+
+@checked
+def pirank(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    tau: Positive = 1.0,
+    k: Cutoff = None,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    """Compute PiRank's loss of depth 1, less 1: minus the NDCG of NeuralSort's rows, unscaled.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, tau, k, gains, backend
+        As of `neural_ndcg`, which it is with ``sinkhorn=0``.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Swezey et al., PiRank: Scalable Learning To Rank via Differentiable Sorting, NeurIPS 2021. Depths
+    above 1, which sort the top k by merging NeuralSorts of short lists, and its straight-through estimate
+    are not here.
+
+    Examples
+    --------
+    >>> import torch
+    >>> round(float(pirank(torch.zeros(1, 2), torch.tensor([[0, 1]]))), 6)
+    -0.815465
+    """
+    options: Any = {"tau": tau, "k": k, "gains": gains, "backend": backend}
+    return neural_ndcg(scores, labels, mask=mask, reduce=reduce, sinkhorn=0, **options)
+
+
+@checked
+def song(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    margin: Positive = MARGIN,
+    cutoff: RankOrShare | None = None,
+) -> Tensor:
+    """Compute the bound of NDCG that SONG minimises, of whole lists.
+
+    Parameters
+    ----------
+    scores, labels, mask
+        As of `lmtune.losses.ranknet`.
+    margin, cutoff
+        As of `lmtune.losses.songs.Song`, where the formula is.
+
+    Returns
+    -------
+    Tensor
+        A scalar in [-1, 0], the mean over queries with a relevant item; 0 where there is none.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Examples
+    --------
+    With margin 1 and two equal scores g is 1, and the relevant item counts 1 / log2(2 g + 1):
+
+    >>> import torch
+    >>> round(float(song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0)), 6)
+    -0.63093
+    """
+    return _of_whole(Song(None, margin=margin, cutoff=cutoff), scores, labels, mask)
+
+
+@checked
+def k_song(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    margin: Positive = MARGIN,
+    cutoff: RankOrShare = 50,
+    theoretical: bool = True,
+) -> Tensor:
+    """Compute K-SONG's objective, for NDCG at a cutoff, of whole lists.
+
+    Parameters
+    ----------
+    scores, labels, mask
+        As of `lmtune.losses.ranknet`.
+    margin, cutoff, theoretical
+        As of `lmtune.losses.songs.KSong`, where the formula is.
+
+    Returns
+    -------
+    Tensor
+        A scalar, the mean over queries with a relevant item; 0 where there is none.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Examples
+    --------
+    Lists no longer than the cutoff are weighted as `song` weighs them:
+
+    >>> import torch
+    >>> round(float(k_song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0, cutoff=2)), 6)
+    -0.63093
+    """
+    module = KSong(None, margin=margin, cutoff=cutoff, theoretical=theoretical)
+    return _of_whole(module, scores, labels, mask)
+
+
+def _of_whole(module: Song, scores: Scores, labels: Labels, mask: Tensor | None) -> Tensor:
+    score, label, real = as_padded(scores, labels, mask)
+    if module.sums_pairs(score):
+        return by_triton(score, label, real, "mean", "fused_song.bound", module.options())
+    lists = PaddedLists.of(score.double() if score.is_floating_point() else score, label, real)
+    return module.of_lists(score, lists) if score.numel() else 0 * score.sum()

@@ -1,0 +1,293 @@
+"""Choices: the procedure held out, each case, what each choice moves; the folder that keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lmtune.collections.provenance import describe, record
+from lmtune.io.csv_files import csv_text
+from lmtune.io.result_folders import write_folder
+from lmtune.progress import Progress, quantity, silent
+from lmtune.report.comparison_tables import DASH, interval_text, p_text, signed
+from lmtune.report.recommendation import gain_text, setting_text
+from lmtune.report.table import Cell, Column, Table, finite, in_all_formats, render, short
+from lmtune.report.tuning_results import keep_results
+from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow, effects
+from lmtune.tuning.choices.stored import CASE_COLUMNS, CHOICES_KIND, FIRST, PICKED, PROCEDURE, SHOWN, TOPICS
+from lmtune.tuning.experiment.preparation import Prepared
+from lmtune.tuning.experiment.result import DEFAULT, at_most
+from lmtune.tuning.experiment.stored import CHOICES, CHOSEN_CASE
+
+_TUNED = "Tuned"
+
+
+def choice_table(result: ChoiceResult, style: str = "table") -> str:
+    """Render what was chosen, in one of `lmtune.report.table.STYLES`; text opens with the answer."""
+    answer = partial(choice_answer, result)
+    return render(style, lambda: choice_tables(result), lambda: choice_records(result), answer=answer)
+
+
+def choice_answer(result: ChoiceResult) -> str:
+    """Say in a few sentences which choice and setting to use, what they gain, and what choosing cost."""
+    one = result.recommended
+    if one is None:
+        return f"{result.name}: no measure is defined"
+    row, case = one.row, result.cases[one.final]
+    final = row.final or result.case_row((row.measure, row.method), one.final).fits[0]
+    setting = setting_text(result.results[one.final], final.params)
+    default = result.case_row((row.measure, DEFAULT), 0)
+    said = f"use {', '.join(filter(None, [str(case), setting]))} ({row.method})"
+    against = f"{result.cases[0]} at {setting_text(result.results[0], default.fits[0].params)}"
+    parts = [
+        f"{result.name}: {said}, chosen on all topics",
+        f"Choosing so on training topics gives {row.measure.title} {short(row.mean)} held out, "
+        f"{gain_text(row.values, default.values, against)}",
+        _stability(result, one),
+        _price(result, one),
+    ]
+    bound = result.bound(row.measure)
+    if bound is not None:
+        best = result.best_value(row.measure)
+        parts.append(
+            f"Proven: on all topics no case and setting gives more than {at_most(bound)}, "
+            f"{bound - best:.4f} above the best measured"
+        )
+    return ". ".join(parts) + "."
+
+
+def _stability(result: ChoiceResult, one: ChosenRow) -> str:
+    """Say what each fold chose, and what the recommended combination has held out."""
+    folds, counts = quantity(len(one.picks), "fold"), Counter(one.picks)
+    if set(counts) == {one.final}:
+        return f"Chosen in all of {folds}"
+    picked = [f"{result.cases[pick]} in {count}" for pick, count in counts.most_common()]
+    own = result.case_row((one.row.measure, one.row.method), one.final)
+    itself = f"the recommended combination by itself has {short(own.mean)} held out"
+    return f"Chosen in {folds}: {'; '.join(picked)}; {itself}"
+
+
+def _price(result: ChoiceResult, one: ChosenRow) -> str:
+    """Say what the best of so many has on the topics that it was chosen on, and what in hindsight."""
+    key = one.row.measure, one.row.method
+    tuned = result.known_rows(key)
+    hindsight = max(row.mean for row in tuned.values())
+    where = f"in {result.inner} inner folds" if result.inner else "on training topics"
+    of = f"{len(result.cases)}" + (f", {len(tuned)} of them tuned," if len(tuned) < len(result.cases) else "")
+    return (
+        f"The best of {of} has {short(one.score)} {where}; always the same, the best in "
+        f"hindsight, {short(hindsight)} held out"
+    )
+
+
+def choice_tables(result: ChoiceResult) -> list[Table]:
+    """Return the procedure by method, the cases, and the analysis of variance."""
+    one = result.tuned
+    if one is None:
+        return [_methods(result)]
+    return [_methods(result), _cases(result, one), *_effects(result, one)]
+
+
+def _methods(result: ChoiceResult) -> Table:
+    groups: dict[object, list[list[str | Cell]]] = {}
+    for one in result.rows:
+        row, group = one.row, groups.setdefault(one.row.measure, [])
+        means = result.case_row((row.measure, row.method), 0).mean, row.mean, one.score
+        p = row.p_values.get(_TUNED)
+        title = Cell(row.measure.title, repeated=bool(group))
+        group.append([title, row.method, *map(short, means), DASH if p is None else p_text(p)])
+    topics = quantity(len(result.rows[0].row.topics), "topic")
+    legend = (
+        f"First: {result.cases[0]}, not chosen. Chosen: of {len(result.cases)} cases the best on each fold's "
+        f"training topics, tuned there in the same way, held out ({topics}). In sample: what the chosen have "
+        f"{'in inner folds' if result.inner else 'on training topics'}. p: Chosen against First, paired "
+        f"t-test. {DEFAULT}: every case at its model's usual setting"
+    )
+    figures = (FIRST, PICKED, "In sample", "p")
+    return Table.of(["Metric", "Method"], figures, groups.values(), "The choice, held out", legend)
+
+
+def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
+    measure, method = one.row.measure, one.row.method
+    counts = Counter(one.picks)
+    rows, tuned = [], result.known_rows((measure, method))
+    for number, case in enumerate(result.cases):
+        row, proof = tuned.get(number), result.proofs.get((measure, number))
+        texts = [*case.values.values(), short(result.case_row((measure, DEFAULT), number).mean)]
+        texts += [DASH if row is None else short(row.mean)]
+        texts += [DASH if row is None or row.final is None else short(row.final.train_value)]
+        texts += [DASH if proof is None else at_most(proof.bound)] if result.proofs else []
+        rows.append([*texts, f"{counts[number]}"])
+    place = len(result.choices) + 1
+    rows.sort(key=lambda texts: (texts[place] != DASH, *texts[place::-1]), reverse=True)
+    figures = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds"]
+    legend = (
+        f"{measure.title} of each case at its model's default, tuned by {method} and held out, and fitted on "
+        "all topics; folds: in how many it was chosen"
+    )
+    if result.proofs:
+        legend += "; bound: no setting in the range gives more on all topics"
+    if len(tuned) < len(result.cases):
+        why = "its bound excludes that it is chosen" if result.proofs else "successive halving dropped it"
+        legend += f"; {DASH}: not tuned, as {why}"
+    return Table.of([choice.name for choice in result.choices], figures, [rows], "Cases", legend)
+
+
+def _effects(result: ChoiceResult, one: ChosenRow) -> Iterator[Table]:
+    rows, found = [], effects(result, (one.row.measure, one.row.method))
+    for effect in sorted(found, key=lambda e: (not e.best, -e.share)):
+        moved = ["", "", ""]
+        if effect.best:
+            moved = [f"{effect.best} over {effect.worst}", signed(effect.difference)]
+            moved.append(interval_text(effect.interval, signed))
+        rows.append([effect.factor, f"{effect.share:.0%}", *moved])
+    if rows:
+        legend = (
+            "Share: of the variance of held-out means between cases, each tuned and at its default; moves: "
+            "between the levels with the best and the worst mean, with its interval over topics"
+        )
+        figures = ("share", Column("levels", "left"), "moves", "95%")
+        yield Table.of(["What"], figures, [rows], "What each choice moves", legend)
+
+
+def choice_records(result: ChoiceResult) -> list[Mapping[str, object]]:
+    """Return a record a case, measure and method, and one of the procedure, all figures at full precision."""
+    records: list[Mapping[str, object]] = []
+    for number, case in enumerate(result.cases):
+        for one in result.rows:
+            key = one.row.measure, one.row.method
+            row, proof = result.known_rows(key).get(number), result.proofs.get((one.row.measure, number))
+            fitted = None if row is None or row.final is None else row.final.train_value
+            figures = None if row is None else row.mean, fitted, proof and proof.bound
+            folds = sum(pick == number for pick in one.picks)
+            records.append(_record(result, case.values, one, (*figures, folds)))
+    chosen = {choice.name: PROCEDURE for choice in result.choices}
+    for one in result.rows:
+        figures = one.row.mean, one.score, result.bound(one.row.measure)
+        records.append(_record(result, chosen, one, (*figures, len(one.picks))))
+    return records
+
+
+def _record(
+    result: ChoiceResult, values: Mapping[str, str], one: ChosenRow, figures: Sequence[object]
+) -> dict[str, object]:
+    names = ("held_out", "in_sample", "bound", "folds")
+    named = {"measure": str(one.row.measure), "method": one.row.method}
+    return {"collection": result.name, **values, **named, **dict(zip(names, figures, strict=True))}
+
+
+def choice_topics(result: ChoiceResult) -> Iterator[dict[str, object]]:
+    """Yield each case's value of every test topic, by measure and method, and the procedure's."""
+    for one in result.rows:
+        row, key = one.row, (one.row.measure, one.row.method)
+        named = [(str(result.cases[case]), own.values) for case, own in result.known_rows(key).items()]
+        for case, values in (*named, (PROCEDURE, row.values)):
+            for topic, value in zip(row.topics, values.tolist(), strict=True):
+                what = {"measure": str(row.measure), "method": row.method, "case": case}
+                yield what | {"topic": topic, "value": value}
+
+
+def chosen_by_fold(result: ChoiceResult) -> list[dict[str, Any]]:
+    """Return what each method chose on each fold, and at last on all topics."""
+    return [
+        {
+            "measure": str(one.row.measure),
+            "method": one.row.method,
+            "fold": fold,
+            **result.cases[pick].values,
+            **({} if fit is None else asdict(fit)),
+        }
+        for one in result.rows
+        for fold, pick, fit in _picked(one)
+    ]
+
+
+def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
+    folds = [
+        (f"{number}", pick, fit)
+        for number, (pick, fit) in enumerate(zip(one.picks, one.row.fits, strict=True), 1)
+    ]
+    return [*folds, ("all", one.final, one.row.final)]
+
+
+def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress: Progress = silent) -> None:
+    """Write what was chosen, whole or not at all.
+
+    It holds the table in all formats; ``tables.json``, what `lmtune report` shows of it;
+    ``choices.json``, what each method chose on each fold; ``topics.csv``, each case's and the
+    procedure's values of every test topic; of a full search ``interactions.svg`` and ``.png``;
+    ``made.json``; and in ``chosen`` the tuning results of the case that is recommended, which
+    `lmtune search --from` and others take.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    result : ChoiceResult
+        What was chosen.
+    ready : Prepared
+        The recommended case.
+    progress : Progress
+        Called while the chosen case is written.
+
+    Raises
+    ------
+    InputError
+        For a folder that holds something else.
+    """
+    final = result.recommended.final if result.recommended else 0
+    chosen = result.cases[final]
+    tables = in_all_formats(partial(choice_table, result)) | {
+        CHOICES: json.dumps(finite(chosen_by_fold(result)), indent=1) + "\n",
+        SHOWN: json.dumps(_shown(result), indent=1) + "\n",
+        TOPICS: csv_text(CASE_COLUMNS, ([*record.values()] for record in choice_topics(result))),
+    }
+    made = record(
+        choices={choice.name: choice.values for choice in result.choices},
+        inner_folds=result.inner,
+        race=result.race,
+        plan=chosen.plan.as_record(),
+        collections=[describe(ready.dataset, ready.index)],
+    )
+    caution = (
+        f"{chosen} was chosen among {quantity(len(result.cases), 'case')} with these topics' help: the means "
+        "here flatter it, those of the folder above do not"
+    )
+    flattered = replace(
+        result.results[final],
+        notes=(*result.results[final].notes, caution),
+        selected=None if result.recommended is None else result.recommended.row.method,
+    )
+    tuned = result.tuned
+    pictures: dict[str, bytes] = {}
+    if tuned is not None and len(result.known_rows((tuned.row.measure, tuned.row.method))) == len(
+        result.cases
+    ):
+        from lmtune.report.figures import choice_interactions, rendered
+
+        pictures = rendered("interactions", choice_interactions(result))
+    write_folder(
+        path,
+        CHOICES_KIND,
+        {**tables, **pictures},
+        made,
+        lambda folder: keep_results(
+            folder / CHOSEN_CASE, [ready], [flattered], chosen.plan, progress=progress
+        ),
+    )
+
+
+def _shown(result: ChoiceResult) -> dict[str, object]:
+    """Return the answer, the tables, and the method that they are of."""
+    one = result.tuned or result.recommended
+    return {
+        "answer": choice_answer(result),
+        "method": DEFAULT if one is None else one.row.method,
+        "final": result.recommended.final if result.recommended else 0,
+        "tables": [asdict(table) for table in choice_tables(result)],
+    }

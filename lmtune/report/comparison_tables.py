@@ -1,0 +1,304 @@
+"""A comparison's tables: means with marks of significance, the tests' figures, topic by topic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from lmtune.measures.measure import parse_measure
+from lmtune.measures.residual_bounds import JUDGED, is_exact
+from lmtune.measures.significance.comparison import EQUIVALENT, NOT_WORSE, Comparison, Contrast
+from lmtune.measures.significance.tests import paired_differences
+from lmtune.progress import quantity
+from lmtune.report.table import Cell, Table, listed, render, short
+
+BETTER, WORSE = "†", "‡"
+DASH = "–"
+_JUDGED = JUDGED.lower()
+
+_TEST_NAMES = {
+    "t": "paired t-test",
+    "randomization": "paired randomization test",
+    "wilcoxon": "Wilcoxon signed-rank test",
+}
+_CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction"}
+_SIDES = {"two-sided": "two-sided", "greater": "one-sided (better)", "less": "one-sided (worse)"}
+
+
+def comparison_table(comparison: Comparison, style: str = "table", *, per_topic: bool = False) -> str:
+    """Render a comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What `lmtune.compare` returns.
+    style : {"table", "markdown", "latex", "csv", "json"}
+        ``"table"`` is plain text. Text, Markdown and LaTeX have a table of means, one of the
+        tests' figures, and a line that says what was tested; CSV and JSON every figure at full
+        precision.
+    per_topic : bool
+        Add every topic's difference, the largest gain first; CSV then has these alone.
+
+    Returns
+    -------
+    str
+        Ends with a line end.
+
+    Raises
+    ------
+    InputError
+        For an unknown style.
+    """
+    return render(
+        style,
+        lambda: comparison_tables(comparison, per_topic),
+        lambda: comparison_topics(comparison) if per_topic else comparison_records(comparison),
+        content=lambda: _content(comparison, per_topic),
+    )
+
+
+def letters(number: int) -> list[str]:
+    """Name systems a, b, ... z, aa, ab ..."""
+    names = []
+    for rest in range(1, number + 1):
+        name = ""
+        while rest:
+            rest, letter = divmod(rest - 1, 26)
+            name = chr(ord("a") + letter) + name
+        names.append(name)
+    return names
+
+
+def legend(comparison: Comparison) -> str:
+    """Explain the marks and the tests behind them, in one line."""
+    first = comparison.options.tests[0]
+    if comparison.options.pairwise:
+        marks = "Raised letters: the systems that a mean is significantly better than"
+    else:
+        marks = f"{BETTER} significantly better than {comparison.systems[0]}, {WORSE} significantly worse"
+    many = "contrast" if comparison.family == 1 else "contrasts"
+    parts = [
+        f"{marks}: {_SIDES[comparison.options.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
+        f"{_CORRECTIONS.get(comparison.options.correction, 'no correction')} over {comparison.family} "
+        f"{many} a measure",
+        f"adjusted p < {f'{comparison.options.level:g}'.removeprefix('0')}",
+        quantity(len(comparison.topics), "topic"),
+    ]
+    parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
+    if comparison.family > 1:
+        together = comparison.options.correction != "none"
+        parts.append(
+            f"the {100 * comparison.options.confidence:g}% intervals hold "
+            + ("together (Bonferroni)" if together else "each alone")
+        )
+    if comparison.options.margin is not None:
+        parts.append(f"not worse and equivalent by one-sided t-tests, margin {comparison.options.margin:g}")
+    return "; ".join(parts)
+
+
+def comparison_tables(comparison: Comparison, per_topic: bool = False) -> list[Table]:
+    """Make the tables of means, of tests, and of topics."""
+    tables = [_mean_table(comparison), _contrast_table(comparison)]
+    return [*tables, _topic_table(comparison)] if per_topic else tables
+
+
+def _mean_table(comparison: Comparison) -> Table:
+    """Make the table of means, systems by measures, as papers print it."""
+    pairwise = comparison.options.pairwise
+    rows: list[list[str | Cell]] = [
+        [
+            *([letter] if pairwise else []),
+            system,
+            *(
+                Cell(short(mean), _mark(comparison, measure, system))
+                for measure, mean in zip(comparison.measures, comparison.means(system), strict=True)
+            ),
+            *map(short, comparison.judged[place : place + 1]),
+        ]
+        for place, (letter, system) in enumerate(
+            zip(letters(len(comparison.systems)), comparison.systems, strict=True)
+        )
+    ]
+    names = [*([""] if pairwise else []), "System"]
+    figures = [*comparison.measures, *([_JUDGED] if comparison.judged else [])]
+    return Table.of(names, figures, [rows[:1], rows[1:]], "Means over topics", legend(comparison))
+
+
+def _contrast_table(comparison: Comparison) -> Table:
+    """Make the table of what was tested: a row a contrast."""
+    options = comparison.options
+    tests = [*options.tests, *([NOT_WORSE, EQUIVALENT] if options.margin else [])]
+    corrected = options.correction != "none"
+    names = ["Measure", "System", "Against"][: 3 if options.pairwise else 2]
+    header = ["Diff.", "Rel.", "W/T/L", "g_z" if options.hedges else "d_z"]
+    header.append(f"{100 * options.confidence:g}% interval")
+    bounded = any(contrast.possible for contrast in comparison.contrasts)
+    header += ["unjudged"] if bounded else []
+    for name in tests:
+        header += [f"p ({name})", *(["adjusted"] if corrected else [])]
+    groups: dict[str, list[list[str]]] = {measure: [] for measure in comparison.measures}
+    for contrast in comparison.contrasts:
+        rows = groups[contrast.measure]
+        texts = ["" if rows else contrast.measure, contrast.system, contrast.against][: len(names)]
+        texts += _figures(contrast)
+        texts += [interval_text(contrast.possible, signed)] if contrast.possible else []
+        for name in tests:
+            texts.append(p_text(contrast.tested[name].p_value))
+            texts += [p_text(contrast.adjusted[name])] if corrected else []
+        rows.append(texts)
+    said = turning(comparison) if bounded else ""
+    return Table.of(names, header, groups.values(), "Differences and their tests", said)
+
+
+def turning(comparison: Comparison) -> str:
+    """Say in a line which differences the unjudged documents could turn, and how the bounds are."""
+    said = {"could turn": _pairs(comparison, True), "cannot turn": _pairs(comparison, False)}
+    parts = [f"{text} {names}" for text, names in said.items() if names]
+    outer = [m for m in comparison.measures if not is_exact(parse_measure(m), difference=True)]
+    remark = f" (of {listed(outer)} it may be wider than need be)" if outer else ""
+    found = "; it ".join(parts)
+    return f"Judging the unjudged {found}. Column unjudged: where the difference could then be{remark}"
+
+
+def _pairs(comparison: Comparison, could: bool) -> str:
+    names = []
+    for measure in comparison.measures:
+        some = [one for one in comparison.contrasts if one.measure == measure and one.could_turn == could]
+        pairs = [one.system + (f" - {one.against}" if comparison.options.pairwise else "") for one in some]
+        names += [f"{measure} of {listed(pairs)}"] if pairs else []
+    return ", ".join(names)
+
+
+def _topic_table(comparison: Comparison) -> Table:
+    """Make the table of every topic's difference."""
+    names = ("measure", "system", "against", "topic")
+    rows = []
+    for record in comparison_topics(comparison):
+        value, other, difference = (
+            float(str(record[name])) for name in ("value", "against_value", "difference")
+        )
+        rows.append([*(str(record[name]) for name in names), short(value), short(other), signed(difference)])
+    groups = [list(group) for _, group in groupby(rows, key=lambda row: row[:3])]
+    caption = "Differences by topic, the largest gain first"
+    return Table.of([name.title() for name in names], ("Value", "Against's", "Diff."), groups, caption)
+
+
+def p_text(p: float) -> str:
+    """Print a p-value as papers do: four digits, small ones as a bound, a dash where there is no test.
+
+    Examples
+    --------
+    >>> p_text(0.05), p_text(1.0), p_text(3e-7), p_text(math.nan)
+    ('.0500', '1.0000', '<.0001', '–')
+    """
+    if math.isnan(p):
+        return DASH
+    return "<.0001" if p < 0.0001 else short(p)
+
+
+def _content(comparison: Comparison, per_topic: bool) -> dict[str, object]:
+    names = ("tests", "alternative", "correction", "confidence", "margin", "permutations", "seed")
+    content: dict[str, object] = {
+        **{name: getattr(comparison, name) for name in ("systems", "measures", "topics")},
+        **{name: getattr(comparison.options, name) for name in names},
+        "means": {
+            system: dict(zip(comparison.measures, comparison.means(system), strict=True))
+            for system in comparison.systems
+        },
+        _JUDGED: dict(zip(comparison.systems, comparison.judged, strict=False)),
+        "contrasts": comparison_records(comparison),
+        "notes": comparison.notes,
+    }
+    return content | {"differences": comparison_topics(comparison)} if per_topic else content
+
+
+def _mark(comparison: Comparison, measure: str, system: str) -> str:
+    names = dict(zip(comparison.systems, letters(len(comparison.systems)), strict=True))
+    if comparison.options.pairwise:
+        beaten = [letter for other, letter in names.items() if comparison.beats(measure, system, other)]
+        return ("," if len(names) > 26 else "").join(beaten)
+    baseline = comparison.systems[0]
+    if comparison.beats(measure, system, baseline):
+        return BETTER
+    worse = system != baseline and comparison.beats(measure, baseline, system)
+    return WORSE if worse else ""
+
+
+def _figures(contrast: Contrast) -> list[str]:
+    relative = DASH if contrast.relative is None else f"{100 * contrast.relative:+.1f}%"
+    size = contrast.effect_size
+    return [
+        signed(contrast.difference),
+        relative,
+        f"{contrast.wins}/{contrast.ties}/{contrast.losses}",
+        DASH if math.isnan(size) else f"{size:+.2f}",
+        interval_text(contrast.interval, signed),
+    ]
+
+
+def interval_text(ends: Sequence[float], number: Callable[[float], str] = short) -> str:
+    """Print an interval, or a dash where there is none."""
+    return DASH if math.isnan(ends[0]) else f"[{number(ends[0])}, {number(ends[1])}]"
+
+
+def _how(comparison: Comparison, name: str) -> str:
+    if name == "t":
+        return ""
+    every = (contrast.tested[name].how for contrast in comparison.contrasts)
+    hows = dict.fromkeys("exact" if how.startswith("exact") else how for how in every)
+    seed = f", seed {comparison.options.seed}" if any("random" in how for how in hows) else ""
+    return f" ({' or '.join(hows)}{seed})"
+
+
+def signed(value: float) -> str:
+    """Print a difference with its sign, as `short` prints figures."""
+    sign = "-" if value < 0 else "+"
+    return f"{sign}{short(abs(value))}"
+
+
+def comparison_records(comparison: Comparison) -> list[dict[str, object]]:
+    """Flatten a comparison to one dictionary a contrast, with every figure at full precision.
+
+    What is undefined, as tests of a constant difference are, is NaN; the comparison's notes say why.
+    """
+    records = []
+    for contrast in comparison.contrasts:
+        record: dict[str, object] = _named(contrast) | {"topics": len(comparison.topics)}
+        record |= {name: getattr(contrast, name) for name in ("mean", "against_mean", "difference")}
+        record["relative_difference"] = contrast.relative
+        record |= {name: getattr(contrast, name) for name in ("wins", "ties", "losses")}
+        for name, test in contrast.tested.items():
+            key = name.replace(" ", "_")
+            record |= {f"p_{key}": test.p_value, f"adjusted_p_{key}": contrast.adjusted[name]}
+            record[f"how_{key}"] = test.how
+        record["effect_size"] = contrast.effect_size
+        record["interval_low"], record["interval_high"] = contrast.interval
+        record["interval_confidence"] = comparison.interval_confidence
+        if contrast.possible is not None:
+            record["lowest_difference"], record["highest_difference"] = contrast.possible
+            record["could_turn"] = contrast.could_turn
+        record["better"] = comparison.beats(contrast.measure, contrast.system, contrast.against)
+        record["worse"] = comparison.beats(contrast.measure, contrast.against, contrast.system)
+        records.append(record)
+    return records
+
+
+def _named(contrast: Contrast) -> dict[str, object]:
+    return {name: getattr(contrast, name) for name in ("measure", "system", "against")}
+
+
+def comparison_topics(comparison: Comparison) -> list[dict[str, object]]:
+    """Give each contrast's topics, the largest gain first; equal ones in the topics' order."""
+    records: list[dict[str, object]] = []
+    for contrast in comparison.contrasts:
+        values = comparison.values[:, :, comparison.measures.index(contrast.measure)]
+        a, b = (values[comparison.systems.index(name)] for name in (contrast.system, contrast.against))
+        difference = paired_differences(a, b).values
+        for topic in np.argsort(-difference.round(12), kind="stable").tolist():
+            figures = {"value": float(a[topic]), "against_value": float(b[topic])}
+            figures["difference"] = float(difference[topic])
+            records.append(_named(contrast) | {"topic": comparison.topics[topic]} | figures)
+    return records

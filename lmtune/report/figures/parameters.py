@@ -1,0 +1,236 @@
+"""The parameters that folds chose, and the measure along each parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+from lmtune.report.figures.style import (
+    COLUMN,
+    PAGE,
+    TWO_STAGE,
+    Look,
+    ParameterAxis,
+    finish,
+    in_style,
+    legend_below,
+    log_ticks,
+    looks,
+    new_figure,
+    new_panels,
+    short,
+)
+from lmtune.report.table import listed
+from lmtune.tuning.experiment.profiles import BEST
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_MARK: dict[str, Any] = {"ls": "none", "mec": "black", "mew": 0.6, "ms": 5, "zorder": 5}
+
+
+@in_style
+def best_profiles(
+    lines: pd.DataFrame,
+    axes: Sequence[ParameterAxis],
+    chosen: Mapping[str, Mapping[str, float]],
+    *,
+    measure: str,
+    title: str = "",
+) -> Figure:
+    """Draw the measure along each parameter through Direct's choice, and what other methods chose.
+
+    Parameters
+    ----------
+    lines : pandas.DataFrame
+        One of `lmtune.tuning.experiment.profiles.measure_profiles`' tables, or of ``lines/*.csv``.
+    axes : sequence of ParameterAxis
+        The parameters to draw.
+    chosen : mapping of str to mapping of str to float
+        By method the parameters that it chose, and as ``train`` the measure there.
+    measure : str
+        The measure's title, such as ``"MAP"``.
+    title : str
+        Put above all panels.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel a parameter. Marks off the curves are settings that differ in other parameters too.
+
+    Raises
+    ------
+    InputError
+        For a table without such a line.
+    """
+    parts = {axis: lines[lines["line"] == f"{BEST}{axis.name}"].sort_values("position") for axis in axes}
+    parts = {axis: part for axis, part in parts.items() if len(part)}
+    if not parts:
+        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
+    figure, panels, columns = new_panels(len(parts), 1.9, above=0.6, width=PAGE, sharey=True)
+    look = looks(list(chosen))
+    for ax, (axis, part) in zip(panels, parts.items(), strict=True):
+        for column, style in (("train", "-"), ("test", "--")):
+            label = f"measure, {column.replace('train', 'training')} topics"
+            ax.plot(part["position"], part[column], color="#666666", lw=1.0, ls=style, label=label)
+        for method, setting_ in chosen.items():
+            options = look[method].options() | _MARK
+            ax.plot(setting_[axis.name], setting_["train"], clip_on=False, label=method, **options)
+        ax.set_xlabel(axis.label)
+        if axis.is_log:
+            ax.set_xscale("log")
+            log_ticks(ax.xaxis, *ax.get_xlim(), most=4)
+        ax.margins(x=0.02)
+    for ax in panels[::columns]:
+        ax.set_ylabel(measure)
+    legend_below(figure, 4)
+    sentences = [f"{measure} along each parameter through Direct's choice."]
+    for axis, part in parts.items():
+        best = part.iloc[int(part["train"].argmax())]
+        others = ", ".join(f"{method} {axis.text(options[axis.name])}" for method, options in chosen.items())
+        sentences.append(
+            f"Along {axis.symbol} it is {short(float(part['train'].min()))} to {short(float(best['train']))} "
+            f"on the training topics, highest at {axis.text(float(best['position']))}; chosen: {others}."
+        )
+    return finish(figure, " ".join(sentences), title)
+
+
+_NUMBERED = 10
+_BESIDE = 9.0  # pixels at 100 an inch, which a number takes
+_WIDTH = 0.5
+# A smaller part of the range would make small differences look large.
+_LEAST, _LEAST_RATIO = 0.2, 10.0
+_OFFSETS = ((-5, 4, "right"), (5, 4, "left"), (-5, -9, "right"), (5, -9, "left"))
+
+
+@in_style
+def parameter_spread(
+    parameters: pd.DataFrame, axes: Sequence[ParameterAxis] = TWO_STAGE, *, title: str = ""
+) -> Figure:
+    """Draw the parameters of every fold, method and measure.
+
+    Parameters
+    ----------
+    parameters : pandas.DataFrame
+        Columns measure, method, fold, and the parameters by name, such as one collection's rows
+        of ``parameters.csv``.
+    axes : sequence of ParameterAxis
+        The parameters: two span a plane, which has a point a fold; any other number has a row of
+        panels each, which have a column of points a method.
+    title : str
+        Put above all panels.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A column of panels a measure, on the same axes; beside the points of a plane are the folds'
+        numbers, where there are at most 10. `alt_text` describes it.
+
+    Raises
+    ------
+    InputError
+        For an empty table.
+    """
+    if not len(parameters):
+        raise InputError("no parameters to draw", accepted="one fold or more")
+    measures = list(dict.fromkeys(parameters["measure"]))
+    look = looks(list(dict.fromkeys(parameters["method"])))
+    width = COLUMN if len(measures) == 1 else PAGE
+    plane = len(axes) == 2
+    rows_of = axes[1:] if plane else axes
+    height = 2.7 if plane else 0.9 + 1.2 * len(axes)
+    shape = {"rows": len(rows_of), "columns": len(measures)}
+    figure, rows = new_figure(width, height, sharex=True, sharey="row", **shape)
+    for column, measure in enumerate(measures):
+        rows[0][column].set_title(measure, loc="left")
+        rows[-1][column].set_xlabel(axes[0].label if plane else "each method's folds")
+        of_measure = parameters[parameters["measure"].eq(measure)]
+        for number, (method, style) in enumerate(look.items()):
+            part = of_measure[of_measure["method"].eq(method)]
+            if plane:
+                across, up = (part[axis.name] for axis in axes)
+                # Smaller one by one: what lies on top of another leaves it in sight.
+                _points(rows[0][column], across, up, method, style, max(8.0 - 1.3 * number, 3.0))
+            else:
+                places = number + _WIDTH * (np.arange(len(part)) / max(len(part) - 1, 1) - 0.5)
+                for row, axis in zip(rows, axes, strict=True):
+                    _points(row[column], places, part[axis.name], method, style, 4.0)
+    for row, axis in zip(rows, rows_of, strict=True):
+        row[0].set_ylabel(axis.label)
+        _set_range(row[0], "y", parameters, axis)
+    if plane:
+        _set_range(rows[0][0], "x", parameters, axes[0])
+        if parameters["fold"].max() <= _NUMBERED:
+            for names, part in parameters.groupby(["measure", "method"], sort=False):
+                title_, method = map(str, names)
+                number = list(look).index(method)
+                _number_folds(rows[0][measures.index(title_)], part, axes, number, look[method])
+    else:
+        rows[0][0].set(xlim=(-0.5, len(look) - 0.5), xticks=[])
+    legend_below(figure, 6 if width > COLUMN else 3)
+    return finish(figure, _spread_alt(parameters, axes), title)
+
+
+def _number_folds(
+    ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], number: int, look: Look
+) -> None:
+    """Write the folds' numbers beside their points, those of points that coincide side by side."""
+    right, above, align = _OFFSETS[number % len(_OFFSETS)]
+    near: dict[str, Any] = {"textcoords": "offset points", "ha": align, "color": look.color}
+    points = part[[axis.name for axis in axes]].to_numpy(np.float64)
+    pixels = ax.transData.transform(points)
+    left = list(range(len(points)))
+    while left:
+        beside = [point for point in left if np.hypot(*(pixels[point] - pixels[left[0]])) < _BESIDE]
+        text = ", ".join(str(fold) for fold in part["fold"].iloc[beside])
+        ax.annotate(text, tuple(points[left[0]]), (right, above), **near, fontsize=6.5)
+        left = [point for point in left if point not in beside]
+
+
+def _points(ax: Axes, x: ArrayLike, y: ArrayLike, method: str, look: Look, size: float) -> None:
+    hollow: dict[str, Any] = {"ls": "none", "markerfacecolor": "none", "ms": size, "mew": 1.2}
+    ax.plot(np.asarray(x), np.asarray(y), **look.options() | hollow, label=method)
+
+
+def _set_range(ax: Axes, which: str, parameters: pd.DataFrame, axis: ParameterAxis) -> None:
+    """Give an axis, x or y, the range of what was chosen, and more where that is small."""
+    values = parameters[axis.name].to_numpy()
+    if axis.is_log and values.min() > 0.0:
+        low, high = np.exp(_limits(np.log(values), np.log(_LEAST_RATIO)))
+        ax.set(**{f"{which}scale": "log"})
+        ax.set(**{f"{which}lim": (low, high)})
+        log_ticks(ax.yaxis if which == "y" else ax.xaxis, low, high)
+    elif axis.is_log:  # fixed at 0, as by Jelinek-Mercer smoothing
+        ax.set(**{f"{which}ticks": [0.0]})
+    else:
+        ax.set(**{f"{which}lim": _limits(values, _LEAST)})
+
+
+def _limits(values: NDArray[np.float64], least: float) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    more = max(0.5 * (least - (high - low)), 0.12 * (high - low))
+    return low - more, high + more
+
+
+def _spread_alt(parameters: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
+    folds = parameters["fold"].nunique()
+    sentences = [f"Chosen {listed([axis.label for axis in axes])} over {folds} folds."]
+    for (measure, method), part in parameters.groupby(["measure", "method"], sort=False):
+        ranges = ", ".join(_range_text(part[axis.name].to_numpy(), axis) for axis in axes)
+        sentences.append(f"{method} for {measure}: {ranges}.")
+    return " ".join(sentences)
+
+
+def _range_text(values: NDArray[np.float64], axis: ParameterAxis) -> str:
+    text = f"{axis.label} from {axis.text(values.min())} to {axis.text(values.max())}"
+    if not axis.is_log:
+        return text
+    spread = float(np.exp(np.std(np.log(values)))) if values.min() > 0.0 else 1.0
+    return f"{text} (geometric standard deviation {spread:.2f})"

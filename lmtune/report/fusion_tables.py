@@ -1,0 +1,233 @@
+"""A fusion's tables: each method's values in sample and held out, and how sure its weights are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from lmtune.fusion.certificate import MOST_RUNS
+from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
+from lmtune.fusion.methods import FEW, METHODS
+from lmtune.fusion.runs import MINIMUM, ZERO
+from lmtune.progress import quantity
+from lmtune.report.comparison_tables import BETTER, p_text, signed
+from lmtune.report.recommendation import fusion_answer
+from lmtune.report.table import Cell, Table, render, short
+from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
+
+RRF_BETTER, WORSE, RRF_WORSE = "‡", "↓", "⇓"
+_SHOWN = 10  # of many runs' weights
+_MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
+
+
+def fusion_table(result: FusionResult, style: str = "table") -> str:
+    """Render a fusion in one of `lmtune.report.table.STYLES`; plain text opens with the answer."""
+    return render(
+        style,
+        lambda: fusion_tables(result),
+        lambda: [_flattened(record) for record in fusion_records(result)],
+        answer=lambda: fusion_answer(result),
+        content=lambda: as_content(result),
+    )
+
+
+def fusion_tables(result: FusionResult) -> list[Table]:
+    """Return each method's values, and how sure the weights are."""
+    return [_values(result), *_gains(result), *_largest(result), *_sureness(result)]
+
+
+def as_content(result: FusionResult) -> dict[str, Any]:
+    """Return all that is known as JSON holds it; ``output`` is what `lmtune fuse --from` takes."""
+    options = {name: value for name, value in asdict(result.options).items() if value is not None}
+    return {
+        "runs": list(result.runs),
+        "topics": list(result.topics),
+        "folds": result.how,
+        "options": options,
+        "output": asdict(result.output),
+        "rows": fusion_records(result),
+    }
+
+
+def fusion_records(result: FusionResult) -> list[dict[str, Any]]:
+    """Return a record a row, every figure at full precision."""
+    return [
+        {
+            "measure": str(row.measure),
+            "method": row.chosen.method,
+            "recommended": row is result.recommended_for(row.measure),
+            "normalise": _normalisation(row, result),
+            "k": _constant(row, result),
+            "constant": row.chosen.constant,
+            "in_sample": row.in_sample,
+            "held_out": None if result.options.in_sample else row.mean,
+            "bound": row.bound,
+            "evaluations": row.evaluations,
+            "weights": row.chosen.weights,
+            "window": row.chosen.window,
+            "logistic": {name: list(ab) for name, ab in row.chosen.logistic.items()},
+            "formula": formula(row, result) if METHODS.get(row.chosen.method) else "",
+            "flat": {name: list(ends) for name, ends in row.flat.items()},
+            "interval": {name: list(ends) for name, ends in row.interval.items()},
+            "p_best_single": row.p_values.get(BEST_SINGLE),
+            "p_rrf": row.p_values.get("rrf"),
+            "p_equal": row.p_values.get("equal"),
+            "gains": {name: list(ends) for name, ends in row.gains.items()},
+        }
+        for row in result.rows
+    ]
+
+
+def fusion_topics(result: FusionResult) -> Iterator[dict[str, Any]]:
+    """Yield each method's value of every topic."""
+    for row in result.rows:
+        for topic, value in zip(result.topics, row.values.tolist(), strict=True):
+            yield {"measure": str(row.measure), "method": row.name, "topic": topic, "value": value}
+
+
+def legend(result: FusionResult) -> str:
+    """Explain the table."""
+    options = result.options
+    parts = [
+        quantity(len(result.topics), "topic"),
+        result.how,
+        f"scores by {options.normalise}, a missing document gets {_MISSING[options.missing]}",
+        "weights by their shares",
+        *_bounds(result),
+        f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf, {WORSE} and "
+        f"{RRF_WORSE} worse: two-sided paired t-tests, Holm's correction, adjusted p < .05",
+    ]
+    return "; ".join(parts)
+
+
+def _normalisation(row: FusedRow, result: FusionResult) -> str | None:
+    method = METHODS.get(row.chosen.method)
+    scored = method is not None and method.is_scored
+    return row.chosen.normalise or (result.options.normalise if scored else None)
+
+
+def _constant(row: FusedRow, result: FusionResult) -> float | None:
+    return result.options.rrf_k if row.chosen.method == "rrf" else row.chosen.constant or None
+
+
+def _flattened(record: dict[str, Any]) -> dict[str, Any]:
+    """Put nested values into one cell of CSV each."""
+    return {
+        key: "; ".join(f"{name}={_joined(part)}" for name, part in value.items())
+        if isinstance(value, dict)
+        else value
+        for key, value in record.items()
+    }
+
+
+def _joined(part: Any) -> str:
+    return " to ".join(map(repr, part)) if isinstance(part, list) else repr(part)
+
+
+def _values(result: FusionResult) -> Table:
+    """Make the table of methods' values, in sample and held out, with their weights where runs are few."""
+    against = {row.measure: result.baselines(row.measure) for row in result.rows}
+    few = len(result.runs) <= FEW
+    best = [own[BEST_SINGLE] for own in against.values()]
+    shown = [row for row in result.rows if few or not row.is_single or any(row is own for own in best)]
+    bounds = any(row.bound is not None for row in result.rows)
+    held_out = not result.options.in_sample
+    groups: dict[object, list[list[str | Cell]]] = {}
+    for row in shown:
+        marks = [
+            better if row.mean > against[row.measure][name].mean else worse
+            for better, worse, name in ((BETTER, WORSE, BEST_SINGLE), (RRF_BETTER, RRF_WORSE, "rrf"))
+            if row.p_values.get(name, 1.0) < SIGNIFICANCE
+        ]
+        cells: list[str | Cell] = [row.measure.title, _said(row, result)]
+        cells += [short(row.in_sample)] if held_out else []
+        cells += [Cell(short(row.mean), "".join(marks))]
+        cells += ["" if row.bound is None else at_most(row.bound)] if bounds else []
+        shares = row.chosen.shares
+        cells += ["" if row.is_single else f"{shares[run]:.3f}".lstrip("0") for run in result.runs if few]
+        groups.setdefault(row.measure, []).append(cells)
+    figures = ["In sample", *(["Held out"] if held_out else []), *(["At most"] if bounds else [])]
+    figures += result.runs if few else ()
+    return Table.of(["Measure", "Method"], figures, groups.values(), "Runs fused", legend(result))
+
+
+def _said(row: FusedRow, result: FusionResult) -> str:
+    """Name a method with what was chosen besides weights."""
+    said = replace(row.chosen, constant=_constant(row, result) or 0.0).said
+    return row.name + (f" ({', '.join(said)})" if said else "")
+
+
+def _bounds(result: FusionResult) -> list[str]:
+    """Say of which weights none are proven to be better."""
+    runs, searched = len(result.runs), any(row.name == "linear" for row in result.rows)
+    if not searched or runs < 3 or any(row.bound is not None for row in result.rows):
+        return []
+    return [f"no bound on all weights{': --certify proves one' if runs <= MOST_RUNS else ' of so many runs'}"]
+
+
+def _gains(result: FusionResult) -> list[Table]:
+    """Make the table of tuned methods' differences from the baselines, or none."""
+    lines = []
+    for row in result.rows:
+        for name, ends in row.gains.items() if row.folds else ():
+            other, p = result.baselines(row.measure)[name], row.p_values.get(name)
+            texts = [row.measure.title, row.name, name, signed(row.mean - other.mean), _ends(ends, signed)]
+            lines.append([*texts, "" if p is None else p_text(p)])
+    legend = "95%: over resamples of the topics, each with its own fold's choice; p as above"
+    names, figures = ["Measure", "Method", "Over"], ["Difference", "95%", "p"]
+    return [Table.of(names, figures, [lines], "Differences", legend)] if lines else []
+
+
+def formula(row: FusedRow, result: FusionResult) -> str:
+    """Write out how a method scores a document, one line for all runs and one for each run that counts."""
+    chosen, method = row.chosen, METHODS[row.chosen.method]
+    value = "value(run, document)" if not method.is_scored else f"{_normalisation(row, result)}(run's score)"
+    said = [f"{row.measure}, {', '.join([row.name, *chosen.said])}: sum over runs of weight x {value}"]
+    said += [f"  {name}: {share:.4g}" for name, share in chosen.shares.items() if share]
+    return "\n".join(said) + "\n"
+
+
+def formulas(result: FusionResult) -> str:
+    """Write out the formulas of tuned weights."""
+    tuned = [row for row in result.rows if not row.is_single and METHODS[row.chosen.method].fit]
+    return "\n".join(formula(row, result) for row in tuned)
+
+
+def _ends(interval: tuple[float, float] | None, written: Callable[[float], str] = short) -> str:
+    return "" if interval is None else " to ".join(map(written, interval))
+
+
+def _largest(result: FusionResult) -> list[Table]:
+    """Make the table of the largest weights that were chosen for many runs, or none."""
+    tuned = [row for row in result.rows if row.folds or (row.evaluations and not row.is_single)]
+    if len(result.runs) <= FEW or not tuned:
+        return []
+    groups = []
+    for row in tuned:
+        shares = sorted(row.chosen.shares.items(), key=lambda item: -item[1])[:_SHOWN]
+        for_all = row.measure.title, row.name
+        groups.append([[*for_all, run, short(share), _ends(row.interval.get(run))] for run, share in shares])
+    legend = (
+        f"The {_SHOWN} largest of {len(result.runs)}; all with --format json; 95%: by how the folds' "
+        "weights differ (jackknife)"
+    )
+    return [Table.of(["Measure", "Method", "Run"], ["Share", "95%"], groups, "Weights", legend)]
+
+
+def _sureness(result: FusionResult) -> list[Table]:
+    """Make the table of tuned weights, or none."""
+    lines = [
+        [
+            *(row.measure.title, row.chosen.method, run, short(row.chosen.shares[run])),
+            *(_ends(ends), _ends(row.interval.get(run))),
+        ]
+        for row in result.rows
+        for run, ends in row.flat.items()
+    ]
+    legend = (
+        "Within .001: the shares, the other runs in their proportions, that lose no more than that "
+        f"in sample; 95%: the middle of the best shares over {result.options.bootstrap} resamples of topics"
+    )
+    names, figures = ["Measure", "Method", "Run"], ["Share", "Within .001", "95%"]
+    return [Table.of(names, figures, [lines], "Weights", legend)] if lines else []

@@ -1,0 +1,402 @@
+"""One HTML page of a results folder: no network, no other file, the same bytes each time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import visible
+from lmtune.io.files import atomic_write
+from lmtune.io.folders import check_file, recorded
+from lmtune.io.result_folders import RECORD
+from lmtune.measures.significance.effects import confidence_interval
+from lmtune.progress import Progress, silent
+from lmtune.report.comparison_tables import p_text, signed
+from lmtune.report.figures import Picture, choice_pictures, draw, render
+from lmtune.report.figures.style import COLUMN
+from lmtune.report.recommendation import answer
+from lmtune.report.table import Table, listed, short
+from lmtune.report.tuning_tables import (
+    ABOVE_DIRECT,
+    ABOVE_RANKNET,
+    BELOW_DIRECT,
+    final_tables,
+    mean_table,
+    parameters,
+    remarks_on,
+    weight_tables,
+)
+from lmtune.tuning.choices.stored import CHOICES_KIND, StoredChoices, is_choices, read_choices
+from lmtune.tuning.experiment.result import (
+    DEFAULT,
+    DIRECT,
+    OPTIMAL,
+    RANKNET,
+    SIGNIFICANCE,
+    CollectionResult,
+    Row,
+    at_most,
+    parameter_text,
+)
+from lmtune.tuning.experiment.stored import KIND, StoredResults, read_results
+
+MOST_ROWS = 2500
+"""Rows of the topic table that a page shows before it is asked for all."""
+
+_PLOT_WIDTH, _PLOT_MARGIN = 200, 6  # pixels
+# What matplotlib leaves black on white, in an SVG file of its own; the page's night is report.css's.
+_NIGHT = (
+    "<style>@media (prefers-color-scheme: dark) {"
+    "text, path:not([style*='fill:']), use:not([style*='fill:']) { fill: #e4e7eb }"
+    "[style*='stroke: #000000'] { stroke: #e4e7eb !important }"
+    "[style*='fill: #ffffff'] { fill: #1b1f25 !important }"
+    "[style*='stroke: #ffffff'] { stroke: #1b1f25 !important }"
+    "}</style>"
+)
+_TAG = re.compile(r"<svg [^>]*>")
+
+
+def write_report(results: Path, target: Path, *, progress: Progress = silent) -> None:
+    """Write one HTML page of a results folder.
+
+    Parameters
+    ----------
+    results : path
+        A folder that `lmtune.report.tuning_results.write_results` or
+        `lmtune.report.choice_tables.keep_choices` wrote.
+    target : path
+        The page.
+    progress : Progress
+        Called after each picture.
+
+    Raises
+    ------
+    InputError
+        For a folder that is none of results, or a table in it that cannot be read.
+    """
+    kind = CHOICES_KIND if is_choices(results) else KIND
+    check_file(target, reads=[results / name for name in (RECORD, *recorded(results, kind))])
+    if kind is CHOICES_KIND:
+        chosen = read_choices(results)
+        text = choice_page(chosen, _told(choice_pictures(chosen), progress))
+    else:
+        stored = read_results(results)
+        text = page(stored, _told(draw(results, stored.results), progress))
+    with atomic_write(target) as file:
+        file.write(text)
+
+
+def _told(pictures: Iterable[Picture], progress: Progress) -> Iterator[Picture]:
+    for number, picture in enumerate(pictures):
+        progress("drawing pictures", number, 0)
+        yield picture
+
+
+def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: int = MOST_ROWS) -> str:
+    """Make the page.
+
+    Parameters
+    ----------
+    stored : StoredResults
+        What `lmtune.tuning.experiment.stored.read_results` read.
+    pictures : iterable of Picture
+        Shown in this order, those of a group under its name, and those of a part folded away
+        until the reader opens it. One that needs a page's width scrolls in a box on a phone.
+    most_rows : int
+        Rows of the topic table that are shown before the reader asks for all of them.
+
+    Returns
+    -------
+    str
+        HTML that names no other file or host and holds no time. Its content security policy
+        allows its own style and script, by their digests, and pictures inside the page.
+    """
+    results = stored.results
+    names = parameters(results)
+    fits = [fit for result in results for row in result.rows for fit in row.fits]
+    return _page(
+        stored,
+        {result.name: said for result in results if (said := answer(result))},
+        pictures,
+        plan=stored.record["plan"],
+        most_rows=most_rows,
+        listed_parameters=listed(names),
+        choosers=listed([method for method in _methods(results) if method not in (OPTIMAL, DEFAULT)]),
+        comparison=mean_table(results),
+        remarks=remarks_on(results),
+        more_tables=[
+            *(("weights", "Weights of terms", table) for table in weight_tables(results)),
+            *(("final", "Final settings", table) for table in final_tables(results)),
+        ],
+        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
+        significance=f"{SIGNIFICANCE:g}",
+        differences=[differences(result) for result in results],
+        parameters=names,
+        choices=[(result.name, _choices(result)) for result in results],
+        edges=any(fit.at_edge for fit in fits),
+        bounds=any(fit.bound is not None for fit in fits),
+    )
+
+
+def choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str:
+    """Make the page of choices; see `page`."""
+    results, record = stored.results, stored.results.record
+    how = {name: record[name] for name in ("inner_folds", "race")}
+    sections = ("choice", "Comparison"), ("cases", "Combinations"), ("effects", "Effects")
+    return _page(
+        results,
+        {result.name: stored.answer for result in results.results},
+        pictures,
+        plan=record["plan"] | record["choices"] | how,
+        more_tables=[
+            (*names, Table.from_record(kept)) for names, kept in zip(sections, stored.tables, strict=False)
+        ],
+    )
+
+
+def _page(
+    stored: StoredResults,
+    answers: Mapping[str, str],
+    pictures: Iterable[Picture],
+    *,
+    plan: Mapping[str, Any],
+    comparison: Table | None = None,
+    most_rows: int = MOST_ROWS,
+    **sections: Any,
+) -> str:
+    """Make a page of what all results have, and of sections of their own."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    folder = files("lmtune.report") / "templates"
+    style, script, template = (
+        (folder / name).read_text(encoding="utf-8") for name in ("report.css", "report.js", "report.html.j2")
+    )
+    environment = Environment(
+        autoescape=True,
+        # Control characters are none of HTML's.
+        finalize=lambda value: visible(value) if type(value) is str else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    leads: dict[str, list[dict[str, Any]]] = {}
+    others = []
+    for picture in pictures:
+        if picture.lead:
+            leads.setdefault(picture.group, []).append(_drawn(picture))
+        else:
+            others.append(picture)
+    return environment.from_string(template).render(
+        style=Markup(style),
+        script=Markup(script),
+        style_digest=_digest(style),
+        script_digest=_digest(script),
+        data=Markup(_topic_data(stored)),
+        results=stored.results,
+        record=stored.record,
+        title=listed([result.name for result in stored.results]),
+        facts=_facts(stored),
+        methods=_methods(stored.results),
+        measures=list(dict.fromkeys(row.measure.title for row in stored.results[0].rows)),
+        answers=[(said, leads.get(name, [])) for name, said in answers.items()],
+        comparison=comparison,
+        picture_groups=_grouped(others),
+        inputs=[(str(one.get("name", "")), _counted(one)) for one in stored.record["collections"]],
+        plan=_plain(plan),
+        versions=_plain(stored.record["versions"]),
+        most_rows=most_rows,
+        **sections,
+    )
+
+
+def _methods(results: Sequence[CollectionResult]) -> list[str]:
+    return list(dict.fromkeys(row.method for row in results[0].rows))
+
+
+def _grouped(pictures: Iterable[Picture]) -> list[tuple[str, list[tuple[str, list[dict[str, Any]]]]]]:
+    """Draw pictures and gather them by group, then by part, where they follow one another."""
+    return [
+        (
+            group,
+            [(part, [*map(_drawn, one)]) for part, one in groupby(some, key=lambda picture: picture.part)],
+        )
+        for group, some in groupby(pictures, key=lambda picture: picture.group)
+    ]
+
+
+def _drawn(picture: Picture) -> dict[str, Any]:
+    # In a data: URL a picture can run no script.
+    drawn = _TAG.sub(lambda tag: tag[0] + _NIGHT, render(picture.figure, "svg").decode(), count=1)
+    data = base64.b64encode(drawn.encode()).decode()
+    return {
+        "title": picture.title,
+        "alt": picture.alt,
+        "url": f"data:image/svg+xml;base64,{data}",
+        "wide": picture.figure.get_figwidth() > COLUMN,
+    }
+
+
+def _facts(stored: StoredResults) -> list[tuple[str, str]]:
+    results = stored.results
+    measures = dict.fromkeys(row.measure.title for row in results[0].rows)
+    topics = sum(len(fold.test) for result in results for fold in result.folds)
+    folds = sorted({len(result.folds) for result in results})
+    return [
+        ("collection" if len(results) == 1 else "collections", f"{len(results):,}"),
+        ("test topics", f"{topics:,}"),
+        ("fold" if folds == [1] else "folds", " or ".join(map(str, folds))),
+        ("measures", ", ".join(measures)),
+    ]
+
+
+def _choices(result: CollectionResult) -> list[dict[str, Any]]:
+    """Return each method's settings on each fold, by measure."""
+    return [
+        {
+            "title": measure.title,
+            "lines": [
+                {
+                    "method": row.method,
+                    "fold": number,
+                    "folds": len(row.fits),
+                    "setting": [parameter_text(*item, thousands=",") for item in fit.params.items()],
+                    "train": short(fit.train_value),
+                    "test": short(fit.test_value),
+                    "bound": "" if fit.bound is None else at_most(fit.bound),
+                    "evaluations": f"{fit.evaluations:,}",
+                    "edges": ", ".join(fit.at_edge),
+                }
+                for row in rows
+                if row.method != DEFAULT
+                for number, fit in enumerate(row.fits, 1)
+            ],
+        }
+        for measure, rows in groupby(result.rows, key=lambda row: row.measure)
+    ]
+
+
+def _topic_data(stored: StoredResults) -> str:
+    """Return every topic's values as JSON that cannot end the script element it stands in."""
+    content = [
+        {
+            "name": result.name,
+            "topics": (topics := [topic for fold in result.folds for topic in fold.test]),
+            "texts": [stored.texts.get(result.name, {}).get(topic, "") for topic in topics],
+            "folds": [number for number, fold in enumerate(result.folds, 1) for _ in fold.test],
+            "measures": [
+                {"title": measure.title, "values": [row.values.tolist() for row in rows]}
+                for measure, rows in groupby(result.rows, key=lambda row: row.measure)
+            ],
+        }
+        for result in stored.results
+    ]
+    text = json.dumps(content, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _plain(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(name.replace("_", " "), _text(value)) for name, value in content.items()]
+
+
+def _counted(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Do as `_plain` for a test collection, whose whole numbers are counts."""
+    counts = {name: f"{value:,}" for name, value in content.items() if isinstance(value, int)}
+    return _plain({**content, **counts})
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(part)}" for name, part in _plain(value))
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(part) for part in value)
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean difference and its confidence interval."""
+
+    low: float
+    mean: float
+    high: float
+
+    @classmethod
+    def of(cls, by_topic: NDArray[np.float64]) -> Interval:
+        """Take the 95% interval of the mean, from Student's t; of one topic, the mean alone."""
+        mean, half = confidence_interval(by_topic.tolist())
+        half = 0.0 if math.isnan(half) else half
+        return cls(mean - half, mean, mean + half)
+
+    def __str__(self) -> str:
+        return f"{signed(self.low)} to {signed(self.high)}"
+
+
+@dataclass(frozen=True)
+class PlotScale:
+    """Where differences stand in a row's plot, and how many pixels wide it is."""
+
+    low: float
+    high: float
+    width: int = _PLOT_WIDTH
+
+    def x(self, value: float) -> str:
+        """Return a difference's place in pixels."""
+        whole = (self.high - self.low) or 1.0
+        pixels = (value - self.low) / whole * (self.width - 2 * _PLOT_MARGIN) + _PLOT_MARGIN
+        return f"{pixels:.1f}"
+
+
+def differences(result: CollectionResult) -> dict[str, Any]:
+    """Return each method's mean beside Direct's, by measure, and the scale of the intervals."""
+    measures: list[dict[str, Any]] = []
+    for measure, group in groupby(result.rows, key=lambda row: row.measure):
+        rows = list(group)
+        baseline = next((row for row in rows if row.method == DIRECT), rows[0])
+        measures.append({"title": measure.title, "lines": [_difference(row, baseline) for row in rows]})
+    intervals = [interval for block in measures for line in block["lines"] if (interval := line["interval"])]
+    low = min([0.0, *(interval.low for interval in intervals)])
+    high = max([0.0, *(interval.high for interval in intervals)])
+    return {"name": result.name, "measures": measures, "scale": PlotScale(low, high)}
+
+
+def _difference(row: Row, baseline: Row) -> dict[str, Any]:
+    by_topic = row.values - baseline.values
+    counts = [int(np.sum(np.sign(by_topic) == sign)) for sign in (1, 0, -1)]
+    alone = row is baseline
+    return {
+        "method": row.method,
+        "mean": short(row.mean),
+        "interval": None if alone else Interval.of(by_topic),
+        "difference": "" if alone else signed(row.mean - baseline.mean),
+        "counts": ["", "", ""] if alone else [f"{count:,}" for count in counts],
+        "p_direct": _p_value(row, DIRECT),
+        "p_ranknet": _p_value(row, RANKNET),
+    }
+
+
+def _p_value(row: Row, other: str) -> str:
+    return p_text(row.p_values[other]) if other in row.p_values else ""

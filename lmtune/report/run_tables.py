@@ -1,0 +1,173 @@
+"""Runs' measures: trec_eval's text of one run, and tables of several.
+
+The text equals that of trec_eval 9.0.8 or 10.0, with these exceptions, where trec_eval prints no number
+or a wrong one: under -J, a topic of which nothing retrieved is judged has 0 where it prints nan; a topic
+whose judgements are all negative has 0 where it stops; the best ranking is in the order of the gains,
+even where ``ndcg.2=1.5`` brings two within less than 1 of each other; Rndcg differs where a parameter
+takes a relevant level's gain away; and without -c topics that a run misses are left out for 10.0 too,
+where it stops.
+
+10.0 differs from 9.0.8: it compares scores as 64-bit numbers, asks for another number of relevant
+documents at some points of recall (iprec_at_recall, 11pt_avg), prints under -q -c the topics that
+the run misses as if it had one unjudged document there, and has the further measures rbp,
+rbp_resid, unj, dcg and ideal_dcg.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lmtune.errors import as_text
+from lmtune.measures.from_files import Evaluation, MeasureColumn, run_names
+from lmtune.measures.trec_names import Summary, Value
+from lmtune.report.table import Table, render
+
+
+def run_table(
+    evaluations: Sequence[Evaluation], style: str, *, per_topic: bool = False, summary: bool = True
+) -> str:
+    """Render runs evaluated with the same measures.
+
+    Parameters
+    ----------
+    evaluations : sequence of Evaluation
+        One a run.
+    style : {"table", "markdown", "latex", "csv", "json"}
+        ``"table"`` is plain text. The first three have a column a run and a row a measure, or the
+        other way round where there are more runs than measures; ``"csv"`` has a row a value.
+        Those two and ``"json"`` keep full precision.
+    per_topic, summary : bool
+        The values of each topic; those of all topics together.
+
+    Returns
+    -------
+    str
+        Ends with a line end.
+
+    Raises
+    ------
+    InputError
+        For an unknown style.
+    """
+    return render(
+        style,
+        lambda: [measure_table(evaluations, per_topic, summary)],
+        lambda: _value_records(evaluations, per_topic, summary),
+        columns=("run", "file", "measure", "topic", "value"),
+        content=lambda: _run_records(evaluations, per_topic, summary),
+        indent=1,
+    )
+
+
+def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+    """Make the table of runs' measures."""
+    names = run_names(evaluations)
+    cells: dict[tuple[str, str], list[str]] = {}
+    for number, evaluation in enumerate(evaluations):
+        for label, topic, value in _values(evaluation, per_topic, summary):
+            row = cells.setdefault((label, topic), [""] * len(names))
+            row[number] = shown(value).strip()
+    cells.pop(("runid", "all"), None)
+    if per_topic:
+        ordered = sorted(cells, key=lambda key: key[1] == "all")
+        header, rows = ["measure", "topic", *names], [[*key, *cells[key]] for key in ordered]
+    else:
+        header, rows = ["measure", *names], [[label, *row] for (label, _), row in cells.items()]
+        if len(names) > len(rows):
+            header, *rows = [list(column) for column in zip(["run", *names], *rows, strict=True)]
+    leading = 2 if per_topic else 1
+    return Table.of(header[:leading], header[leading:], [rows], "Measures of each run")
+
+
+def _values(evaluation: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple[str, str, Value]]:
+    """Yield measure, topic and value, as trec_eval orders them."""
+    if per_topic:
+        columns = topic_columns(evaluation)
+        for number, topic in evaluation.listed():
+            for column in columns:
+                yield column.label, topic, column.values[number]
+    if summary:
+        for column in evaluation.columns:
+            if column.mean is not None:
+                yield column.label, "all", column.mean
+
+
+def evaluation_records(evaluation: Evaluation) -> list[dict[str, object]]:
+    """Return a record a measure."""
+    return [{"run": evaluation.tag, "measure": c.label, "value": c.mean} for c in evaluation.columns]
+
+
+def evaluation_topics(evaluation: Evaluation) -> Iterator[dict[str, object]]:
+    """Yield each measure's value of every topic."""
+    for column in evaluation.columns:
+        for topic, value in zip(evaluation.topics, column.values, strict=True) if column.values else ():
+            yield {"measure": column.label, "topic": topic, "value": value, "run": evaluation.tag}
+
+
+def _value_records(
+    evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
+) -> list[dict[str, object]]:
+    return [
+        {"run": name, "file": as_text(evaluation.file), "measure": label, "topic": topic, "value": value}
+        for name, evaluation in zip(run_names(evaluations), evaluations, strict=True)
+        for label, topic, value in _values(evaluation, per_topic, summary)
+    ]
+
+
+def _run_records(
+    evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
+) -> list[dict[str, object]]:
+    records = []
+    for name, evaluation in zip(run_names(evaluations), evaluations, strict=True):
+        record: dict[str, object] = {"run": name, "file": as_text(evaluation.file)}
+        if summary:
+            record["all"] = {label: value for label, _, value in _values(evaluation, False, summary=True)}
+        if per_topic:
+            by_topic: dict[str, dict[str, Value]] = {}
+            for label, topic, value in _values(evaluation, True, summary=False):
+                by_topic.setdefault(topic, {})[label] = value
+            record["topics"] = by_topic
+        records.append(record)
+    return records
+
+
+def trec_eval_text(evaluation: Evaluation, *, per_topic: bool = False, summary: bool = True) -> str:
+    """Print values byte for byte as trec_eval prints them.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        One run's values.
+    per_topic : bool
+        The topics that the run has, before the summary (``trec_eval -q``); of 10.0 all topics
+        averaged over.
+    summary : bool
+        The lines of all topics together; False is ``trec_eval -n``.
+
+    Returns
+    -------
+    str
+        Lines of measure, topic (or ``all``) and value, with tabs between them.
+    """
+    return "".join(line(*value) for value in _values(evaluation, per_topic, summary))
+
+
+def line(label: str, topic: str, value: Value) -> str:
+    """Print one value."""
+    return f"{label:<22}\t{topic}\t{shown(value)}\n"
+
+
+def shown(value: Value) -> str:
+    """Print a value alone: counts as integers, other numbers with four digits."""
+    return f"{value:6.4f}" if isinstance(value, float) else str(value)
+
+
+def topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
+    """Return the measures that trec_eval prints for each topic."""
+    only_together = (Summary.RUN, Summary.GEOMETRIC)
+    return [column for column in evaluation.columns if column.summary not in only_together]
+
+
+def evaluation_tables(evaluation: Evaluation) -> list[Table]:
+    """Make the table of one run's measures."""
+    return [measure_table([evaluation], per_topic=False, summary=True)]

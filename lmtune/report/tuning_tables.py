@@ -1,0 +1,314 @@
+"""A tuning experiment's tables: means as the SIGIR 2007 paper's Table 1 prints them, and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+
+from lmtune.measures.measure import Measure
+from lmtune.models.model import described, known_model
+from lmtune.report.comparison_tables import DASH
+from lmtune.report.recommendation import answer, default_remark, gain_over
+from lmtune.report.table import Cell, Column, Table, listed, one_line, render, short
+from lmtune.tuning.experiment.result import (
+    DEFAULT,
+    DIRECT,
+    EDGE,
+    OPTIMAL,
+    RANKNET,
+    SIGNIFICANCE,
+    STAND_INS,
+    CollectionResult,
+    Fit,
+    Row,
+    at_most,
+    parameter_text,
+)
+
+ABOVE_DIRECT, ABOVE_RANKNET, BELOW_DIRECT = "†", "‡", "↓"
+_MARKS = {STAND_INS: "§", EDGE: "¶"}
+_TEST = f"two-sided paired t-test, p < {SIGNIFICANCE:g}"
+_LEGEND = (
+    f"Optimal: the best setting known on the test topics. {ABOVE_DIRECT} (italics) significantly "
+    f"better than {DIRECT}, {ABOVE_RANKNET} (bold) than {RANKNET}; {BELOW_DIRECT} significantly worse than "
+    f"{DIRECT}: {_TEST}"
+)
+
+
+def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> str:
+    """Render the means of results, and what was chosen on all topics at last.
+
+    Parameters
+    ----------
+    results : sequence of CollectionResult
+        One a collection, all with the same measures and methods.
+    style : {"table", "markdown", "latex", "csv", "json"}
+        ``"table"`` is plain text, which opens with the answer; CSV and JSON have every figure at full
+        precision, and the parameters of each fold.
+
+    Returns
+    -------
+    str
+        Ends with a line end.
+
+    Raises
+    ------
+    InputError
+        For an unknown style.
+    """
+    rendered = render(
+        style,
+        lambda: [mean_table(results), *weight_tables(results), *final_tables(results)],
+        lambda: _with_columns_of_parameters(results),
+        content=lambda: _with_fits(results),
+    )
+    return f"{answers(results)}\n{rendered}" if style == "table" else rendered
+
+
+def answers(results: Sequence[CollectionResult]) -> str:
+    """Say of each collection in a line which setting to use, and what it gains."""
+    return "".join(f"{one_line(said)}\n" for said in map(answer, results) if said)
+
+
+def mean_table(results: Sequence[CollectionResult]) -> Table:
+    """Make the table of means over test topics: a row a method, a column a collection."""
+    found = [{(row.measure, row.method): row for row in result.rows} for result in results]
+    groups: dict[Measure, list[list[str | Cell]]] = {}
+    for measure, method in dict.fromkeys(key for own in found for key in own):
+        group = groups.setdefault(measure, [])
+        means = [
+            _mean(own.get((measure, method)), result) for own, result in zip(found, results, strict=True)
+        ]
+        group.append([Cell(measure.title, repeated=bool(group)), method, *means])
+    models, remarks = _models(results), remarks_on(results)
+    sentences = f": than {RANKNET}; {BELOW_DIRECT} significantly worse than {DIRECT} ({_TEST})."
+    sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
+    sentences += "".join(f" {remark}." for remark in remarks)
+    figures = [Column(result.name, marked=True) for result in results]
+    legend = "\n".join([" ".join([_LEGEND, *(f"({model})" for model in models)]), *remarks])
+    made = Table.of(["Metric", "Method"], figures, groups.values(), "Means over test topics", legend)
+    typeset = [
+        Cell("Italics", style="italic"),
+        Cell(f": significantly better than {DIRECT}; "),
+        *(Cell("bold", style="bold"), Cell(sentences)),
+    ]
+    return replace(made, typeset_legend=tuple(typeset))
+
+
+def weight_tables(results: Sequence[CollectionResult]) -> list[Table]:
+    """Show how far models with weights overfit, and whom they harm; none where no model has some."""
+    weighted = [result for result in results if _has_weights(result)]
+    groups = [
+        [
+            [
+                Cell(result.name, repeated=at > 0),
+                *(row.measure.title, row.method, short(row.in_sample), short(row.mean)),
+                *(DASH if plain is None else f"{share:.2f}" for share in row.changes(plain or row)),
+                ", ".join(filter(None, (fit.step for fit in row.fits))),
+            ]
+            for at, (row, plain) in enumerate(_beside_default(result))
+        ]
+        for result in weighted
+    ]
+    legend = "In sample: on the topics of the fit, the mean over folds; held out: on the test topics. "
+    legend += f"Harmed, helped: shares of the test topics, against {DEFAULT}. Ridge: what folds of the "
+    legend += "training topics chose, a fold each: the plain query, feedback alone, or a ridge's strength"
+    names = ["Collection", "Metric", "Method"]
+    figures = ("in sample", "held out", "harmed", "helped", Column("ridge", "left"))
+    return [Table.of(names, figures, groups, "Overfitting and robustness", legend)] if weighted else []
+
+
+def _has_weights(result: CollectionResult) -> bool:
+    known = known_model(result.model)
+    return known is not None and bool(known.formula.simpler)
+
+
+def _beside_default(result: CollectionResult) -> Iterator[tuple[Row, Row | None]]:
+    """Yield the rows that something was fitted for, each with that of the default, if there is one."""
+    for row in result.rows:
+        same = (r for r in result.rows if r.measure == row.measure and r.method == DEFAULT)
+        if row.method not in (DEFAULT, OPTIMAL):
+            yield row, next(same, None)
+
+
+def parameter_table(results: Sequence[CollectionResult]) -> Table:
+    """Make the table of what each method chose on each fold."""
+    groups = [
+        [
+            [
+                *(Cell(text, repeated=number > 1) for text in (result.name, row.measure.title, row.method)),
+                str(number),
+                *(parameter_text(name, value) for name, value in fit.params.items()),
+                *(f"{fit.train_value:.4f}", f"{fit.test_value:.4f}", str(fit.evaluations)),
+            ]
+            for row in result.rows
+            if row.method != DEFAULT
+            for number, fit in enumerate(row.fits, 1)
+        ]
+        for result in results
+    ]
+    figures = [*parameters(results), "train", "test", "evaluations"]
+    names = ["Collection", "Metric", "Method", "Fold"]
+    return Table.of(names, figures, groups, "Parameters chosen in each fold")
+
+
+def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
+    """Make the table of what each method chose on all topics; none where no method was fitted to them."""
+    if not any(row.final for result in results for row in result.rows):
+        return []
+    fitted = [f"{len(result.topics):,} of {result.name}" for result in results]
+    folds = sorted({len(result.folds) for result in results})
+    held = f"{' or '.join(map(str, folds))} folds" if folds != [1] else "the test topics"
+    legend = (
+        f"Final: fitted on all topics ({listed(fitted)}), with the mean there; held out: the mean "
+        f"on topics held out ({held}) of settings chosen in the same way"
+    )
+    figures = [*parameters(results), "all topics", "held out"]
+    groups = [list(_final_rows(result)) for result in results]
+    names = ["Collection", "Metric", "Method"]
+    return [Table.of(names, figures, groups, "Settings fitted on all topics", legend)]
+
+
+def _final_rows(result: CollectionResult) -> Iterator[list[str | Cell]]:
+    """Yield a row a method and measure that was fitted on all topics."""
+    known: set[object] = set()
+    for row in result.rows:
+        if (fit := row.final) is not None:
+            names = (
+                Cell(result.name, repeated=bool(known)),
+                Cell(row.measure.title, repeated=row.measure in known),
+            )
+            known.add(row.measure)
+            texts = [parameter_text(*item) for item in fit.params.items()]
+            yield [*names, row.method, *texts, short(fit.train_value), short(fit.test_value)]
+
+
+def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
+    """Explain the default, dashes and references in the table of means, and state what is proven."""
+    rows = [(result, row) for result in results for row in result.rows]
+
+    def named(caution: str) -> str:
+        return listed(list(dict.fromkeys(result.name for result, row in rows if caution in row.cautions)))
+
+    remarks = list(filter(None, dict.fromkeys(map(default_remark, results))))
+    measured = {row.measure for _, row in rows}
+    if lacking := [one.name for one in results if measured - {row.measure for row in one.rows}]:
+        remarks.append(f"{DASH} no document of {listed(lacking)} is judged nonrelevant")
+    if names := named(STAND_INS):
+        remarks.append(
+            f"{_MARKS[STAND_INS]} learned from unjudged documents too, sampled as negatives for topics of "
+            f"{names} without judged non-relevant documents"
+        )
+    ended = dict.fromkeys(
+        f"fold {number} of {result.name} ({' and '.join(fit.at_edge)})"
+        for result, row in rows
+        if EDGE in row.cautions
+        for number, fit in enumerate(row.fits, 1)
+        if fit.at_edge
+    )
+    if ended:
+        remarks.append(
+            f"{_MARKS[EDGE]} {RANKNET} ended on the edge of the range in {listed(list(ended))}; "
+            "--ranknet-validation 0.2 stops it on training topics held back"
+        )
+    proven = [
+        f"{at_most(bound)} {row.measure.title} on {result.name}"
+        for result, row in rows
+        if (bound := result.bound(row)) is not None
+    ]
+    return [*remarks, f"Proven: no parameters give more than {listed(proven)}"] if proven else remarks
+
+
+def parameters(results: Sequence[CollectionResult]) -> list[str]:
+    """Return the names of the parameters that results have chosen."""
+    return list(results[0].rows[0].fits[0].params)
+
+
+def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
+    """Flatten results to one dictionary a row, with every figure at full precision."""
+    all_two_stage = not _models(results)
+    return [
+        {
+            "collection": result.name,
+            **({} if all_two_stage else {"model": result.model}),
+            "measure": str(row.measure),
+            "method": row.method,
+            "mean": row.mean,
+            "topics": len(row.topics),
+            "recommended": row is result.recommended_for(row.measure),
+            **_gain_over_default(row, result),
+            **{f"p_value_{name.lower()}": row.p_values.get(name) for name in (DIRECT, RANKNET)},
+            **{f"beats_{name.lower()}": row.beats(name, result.rows) for name in (DIRECT, RANKNET)},
+            f"trails_{DIRECT.lower()}": row.trails(DIRECT, result.rows),
+            "evaluations": row.evaluations,
+            "bound": result.bound(row),
+            "cautions": " ".join(row.cautions),
+        }
+        for result in results
+        for row in result.rows
+    ]
+
+
+def _gain_over_default(row: Row, result: CollectionResult) -> dict[str, float | None]:
+    """Return the difference from the default, its 95% interval and p-value; None where there is none."""
+    names = "difference_default", "low_default", "high_default", "p_value_default"
+    default = next((o for o in result.rows if (o.measure, o.method) == (row.measure, DEFAULT)), row)
+    if default is row:
+        return dict.fromkeys(names)
+    return dict(zip(names, gain_over(row.values, default.values), strict=True))
+
+
+def result_topics(result: CollectionResult) -> Iterator[dict[str, object]]:
+    """Yield each method's value of every test topic."""
+    fold_of = {topic: number for number, fold in enumerate(result.folds, 1) for topic in fold.test}
+    for row in result.rows:
+        known = {"collection": result.name, "measure": str(row.measure), "method": row.method}
+        for topic, value in zip(row.topics, row.values.tolist(), strict=True):
+            yield known | {"fold": fold_of[topic], "topic": topic, "value": value}
+
+
+def _with_columns_of_parameters(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
+    """Add a column a parameter and fold, and those of the final fit, to the records."""
+    most, names = max(len(result.folds) for result in results), parameters(results)
+    records = as_records(results)
+    for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
+        fits: dict[str, Fit | None] = dict.fromkeys(f"fold{number}" for number in range(1, most + 1))
+        fits |= {f"fold{number}": fit for number, fit in enumerate(row.fits, 1)} | {"final": row.final}
+        record |= {f"{n}_{fold}": fit and fit.params[n] for fold, fit in fits.items() for n in names}
+    return records
+
+
+def _with_fits(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
+    """Add the settings of each fold, and those fitted on all topics, to the records."""
+    records = as_records(results)
+    for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
+        record |= {"cautions": list(row.cautions), "folds": [asdict(fit) for fit in row.fits]}
+        record["final"] = row.final and asdict(row.final)
+        record["setting"] = row.setting and row.setting.params
+    return records
+
+
+def _models(results: Sequence[CollectionResult]) -> list[str]:
+    """Describe the models other than two-stage smoothing, each once."""
+    names = dict.fromkeys(result.model for result in results)
+    return [text for name in names for text in described(name)]
+
+
+def _mean(row: Row | None, result: CollectionResult) -> Cell:
+    if row is None:
+        return Cell(DASH)
+    marks = ((DIRECT, ABOVE_DIRECT, "italic"), (RANKNET, ABOVE_RANKNET, "bold"))
+    beaten = [(mark, style) for method, mark, style in marks if row.beats(method, result.rows)]
+    mark, style = "".join(mark for mark, _ in beaten), " ".join(style for _, style in beaten)
+    below = BELOW_DIRECT if row.trails(DIRECT, result.rows) else ""
+    return Cell(short(row.mean), mark, style, caution=below + "".join(map(_MARKS.__getitem__, row.cautions)))
+
+
+def result_tables(result: CollectionResult) -> list[Table]:
+    """Return the means, and what was chosen on each fold."""
+    return [mean_table([result]), parameter_table([result])]
+
+
+def result_records(result: CollectionResult) -> list[dict[str, object]]:
+    """Return a record a row; see `as_records`."""
+    return as_records([result])

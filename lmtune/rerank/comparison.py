@@ -1,0 +1,300 @@
+"""Losses compared on the same data: the papers' table."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import chain, islice
+from typing import Any, Literal, Unpack, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.devices import is_spread, parse_devices, run_on_devices
+from lmtune.errors import InputError, check_least
+from lmtune.io.digests import digest
+from lmtune.measures.lists import Empty, mean_over_lists
+from lmtune.measures.measure import Measure
+from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
+from lmtune.measures.significance.comparison import compare as compare_values
+from lmtune.measures.significance.effects import MeanInterval, confidence_interval
+from lmtune.measures.significance.tests import FEWEST
+from lmtune.parallel import Task, in_order
+from lmtune.rerank.data import RankingSplit
+from lmtune.rerank.learners.learner import Scorer
+from lmtune.rerank.loss_names import Loss, parse_losses
+from lmtune.rerank.normalisation import Normalisation
+from lmtune.rerank.rankers import Ranker
+from lmtune.rerank.reranker import learner_of, measured, reported
+from lmtune.rerank.settings import Settings
+from lmtune.rerank.training.loop import Training, TrainingOptions
+
+Method = Loss | Ranker
+Report = Callable[[str, int, int, str], None]
+Over = Literal["queries", "trials"]
+OVER: tuple[Over, ...] = get_args(Over)
+"""Units that losses are paired by, where they are tested."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one loss.
+
+    Attributes
+    ----------
+    label : str
+        The loss, as the user wrote it.
+    rate : float
+        The learning rate that validation chose.
+    measures : tuple of Measure
+        What is measured.
+    queries : numpy.ndarray, shape (trials, queries, measures)
+        Each test query's values; NaN for one without relevant documents.
+    trials : tuple of tuple of Training
+        One tuple a fold; empty for trees.
+    """
+
+    label: str
+    rate: float
+    measures: tuple[Measure, ...]
+    queries: NDArray[np.float64]
+    trials: tuple[tuple[Training, ...], ...] = ()
+
+    @property
+    def trained(self) -> list[Training]:
+        """All trainings, fold by fold."""
+        return [one for fold in self.trials for one in fold]
+
+    def by_trial(self, empty: Empty, measure: Measure) -> NDArray[np.float64]:
+        """Return each trial's mean over queries; those without relevant documents skipped, or 0."""
+        values = self.queries[:, :, self.measures.index(measure)]
+        return mean_over_lists(values.T) if empty == "skip" else np.nan_to_num(values).mean(axis=1)
+
+    def by_query(self, empty: Empty, measure: Measure) -> NDArray[np.float64]:
+        """Return each query's mean over trials; without relevant documents it is left out, or 0."""
+        means: NDArray[np.float64] = self.queries[:, :, self.measures.index(measure)].mean(axis=0)
+        return means[~np.isnan(means)] if empty == "skip" else np.nan_to_num(means)
+
+    def interval(self, empty: Empty, measure: Measure) -> MeanInterval:
+        """Return the mean with its 95% interval: over trials, or of a single trial over queries."""
+        values = self.by_trial(empty, measure)
+        if values.size == 1 and not np.isnan(values[0]):
+            values = self.by_query(empty, measure)
+        return confidence_interval(values.tolist())
+
+
+def contrasts(
+    outcomes: Sequence[Outcome], empty: Empty, measure: Measure, *, over: Over
+) -> Comparison | None:
+    """Test all pairs of losses by paired t-tests with Holm's correction.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+        One a loss.
+    empty : {"skip", "zero"}
+        What queries without a relevant document count.
+    measure : Measure
+        One of the outcomes'.
+    over : {"queries", "trials"}
+        What is paired: queries, each with its mean over trials; or trials, each with its mean over
+        queries: trial t of every loss has the same seed.
+
+    Returns
+    -------
+    Comparison or None
+        None for fewer than two losses, or than three queries or trials.
+    """
+    by = "by_query" if over == "queries" else "by_trial"
+    values = {outcome.label: getattr(outcome, by)(empty, measure) for outcome in outcomes}
+    first, *others = values
+    if not others or values[first].size < FEWEST:
+        return None
+    rest = {label: values[label] for label in others}
+    options = ComparisonOptions(pairwise=True)
+    return compare_values(values[first], rest, options, baseline=first, measures=[str(measure)])
+
+
+def compare(
+    data: Folds | Sequence[RankingSplit],
+    losses: Sequence[Method | Sequence[Method]],
+    settings: Settings,
+    *,
+    rates: Sequence[float] = (),
+    trials: int = 10,
+    normalisation: Normalisation | None = None,
+    report: Report | None = None,
+    **how: Unpack[TrainingOptions],
+) -> list[Outcome]:
+    """Train each loss several times and measure it on the test queries.
+
+    Parameters
+    ----------
+    data : sequence of RankingSplit, or Folds
+        Test queries of all folds count together in each trial.
+    losses : sequence of Loss or Ranker, or of several to choose from
+        Rankers take the place of networks. Of one loss with several options validation chooses, as it
+        does a learning rate.
+    settings : Settings
+        All but the loss; trial t has seed ``settings.seed + t``. Its measure is reported beside nDCG.
+    rates : sequence of float
+        Learning rates to choose from by the mean validation value over folds and trials; the
+        settings' own by default. Trees have their own.
+    trials : int
+        Trials a loss, 1 or more.
+    normalisation : Normalisation, optional
+        Of each fold's features, fitted to its training data; its defaults by default.
+    report : callable, optional
+        Called with (loss, steps done, steps in all, a few words).
+    **how
+        As for `lmtune.rerank.learners.feature_networks.fit`; each training has a folder of its own in
+        ``checkpoint``, and one of the devices, where there are several (`lmtune.devices`).
+
+    Raises
+    ------
+    InputError
+        As `lmtune.rerank.learners.learner.Learner.fit`.
+    """
+    data = data if isinstance(data, Folds) else Folds(data, normalisation or Normalisation())
+    check_least("bad number of trials", trials, 1)
+    measures = reported(settings.chosen_by)
+    asked = [
+        [
+            replace(settings.by(method), learning_rate=rate)
+            for method in some
+            for rate in _rates(settings.by(method), rates)
+        ]
+        for some in ([entry] if isinstance(entry, Method) else entry for entry in losses)
+    ]
+    trained = _trained(data, list(chain(*asked)), trials, how, report)
+    outcomes = []
+    for variants in asked:
+        tried = [[list(islice(trained, trials)) for _ in data.splits] for _ in variants]
+        values = [np.mean([one.validation for fold in folds for one in fold]) for folds in tried]
+        chosen = int(np.argmax(values))
+        best, loss = tried[chosen], variants[chosen].method
+        device = parse_devices(how.get("device", "cpu"))[0]
+        tested = [data.measure(trial, measures, device) for trial in zip(*best, strict=True)]
+        trainings = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
+        rate = best[0][0].settings.learning_rate
+        networks = trainings if trainings[0] else ()
+        outcomes.append(Outcome(str(loss), rate, measures, np.array(tested), networks))
+    return outcomes
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Lists with features, or with texts, in folds; trees take features as they come."""
+
+    splits: Sequence[RankingSplit]
+    normalisation: Normalisation
+
+    @cached_property
+    def scaled(self) -> list[RankingSplit]:
+        """The folds with features normalised for networks."""
+        return [split.map(self.normalisation.fit(split.train).transform) for split in self.splits]
+
+    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Scorer:
+        """Train on one fold: see `lmtune.rerank.reranker.learner_of`."""
+        learner = learner_of(settings)
+        split = self._data(learner.scorer)[fold]
+        return learner.fit(split.train, split.validation, **how)
+
+    def measure(self, trial: Sequence[Any], measures: Sequence[Measure], device: str) -> NDArray[np.float64]:
+        """Measure a trial on the test queries of all folds, shape (queries, measures)."""
+        tests = [self._data(scorer)[fold].test for fold, scorer in enumerate(trial)]
+        scores = [scorer.score(test, device=device) for scorer, test in zip(trial, tests, strict=True)]
+        return measured(zip(tests, scores, strict=True), measures)
+
+    def _data(self, scorer: Scorer | type[Scorer]) -> Sequence[RankingSplit]:
+        return self.scaled if scorer.scales else self.splits
+
+
+def _rates(settings: Settings, rates: Sequence[float]) -> Sequence[float]:
+    return (rates if learner_of(settings).scorer.has_rate else ()) or [settings.learning_rate]
+
+
+def _tell(
+    report: Report, loss: str, number: int, trainings: int, where: str, done: int, total: int, words: str = ""
+) -> None:
+    report(loss, number * total + done, trainings * total, where + words)
+
+
+def _trained(
+    data: Folds, asked: Sequence[Settings], trials: int, how: TrainingOptions, report: Report | None
+) -> Iterator[Scorer]:
+    """Train for each settings, fold and trial, in this order."""
+    devices = how.get("device", "cpu")
+    spread, each = is_spread(devices), len(data.splits) * trials
+    every = list(itertools.product(asked, range(len(data.splits)), range(trials)))
+
+    def tasks() -> Iterator[Task]:
+        for number, (settings, fold, trial) in enumerate(every):
+            seeded, options = replace(settings, seed=settings.seed + trial), how.copy()
+            if report is not None and not spread:
+                where = f"fold {fold + 1}, " if len(data.splits) > 1 else ""
+                rate = f"rate {settings.learning_rate:g}, " if learner_of(settings).scorer.has_rate else ""
+                words = f"{rate}{where}trial {trial + 1}, "
+                options["progress"] = partial(_tell, report, str(settings.method), number % each, each, words)
+            if (home := how.get("checkpoint")) is not None:
+                # Of all that the training is asked to do: other settings have another folder.
+                content = json.dumps(seeded.as_record()).encode()
+                options["checkpoint"] = home / f"{settings.method.name}-{digest(content):08x}-fold{fold + 1}"
+            yield _train, {"fold": fold, "settings": seeded, "how": options}
+
+    for done, tried in enumerate(in_order(run_on_devices(list(tasks()), devices, shared=data)), 1):
+        if report is not None and spread:
+            report("trainings", done, len(every), "")
+        yield tried
+
+
+def _train(data: Folds, fold: int, settings: Settings, how: TrainingOptions, device: str) -> Scorer:
+    options: TrainingOptions = {**how, "device": device}
+    return data.train(fold, settings, **options)
+
+
+def read_losses(text: str, settings: Settings) -> list[list[Method]]:
+    """Read losses and rankers with commas between, each one or a grid; check that they can be trained.
+
+    Raises
+    ------
+    InputError
+        For an unknown loss or network, or a loss named twice.
+    """
+    losses: list[list[Method]] = [[*parse_losses(part)] for part in text.split(",")]
+    every = [loss for some in losses for loss in some]
+    if len(set(map(str, every))) < len(every):
+        raise InputError("a loss is named twice", value=text, accepted="each once")
+    for method in every:
+        learner_of(settings.by(method)).check()
+    return losses
+
+
+def empty_queries(splits: Sequence[RankingSplit]) -> int:
+    """Count test queries without a relevant document."""
+    return sum(
+        int((np.add.reduceat(split.test.labels > 0, split.test.starts[:-1]) == 0).sum()) for split in splits
+    )
+
+
+def history_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return every epoch of every trial as records."""
+    return [
+        {
+            "loss": outcome.label,
+            "fold": fold,
+            "trial": trial,
+            "epoch": row.epoch,
+            "value": row.loss,
+            "objective": row.objective,
+            "validation": row.validation,
+            "best": int(row.epoch == trained.best_epoch),
+        }
+        for outcome in outcomes
+        for fold, trainings in enumerate(outcome.trials, 1)
+        for trial, trained in enumerate(trainings, 1)
+        for row in trained.history
+    ]

@@ -1,0 +1,437 @@
+"""Learning-to-rank data as arrays, whole and in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError, PathLike
+from lmtune.io.letor import read_letor
+from lmtune.io.letor_rows import Letor
+
+
+@dataclass(frozen=True, eq=False)
+class RankingData(Letor):
+    """Queries, each with a list of documents that have features and a label.
+
+    Query q's rows are ``starts[q]`` to ``starts[q + 1]``; each query has at least one.
+
+    Attributes
+    ----------
+    features : numpy.ndarray of float32, shape (rows, F)
+        One row a document; finite. May be a memory map.
+    labels : numpy.ndarray of float32, shape (rows,)
+        Grades of relevance, finite, 0 or more; 0 is not relevant.
+    starts : numpy.ndarray of int64, shape (queries + 1,)
+        Where each query's rows begin.
+    queries : tuple of str
+        The queries' identifiers, distinct.
+    docnos : tuple of str, optional
+        One a row, distinct within a query; None where the source names no documents.
+    teacher : numpy.ndarray of float32, shape (rows,), optional
+        Another ranker's scores, to be learnt from: 0 or more, for only their differences in a list count.
+    weights : numpy.ndarray of float64, shape (queries,), optional
+        What queries count in training, finite and above 0; measures' means count them alike.
+
+    Raises
+    ------
+    InputError
+        Where shapes do not fit, a query has no rows or comes twice, or a label or a weight is out of range.
+    """
+
+    teacher: NDArray[np.float32] | None = None
+    weights: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        rows, count = self.labels.size, len(self.queries)
+        shapes = {
+            "features": self.features.shape,
+            "labels": self.labels.shape,
+            "starts": self.starts.shape,
+            "queries": count,
+            "docnos": None if self.docnos is None else len(self.docnos),
+            "weights": None if self.weights is None else self.weights.shape,
+        }
+        fitting = {
+            "features": (rows, *self.features.shape[1:2]),
+            "labels": (rows,),
+            "starts": (count + 1,),
+            "queries": count,
+            "docnos": None if self.docnos is None else rows,
+            "weights": None if self.weights is None else (count,),
+        }
+        if shapes != fitting or self.features.ndim != 2 or self.starts[[0, -1]].tolist() != [0, rows]:
+            raise InputError(
+                "shapes do not fit",
+                value=shapes,
+                accepted="features (rows, F), labels (rows,), starts (queries + 1,) from 0 to rows",
+            )
+        if (self.lengths < 1).any():
+            query = self.queries[int(np.argmax(self.lengths < 1))]
+            raise InputError("a query has no documents", value=query, accepted="at least one")
+        wrong = ~((self.labels >= 0) & np.isfinite(self.labels))
+        if wrong.any():
+            value = float(self.labels[int(np.argmax(wrong))])
+            raise InputError("a label is out of range", value=value, accepted="finite, 0 or more")
+        if self.weights is not None and not ((self.weights > 0) & np.isfinite(self.weights)).all():
+            raise InputError("a query's weight is out of range", accepted="finite, above 0")
+        if len(self._numbers) != len(self.queries):
+            twice = next(q for n, q in enumerate(self.queries) if self._numbers[q] != n)
+            raise InputError("a query comes twice", value=twice, accepted="each query once")
+
+    @classmethod
+    def read(
+        cls,
+        path: PathLike,
+        *,
+        cache: bool | PathLike = True,
+        width: int | None = None,
+        repeated: Literal["error", "last"] = "error",
+        zero_based: bool | None = None,
+    ) -> RankingData:
+        """Read a LETOR file; see `lmtune.io.letor.read_letor`."""
+        rows = read_letor(path, cache=cache, width=width, repeated=repeated, zero_based=zero_based)
+        return cls(rows.features, rows.labels, rows.starts, rows.queries, rows.docnos)
+
+    @classmethod
+    def from_lengths(
+        cls,
+        features: ArrayLike,
+        labels: ArrayLike,
+        lengths: ArrayLike,
+        *,
+        queries: Sequence[str] | None = None,
+        docnos: Sequence[str] | None = None,
+    ) -> RankingData:
+        """Make data from arrays whose rows stand query by query.
+
+        Parameters
+        ----------
+        features : array_like, shape (rows, F)
+            Converted to float32.
+        labels : array_like, shape (rows,)
+            Grades, 0 or more.
+        lengths : array_like of int, shape (queries,)
+            Rows of each query, which LightGBM calls ``group``.
+        queries : sequence of str, optional
+            Identifiers; "0", "1", ... by default.
+        docnos : sequence of str, optional
+            Documents' names, one a row.
+
+        Returns
+        -------
+        RankingData
+
+        Raises
+        ------
+        InputError
+            As the class.
+        """
+        sizes = np.asarray(lengths, np.int64)
+        names = [str(q) for q in range(sizes.size)] if queries is None else queries
+        return cls(
+            np.asarray(features, np.float32),
+            np.asarray(labels, np.float32),
+            np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))),
+            tuple(names),
+            None if docnos is None else tuple(docnos),
+        )
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Rows of each query, shape (queries,)."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def query_of_row(self) -> NDArray[np.int64]:
+        """The number of each row's query, shape (rows,)."""
+        return np.repeat(np.arange(len(self.queries), dtype=np.int64), self.lengths)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {query: number for number, query in enumerate(self.queries)}
+
+    def rows(self, q: int) -> slice:
+        """Return query number q's rows."""
+        return slice(int(self.starts[q]), int(self.starts[q + 1]))
+
+    def select(self, queries: Sequence[str]) -> Self:
+        """Return the data of some queries, in the order given.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            Identifiers, distinct.
+
+        Returns
+        -------
+        RankingData
+            Its arrays are views where the queries stand side by side here, else copies.
+
+        Raises
+        ------
+        InputError
+            For a query that is not here, or that is named twice.
+        """
+        for query in queries:
+            if query not in self._numbers:
+                raise InputError("no such query", value=query, accepted=f"one of {len(self.queries)} queries")
+        return self.take([self._numbers[query] for query in queries])
+
+    def take(self, numbers: ArrayLike) -> Self:
+        """Return the data of queries by number, as `select` does by name."""
+        chosen = np.asarray(numbers, np.int64)
+        names = tuple(self.queries[q] for q in chosen.tolist())
+        lengths = self.lengths[chosen]
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        rows: Any
+        if chosen.size and (np.diff(chosen) == 1).all():
+            rows = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[-1] + 1]))
+        else:
+            rows = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, starts=starts, queries=names, weights=weights, **self._of_rows(rows))
+
+    def without(self, rows: NDArray[np.bool_]) -> Self:
+        """Return the data without some rows, shape (rows,); each query keeps one at least."""
+        kept = np.flatnonzero(~rows)
+        starts = np.searchsorted(kept, self.starts)
+        return replace(self, starts=starts, **self._of_rows(kept))
+
+    def _of_rows(self, rows: Any) -> dict[str, Any]:
+        names, arrays = (
+            self.docnos,
+            {"features": self.features, "labels": self.labels, "teacher": self.teacher},
+        )
+        if names is not None:
+            names = names[rows] if isinstance(rows, slice) else tuple(names[row] for row in rows.tolist())
+        of_rows = {name: None if own is None else own[rows] for name, own in arrays.items()}
+        return {**of_rows, "docnos": names}
+
+
+def parse_places(text: str) -> tuple[int, int]:
+    """Read places of a list, from 1: ``10-100``.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+        raise InputError("bad places of a list", value=text, accepted="from 1, such as 10-100")
+    return int(first), int(last)
+
+
+def hard_negatives(data: RankingData, places: str | None) -> RankingData:
+    """Leave out what is not relevant and stands elsewhere in its list; of a list with no other one stays.
+
+    Parameters
+    ----------
+    data : RankingData
+        Lists in a ranking's order.
+    places : str or None
+        As `parse_places` has them; None leaves out nothing.
+    """
+    if places is None:
+        return data
+    first, last = parse_places(places)
+    place = np.arange(1, data.labels.size + 1) - data.starts[data.query_of_row]
+    dropped = (np.asarray(data.labels) <= 0) & ((place < first) | (place > last))
+    alone = np.logical_and.reduceat(dropped, data.starts[:-1])
+    dropped[data.starts[:-1][alone]] = False
+    return data.without(dropped)
+
+
+@dataclass(frozen=True, eq=False)
+class RankingSplit:
+    """A data set's three parts, of equally many features.
+
+    Attributes
+    ----------
+    name : str
+        The data set's, or the fold's.
+    train, validation, test : RankingData
+        What to learn from, to choose by, and to report on.
+    """
+
+    name: str
+    train: RankingData
+    validation: RankingData
+    test: RankingData
+
+    def map(self, change: Callable[[RankingData], RankingData]) -> RankingSplit:
+        """Return the parts changed, each by itself."""
+        return RankingSplit(self.name, change(self.train), change(self.validation), change(self.test))
+
+
+def check_training_data(train: RankingData, validation: RankingData | None) -> dict[str, RankingData]:
+    """Return data by name; all must have the same features, and each a relevant document.
+
+    Raises
+    ------
+    InputError
+        Where they do not.
+    """
+    named = {"training": train} if validation is None else {"training": train, "validation": validation}
+    for name, data in named.items():
+        if not (data.labels > 0).any():
+            raise InputError(f"no {name} query has a relevant document", accepted="one at least")
+        if data.features.shape[1] != train.features.shape[1]:
+            raise InputError(
+                "training and validation data have different features",
+                value=(train.features.shape[1], data.features.shape[1]),
+            )
+    return named
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Lists of several queries, padded to the longest.
+
+    Attributes
+    ----------
+    labels : numpy.ndarray of float, shape (B, n)
+        0 on padding.
+    mask : numpy.ndarray of bool, shape (B, n)
+        True at documents, False on padding, which stands at each list's end.
+    rows : numpy.ndarray of int64, shape (B, n)
+        Each document's row in the data; -1 on padding.
+    queries : numpy.ndarray of int64, shape (B,)
+        The queries' numbers in the data.
+    """
+
+    labels: NDArray[np.floating]
+    mask: NDArray[np.bool_]
+    rows: NDArray[np.int64]
+    queries: NDArray[np.int64]
+
+
+# Batches whose queries are sorted by length among themselves.
+_TOGETHER = 8
+
+
+def batches(
+    data: RankingData,
+    *,
+    size: int,
+    seed: int,
+    epoch: int,
+    list_size: int | None = None,
+    list_relevant: int | None = None,
+    shuffle: bool = True,
+    start: int = 0,
+) -> Iterator[Batch]:
+    """Yield one epoch's batches, of lists of about the same length.
+
+    Batch k depends on the arguments and on k alone, so that training resumed at step k sees what
+    it would have seen.
+
+    Parameters
+    ----------
+    data : RankingData
+        The queries.
+    size : int
+        Queries a batch; the last ones of an epoch may stand in a smaller batch.
+    seed, epoch : int
+        Where the order and the cut lists come from; 0 or more.
+    list_size : int, optional
+        Longer lists are cut to this many documents: with `shuffle` to a random sample, anew in
+        each epoch, in which one document is replaced by a relevant one if it has none and the
+        query has; without, to the first ones. Whole lists by default.
+    list_relevant : int, optional
+        With `list_size` and `shuffle`: how many documents of a cut list are relevant ones, drawn
+        among these, the others among the others; all of a kind where it has fewer, and more of
+        the other kind then. A uniform sample by default.
+    shuffle : bool
+        Whether queries come in random order, those of a few batches sorted by length, which saves
+        padding. Without, they come by length descending, those of equal length as in the data.
+    start : int
+        How many batches to skip.
+
+    Yields
+    ------
+    Batch
+    """
+    plan = _plan(data, size, seed, epoch, list_size, shuffle)
+    for step in range(start, len(plan)):
+        random = np.random.default_rng([seed, epoch, 1, step]) if shuffle else None
+        yield batch_of(data, plan[step], list_size, list_relevant, random)
+
+
+def number_of_batches(data: RankingData, size: int) -> int:
+    """Return how many batches `batches` yields an epoch."""
+    return -(-len(data.queries) // size)
+
+
+def _plan(
+    data: RankingData, size: int, seed: int, epoch: int, list_size: int | None, shuffle: bool
+) -> list[NDArray[np.int64]]:
+    """Return the query numbers of each batch."""
+    count = len(data.queries)
+    lengths = data.lengths if list_size is None else np.minimum(data.lengths, list_size)
+    if not shuffle:
+        order = np.argsort(-lengths, kind="stable")
+        return [order[first : first + size] for first in range(0, count, size)]
+    random = np.random.default_rng([seed, epoch, 0])
+    order = random.permutation(count)
+    plan: list[NDArray[np.int64]] = []
+    for first in range(0, count, size * _TOGETHER):
+        drawn = order[first : first + size * _TOGETHER]
+        drawn = drawn[np.argsort(-lengths[drawn], kind="stable")]
+        plan += [drawn[begin : begin + size] for begin in range(0, drawn.size, size)]
+    return [plan[number] for number in random.permutation(len(plan)).tolist()]
+
+
+def batch_of(
+    data: RankingData,
+    queries: NDArray[np.int64],
+    list_size: int | None,
+    list_relevant: int | None,
+    random: np.random.Generator | None,
+) -> Batch:
+    """Make a batch of queries by number; `list_size` and `list_relevant` as of `batches`.
+
+    With `random` longer lists are cut to a sample, without to the first documents.
+    """
+    lengths = data.lengths[queries]
+    rows = np.arange(int(lengths.max())) + data.starts[queries][:, None]
+    rows[rows >= data.starts[queries + 1][:, None]] = -1
+    if list_size is not None and rows.shape[1] > list_size:
+        if random is not None:
+            rows = _sampled(data, rows, list_size, list_relevant, random)
+        rows = rows[:, :list_size]
+    mask = rows >= 0
+    labels = np.take(data.labels, rows, mode="clip")
+    labels[~mask] = 0.0
+    return Batch(labels, mask, rows, queries)
+
+
+def _sampled(
+    data: RankingData,
+    rows: NDArray[np.int64],
+    list_size: int,
+    list_relevant: int | None,
+    random: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Move a random sample of each list's rows to its front; lists that fit stay as they are."""
+    keys = random.random(rows.shape)
+    is_relevant = (rows >= 0) & (np.take(data.labels, rows, mode="clip") > 0)
+    relevant = np.where(is_relevant, keys, np.inf)
+    if list_relevant is None:
+        # A relevant row whose key comes first is missed only by a sample that has no relevant row.
+        first = relevant.argmin(axis=1)
+        some = np.flatnonzero(np.isfinite(relevant.min(axis=1)))
+        keys[some, first[some]] = -1.0
+    else:
+        # The first relevant rows before all others, the rest of them behind these.
+        wanted = np.argsort(np.argsort(relevant, axis=1), axis=1) < list_relevant
+        keys[is_relevant] += np.where(wanted, -1.0, 1.0)[is_relevant]
+    keys[rows < 0] = np.inf
+    chosen = np.sort(np.argsort(keys, axis=1)[:, :list_size], axis=1)
+    return np.take_along_axis(rows, chosen, axis=1)

@@ -1,0 +1,343 @@
+"""Features of a run's documents, each a small function of what the index says of them.
+
+Statistics over terms are taken over the query's distinct terms that the collection holds. A
+document that holds none has frequencies of 0 and keeps its length. Logarithms are natural.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.index.protocol import CollectionSize, Index, Postings, field_index
+from lmtune.index.windows import KINDS, count_windows, windows_of
+from lmtune.models.bm25 import idf
+from lmtune.models.kernels import TopicDocuments
+from lmtune.models.model import MODELS
+from lmtune.models.two_stage import score
+
+
+@dataclass(frozen=True, eq=False)
+class RankedDocuments:
+    """One topic's ranked documents as columns, named as in `CandidatePool`.
+
+    Attributes
+    ----------
+    tf : numpy.ndarray of int32, shape (terms, documents)
+        How often each distinct query term of the collection occurs in each document.
+    length : numpy.ndarray of int32, shape (documents,)
+        Document lengths in tokens; 0 for documents that the index lacks.
+    p : numpy.ndarray of float64, shape (terms,)
+        P(w|C), each term's share of the collection's tokens.
+    df : numpy.ndarray of int64, shape (terms,)
+        How many documents of the collection hold each term.
+    count : numpy.ndarray of int64, shape (terms,)
+        How often each term occurs in the query.
+    score : numpy.ndarray of float64, shape (documents,)
+        The run's scores, best first.
+    num_docs : int
+        Documents in the collection.
+    size : CollectionSize
+        Its tokens, and its documents that hold one.
+    lambda_, mu : float
+        The tuned parameters of two-stage smoothing.
+    fields : dict of str to RankedDocuments
+        The same of fields of the documents, by their names, and of windows of neighbouring query terms,
+        by `lmtune.index.windows.KINDS`: windows stand for terms, and lengths are the documents'.
+    """
+
+    tf: NDArray[np.int32]
+    length: NDArray[np.int32]
+    p: NDArray[np.float64]
+    df: NDArray[np.int64]
+    count: NDArray[np.int64]
+    score: NDArray[np.float64]
+    num_docs: int
+    size: CollectionSize
+    lambda_: float
+    mu: float
+    fields: dict[str, RankedDocuments]
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """Whether each document holds each term, shape (terms, documents)."""
+        return self.tf > 0
+
+    @cached_property
+    def idf(self) -> NDArray[np.float64]:
+        """Inverse document frequencies, ln(N / df), shape (terms, 1)."""
+        return np.log(self.num_docs / self.df)[:, None]
+
+    @cached_property
+    def weight(self) -> NDArray[np.float64]:
+        """Occurrences in the query, shape (terms, 1)."""
+        return self.count.astype(np.float64)[:, None]
+
+    @cached_property
+    def tf_idf(self) -> NDArray[np.float64]:
+        """Frequency times inverse document frequency, shape (terms, documents)."""
+        return self.tf * self.idf
+
+    @cached_property
+    def relative_tf(self) -> NDArray[np.float64]:
+        """Frequency over document length, shape (terms, documents)."""
+        return self.tf / np.maximum(self.length, 1)
+
+
+def look_up(
+    index: Index,
+    query: str,
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    *,
+    lambda_: float,
+    mu: float,
+    fields: Sequence[str] = (),
+) -> RankedDocuments:
+    """Return what an index says of one topic's ranked documents.
+
+    Parameters
+    ----------
+    index : Index
+        The collection; it also analyses the query.
+    query : str
+        The topic's text.
+    docs : numpy.ndarray of int32, shape (documents,)
+        Document numbers, distinct, best first; -1 for a document that the index lacks.
+    scores : numpy.ndarray of float64, shape (documents,)
+        The run's scores.
+    lambda_, mu : float
+        The tuned parameters of two-stage smoothing.
+    fields : sequence of str
+        Fields of the documents that the index has, and kinds of windows, to look up too.
+    """
+
+    def table(index: Index, counts: Counter[Any], postings: Sequence[Postings | None]) -> RankedDocuments:
+        held = [(list_of, times) for list_of, times in zip(postings, counts.values(), strict=True) if list_of]
+        tf = np.zeros((len(held), docs.size), np.int32)
+        for row, (list_of, _) in zip(tf, held, strict=True):
+            at = np.searchsorted(list_of.docs, docs)
+            at[at == list_of.docs.size] = 0
+            row[:] = np.where(list_of.docs[at] == docs, list_of.tfs[at], 0)
+        cf = [int(list_of.tfs.sum(dtype=np.int64)) for list_of, _ in held]
+        return RankedDocuments(
+            tf=tf,
+            length=np.where(docs >= 0, np.asarray(index.lengths)[docs], 0).astype(np.int32),
+            p=np.array(cf, np.float64) / index.total_terms,
+            df=np.array([list_of.docs.size for list_of, _ in held], np.int64),
+            count=np.array([times for _, times in held], np.int64),
+            score=scores,
+            num_docs=index.num_docs,
+            size=CollectionSize.of(index),
+            lambda_=lambda_,
+            mu=mu,
+            fields={},
+        )
+
+    def of_terms(index: Index) -> RankedDocuments:
+        counts = Counter(index.analyze(query))
+        return table(index, counts, [index.postings(term) for term in counts])
+
+    def of_windows(kind: str) -> RankedDocuments:
+        counts = windows_of(index.analyze(query), ordered=KINDS[kind])
+        return table(index, counts, count_windows(index, list(counts)))
+
+    within = {
+        name: of_windows(name) if name in KINDS else of_terms(field_index(index, name)) for name in fields
+    }
+    return replace(of_terms(index), fields=within)
+
+
+Column = NDArray[np.float64]
+
+
+class Feature(NamedTuple):
+    """A column of the data.
+
+    Attributes
+    ----------
+    name : str
+        A short name.
+    what : str
+        What it says, in a line.
+    compute : callable
+        From `RankedDocuments` to one number a document, or one number for all.
+    """
+
+    name: str
+    what: str
+    compute: Callable[[RankedDocuments], Column | float]
+
+
+def query_likelihood(d: RankedDocuments, lambda_: float, mu: float) -> Column:
+    """Two-stage-smoothed log likelihood; see `lmtune.models.two_stage.score`."""
+    # Without prior mass an empty document scores as any other without a query term.
+    length = np.maximum(d.length, 1) if mu == 0.0 else d.length
+    return score(d.tf, length, d.p, lambda_=lambda_, mu=mu, count=d.count)
+
+
+def bm25(d: RankedDocuments, k1: float, b: float) -> Column:
+    """BM25 with exact document lengths; see `lmtune.models.bm25`."""
+    idfs = np.array([idf(df, d.size.documents) for df in d.df.tolist()])
+    tf, length = d.tf.astype(np.int64), d.length.astype(np.int64)
+    topic = TopicDocuments(tf, length, idfs, d.count, np.zeros(idfs.size, np.int8), d.size.mean_length)
+    return MODELS["bm25"].formula.differentiate(topic, np.array([k1, b]))[0]
+
+
+def log_tf_idf(d: RankedDocuments) -> Column:
+    """Sum of (1 + ln tf) idf over the terms that the document holds."""
+    logs = np.log(np.maximum(d.tf, 1)) + 1.0
+    return _summed(d.weight * d.idf * np.where(d.held, logs, 0.0))
+
+
+def log_tf(d: RankedDocuments) -> Column:
+    """Sum of ln(1 + tf)."""
+    return _summed(d.weight * np.log1p(d.tf))
+
+
+def matched_terms(d: RankedDocuments) -> Column:
+    """Distinct query terms that the document holds."""
+    return _summed(d.held)
+
+
+def matched_ratio(d: RankedDocuments) -> Column:
+    """Their share of the query's distinct terms."""
+    return matched_terms(d) / max(1, d.count.size)
+
+
+def matched_idf_ratio(d: RankedDocuments) -> Column:
+    """Their share of the query's summed idf."""
+    total = float(d.idf.sum())
+    return _summed(d.idf * d.held) / (total if total > 0.0 else 1.0)
+
+
+def idf_of_matched(d: RankedDocuments, how: str) -> Column:
+    """Sum, min, max or mean of the idf of the terms that the document holds; 0 without any."""
+    if how == "sum":
+        return _summed(d.idf * d.held)
+    if how == "mean":
+        return idf_of_matched(d, "sum") / np.maximum(matched_terms(d), 1.0)
+    if how == "max":
+        highest: Column = np.max(np.where(d.held, d.idf, 0.0), axis=0, initial=0.0)
+        return highest
+    lowest: Column = np.min(np.where(d.held, d.idf, np.inf), axis=0, initial=np.inf)
+    return np.where(np.isfinite(lowest), lowest, 0.0)
+
+
+def over_terms(values: Column | NDArray[np.int32], how: str) -> Column:
+    """Sum, min, max or mean over terms of a table (terms, documents); 0 without terms."""
+    if not len(values):
+        return np.zeros(values.shape[1])
+    reduce: Callable[..., Column] = getattr(np, how)
+    return reduce(values, axis=0)
+
+
+def reciprocal_rank(d: RankedDocuments) -> Column:
+    """One over the rank in the run."""
+    return 1.0 / np.arange(1, d.score.size + 1)
+
+
+def _summed(values: NDArray[Any]) -> Column:
+    total: Column = np.sum(values, axis=0, dtype=np.float64)
+    return total
+
+
+def _statistics() -> list[Feature]:
+    hows = {"sum": "the sum", "min": "the smallest", "max": "the largest", "mean": "the mean"}
+    tables: list[tuple[str, str, Callable[[RankedDocuments], Column | NDArray[np.int32]]]] = [
+        ("tf", "term frequency", lambda d: d.tf),
+        ("ntf", "term frequency over document length", lambda d: d.relative_tf),
+        ("tf_idf", "term frequency times idf, ln(N / df)", lambda d: d.tf_idf),
+    ]
+    over_tables = [
+        Feature(
+            f"{name}_{how}",
+            f"{what} over query terms: {words}",
+            lambda d, table=table, how=how: over_terms(table(d), how),  # type: ignore[misc]
+        )
+        for name, what, table in tables
+        for how, words in hows.items()
+    ]
+    return over_tables + [
+        Feature(
+            f"idf_{how}",
+            f"idf of the query terms that the document holds: {words}",
+            lambda d, how=how: idf_of_matched(d, how),  # type: ignore[misc]
+        )
+        for how, words in hows.items()
+    ]
+
+
+def _likelihood(name: str, smoothing: str, lambda_: float, mu: float) -> Feature:
+    return Feature(
+        name, f"log query likelihood, {smoothing}", lambda d: query_likelihood(d, lambda_, float(mu))
+    )
+
+
+FEATURES: tuple[Feature, ...] = (
+    Feature(
+        "ql_tuned",
+        "log query likelihood, two-stage smoothing at the tuned lambda and mu",
+        lambda d: query_likelihood(d, d.lambda_, d.mu),
+    ),
+    *(_likelihood(f"ql_dirichlet_{mu}", f"Dirichlet smoothing, mu = {mu}", 0.0, mu) for mu in (1000, 2500)),
+    *(_likelihood(f"ql_jm_0.{x}", f"Jelinek-Mercer smoothing, lambda = .{x}", x / 10, 0.0) for x in (1, 7)),
+    Feature("bm25", "BM25, k1 = .9, b = .4 (Anserini's)", lambda d: bm25(d, 0.9, 0.4)),
+    Feature("bm25_classic", "BM25, k1 = 1.2, b = .75", lambda d: bm25(d, 1.2, 0.75)),
+    Feature("log_bm25", "ln(1 + BM25), k1 = .9, b = .4", lambda d: np.log1p(bm25(d, 0.9, 0.4))),
+    Feature("log_tf_idf", "sum of (1 + ln tf) idf, by occurrence in the query", log_tf_idf),
+    Feature("log_tf", "sum of ln(1 + tf), by occurrence in the query", log_tf),
+    Feature("matched_terms", "distinct query terms that the document holds", matched_terms),
+    Feature("matched_ratio", "their share of the query's distinct terms", matched_ratio),
+    Feature("matched_idf_ratio", "their share of the query's summed idf", matched_idf_ratio),
+    *_statistics(),
+    Feature("length", "document length in tokens", lambda d: d.length.astype(np.float64)),
+    Feature("log_length", "ln(1 + document length)", lambda d: np.log1p(d.length)),
+    Feature("query_length", "query terms, repeats counted", lambda d: float(d.count.sum())),
+    Feature("query_idf", "summed idf of the query's distinct terms", lambda d: float(d.idf.sum())),
+    Feature("run_score", "the run's score", lambda d: d.score),
+    Feature("run_reciprocal_rank", "1 / rank in the run", reciprocal_rank),
+    Feature("run_log_rank", "ln(rank in the run)", lambda d: -np.log(reciprocal_rank(d))),
+)
+"""The features in the order of their columns; in LETOR files, the first has id 1."""
+
+
+# The same whatever text is looked at; and whatever windows.
+_OF_RUN = ("query_length", "run_")
+_OF_TEXT = ("length", "log_length")
+
+
+def features_of(fields: Sequence[str] = ()) -> tuple[Feature, ...]:
+    """Return `FEATURES`, then in each of some fields those that depend on the text: ``title_bm25`` ...
+
+    Kinds of windows, ``#1`` and ``#uw8``, are among the fields where they are wanted: their features take
+    windows of neighbouring query terms for terms.
+    """
+
+    def within(field: str, feature: Feature) -> Feature:
+        where = f"of {field} windows for terms" if field in KINDS else f"in {field}"
+        name, what = f"{field}_{feature.name}", f"{feature.what}; {where}"
+        return Feature(name, what, lambda d: feature.compute(d.fields[field]))
+
+    of_text = [feature for feature in FEATURES if not feature.name.startswith(_OF_RUN)]
+    return FEATURES + tuple(
+        within(field, feature)
+        for field in fields
+        for feature in of_text
+        if not (field in KINDS and feature.name in _OF_TEXT)
+    )
+
+
+def compute_features(d: RankedDocuments) -> NDArray[np.float32]:
+    """Compute `features_of` one topic's documents and their fields, shape (documents, features)."""
+    features = features_of(tuple(d.fields))
+    out = np.empty((d.score.size, len(features)), np.float32)
+    for f, feature in enumerate(features):
+        out[:, f] = feature.compute(d)
+    return out

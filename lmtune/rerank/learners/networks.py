@@ -1,0 +1,273 @@
+"""Networks that score the items of a query.
+
+``linear``: one weight a feature. ``two-layer``: 10 hidden tanh units, the network of Yue and
+Burges's SPSA paper (2007). ``b64`` to ``b1024``: Bruch et al. (2019): ReLU layers of 64, 32 and 16
+units, larger ones with further layers of twice the width before them, batch norm over the input
+and after each layer; ``b:256-64`` has layers of these widths instead. ``mlp:256-128-64``: ReLU
+layers of these widths without batch norm. ``attention``: the context-aware ranker of Pobrotyn et
+al. (2020), self-attention over a query's items; ``attention:128-2-2`` names width, blocks and
+heads.
+
+What cannot change a ranking or is taken back by the next layer is left out: the score's own bias,
+biases before a batch norm and of the attention's keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lmtune.devices import autocast
+from lmtune.errors import InputError
+from lmtune.rerank.training.distributed import sum_over_processes, world_size
+
+_BRUCH = (64, 128, 256, 512, 1024)
+_HIDDEN = 10
+_MOST_WIDTH, _MOST_LAYERS = 65536, 64
+
+ACCEPTED = "linear, two-layer, b64, b128, b256, b512, b1024, b:256-64, mlp:256-128-64, attention[:128-2-2]"
+"""Names that `make_network` takes, for messages."""
+
+
+class Pointwise(nn.Module):
+    """Scores each item by itself; padding is never looked at.
+
+    Parameters
+    ----------
+    body : nn.Sequential
+        From (items, features) to (items, 1).
+    """
+
+    def __init__(self, body: nn.Sequential) -> None:
+        super().__init__()
+        self.body = body
+
+    @property
+    def last(self) -> nn.Linear:
+        """The layer that gives the score."""
+        return cast("nn.Linear", self.body[-1])
+
+    def items(self, features: Tensor) -> Tensor:
+        """Score items: (items, features) to (items,)."""
+        return scores_of(self.last, self.body[:-1](features)).squeeze(-1)
+
+    def forward(self, features: Tensor, mask: Tensor, places: Tensor | None = None) -> Tensor:
+        """Score queries: (batch, items, features) and (batch, items) to (batch, items).
+
+        The score of padding, where `mask` is False, is 0. Instead of a padded table `features`
+        may hold the items alone, (items in all, features), in the order of the mask; with their
+        `places` in it, counted row by row, a GPU need not be waited for.
+        """
+        of_items = self.items(features if features.dim() == 2 else features[mask])
+        if places is None:
+            places = mask.view(-1).nonzero().squeeze(1)
+        return of_items.new_zeros(mask.numel()).scatter(0, places, of_items).view(mask.shape)
+
+
+class Attention(nn.Module):
+    """Scores a query's items in view of each other (Pobrotyn et al., 2020).
+
+    A linear layer, blocks of self-attention and a two-layer network (each with a residual
+    connection, layer norm first), and a linear layer to the score. No position is given: permuting
+    the items permutes the scores.
+
+    Parameters
+    ----------
+    features, width, blocks, heads : int
+        Features in, units inside, blocks, and heads in each.
+    dropout : float
+        In [0, 1).
+    """
+
+    def __init__(self, features: int, *, width: int, blocks: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.first = nn.Linear(features, width)
+        self.blocks = nn.ModuleList(_Block(width, heads, dropout) for _ in range(blocks))
+        self.norm = nn.LayerNorm(width, bias=False)
+        self.last = nn.Linear(width, 1, bias=False)
+
+    def forward(self, features: Tensor, mask: Tensor) -> Tensor:
+        """Score queries: (batch, items, features) and (batch, items) to (batch, items)."""
+        # What padding holds must not reach the weights' gradients, not even as 0 * inf.
+        x = self.first(torch.where(mask[..., None], features, 0.0))
+        # A query without an item attends to its padding: finite, and never looked at.
+        attended = (mask | ~mask.any(-1, keepdim=True))[:, None, None, :]
+        for block in self.blocks:
+            x = block(x, attended)
+        return torch.where(mask, scores_of(self.last, self.norm(x)).squeeze(-1), 0.0)
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.inputs = nn.Linear(width, 3 * width, bias=False)
+        self.output = nn.Linear(width, width)
+        self.feed = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(2 * width, width)
+        )
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, attended: Tensor) -> Tensor:
+        batch, items, width = x.shape
+        parts = self.inputs(self.norms[0](x)).view(batch, items, 3, self.heads, -1)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=attended, dropout_p=self.dropout if self.training else 0.0
+        )
+        x = x + self.drop(self.output(seen.transpose(1, 2).reshape(batch, items, width)))
+        result: Tensor = x + self.drop(self.feed(self.norms[1](x)))
+        return result
+
+
+def scores_of(last: nn.Linear, hidden: Tensor) -> Tensor:
+    """Apply the layer that gives scores, (..., its outputs), in float32 whatever came before computes in.
+
+    bfloat16 has so few numbers that different items would get the same score.
+    """
+    with autocast(hidden.device, bf16=False):
+        scores: Tensor = last(hidden.to(last.weight.dtype))
+    return scores.float()
+
+
+class ItemNorm(nn.BatchNorm1d):
+    """Batch norm over items; over those of all processes where several train together."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise (items, features); with fewer than two items by the running statistics."""
+        if not self.training or (world_size() == 1 and x.shape[0] > 1):
+            return super().forward(x)
+        if world_size() == 1:
+            return functional.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            )
+        return self._over_processes(x)
+
+    def _over_processes(self, x: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        # In float64, as torch does it on the CPU, so that the parts do not show.
+        exact = x.double()
+        count = sum_over_processes(exact.new_full((1,), x.shape[0]))
+        enough, count = count > 1, count.clamp(min=1)
+        mean = torch.where(enough, sum_over_processes(exact.sum(0)) / count, self.running_mean)
+        exact = exact - mean
+        variance = sum_over_processes(exact.square().sum(0)) / count
+        variance = torch.where(enough, variance, self.running_var)
+        share = (self.momentum or 0.0) * enough
+        unbiased = variance.detach() * count / (count - 1).clamp(min=1)
+        self.running_mean.lerp_(mean.detach().to(self.running_mean), share.to(self.running_mean))
+        self.running_var.lerp_(unbiased.to(self.running_var), share.to(self.running_var))
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(enough.squeeze(0))
+        normal = (exact * torch.rsqrt(variance + self.eps)).to(x.dtype)
+        return normal * self.weight + self.bias if self.affine else normal
+
+
+def make_network(
+    name: str, features: int, *, dropout: float = 0.0, norm_momentum: float = 0.9, seed: int = 0
+) -> Pointwise | Attention:
+    """Make a network with weights drawn by a seed.
+
+    Parameters
+    ----------
+    name : str
+        See the module's text; case does not matter.
+    features : int
+        Features an item.
+    dropout : float
+        In [0, 1), after each hidden layer; 0 where there is none.
+    norm_momentum : float
+        In [0, 1), what a step leaves of batch norm's running statistics (Keras's momentum; torch's is
+        what it adds).
+    seed : int
+        The same seed gives the same weights; torch's own generator is left as it was.
+
+    Returns
+    -------
+    Pointwise or Attention
+        ``network(features, mask)`` gives scores.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, fewer features than one, or another dropout.
+    """
+    if not 0.0 <= dropout < 1.0:
+        raise InputError("bad dropout", value=dropout, accepted="0 or more, below 1")
+    if features < 1:
+        raise InputError("no features to learn from", value=features, accepted="one or more")
+    kind, widths = parse_network(name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if kind == "attention":
+            width, blocks, heads = widths
+            return Attention(features, width=width, blocks=blocks, heads=heads, dropout=dropout)
+        if kind == "two-layer":
+            layers = [nn.Linear(features, _HIDDEN), nn.Tanh()]
+            return Pointwise(nn.Sequential(*layers, nn.Linear(_HIDDEN, 1, bias=False)))
+        # 1 - 0.9 is not torch's default, 0.1, to the last bit.
+        return _perceptron(features, widths, dropout, round(1.0 - norm_momentum, 12) if kind == "b" else None)
+
+
+def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
+    """Read a network's name: its kind, and widths or width, blocks and heads.
+
+    Raises
+    ------
+    InputError
+        For a name that `make_network` does not know.
+    """
+    text = name.strip().lower()
+    if text in ("linear", "two-layer"):
+        return text, ()
+    if text in [f"b{width}" for width in _BRUCH]:
+        first = int(text[1:])
+        return "b", tuple(width for width in (1024, 512, 256, 128, 64, 32, 16) if width <= first)
+    kind, _, rest = text.partition(":")
+    if text == "attention":
+        rest = "128-2-2"
+    numbers = re.fullmatch(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*", rest)
+    if numbers is None or kind not in ("mlp", "b", "attention"):
+        raise InputError("unknown network", value=name, accepted=ACCEPTED)
+    widths = tuple(map(int, rest.split("-")))
+    if kind == "attention" and (len(widths) != 3 or widths[0] % widths[2]):
+        raise InputError(
+            "bad attention network",
+            value=name,
+            accepted="attention:WIDTH-BLOCKS-HEADS, a width that the heads divide",
+        )
+    layers = widths[1] if kind == "attention" else len(widths)
+    if max(widths) > _MOST_WIDTH or layers > _MOST_LAYERS:
+        raise InputError("the network is too large", value=name, accepted=ACCEPTED)
+    return kind, widths
+
+
+def hidden_layers(widths: Sequence[int], dropout: float) -> nn.Sequential:
+    """Make what follows the first of some hidden layers: rectified units, and layers of the other widths."""
+    layers: list[nn.Module] = [nn.ReLU(), nn.Dropout(dropout)] if widths else []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
+    return nn.Sequential(*layers)
+
+
+def _perceptron(features: int, widths: tuple[int, ...], dropout: float, norm: float | None) -> Pointwise:
+    """Make layers with batch norm, whose steps' share in its statistics is `norm`, or without any."""
+    layers: list[nn.Module] = [] if norm is None else [ItemNorm(features, momentum=norm, affine=False)]
+    last = features
+    for width in widths:
+        layers.append(nn.Linear(last, width, bias=norm is None))
+        if norm is not None:
+            layers.append(ItemNorm(width, momentum=norm))
+        layers.append(nn.ReLU())
+        if dropout:
+            layers.append(nn.Dropout(dropout))
+        last = width
+    return Pointwise(nn.Sequential(*layers, nn.Linear(last, 1, bias=False)))

@@ -1,0 +1,10 @@
+"""What users import from lmtune.rerank.text, and where it is."""
+
+from .cross_encoder import CrossEncoder as CrossEncoder
+from .models import load_language_model as load_language_model
+from .options import TextOptions as TextOptions
+from .training import GivenTexts as GivenTexts
+from .training import TextLists as TextLists
+from .training import Texts as Texts
+from .training import TextTrained as TextTrained
+from .training import fit as fit

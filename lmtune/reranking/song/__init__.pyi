@@ -1,9 +1,0 @@
-"""The names of lmtune.reranking.song, and where they are."""
-
-from .k_song import KSong as KSong
-from .pairs import ItemSample as ItemSample
-from .pairs import ListSampler as ListSampler
-from .pairs import RelevantPairs as RelevantPairs
-from .songs import ListwiseCrossEntropy as ListwiseCrossEntropy
-from .songs import Song as Song
-from .songs import reinitialise_last_layer as reinitialise_last_layer

@@ -1,1 +1,0 @@
-"""Bytes on disk: read strictly, written whole or not at all, locked, with digests, built once."""

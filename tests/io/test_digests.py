@@ -1,0 +1,52 @@
+"""JSON's numbers are bounded where they are read."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lmtune
+from lmtune.errors import InputError
+from lmtune.io.digests import parse_json, read_json, sealed_text, unsealed
+
+BEYOND = ["Infinity", "-Infinity", "NaN", "1e400", "-1e309", "1" + "0" * 400, "-" + "9" * 400]
+
+
+@pytest.mark.parametrize("number", BEYOND)
+def test_numbers_beyond_a_float_are_refused(number: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not finite or too large"):
+        parse_json(f"[{number}]")
+    path = tmp_path / "a.json"
+    path.write_text(f'{{"1": {{"d": {number}}}}}')
+    with pytest.raises(InputError, match=r"a\.json: not JSON.*is not finite or too large"):
+        read_json(path)
+    with pytest.raises(InputError, match="is not finite or too large"):
+        lmtune.evaluate({"1": {"d": 1}}, path, ["AP"])
+
+
+def test_sealed_content_keeps_every_number() -> None:
+    kept = unsealed(sealed_text({"values": [math.nan, math.inf]}, of="it").encode(), "it", {"values": list})
+    assert kept["values"][1] == math.inf
+    assert math.isnan(kept["values"][0])
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 10**400, -(10**400)])
+def test_numbers_in_memory_are_bounded_too(number: Any) -> None:
+    with pytest.raises(InputError, match="the score is no finite number"):
+        lmtune.evaluate({"1": {"d": 1}}, {"r": {"1": {"d": number}}}, ["AP"])
+    with pytest.raises(InputError, match="the gain is no integer"):
+        lmtune.evaluate({"1": {"d": number}}, {"r": {"1": {"d": 1}}}, ["AP"])
+
+
+def test_other_numbers_are_as_in_json() -> None:
+    assert parse_json(b"[1e308, -0.5, 12345678901234567890, 1e-400]") == [
+        1e308,
+        -0.5,
+        12345678901234567890,
+        0.0,
+    ]
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json("[" * 100_000)

@@ -1,0 +1,173 @@
+"""Runs and judgements in tables' files are what the same data in TREC's formats is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lmtune.cli.main import run as lmtune_command
+from lmtune.errors import InputError
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
+
+RUN = [("007", "a", 2.5), ("007", "b", -1.0), ("x y", "a", 3e-7)]
+QRELS = [("007", "a", 2), ("007", "c", 0), ("x y", "a", -1)]
+NAMES = [
+    ("qid", "docno", "score", "label"),
+    ("query_id", "doc_id", "score", "relevance"),
+    ("query", "docid", "score", "rel"),
+    ("q_id", "doc_id", "score", "score"),
+    ("query-id", "corpus-id", "score", "grade"),
+    ("qid", "docno", "score", "gain"),
+]
+
+
+def frame(rows: list[Any], names: tuple[str, str, str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(names))
+
+
+def nested(rows: list[Any]) -> dict[str, dict[str, Any]]:
+    by_topic: dict[str, dict[str, Any]] = {}
+    for topic, docno, value in rows:
+        by_topic.setdefault(topic, {})[docno] = value
+    return by_topic
+
+
+WRITERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    ".csv": lambda own, path: own.to_csv(path, index=False),
+    ".csv.gz": lambda own, path: own.to_csv(path, index=False),
+    ".json": lambda own, path: own.to_json(path, orient="records"),
+    ".parquet": lambda own, path: pytest.importorskip("pyarrow") and own.to_parquet(path),
+    ".JSON": lambda own, path: path.write_text(
+        json.dumps(nested([tuple(row) for row in own.astype(object).to_numpy().tolist()]))
+    ),
+}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("names", NAMES, ids=lambda names: "-".join(names))
+def test_tables_are_what_their_rows_are(
+    suffix: str, names: tuple[str, str, str, str], tmp_path: Path
+) -> None:
+    topic, docno, score, label = names
+    path = tmp_path / f"mine{suffix}"
+    WRITERS[suffix](frame(RUN, (topic, docno, score)), path)
+    assert read_run(path) == nested(RUN)
+    for kind in (int, float):
+        WRITERS[suffix](frame(QRELS, (topic, docno, label)).astype({label: kind}), path)
+        assert read_qrels(path) == nested(QRELS)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_the_command_prints_the_same(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ranked = [("1", f"d{number}", 1 / (number + 1)) for number in range(5)]
+    judged = [("1", f"d{number}", number % 2) for number in range(0, 9, 3)]
+    Path("qrels.txt").write_text("".join(f"{topic} 0 {docno} {gain}\n" for topic, docno, gain in judged))
+    Path("run.txt").write_text(
+        "".join(f"{topic} Q0 {docno} 1 {value} mine\n" for topic, docno, value in ranked)
+    )
+    WRITERS[suffix](frame(judged, ("qid", "docno", "rel")), Path(f"qrels{suffix}"))
+    WRITERS[suffix](frame(ranked, ("qid", "docno", "score")), Path(f"mine{suffix}"))
+    assert lmtune_command(["evaluate", "qrels.txt", "run.txt"]) == 0
+    wanted = capsys.readouterr().out
+    assert "mine" in wanted
+    assert lmtune_command(["evaluate", f"qrels{suffix}", f"mine{suffix}"]) == 0
+    assert capsys.readouterr().out == wanted
+
+
+def test_whole_gains_are_taken_with_a_point(tmp_path: Path) -> None:
+    for text in ("1 0 a 1.0\n1 0 b 2.\n1 0 c -1.00\n", "# a comment\n1 0 a 1.0\n1 0 b +2\n1 0 c -1\n"):
+        (tmp_path / "q").write_text(text)
+        assert read_qrels(tmp_path / "q") == {"1": {"a": 1, "b": 2, "c": -1}}
+    (tmp_path / "q").write_text("1 0 a 1.5\n")
+    with pytest.raises(InputError, match=r"q:1: the gain is no integer: '1\.5'"):
+        read_qrels(tmp_path / "q")
+
+
+SWAPPED = "this is a run, not judgements; accepted: judgements come first, then runs"
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "text", "said"),
+    [
+        (read_qrels, "a.run", "1 Q0 a 1 2.5 x\n", SWAPPED),
+        (read_qrels, "a.csv", "qid,docno,rank,score\n1,a,1,2\n", SWAPPED),
+        (read_run, "q", "1 0 a 1\n", "these are judgements, not a run; accepted: judgements come first"),
+        (read_run, "q.csv", "qid,docno,rel\n1,a,1\n", "these are judgements, not a run"),
+        (read_run, "a.csv", "qid,score\n1,2\n", "no column docno.*docno or doc_id"),
+        (read_run, "a.csv", "qid,docno,score\n1,a,x\n", "a.csv:2: the score is no finite number: 'x'"),
+        (read_run, "a.csv", "qid,docno,score\n1,a,1_0\n", "no finite number: '1_0'"),
+        (read_run, "a.csv", "qid,qid,score\n1,a,1\n", "a.csv:1: a column twice: 'qid'"),
+        (read_run, "a.csv", "", "a.csv: the run is empty"),
+        (read_qrels, "q.csv", "qid,docno,rel\n1,a,1.5\n", "q.csv:2: the gain is no integer: 1.5"),
+        (read_qrels, "q.csv", "qid,docno,rel\n", "q.csv: no judgements"),
+        (read_qrels, "q.json", '{"1": {"a": 2.5}}', "integer: 2.5.*if this is a run: judgements come first"),
+        (read_run, "a.json", '{"1": {"a": 1, "a": 2}}', "a.json: not JSON: 'a' comes twice"),
+        (read_run, "a.json", '{"1": {"\\ud800": 1}}', "a.json: a topic or docno is no text"),
+        (read_run, "a.json", "[1", "a.json: not JSON"),
+        (read_run, "a.json", "3", "a.json: no run: 'int'"),
+        (read_run, "../absent.json", None, "absent.json: cannot read: No such file"),
+        (read_run, "../absent.parquet", None, "absent.parquet: (cannot read: No such file|Parquet needs)"),
+        (read_run, "a.parquet", "1 Q0 a 1 2.5 x\n", "a.parquet: (not Parquet|Parquet needs)"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    read: Callable[[Path], Any], name: str, text: str | None, said: str, tmp_path: Path
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=said) as caught:
+        read(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"Parquet needs pyarrow.*pip install pyarrow"):
+        read_run(tmp_path / "a.parquet")
+
+
+def test_a_frames_index_is_columns_in_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame(RUN, ("qid", "docno", "score")).set_index(["qid", "docno"]).to_parquet(tmp_path / "a.parquet")
+    assert read_run(tmp_path / "a.parquet") == nested(RUN)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_damaged_tables_are_refused_in_one_line(suffix: str, tmp_path: Path) -> None:
+    path, random = tmp_path / f"a{suffix}", np.random.default_rng(5)
+    WRITERS[suffix](frame(QRELS, ("qid", "docno", "label")), path)
+    whole = path.read_bytes()
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(whole)
+        for place in random.integers(len(whole), size=3):
+            damaged[place] = random.integers(256)
+        path.write_bytes(damaged)
+        try:
+            read_qrels(path)
+        except InputError as error:
+            assert "\n" not in str(error)
+            refused += 1
+    assert refused > 50
+
+
+def test_exports_of_quepid_are_judgements(tmp_path: Path) -> None:
+    basic, detail = tmp_path / "basic.csv", tmp_path / "detail.csv"
+    basic.write_text('query,docid,rating\n"star wars",11,3\n"star wars",12,0\n')
+    detail.write_text(
+        "Team Name,Case Name,Case ID,Query Text,Doc ID,Doc Position,Title,Rating,Field1\n"
+        "T,C,1,star wars,11,1,Star,3,x\nT,C,1,star wars,12,2,Wars,0,x\n"
+    )
+    assert read_qrels(basic) == read_qrels(detail) == {"star wars": {"11": 3, "12": 0}}

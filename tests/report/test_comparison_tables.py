@@ -1,0 +1,161 @@
+"""Tables of a comparison whose marks are known."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+
+import lmtune
+from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
+from lmtune.report.comparison_tables import comparison_table, legend, letters
+
+BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+NOISE = np.array([0.01, 0.02, 0.01, 0.03, 0.01, 0.02, 0.01, 0.02])
+
+
+def known(*, pairwise: bool = False, test: str = "t", margin: float | None = None) -> Comparison:
+    """Make worse < base < better < best, each significantly; mixed differs from none."""
+    mixed = BASE + np.array([0.1, -0.1] * 4)
+    return lmtune.compare(
+        BASE,
+        {"worse_%": BASE - NOISE, "better": BASE + NOISE, "mixed": mixed, "best": BASE + NOISE + NOISE[::-1]},
+        ComparisonOptions(pairwise=pairwise, tests=(test,), margin=margin),
+        baseline="base",
+        measures=["AP"],
+        topics=[str(t) for t in range(51, 59)],
+    )
+
+
+def test_daggers_mark_what_differs_from_the_baseline() -> None:
+    lines = comparison_table(known()).splitlines()
+    assert [line.split() for line in lines[:6]] == [
+        ["System", "AP"],
+        ["base", ".4500"],
+        ["worse_%", ".4337‡"],
+        ["better", ".4663†"],
+        ["mixed", ".4500"],
+        ["best", ".4825†"],
+    ]
+    assert lines[6] == (
+        "† significantly better than base, ‡ significantly worse: two-sided paired t-test; "
+        "Holm's correction over 4 contrasts a measure; adjusted p < .05; 8 topics; "
+        "the 95% intervals hold together (Bonferroni)"
+    )
+    better = next(line for line in lines[8:] if line.split()[0] == "better").split()
+    assert better[1:4] == ["+.0163", "+3.6%", "8/0/0"]
+
+
+def test_letters_mark_what_a_system_beats() -> None:
+    found = known(pairwise=True)
+    lines = [line.split() for line in comparison_table(found).splitlines()]
+    assert lines[1:6] == [
+        ["a", "base", ".4500ᵇ"],
+        ["b", "worse_%", ".4337"],
+        ["c", "better", ".4663ᵃᵇ"],
+        ["d", "mixed", ".4500"],
+        ["e", "best", ".4825ᵃᵇᶜ"],
+    ]
+    assert "10 contrasts a measure" in legend(found)
+    markdown = comparison_table(found, "markdown").splitlines()
+    assert markdown[0] == "|  | System | AP |"
+    assert markdown[4] == "| c | better | .4663<sup>ab</sup> |"
+    latex = comparison_table(found, "latex")
+    assert r"e & best & .4825$^{abc}$ \\" in latex
+    assert r"b & worse\_\% & .4337 \\" in latex
+    assert r"$^{\dagger}$" in comparison_table(known(), "latex")
+    assert r"$^{\ddagger}$" in comparison_table(known(), "latex")
+
+
+def test_letters_go_on_after_z() -> None:
+    names = letters(60)
+    assert [names[i] for i in (0, 25, 26, 27, 51, 52)] == ["a", "z", "aa", "ab", "az", "ba"]
+    assert len(set(names)) == 60
+    many = {f"s{i}": BASE + NOISE * (i + 1) for i in range(30)}
+    text = comparison_table(
+        lmtune.compare(BASE, many, ComparisonOptions(pairwise=True, correction="none")), "latex"
+    )
+    assert "$^{a,b,c}$" in text
+
+
+def test_the_line_below_says_how() -> None:
+    exact = legend(known(test="randomization", margin=0.02))
+    assert "the 95% intervals hold together (Bonferroni); not worse" in exact
+    alone = lmtune.compare(BASE, {"a": BASE, "b": BASE}, ComparisonOptions(correction="none"))
+    assert "the 95% intervals hold each alone" in legend(alone)
+    assert "paired randomization test (exact);" in exact
+    assert "margin 0.02" in exact
+    rng = np.random.default_rng(0)
+    values = rng.random(30)
+    drawn = lmtune.compare(
+        values,
+        {"a": rng.random(30)},
+        ComparisonOptions(
+            tests=("randomization", "wilcoxon"), seed=9, permutations=1000, correction="none", confidence=0.99
+        ),
+    )
+    assert legend(drawn).endswith(
+        "paired randomization test (1,000 random sign patterns, seed 9); no correction over 1 "
+        "contrast a measure; adjusted p < .01; 30 topics; also Wilcoxon signed-rank test (exact)"
+    )
+
+
+def test_csv_and_json_have_every_figure() -> None:
+    found = known(margin=0.01)
+    rows = list(csv.DictReader(io.StringIO(comparison_table(found, "csv"))))
+    content = json.loads(comparison_table(found, "json"))
+    better = ("better", "best")
+    assert len(rows) == len(content["contrasts"]) == len(found.contrasts) == 4
+    for row, record, contrast in zip(rows, content["contrasts"], found.contrasts, strict=True):
+        assert float(row["p_t"]) == record["p_t"] == contrast.tested["t"].p_value
+        assert float(row["adjusted_p_not_worse"]) == contrast.adjusted["not worse"]
+        assert float(row["interval_confidence"]) == record["interval_confidence"] == 1 - 0.05 / 4
+        assert float(row["interval_low"]) == record["interval_low"] == contrast.interval[0]
+        assert (row["better"] == "True") == record["better"] == (contrast.system in better)
+    assert content["means"]["base"]["AP"] == pytest.approx(0.45)
+    assert content["seed"] == 0
+
+
+def test_what_has_no_variance_has_dashes_and_null() -> None:
+    values = np.array([0.1, 0.2, 0.4])
+    found = lmtune.compare(values, {"up": values + 0.25, "same": values})
+    content = json.loads(comparison_table(found, "json"))
+    assert content["contrasts"][0]["effect_size"] is None
+    assert [content["contrasts"][0][name] for name in ("p_t", "adjusted_p_t", "interval_low")] == [None] * 3
+    assert not content["contrasts"][0]["better"]
+    assert "without variance there is no t-test" in content["notes"][0]
+    [row] = [line.split() for line in comparison_table(found).splitlines() if "up" in line.split()[:2]][1:]
+    assert row[-4:] == ["–", "–", "–", "–"]
+    for style in ("table", "markdown", "latex", "csv", "json"):
+        shown = comparison_table(found, style)
+        assert "nan" not in shown.lower()
+        assert not [line for line in shown.splitlines() if "up" in line and "†" in line]
+
+
+def test_two_topics_are_no_test() -> None:
+    found = lmtune.compare([0.1, 0.2], {"up": [0.3, 0.5]})
+    assert math.isnan(found.contrasts[0].tested["t"].p_value)
+    assert found.notes == ("2 topics: a t-test needs 3",)
+
+
+@pytest.mark.parametrize("style", ["table", "markdown", "latex", "csv", "json"])
+def test_topics_go_from_gain_to_loss(style: str) -> None:
+    found = known()
+    text = comparison_table(found, style, per_topic=True)
+    mixed = [
+        c
+        for c in json.loads(comparison_table(found, "json", per_topic=True))["differences"]
+        if c["system"] == "mixed"
+    ]
+    assert [record["topic"] for record in mixed] == ["51", "53", "55", "57", "52", "54", "56", "58"]
+    assert all(
+        record["difference"] == pytest.approx(record["value"] - record["against_value"]) for record in mixed
+    )
+    if style != "json":
+        places = [i for i, line in enumerate(text.splitlines()) if "mixed" in line]
+        assert len(places) == (8 if style == "csv" else 10)
+        assert "51" in text.splitlines()[places[-8]]

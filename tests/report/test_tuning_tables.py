@@ -1,0 +1,199 @@
+"""The table against a result whose marks are known."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lmtune.collections.folds import Fold
+from lmtune.measures.measure import parse_measure
+from lmtune.measures.significance.tests import paired_t_test
+from lmtune.report.tuning_tables import final_tables, parameter_table, tuning_table
+from lmtune.tuning.experiment.result import (
+    DIRECT,
+    EDGE,
+    OPTIMAL,
+    RANKNET,
+    STAND_INS,
+    CollectionResult,
+    Fit,
+    Row,
+)
+
+TOPICS = tuple(str(t) for t in range(1, 9))
+BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+NOISE = np.array([0.01, 0.02, 0.01, 0.03, 0.01, 0.02, 0.01, 0.02])
+
+
+def result(name: str) -> CollectionResult:
+    """Make RankNet < Direct < Optimal for AP, each significantly; P@10 without differences."""
+    values = {
+        ("AP", RANKNET): BASE,
+        ("AP", DIRECT): BASE + NOISE,
+        ("AP", OPTIMAL): BASE + NOISE + NOISE[::-1],
+        ("P@10", DIRECT): BASE,
+        ("P@10", RANKNET): BASE[::-1],
+        ("P@10", OPTIMAL): BASE,
+    }
+    rows = []
+    for measure in ("AP", "P@10"):
+        for method in (DIRECT, RANKNET, OPTIMAL):
+            own = values[measure, method]
+            p_values = {
+                other: paired_t_test(own, values[measure, other])
+                for other in (DIRECT, RANKNET)
+                if other != method
+            }
+            fits = (Fit({"lambda": 0.5, "mu": 100.0}, 0.31, float(own.mean()), 522, ()),)
+            rows.append(Row(parse_measure(measure), method, TOPICS, own, fits, p_values))
+    return CollectionResult(name, (Fold(TOPICS, TOPICS),), tuple(rows), {}, ())
+
+
+def test_plain_text_marks_what_is_significant() -> None:
+    lines = tuning_table([result("one"), result("two")]).splitlines()
+    assert lines[0] == "one: Direct is best, MAP .4663 held out."
+    assert lines[2] == ""
+    lines = lines[3:]
+    assert lines[0].split() == ["Metric", "Method", "one", "two"]
+    assert lines[1].split() == ["MAP", "Direct", ".4663‡", ".4663‡"]
+    assert lines[2].split() == ["RankNet", ".4500↓", ".4500↓"]
+    assert lines[3].split() == ["Optimal", ".4825†‡", ".4825†‡"]
+    assert lines[4].split() == ["P@10", "Direct", ".4500", ".4500"]
+    assert "†" in lines[-1] and "↓ significantly worse than Direct" in lines[-1]
+    assert len(lines) == 8
+
+
+def test_markdown_and_latex_mark_in_their_own_way() -> None:
+    markdown = tuning_table([result("a_b")], "markdown").splitlines()
+    assert markdown[2] == "| MAP | Direct | **.4663** |"
+    assert markdown[3] == "| MAP | RankNet | .4500↓ |"
+    assert markdown[4] == "| MAP | Optimal | **_.4825_** |"
+    latex = tuning_table([result("a_b")], "latex")
+    assert r"Metric & Method & a\_b \\" in latex
+    assert r"MAP & Direct & \textbf{.4663} \\" in latex
+    assert r" & RankNet & .4500$^{\downarrow}$ \\" in latex
+    assert r" & Optimal & \textbf{\textit{.4825}} \\" in latex
+
+
+def test_csv_and_json_hold_every_figure() -> None:
+    rows = list(csv.DictReader(io.StringIO(tuning_table([result('a,"b"')], "csv"))))
+    assert json.loads(tuning_table([result('a,"b"')], "json")) == [
+        {
+            "collection": row["collection"],
+            "measure": row["measure"],
+            "method": row["method"],
+            "mean": float(row["mean"]),
+            "topics": int(row["topics"]),
+            "recommended": row["recommended"] == "True",
+            **dict.fromkeys(("difference_default", "low_default", "high_default", "p_value_default")),
+            "p_value_direct": float(row["p_value_direct"]) if row["p_value_direct"] else None,
+            "p_value_ranknet": float(row["p_value_ranknet"]) if row["p_value_ranknet"] else None,
+            "beats_direct": row["beats_direct"] == "True",
+            "beats_ranknet": row["beats_ranknet"] == "True",
+            "trails_direct": row["trails_direct"] == "True",
+            "evaluations": int(row["evaluations"]),
+            "bound": None,
+            "cautions": [],
+            "folds": [
+                {
+                    "params": {"lambda": float(row["lambda_fold1"]), "mu": float(row["mu_fold1"])},
+                    "train_value": 0.31,
+                    "test_value": float(row["mean"]),
+                    "evaluations": 522,
+                    "at_edge": [],
+                    "bound": None,
+                    "step": "",
+                }
+            ],
+            "final": None,
+            "setting": None,
+        }
+        for row in rows
+    ]
+    assert {row["lambda_final"] for row in rows} == {""}
+    assert {row["collection"] for row in rows} == {'a,"b"'}
+    optimal = next(row for row in rows if row["measure"] == "AP" and row["method"] == OPTIMAL)
+    expected = stats.ttest_rel(BASE + NOISE + NOISE[::-1], BASE + NOISE).pvalue
+    assert float(optimal["p_value_direct"]) == pytest.approx(expected, rel=1e-10)
+
+
+def test_parameters_name_each_row_once() -> None:
+    lines = parameter_table([result("one")]).text().splitlines()
+    assert len(lines) == 7
+    assert lines[1].split()[:7] == ["one", "MAP", "Direct", "1", "0.5000", "100.00", "0.3100"]
+
+
+def cautious() -> list[CollectionResult]:
+    """Make two collections: one as `result`, one of two folds with final fits and all cautions."""
+    plain = result("plain")
+    rows = []
+    for row in plain.rows:
+        edges = ("lambda = 0.95", "mu = 100000") if row.method == RANKNET else ()
+        bound = 0.49994 if row.method == OPTIMAL else None
+        fits = tuple(replace(row.fits[0], at_edge=own, bound=bound) for own in ((), edges))
+        final = None if row.method == OPTIMAL else Fit({"lambda": 0.25, "mu": 7.0}, 0.32, row.mean, 9, ())
+        if row.measure.kind == "P":
+            continue
+        marks = (STAND_INS, EDGE) if row.method == RANKNET else ()
+        rows.append(replace(row, fits=fits, final=final, cautions=marks))
+    folds = (Fold(TOPICS[4:], TOPICS[:4]), Fold(TOPICS[:4], TOPICS[4:]))
+    return [plain, CollectionResult("odd_one", folds, tuple(rows), {}, ())]
+
+
+def test_dashes_and_references_have_their_reason_below() -> None:
+    lines = tuning_table(cautious()).splitlines()[3:]
+    assert lines[2].split() == ["RankNet", ".4500↓", ".4500↓§¶"]
+    assert [line.split()[-1] for line in lines[4:7]] == ["–", "–", "–"]
+    legend = "\n".join(lines[7:12])
+    assert "– no document of odd_one is judged nonrelevant" in legend
+    assert "§ learned from unjudged documents too, sampled as negatives for topics of odd_one" in legend
+    assert "of the range in fold 2 of odd_one (lambda = 0.95 and mu = 100000)" in legend
+    assert "--ranknet-validation" in legend
+    assert "Proven: no parameters give more than .5000 MAP on odd_one" in legend
+    assert "§" not in tuning_table([result("one")])
+    markdown = tuning_table(cautious(), "markdown")
+    assert "| MAP | RankNet | .4500↓ | .4500↓§¶ |" in markdown
+    assert "--ranknet-validation 0.2" in markdown
+    latex = tuning_table(cautious(), "latex")
+    assert r" & RankNet & .4500$^{\downarrow}$ & .4500$^{\downarrow\S\P}$ \\" in latex
+    assert r"P@10 & Direct & .4500 & -- \\" in latex
+    assert r"$\P$ RankNet ended on the edge of the range in fold 2 of odd\_one" in latex
+    assert r"Proven: no parameters give more than .5000 MAP on odd\_one." in latex
+    assert latex.isascii()
+    assert "0.8000  –" not in parameter_table(cautious()).text()
+
+
+def test_records_know_what_the_table_knows() -> None:
+    rows = list(csv.DictReader(io.StringIO(tuning_table(cautious(), "csv"))))
+    content = json.loads(tuning_table(cautious(), "json"))
+    assert [row["measure"] for row in rows if row["collection"] == "odd_one"] == ["AP"] * 3
+    for row, record in zip(rows, content, strict=True):
+        odd = row["collection"] == "odd_one"
+        assert row["cautions"].split() == record["cautions"]
+        assert float(row["mean"]) == record["mean"]
+        assert (row["p_value_direct"] == "") == (row["method"] == DIRECT)
+        assert row["mu_fold2"] == ("100.0" if odd else "")
+        assert row["mu_final"] == ("7.0" if odd and row["method"] != OPTIMAL else "")
+        assert (record["final"] or {"params": {}})["params"].get("mu", "") == (7.0 if row["mu_final"] else "")
+        assert len(record["folds"]) == 1 + odd
+        proven = odd and row["method"] == OPTIMAL
+        assert record["bound"] == (pytest.approx(0.49994) if proven else None)
+
+
+def test_final_settings_stand_beside_the_estimate_of_their_quality() -> None:
+    assert final_tables([result("one")]) == []
+    [table] = final_tables(cautious()[1:])
+    lines = table.text().splitlines()
+    assert lines[0] == "Collection  Metric  Method   lambda    mu  all topics  held out"
+    assert lines[1].split() == ["odd_one", "MAP", "Direct", "0.2500", "7.00", ".3200", ".4663"]
+    assert lines[2].split() == ["RankNet", "0.2500", "7.00", ".3200", ".4500"]
+    assert "fitted on all topics (8 of odd_one)" in lines[-1]
+    assert "held out (2 folds)" in lines[-1]
+    for style in ("table", "markdown", "latex"):
+        assert "Final: fitted on all topics" in tuning_table(cautious()[1:], style)
