@@ -18,6 +18,12 @@ from lmtune.models.sdm import SDM
 from lmtune.models.two_stage import LAMBDA, MU, TWO_STAGE
 from lmtune.models.weighted import WEIGHTS, Weighted, weighted
 
+TABLE_COLUMNS = (
+    *("collection", "measure", "method", "fold", "train", "test", "estimate", "evaluations", "at_edge"),
+    *("bound", "ridge", "line", "position", "start", "step", "cost", "alpha"),
+)
+"""Columns of the files of a results folder that stand beside parameters."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -33,12 +39,26 @@ class Model:
         What candidates are extracted and ranked by.
     parameters : tuple of Parameter
         The formula's, with this model's ranges and defaults; equal bounds where the model fixes one.
+
+    Raises
+    ------
+    InputError
+        For a parameter that is named as a column of the result tables.
     """
 
     name: str
     what: str
     formula: Formula
     parameters: tuple[Parameter, ...]
+
+    def __post_init__(self) -> None:
+        for parameter in self.parameters:
+            if parameter.name in TABLE_COLUMNS:
+                raise InputError(
+                    f"a parameter of {self.name} is named as a column of the result tables",
+                    value=parameter.name,
+                    accepted=f"any name except {', '.join(TABLE_COLUMNS)}",
+                )
 
     @property
     def fixed(self) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lmtune.errors import InputError
@@ -38,3 +40,11 @@ def test_only_two_stage_needs_no_word() -> None:
 def test_unknown_models_are_named() -> None:
     with pytest.raises(InputError, match=r"'bm26'.*two-stage, dirichlet"):
         find_model("bm26")
+
+
+@pytest.mark.parametrize("column", ["measure", "method", "train"])
+def test_a_parameter_is_not_named_as_a_column_of_the_tables(column: str) -> None:
+    known = find_model("bm25")
+    parameters = (replace(known.parameters[0], name=column), known.parameters[1])
+    with pytest.raises(InputError, match=f"a column of the result tables: '{column}'; accepted: any name exc"):
+        replace(known, parameters=parameters)

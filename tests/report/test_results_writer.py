@@ -17,6 +17,7 @@ from lmtune.io.folders import recorded
 from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
+from lmtune.models.model import TABLE_COLUMNS
 from lmtune.report.tuning_results import write_results
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
@@ -98,3 +99,12 @@ def test_tables_with_commas_in_names_can_be_read(tmp_path: Path) -> None:
         table = pd.read_csv(tmp_path / "r" / name)
         assert {*table["collection"]} == {"one, two"}
         assert {*table["measure"]} == {"nDCG(dcg='exp-log2')@5"}
+
+
+def test_no_parameter_can_be_named_as_a_column_beside_parameters(kept: tuple[Path, CandidatePool]) -> None:
+    folder, _ = kept
+    tables = [folder / "parameters.csv", folder / "final.csv", *folder.rglob("surfaces/*/*.csv")]
+    for table in [*tables, *folder.rglob("traces/*/direct-*.csv"), *folder.rglob("traces/*/ranknet-*.csv")]:
+        columns = table.read_text().partition("\n")[0].split(",")
+        measures = {name for name in columns if name.startswith(("AP", "P(", "validation"))}
+        assert {*columns} - measures - {"lambda", "mu"} <= {*TABLE_COLUMNS}, table
