@@ -61,7 +61,8 @@ def test_what_users_give_has_a_type(package: str) -> None:
 @pytest.mark.parametrize("package", PUBLIC)
 def test_no_module_hides_a_public_name(package: str) -> None:
     module = import_module(package)
-    assert not {name for _, name, _ in iter_modules(getattr(module, "__path__", []))} & set(vars(module)["__all__"])
+    modules = {name for _, name, _ in iter_modules(getattr(module, "__path__", []))}
+    assert not modules & set(vars(module)["__all__"])
 
 
 @pytest.mark.parametrize("package", PUBLIC)
