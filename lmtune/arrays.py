@@ -1,10 +1,16 @@
-"""Names of the kinds of arrays."""
+"""Names of array types: what arrays hold, in any shape."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
+Integers32 = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
 Booleans = NDArray[np.bool_]

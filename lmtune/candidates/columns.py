@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers, Integers32
+
 UNJUDGED = -1
 """The gain of a document that is not judged, or judged with a negative gain."""
 
@@ -33,18 +35,18 @@ class Columns:
         Term frequencies.
     """
 
-    start: NDArray[np.int64]
-    tf_start: NDArray[np.int64]
-    doc: NDArray[np.int32]
-    length: NDArray[np.int32]
-    gain: NDArray[np.int32]
-    tf: NDArray[np.int32]
+    start: Integers
+    tf_start: Integers
+    doc: Integers32
+    length: Integers32
+    gain: Integers32
+    tf: Integers32
 
     def rows(self, t: int) -> slice:
         """Return topic t's slice of the document columns."""
         return slice(int(self.start[t]), int(self.start[t + 1]))
 
-    def block(self, t: int) -> NDArray[np.int32]:
+    def block(self, t: int) -> Integers32:
         """Return topic t's term frequencies, shape (terms, documents); documents at least one."""
         block = self.tf[self.tf_start[t] : self.tf_start[t + 1]]
         return block.reshape(-1, int(self.start[t + 1] - self.start[t]))
@@ -76,14 +78,12 @@ class Columns:
         return Columns(start, tf_start, *columns, tf)
 
 
-def topic_columns(
-    doc: NDArray[np.int32], length: NDArray[np.int32], gain: NDArray[np.int32], tf: NDArray[np.int32]
-) -> Columns:
+def topic_columns(doc: Integers32, length: Integers32, gain: Integers32, tf: Integers32) -> Columns:
     """Return one topic's documents; tf has shape (terms, documents)."""
     return Columns(starts([doc]), np.array([0, tf.size]), doc, length, gain, np.ascontiguousarray(tf).ravel())
 
 
-def starts(parts: Sequence[Sized]) -> NDArray[np.int64]:
+def starts(parts: Sequence[Sized]) -> Integers:
     """Return where each part begins when they stand one after another, and where the last ends."""
     return np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
 

@@ -47,8 +47,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers, Integers32
 from lmtune.errors import InputError
 
 UNIT = 2.0**-53
@@ -83,9 +83,9 @@ class Pruning:
     lambda_high: float
     mu_high: float
     factor_low: float
-    by_e: NDArray[np.bool_]
+    by_e: Booleans
 
-    def check(self, settings: NDArray[np.float64], depth: int, longest: int) -> None:
+    def check(self, settings: Doubles, depth: int, longest: int) -> None:
         """Raise InputError for a depth or a setting that the pool is not exact for.
 
         Parameters
@@ -197,7 +197,7 @@ def e_is_safe(weight: int, y_max: float, p_max: float, relative: float, absolute
     return e_is_finite(weight, y_max) and 4.0 * largest_margin < 1.0 / p_max
 
 
-def polynomials(y: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
+def polynomials(y: Doubles, count: Integers) -> Doubles:
     """Return e_1, ..., e_N of documents' y, each term taken as often as the query holds it.
 
     Parameters
@@ -221,9 +221,7 @@ def polynomials(y: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.
     return e[1:]
 
 
-def ranked(
-    e: NDArray[np.float64], relative: float, absolute: float
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def ranked(e: Doubles, relative: float, absolute: float) -> tuple[Integers32, Integers32]:
     """Turn polynomials into whole numbers: A e-dominates B where ``has[:, A] >= needs[:, B]``.
 
     Parameters

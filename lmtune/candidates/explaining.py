@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.index.protocol import TermCounts
@@ -61,7 +61,7 @@ def write_explained(path: str, pool: CandidatePool, setting: Setting) -> None:
             stream.write("\t".join([topic, term, *(f"{made[name]:.6g}" for name in names)]) + "\n")
 
 
-def term_parts(pool: CandidatePool, t: int, place: int, setting: NDArray[np.float64]) -> dict[str, float]:
+def term_parts(pool: CandidatePool, t: int, place: int, setting: Doubles) -> dict[str, float]:
     """Return what each term of topic t gives one of its candidates by itself."""
     terms, at, formula = pool.terms[t], np.array([place]), pool.formula
     if isinstance(formula, Weighted):

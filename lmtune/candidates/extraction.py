@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.columns import join_columns, starts
 from lmtune.candidates.dominance import Pruning
 from lmtune.candidates.pool import CandidatePool
@@ -128,10 +128,10 @@ class Best(NamedTuple):
         How many.
     """
 
-    setting: NDArray[np.float64]
+    setting: Doubles
     hits: int
 
-    def __call__(self, pool: CandidatePool, t: int) -> NDArray[np.int64]:
+    def __call__(self, pool: CandidatePool, t: int) -> Integers:
         """Return the places of topic t's best candidates, ascending."""
         return np.sort(pool.top(t, self.setting, self.hits))
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Integers, Integers32
 from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, starts, topic_columns
 from lmtune.index.protocol import Index, Postings
 from lmtune.index.sharded import over_shards
@@ -30,8 +30,8 @@ class Judgements(NamedTuple):
     """
 
     judged: Columns
-    judgement_start: NDArray[np.int64]
-    judgements: NDArray[np.int32]
+    judgement_start: Integers
+    judgements: Integers32
     unknown_documents: int
 
 
@@ -44,7 +44,7 @@ def read_judgements(
     qrels: Mapping[str, Mapping[str, int]],
     *,
     exclude_self: bool = False,
-) -> tuple[NDArray[np.int32], Judgements]:
+) -> tuple[Integers32, Judgements]:
     """Look judgements up in an index.
 
     Parameters
@@ -109,10 +109,10 @@ class Found(NamedTuple):
         How often each column occurs in them.
     """
 
-    places: NDArray[np.int64]
-    docs: NDArray[np.int32]
-    lengths: NDArray[np.int32]
-    tf: NDArray[np.int32]
+    places: Integers
+    docs: Integers32
+    lengths: Integers32
+    tf: Integers32
 
 
 def find_judged(
@@ -149,7 +149,7 @@ def _in_docno_order(docnos: Sequence[str], parts: Sequence[Found], columns: int)
     return Found(places[order], docs[order], lengths[order], tf[:, order])
 
 
-def frequencies(postings: Sequence[Postings | None], docs: NDArray[np.int32]) -> NDArray[np.int32]:
+def frequencies(postings: Sequence[Postings | None], docs: Integers32) -> Integers32:
     """Return how often each of some columns occurs in documents, shape (columns, documents)."""
     tf = np.zeros((len(postings), docs.size), np.int32)
     for row, found in zip(tf, postings, strict=True):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, starts, topic_columns
 from lmtune.candidates.dominance import Pruning as Pruning
 from lmtune.candidates.judgements import read_judgements
@@ -94,21 +95,21 @@ class CandidatePool(Shown, by="summaries.pool"):
     index: Index
     topics: tuple[str, ...]
     terms: tuple[tuple[str, ...], ...]
-    term_start: NDArray[np.int64]
-    value: NDArray[np.float64]
+    term_start: Integers
+    value: Doubles
     count: NDArray[Any]
     group: NDArray[np.int8]
     candidates: Columns
     judged: Columns
-    judgement_start: NDArray[np.int64]
-    judgements: NDArray[np.int32]
+    judgement_start: Integers
+    judgements: Integers32
     unknown_terms: dict[str, int]
     unknown_documents: int
     pruning: Pruning | None = None
     formula: Formula = TWO_STAGE
     given_extent: Extent | None = None
     redraw: Callable[..., CandidatePool] | None = None
-    topic_weights: NDArray[np.float64] | None = None
+    topic_weights: Doubles | None = None
     exclude_self: bool = False
 
     @classmethod
@@ -210,11 +211,11 @@ class CandidatePool(Shown, by="summaries.pool"):
         """
         return replace(self, topic_weights=np.array(weights_of(self.topics, weights), np.float64))
 
-    def weights(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weights(self, places: Integers) -> Doubles:
         """Return what topics count, by their places."""
         return np.ones(places.size) if self.topic_weights is None else self.topic_weights[places]
 
-    def mean(self, values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+    def mean(self, values: Doubles, places: Integers) -> Doubles:
         """Return the mean of topics' values, shape (topics, ...), as they count."""
         return weighted_mean(values, None if self.topic_weights is None else self.topic_weights[places])
 
@@ -236,7 +237,7 @@ class CandidatePool(Shown, by="summaries.pool"):
             self._drawn[key] = replace(self.redraw(model=formula), topic_weights=self.topic_weights)
         return self._drawn[key]
 
-    def moved(self, other: CandidatePool, topics: NDArray[np.int64]) -> bool:
+    def moved(self, other: CandidatePool, topics: Integers) -> bool:
         """Say whether another draw changes what weights are made of by over a hundredth, topics' mean."""
         if other is self or not topics.size:
             return False
@@ -251,7 +252,7 @@ class CandidatePool(Shown, by="summaries.pool"):
         """Return topic t's slice of `value`, `count` and `group`."""
         return slice(int(self.term_start[t]), int(self.term_start[t + 1]))
 
-    def counts(self, topics: NDArray[np.int64]) -> NDArray[Any]:
+    def counts(self, topics: Integers) -> NDArray[Any]:
         """Return `count` of some topics, places in this pool, shape (..., columns)."""
         return np.concatenate([self.count[..., self.term_rows(t)] for t in topics.tolist()], axis=-1)
 
@@ -261,14 +262,12 @@ class CandidatePool(Shown, by="summaries.pool"):
         weights = np.atleast_2d(self.count)[0]
         return [own for t, own in enumerate(self.topics) if (weights[self.term_rows(t)] < 0).any()]
 
-    def tf_block(self, columns: Columns, t: int) -> NDArray[np.int32]:
+    def tf_block(self, columns: Columns, t: int) -> Integers32:
         """Return topic t's term frequencies in `columns`, shape (terms, documents)."""
         block = columns.tf[columns.tf_start[t] : columns.tf_start[t + 1]]
         return block.reshape(len(self.terms[t]), int(columns.start[t + 1] - columns.start[t]))
 
-    def topic_documents(
-        self, t: int, places: NDArray[np.int64], columns: Any = slice(None)
-    ) -> TopicDocuments:
+    def topic_documents(self, t: int, places: Integers, columns: Any = slice(None)) -> TopicDocuments:
         """Return some of topic t's candidates, by some columns of its query alone where these are given."""
         rows, terms = self.candidates.rows(t), self.term_rows(t)
         return TopicDocuments(
@@ -282,7 +281,7 @@ class CandidatePool(Shown, by="summaries.pool"):
             self.field_mean,
         )
 
-    def top(self, t: int, setting: NDArray[np.float64], hits: int) -> NDArray[np.int64]:
+    def top(self, t: int, setting: Doubles, hits: int) -> Integers:
         """Return the positions, within topic t's candidates, of its best `hits`, best first."""
         settings = setting[None]
         self.require(settings, hits)
@@ -291,7 +290,7 @@ class CandidatePool(Shown, by="summaries.pool"):
         # Positions are the tie order, so that a stable sort breaks ties as measuring does.
         return np.argsort(-scores, kind="stable")[:hits]
 
-    def positions(self, topics: Sequence[str] | None = None) -> NDArray[np.int64]:
+    def positions(self, topics: Sequence[str] | None = None) -> Integers:
         """Return the places of topics in this pool; all of them by default.
 
         Raises
@@ -308,7 +307,7 @@ class CandidatePool(Shown, by="summaries.pool"):
                 raise InputError(f"topic is not among the {len(self.topics)} of {self.name}", value=topic)
         return np.array([self._places[topic] for topic in topics], dtype=np.int64)
 
-    def judged_positions(self, topics: Sequence[str] | None = None) -> NDArray[np.int64]:
+    def judged_positions(self, topics: Sequence[str] | None = None) -> Integers:
         """Return the places of topics; by default of those with judgements, as trec_eval takes means over.
 
         Raises
@@ -328,7 +327,7 @@ class CandidatePool(Shown, by="summaries.pool"):
     def documents(self, columns: Columns) -> Documents:
         """Return this pool's `candidates`, `judged` or other columns of its topics as scoring takes them."""
 
-        def bounds(start: NDArray[np.int64]) -> NDArray[np.int64]:
+        def bounds(start: Integers) -> Integers:
             return np.stack((start[:-1], start[1:]), axis=1)
 
         return Documents(
@@ -346,7 +345,7 @@ class CandidatePool(Shown, by="summaries.pool"):
             self.field_mean,
         )
 
-    def require(self, settings: NDArray[np.float64], depth: int) -> None:
+    def require(self, settings: Doubles, depth: int) -> None:
         """Raise unless settings are in the formula's domain and the candidates hold their best `depth`.
 
         Parameters
@@ -366,7 +365,7 @@ class CandidatePool(Shown, by="summaries.pool"):
             self.pruning.check(settings, depth, self.longest)
 
     @cached_property
-    def judged_candidates(self) -> NDArray[np.int64]:
+    def judged_candidates(self) -> Integers:
         """The places of judged documents in `candidates`, ascending."""
         return np.flatnonzero(self.candidates.gain >= 0)
 
@@ -397,7 +396,7 @@ class CandidatePool(Shown, by="summaries.pool"):
         return self.extent.mean_length
 
     @cached_property
-    def field_mean(self) -> NDArray[np.float64]:
+    def field_mean(self) -> Doubles:
         """The mean length of each of the formula's fields, in tokens; 1 of one that no document has."""
         return np.array([own or 1.0 for own in self.extent.field_means], np.float64)
 
@@ -418,7 +417,7 @@ class CandidatePool(Shown, by="summaries.pool"):
     def _places(self) -> dict[str, int]:
         return {topic: place for place, topic in enumerate(self.topics)}
 
-    def judged_counts(self, min_gain: int = 1) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def judged_counts(self, min_gain: int = 1) -> tuple[Integers, Integers]:
         """Count relevant and nonrelevant judged documents.
 
         Parameters
@@ -472,24 +471,24 @@ class PoolBuilder:
         self.clear()
 
     @cached_property
-    def lengths(self) -> NDArray[np.int32]:
+    def lengths(self) -> Integers32:
         """All documents' lengths."""
         return self.formula.lengths(self.index)
 
     @cached_property
-    def order(self) -> NDArray[np.int32]:
+    def order(self) -> Integers32:
         """All documents by length ascending, docno descending."""
         return np.lexsort((-np.asarray(self.index.docno_rank), self.lengths)).astype(np.int32)
 
     @cached_property
-    def rank(self) -> NDArray[np.int32]:
+    def rank(self) -> Integers32:
         """Each document's place in `order`."""
         rank = np.empty_like(self.order)
         rank[self.order] = np.arange(self.order.size, dtype=np.int32)
         return rank
 
     @cached_property
-    def place(self) -> NDArray[np.int32]:
+    def place(self) -> Integers32:
         """Scratch by document number."""
         return np.empty(self.index.num_docs, np.int32)
 
@@ -529,7 +528,7 @@ class PoolBuilder:
         self.topics.append(topic)
         self.columns.append(columns)
 
-    def _matching(self, postings: Sequence[Postings]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _matching(self, postings: Sequence[Postings]) -> tuple[Integers32, Integers32]:
         """Return the documents that hold a term, in tie order, and their term frequencies."""
         from lmtune.candidates.skyband_kernels import order_within_lengths
 
@@ -572,9 +571,9 @@ class PoolBuilder:
         return pool
 
 
-def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def weighted_mean(values: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean over the first axis, of which each entry counts as much as its weight."""
-    mean: NDArray[np.float64] = np.asarray(
+    mean: Doubles = np.asarray(
         values.mean(axis=0) if weights is None else np.average(values, axis=0, weights=weights)
     )
     return mean

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.index.protocol import Index
 from lmtune.index.sharded import shards_of
 from lmtune.index.windows import count_windows, document_vectors, windows_of
@@ -137,7 +137,7 @@ def _rows(
 
 
 def _best(
-    index: Index, pools: Iterable[CandidatePool], setting: NDArray[np.float64], documents: int
+    index: Index, pools: Iterable[CandidatePool], setting: Doubles, documents: int
 ) -> dict[str, list[FeedbackDocument]]:
     """Return each topic's best documents at a setting, with their terms and scores."""
     scores, docs = dict[str, list[float]](), []

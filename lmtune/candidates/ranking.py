@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
 from lmtune.io.frames import run_frame
@@ -34,9 +32,7 @@ class Rankings(Sequence[Ranking]):
         Places of topics in the pool.
     """
 
-    def __init__(
-        self, pool: CandidatePool, setting: NDArray[np.float64], hits: int, topics: Sequence[int]
-    ) -> None:
+    def __init__(self, pool: CandidatePool, setting: Doubles, hits: int, topics: Sequence[int]) -> None:
         self._pool, self._setting, self._hits, self._topics = pool, setting, hits, topics
 
     def __len__(self) -> int:

@@ -21,8 +21,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.compiled import compiled
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
 from lmtune.models.taylor_kernels import ROWS
@@ -57,10 +57,10 @@ class ScoredTopic(NamedTuple):
     """
 
     bm25: bool
-    y: NDArray[np.float64]
-    length: NDArray[np.float64]
-    occurrences: NDArray[np.int64]
-    weight: NDArray[np.float64]
+    y: Doubles
+    length: Doubles
+    occurrences: Integers
+    weight: Doubles
     product: bool
     slack: float
 
@@ -84,21 +84,17 @@ class LinearModels(NamedTuple):
     below, above : the remainder's interval, below <= 0 <= above, widened by rounding.
     """
 
-    score: NDArray[np.float64]
-    in_s: NDArray[np.float64]
-    in_u: NDArray[np.float64]
-    below: NDArray[np.float64]
-    above: NDArray[np.float64]
+    score: Doubles
+    in_s: Doubles
+    in_u: Doubles
+    below: Doubles
+    above: Doubles
 
 
 @compiled()
 def prune_cells(
-    topic: ScoredTopic,
-    s_edges: NDArray[np.float64],
-    u_edges: NDArray[np.float64],
-    factors: NDArray[np.int64],
-    depth: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    topic: ScoredTopic, s_edges: Doubles, u_edges: Doubles, factors: Integers, depth: int
+) -> tuple[Integers, Integers32]:
     """List, for every cell of a grid, the documents that can be among the best ``depth`` in it.
 
     Parameters
@@ -159,13 +155,13 @@ def prune_cells(
 @compiled()
 def _bound_box(
     topic: ScoredTopic,
-    chosen: NDArray[np.int32],
+    chosen: Integers32,
     s_low: float,
     s_high: float,
     u_low: float,
     u_high: float,
     depth: int,
-    scratch: NDArray[np.float64],
+    scratch: Doubles,
 ) -> float:
     """Bound documents' scores over a box, less those of a reference plane.
 
@@ -192,7 +188,7 @@ def _bound_box(
 
 
 @compiled()
-def from_plane(models: LinearModels, depth: int, order: NDArray[np.float64]) -> float:
+def from_plane(models: LinearModels, depth: int, order: Doubles) -> float:
     """Widen the remainders to all of a document's difference from a reference plane over the box.
 
     Parameters
@@ -236,7 +232,7 @@ def from_plane(models: LinearModels, depth: int, order: NDArray[np.float64]) -> 
 
 
 @compiled()
-def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: LinearModels) -> None:
+def _bound_documents(topic: ScoredTopic, chosen: Integers32, box: _Box, models: LinearModels) -> None:
     """Fill the models of a few documents."""
     y, length, count, product = topic.y, topic.length, topic.occurrences, topic.product
     s, half_s, u, half_u = box
@@ -320,7 +316,7 @@ def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, m
 
 
 @compiled()
-def _bound_bm25(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: LinearModels) -> None:
+def _bound_bm25(topic: ScoredTopic, chosen: Integers32, box: _Box, models: LinearModels) -> None:
     """Fill the models of a few documents."""
     s, half_s, u, half_u = box
     sides = (s - half_s, s + half_s, max(u - half_u, 0.0), min(u + half_u, 1.0))
@@ -330,7 +326,7 @@ def _bound_bm25(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models
 
 
 @compiled()
-def linear(quadratic: NDArray[np.float64], models: LinearModels) -> None:
+def linear(quadratic: Doubles, models: LinearModels) -> None:
     """Make linear models of quadratic ones: what is of second order is part of the remainder."""
     for i in range(models.score.size):
         value, to_s, to_u, ss, mixed, uu, remainder = quadratic[:, i]
@@ -342,7 +338,7 @@ def linear(quadratic: NDArray[np.float64], models: LinearModels) -> None:
 
 
 @compiled()
-def _select(values: NDArray[np.float64], begin: int, end: int, k: int) -> float:
+def _select(values: Doubles, begin: int, end: int, k: int) -> float:
     """Return the (k + 1)-th largest of ``values``, moving larger ones before it.
 
     Only places from ``begin`` to ``end`` are looked at, and ``k`` must be one of them.

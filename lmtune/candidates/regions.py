@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.candidates import region_kernels as kernels
 from lmtune.candidates.dominance import LARGEST_LOG, rounding
 from lmtune.candidates.pool import CandidatePool
@@ -62,10 +62,10 @@ class Regions:
 
     pool: CandidatePool = field(repr=False)
     depth: int
-    s_edges: NDArray[np.float64] = field(repr=False)
-    u_edges: NDArray[np.float64] = field(repr=False)
-    start: NDArray[np.int64] = field(repr=False)
-    position: NDArray[np.int32] = field(repr=False)
+    s_edges: Doubles = field(repr=False)
+    u_edges: Doubles = field(repr=False)
+    start: Integers = field(repr=False)
+    position: Integers32 = field(repr=False)
 
     @classmethod
     def build(
@@ -131,7 +131,7 @@ class Regions:
             factors.insert(0, 2 * factors[0])
         cells = (s_edges.size - 1) * (u_edges.size - 1)
         start = np.zeros((len(pool.topics), cells + 1), np.int64)
-        parts: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * len(pool.topics)
+        parts: list[Integers32] = [np.empty(0, np.int32)] * len(pool.topics)
 
         def work(chunk: slice) -> None:
             for t in range(chunk.start, chunk.stop):
@@ -156,7 +156,7 @@ class Regions:
         """Cells along lambda and along mu, or along k1 and b."""
         return self.s_edges.size - 1, self.u_edges.size - 1
 
-    def cells(self, settings: NDArray[np.float64]) -> NDArray[np.int64]:
+    def cells(self, settings: Doubles) -> Integers:
         """Return the cell of each setting, `OUTSIDE` where it is in none.
 
         Parameters
@@ -171,7 +171,7 @@ class Regions:
         column = np.clip(np.searchsorted(self.u_edges, u, "right") - 1, 0, self.shape[1] - 1)
         return np.where(inside, row * self.shape[1] + column, OUTSIDE).astype(np.int64)
 
-    def candidates(self, t: int, cell: int) -> NDArray[np.int32]:
+    def candidates(self, t: int, cell: int) -> Integers32:
         """Return the places of topic t's candidates in a cell, ascending."""
         return self.position[self.start[t, cell] : self.start[t, cell + 1]]
 
@@ -195,7 +195,7 @@ class Regions:
             )
 
 
-def regions_for(pool: CandidatePool, settings: NDArray[np.float64], depth: int) -> Regions | None:
+def regions_for(pool: CandidatePool, settings: Doubles, depth: int) -> Regions | None:
     """Return regions that make measuring many settings quicker, None where they would not.
 
     Parameters
@@ -219,7 +219,7 @@ def regions_for(pool: CandidatePool, settings: NDArray[np.float64], depth: int) 
     return Regions.build(pool, dict(zip(names, ends.T.tolist(), strict=True)), depth=depth)
 
 
-def _ends(formula: Formula, ranges: Mapping[str, tuple[float, float]]) -> NDArray[np.float64]:
+def _ends(formula: Formula, ranges: Mapping[str, tuple[float, float]]) -> Doubles:
     """Return the settings at the low and the high ends."""
     whole = {p.name: (p.low, p.high) for p in formula.parameters} | dict(ranges)
     ends = as_settings(formula.parameters, [{name: side[i] for name, side in whole.items()} for i in (0, 1)])
@@ -233,7 +233,7 @@ def _ends(formula: Formula, ranges: Mapping[str, tuple[float, float]]) -> NDArra
     return ends
 
 
-def _coordinates(formula: Formula, settings: NDArray[np.float64]) -> NDArray[np.float64]:
+def _coordinates(formula: Formula, settings: Doubles) -> Doubles:
     """Return s and u of settings, shape (2, settings): -inf where mu or k1 is 0."""
     one, other = settings.T
     with np.errstate(divide="ignore"):
@@ -242,7 +242,7 @@ def _coordinates(formula: Formula, settings: NDArray[np.float64]) -> NDArray[np.
         return np.stack((np.log(one), other))
 
 
-def _two_stage(pool: CandidatePool, t: int, ends: NDArray[np.float64]) -> kernels.ScoredTopic:
+def _two_stage(pool: CandidatePool, t: int, ends: Doubles) -> kernels.ScoredTopic:
     p, count = pool.value[pool.term_rows(t)], pool.count[pool.term_rows(t)]
     (_, mu_low), (lambda_high, _) = ends.tolist()
     # A factor of a score lies between (1 - lambda) mu / (mu + |D|) and 1 / P(w|C).
@@ -260,7 +260,7 @@ def _two_stage(pool: CandidatePool, t: int, ends: NDArray[np.float64]) -> kernel
     )
 
 
-def _bm25(pool: CandidatePool, t: int, ends: NDArray[np.float64]) -> kernels.ScoredTopic:  # noqa: ARG001
+def _bm25(pool: CandidatePool, t: int, ends: Doubles) -> kernels.ScoredTopic:  # noqa: ARG001
     count = pool.count[pool.term_rows(t)]
     weight = pool.value[pool.term_rows(t)] * count
     return kernels.ScoredTopic(
@@ -274,13 +274,13 @@ def _bm25(pool: CandidatePool, t: int, ends: NDArray[np.float64]) -> kernels.Sco
     )
 
 
-_SCORED: dict[str, Callable[[CandidatePool, int, NDArray[np.float64]], kernels.ScoredTopic]] = {
+_SCORED: dict[str, Callable[[CandidatePool, int, Doubles], kernels.ScoredTopic]] = {
     "two-stage": _two_stage,
     "bm25": _bm25,
 }
 
 
-def _edges(low: float, high: float, cells: int) -> NDArray[np.float64]:
+def _edges(low: float, high: float, cells: int) -> Doubles:
     if low == high:
         return np.array([low, high])
     edges = np.linspace(low, high, cells + 1)

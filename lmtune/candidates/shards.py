@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Integers
 from lmtune.candidates.columns import UNJUDGED, Columns, topic_columns
 from lmtune.candidates.pool import CandidatePool, PoolBuilder, count_unknown, weighed
 from lmtune.candidates.skyband import Keep, pruned
@@ -43,10 +43,10 @@ class ColumnCounts(NamedTuple):
         Its occurrences, the documents that hold it, and its greatest frequency in one.
     """
 
-    held: NDArray[np.bool_]
-    cf: NDArray[np.int64]
-    df: NDArray[np.int64]
-    most: NDArray[np.int64]
+    held: Booleans
+    cf: Integers
+    df: Integers
+    most: Integers
 
     def plus(self, other: ColumnCounts) -> ColumnCounts:
         """Return what two collections say together."""
@@ -84,7 +84,7 @@ class Part(NamedTuple):
     """A shard's candidates that were kept, topic by topic, and how many of each topic there were."""
 
     columns: list[Columns]
-    docs: NDArray[np.int64]
+    docs: Integers
 
 
 class Extracted(NamedTuple):
@@ -102,7 +102,7 @@ class Extracted(NamedTuple):
 
     pools: list[CandidatePool]
     counts: list[ColumnCounts]
-    docs: NDArray[np.int64]
+    docs: Integers
 
 
 def extract_from_shards(

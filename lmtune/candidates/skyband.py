@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers
 from lmtune.candidates import skyband_kernels as kernels
 from lmtune.candidates.dominance import (
     Pruning,
@@ -158,7 +159,7 @@ def check_exactness(formula: Formula, exactness: Exactness) -> Exactness:
 class Keep(Protocol):
     """Chooses candidates, topic by topic."""
 
-    def __call__(self, pool: CandidatePool, t: int) -> NDArray[np.int64]:
+    def __call__(self, pool: CandidatePool, t: int) -> Integers:
         """Return the places of topic t's candidates to keep, ascending."""
         ...
 
@@ -185,7 +186,7 @@ class Undominated(NamedTuple):
     depth: int
     margins: Mapping[str, Margins | None]
 
-    def __call__(self, pool: CandidatePool, t: int) -> NDArray[np.int64]:
+    def __call__(self, pool: CandidatePool, t: int) -> Integers:
         """Return the places of topic t's candidates to keep, ascending."""
         rows, terms = pool.candidates.rows(t), pool.term_rows(t)
         docs = rows.stop - rows.start

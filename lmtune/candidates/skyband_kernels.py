@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Integers32
 from lmtune.compiled import compiled
 
 # Groups that have K dominators leave the arrays after this many documents are kept.
@@ -12,7 +12,7 @@ _COMPACT_EVERY = 128
 
 
 @compiled()
-def group_equal(tf: NDArray[np.int32], group: NDArray[np.int32], first: NDArray[np.int32]) -> int:
+def group_equal(tf: Integers32, group: Integers32, first: Integers32) -> int:
     """Give the distinct columns of ``tf`` numbers in order of appearance; return how many.
 
     Parameters
@@ -58,7 +58,7 @@ def group_equal(tf: NDArray[np.int32], group: NDArray[np.int32], first: NDArray[
 
 
 @compiled()
-def order_within_lengths(length: NDArray[np.int32], key: NDArray[np.int32], most: int) -> NDArray[np.int32]:
+def order_within_lengths(length: Integers32, key: Integers32, most: int) -> Integers32:
     """Return documents, already ascending in length, with those of equal length by key ascending.
 
     A counting sort; documents of equal length and key stay in their order.
@@ -96,14 +96,14 @@ def order_within_lengths(length: NDArray[np.int32], key: NDArray[np.int32], most
 
 @compiled()
 def count_dominators(
-    order: NDArray[np.int32],
-    group: NDArray[np.int32],
-    has: NDArray[np.int32],
-    needs: NDArray[np.int32],
+    order: Integers32,
+    group: Integers32,
+    has: Integers32,
+    needs: Integers32,
     counts_itself: bool,
     depth: int,
     budget: int,
-    keep: NDArray[np.bool_],
+    keep: Booleans,
 ) -> None:
     """Mark the documents that fewer than ``depth`` others dominate.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers, Integers32
 from lmtune.errors import InputError, PathLike
 from lmtune.index.columns import REBUILD, SMALL_BYTES, Column, Docnos, Strings, decode, encode
 from lmtune.index.manifest import FIELDS, FILE, POSITIONS, Manifest, make_fingerprint, read_manifest
@@ -123,12 +124,12 @@ class ColumnarIndex:
         return self.manifest.unique_terms
 
     @cached_property
-    def lengths(self) -> NDArray[np.int32]:
+    def lengths(self) -> Integers32:
         """Document lengths in tokens, shape (num_docs,)."""
         return self._columns["doc_lengths"][:]
 
     @cached_property
-    def docno_rank(self) -> NDArray[np.int32]:
+    def docno_rank(self) -> Integers32:
         """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
         return self._columns["docno_ranks"][:]
 
@@ -184,10 +185,10 @@ class ColumnarIndex:
 
     def _unpacked(
         self, lists: str, offsets: str, number: int, decode: Callable[..., Any], *given: Any
-    ) -> list[NDArray[np.int32]]:
+    ) -> list[Integers32]:
         """Decode a term's list, given what else that takes."""
         column, (begin, end) = self._columns[lists], self._columns[offsets].pair(number)
-        arrays: list[NDArray[np.int32]]
+        arrays: list[Integers32]
         *arrays, whole = decode(column.words(begin, end), begin, end, *given)
         if not whole:
             raise column.blocks.damaged()
@@ -236,7 +237,7 @@ class ColumnarIndex:
         return {terms[at]: tf for at, tf in zip(numbers[held].tolist(), tfs[held].tolist(), strict=True)}
 
     @cached_property
-    def _by_document(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    def _by_document(self) -> tuple[list[str], Integers, Integers, Integers32]:
         """The terms; where each document's begin, their numbers, ascending, and frequencies."""
         terms = self.terms()
         found = [postings for term in terms if (postings := self.postings(term)) is not None]
@@ -318,6 +319,6 @@ class ColumnarIndex:
         """
         return self._docnos.names(docs)
 
-    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+    def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
         """Return the document numbers of docnos, -1 where the index lacks one."""
         return self._docnos.numbers(docnos)

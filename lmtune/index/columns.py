@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.arrays import Integers
+from lmtune.arrays import Bytes, Integers, Integers32
 from lmtune.errors import InputError, PathLike
 from lmtune.io.digests import checked, digest
 from lmtune.io.files import unreadable
@@ -82,7 +82,7 @@ class Docnos:
             raise IndexError(f"document numbers must be from 0 to {count - 1}")
         return [decode(docno) for docno in self._strings.take(numbers)]
 
-    def numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+    def numbers(self, docnos: Sequence[str]) -> Integers32:
         """Return the document numbers of docnos, -1 where there is no such docno.
 
         Many are looked up in a dictionary of all docnos, which lives no longer than the call.
@@ -96,7 +96,7 @@ class Docnos:
         return np.fromiter(found, np.int32, len(wanted))
 
     @cached_property
-    def _by_docno(self) -> NDArray[np.int32]:
+    def _by_docno(self) -> Integers32:
         order = np.empty(len(self._ranks), np.int32)
         order[self._ranks[:]] = np.arange(len(self._ranks), dtype=np.int32)
         return order
@@ -200,7 +200,7 @@ def write_column(path: Path, dtype: str, values: NDArray[Any] | bytes) -> Stored
 
 
 def write_lists(
-    folder: Path, name: str, offsets: str, pieces: Iterable[tuple[NDArray[np.uint8] | bytes, Integers]]
+    folder: Path, name: str, offsets: str, pieces: Iterable[tuple[Bytes | bytes, Integers]]
 ) -> dict[str, StoredColumn]:
     """Write lists of bytes one after the other, and where each begins in the smallest type.
 
@@ -286,7 +286,7 @@ class Blocks:
                 if not seen[block]:
                     self._check(block)
 
-    def check_places(self, places: NDArray[np.int64]) -> None:
+    def check_places(self, places: Integers) -> None:
         """Check the blocks that hold some bytes, as `check` does."""
         blocks = places // BLOCK_BYTES
         for block in np.unique(blocks[~self._many_seen[blocks]]).tolist():
@@ -421,7 +421,7 @@ class Strings(Sequence[bytes]):
         pairs = zip(begins.tolist(), ends.tolist(), strict=True)
         return [bytes(text[begin:end]) for begin, end in pairs]
 
-    def find(self, wanted: bytes, order: Sequence[int] | NDArray[np.int32] | None = None) -> int:
+    def find(self, wanted: bytes, order: Sequence[int] | Integers32 | None = None) -> int:
         """Return the place of a string, or -1.
 
         Parameters

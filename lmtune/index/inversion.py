@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers, Integers32
 from lmtune.index.columns import ColumnWriter, StoredColumn, encode, write_docnos, write_lists, write_strings
 from lmtune.index.tokenizer import tokenize
 from lmtune.io.documents import Document, DocumentBatch
@@ -189,7 +190,7 @@ def invert(make: Callable[[str], Inverter], batches: Sequence[DocumentBatch]) ->
 
 
 def _invert(
-    tokens: NDArray[np.int32], ends: NDArray[np.int64], terms: list[str], positions: NDArray[np.int64] | None
+    tokens: Integers32, ends: Integers, terms: list[str], positions: Integers | None
 ) -> dict[str, NDArray[Any]]:
     """Sort tokens, given document by document, into postings by (term, document)."""
     from scipy.sparse import csr_array
@@ -336,7 +337,7 @@ def _number_terms(runs: list[SortedRun]) -> list[bytes]:
     return vocabulary
 
 
-def _sum(runs: list[SortedRun], terms: int, section: str) -> NDArray[np.int64]:
+def _sum(runs: list[SortedRun], terms: int, section: str) -> Integers:
     """Add up what runs say of each term."""
     total = np.zeros(terms, np.int64)
     for run in runs:
@@ -344,7 +345,7 @@ def _sum(runs: list[SortedRun], terms: int, section: str) -> NDArray[np.int64]:
     return total
 
 
-def _read_places(run: SortedRun, begin: int = 0, end: int | None = None) -> NDArray[np.int32]:
+def _read_places(run: SortedRun, begin: int = 0, end: int | None = None) -> Integers32:
     count = -1 if end is None else end - begin
     return np.fromfile(_places_file(run), np.int32, count, offset=4 * begin)
 
@@ -353,7 +354,7 @@ def _places_file(run: SortedRun) -> Path:
     return run.path.with_suffix(".places")
 
 
-def _cut(offsets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def _cut(offsets: Integers, most: int) -> Integers:
     """Cut the terms into blocks of at most ``most`` postings, or of one term."""
     cuts = [0]
     while cuts[-1] < len(offsets) - 1:
@@ -363,7 +364,7 @@ def _cut(offsets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def _merge_blocks(
-    runs: list[SortedRun], totals: NDArray[np.int64], most: int, sizes: str, sections: Sequence[str]
+    runs: list[SortedRun], totals: Integers, most: int, sizes: str, sections: Sequence[str]
 ) -> Iterator[list[NDArray[Any]]]:
     """Yield the values of sections, as int32, of one block of terms after the other; then their sizes.
 

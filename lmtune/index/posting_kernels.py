@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Bytes, Integers, Integers32
 from lmtune.compiled import compiled
 from lmtune.index.protocol import Positions
 
@@ -19,9 +20,7 @@ _MOST_PER_BYTE = 1 << 7  # a block of zeros is one byte
 
 
 @compiled()
-def encode_postings(
-    docs: NDArray[np.int32], tfs: NDArray[np.int32], dfs: NDArray[np.int64]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def encode_postings(docs: Integers32, tfs: Integers32, dfs: Integers) -> tuple[Bytes, Integers]:
     """Pack postings: of each term how many, the gaps between documents, and its frequencies less 1.
 
     Parameters
@@ -56,9 +55,7 @@ def encode_postings(
 
 
 @compiled()
-def decode_postings(
-    words: NDArray[np.uint64], begin: int, end: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], bool]:
+def decode_postings(words: NDArray[np.uint64], begin: int, end: int) -> tuple[Integers32, Integers32, bool]:
     """Undo `encode_postings` for one term.
 
     Parameters
@@ -89,9 +86,7 @@ def decode_postings(
 
 
 @compiled()
-def encode_positions(
-    gaps: NDArray[np.int32], cfs: NDArray[np.int64]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def encode_positions(gaps: Integers32, cfs: Integers) -> tuple[Bytes, Integers]:
     """Pack the gaps between positions.
 
     Parameters
@@ -118,8 +113,8 @@ def encode_positions(
 
 @compiled()
 def decode_positions(
-    words: NDArray[np.uint64], begin: int, end: int, tfs: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], bool]:
+    words: NDArray[np.uint64], begin: int, end: int, tfs: Integers32
+) -> tuple[Integers32, bool]:
     """Undo `encode_positions` for one term, whose occurrences in each document are given.
 
     Returns
@@ -142,7 +137,7 @@ def decode_positions(
 
 
 @compiled()
-def _pack(values: NDArray[np.int32], packed: NDArray[np.uint8], at: int) -> int:
+def _pack(values: Integers32, packed: Bytes, at: int) -> int:
     """Pack numbers from 0 to 2**31 - 1 into bytes from one on; return where they end."""
     for first in range(0, values.size, BLOCK):
         block = values[first : first + BLOCK]
@@ -170,7 +165,7 @@ def _pack(values: NDArray[np.int32], packed: NDArray[np.uint8], at: int) -> int:
 
 
 @compiled()
-def _unpack(words: NDArray[np.uint64], at: int, end: int, values: NDArray[np.int32]) -> int:
+def _unpack(words: NDArray[np.uint64], at: int, end: int, values: Integers32) -> int:
     """Fill an array with what `_pack` packed; return where it ends, or end + 1 where it is damaged."""
     for first in range(0, values.size, BLOCK):
         block = values[first : first + BLOCK]
@@ -201,7 +196,7 @@ def _number(words: NDArray[np.uint64], begin: np.uint64, bits: np.uint64, i: int
 @compiled()
 def count_windows(
     first: Positions, second: Positions, same: bool, ordered: bool, width: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[Integers32, Integers32]:
     """Count the windows of two words, as `lmtune.index.windows` says, in each document with some.
 
     Parameters

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers32
 from lmtune.errors import InputError
 
 
@@ -23,8 +24,8 @@ class Postings(NamedTuple):
         How often the term occurs in each; at least 1.
     """
 
-    docs: NDArray[np.int32]
-    tfs: NDArray[np.int32]
+    docs: Integers32
+    tfs: Integers32
 
 
 class Positions(NamedTuple):
@@ -38,9 +39,9 @@ class Positions(NamedTuple):
         Its places among a document's tokens, from 0 on, ascending; document by document.
     """
 
-    docs: NDArray[np.int32]
-    tfs: NDArray[np.int32]
-    positions: NDArray[np.int32]
+    docs: Integers32
+    tfs: Integers32
+    positions: Integers32
 
 
 class CollectionSize(NamedTuple):
@@ -131,12 +132,12 @@ class Index(Protocol):
         ...
 
     @property
-    def lengths(self) -> NDArray[np.int32]:
+    def lengths(self) -> Integers32:
         """Document lengths |D| in tokens, shape (num_docs,)."""
         ...
 
     @property
-    def docno_rank(self) -> NDArray[np.int32]:
+    def docno_rank(self) -> Integers32:
         """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
         ...
 
@@ -157,7 +158,7 @@ class Index(Protocol):
         """Return the docnos of document numbers."""
         ...
 
-    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+    def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
         """Return the document numbers of docnos, -1 where the index lacks one."""
         ...
 

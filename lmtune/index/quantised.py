@@ -8,8 +8,9 @@ a length loses less than an eighth.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Integers, Integers32
 from lmtune.errors import InputError
 
 _EXACT = 24
@@ -17,7 +18,7 @@ _BYTES = 256
 _LONGEST = 2**31 - 1
 
 
-def _kept() -> NDArray[np.int64]:
+def _kept() -> Integers:
     """Return the lengths that Lucene can tell apart, ascending, shape (256,)."""
     codes = np.arange(_BYTES - _EXACT)
     # Eight codes to a power of two: three digits follow the leading one.
@@ -29,7 +30,7 @@ def _kept() -> NDArray[np.int64]:
 _KEPT = _kept()
 
 
-def quantised_lengths(lengths: ArrayLike) -> NDArray[np.int32]:
+def quantised_lengths(lengths: ArrayLike) -> Integers32:
     """Round document lengths down to those that Lucene can tell apart.
 
     Rounding what is rounded already changes nothing, and longer documents stay at least as long.

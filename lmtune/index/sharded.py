@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers, Integers32
 from lmtune.errors import InputError, PathLike
 from lmtune.index import manifest
 from lmtune.index.columnar import ColumnarIndex
@@ -164,12 +165,12 @@ class ShardedIndex:
         return sum(shard.total_terms for shard in self.shards)
 
     @cached_property
-    def lengths(self) -> NDArray[np.int32]:
+    def lengths(self) -> Integers32:
         """Document lengths in tokens, shape (num_docs,)."""
         return np.concatenate([np.asarray(shard.lengths, np.int32) for shard in self.shards])
 
     @cached_property
-    def docno_rank(self) -> NDArray[np.int32]:
+    def docno_rank(self) -> Integers32:
         """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
         return self._ranks[:]
 
@@ -250,9 +251,7 @@ class ShardedIndex:
             shard.texts((), field)
         return self._gathered(np.asarray(docs, np.int64), lambda shard, docs: shard.texts(docs, field))
 
-    def _gathered(
-        self, numbers: NDArray[np.int64], read: Callable[[AnyShard, NDArray[np.int64]], list[str]]
-    ) -> list[str]:
+    def _gathered(self, numbers: Integers, read: Callable[[AnyShard, Integers], list[str]]) -> list[str]:
         """Read of each document where it lies."""
         found = np.empty(numbers.size, object)
         home = np.searchsorted(self.bases, numbers, "right") - 1
@@ -261,7 +260,7 @@ class ShardedIndex:
             found[here] = read(self.shards[place], numbers[here] - self.bases[place])
         return list(found)
 
-    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+    def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
         """Return the document numbers of docnos, -1 where the index lacks one."""
         numbers = np.full(len(docnos), -1, np.int32)
         for base, shard in self._based():
@@ -269,7 +268,7 @@ class ShardedIndex:
             numbers = np.where(own >= 0, own + base, numbers)
         return numbers
 
-    def ranks_of(self, docs: NDArray[np.integer]) -> NDArray[np.int32]:
+    def ranks_of(self, docs: NDArray[np.integer]) -> Integers32:
         """Return some documents' `docno_rank`, without reading all."""
         return self._ranks.take(docs)
 

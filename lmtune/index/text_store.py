@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers
 from lmtune.errors import InputError
 from lmtune.index.columns import (
     Column,
@@ -63,7 +64,7 @@ class StoredTexts:
         mapped = {name: Column[Any](folder, column, _REMOVE) for name, column in columns.items()}
         self._frames = Strings(mapped["frames"], mapped["frame_bytes"])
         self._ends = mapped["text_ends"]
-        self._firsts: NDArray[np.int64] = mapped["block_docs"][:]
+        self._firsts: Integers = mapped["block_docs"][:]
 
     def of(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the texts of document numbers, in their order; each block is decompressed once."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Bytes, Integers, Singles
 from lmtune.compiled import compiled
 
 _POWERS = np.array([float(f"1e{power}") for power in range(19)])
@@ -17,13 +17,7 @@ _TAB, _NEWLINE, _SPACE, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _COLON = 9, 10, 32,
 
 @compiled()
 def parse_pairs(
-    text: NDArray[np.uint8],
-    lowest: int,
-    highest: int,
-    rows: NDArray[np.int64],
-    ids: NDArray[np.int64],
-    values: NDArray[np.float32],
-    left: NDArray[np.int64],
+    text: Bytes, lowest: int, highest: int, rows: Integers, ids: Integers, values: Singles, left: Integers
 ) -> tuple[int, int]:
     """Parse rows of pairs, each row ending in a line feed, whose ids are `lowest` to `highest`.
 
@@ -61,7 +55,7 @@ def parse_pairs(
 
 
 @compiled()
-def _parse_plain(text: NDArray[np.uint8], at: int) -> tuple[float, int]:
+def _parse_plain(text: Bytes, at: int) -> tuple[float, int]:
     """Parse a decimal of at most 18 digits to a double within 2 units in the last place, and its end.
 
     Without a digit, or with more of them, the end is -1.

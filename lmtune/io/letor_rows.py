@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Integers, Singles
 from lmtune.errors import InputError, PathLike
 from lmtune.io.files import decode_line, open_bytes, read_whole_lines
 from lmtune.io.letor_kernels import parse_pairs
@@ -56,15 +56,15 @@ class Block:
         Each feature's row in the block, its id, from 1, and its value; NaN is missing.
     """
 
-    labels: NDArray[np.float32]
-    lines: NDArray[np.int64]
+    labels: Singles
+    lines: Integers
     queries: list[str]
     docids: list[str | None]
-    rows: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    values: NDArray[np.float32]
+    rows: Integers
+    ids: Integers
+    values: Singles
 
-    def dense(self) -> NDArray[np.float32]:
+    def dense(self) -> Singles:
         """Return the features as (rows, largest id), 0 where a row has none."""
         out = np.zeros((self.labels.size, int(self.ids.max(initial=0))), np.float32)
         out[self.rows, self.ids - 1] = self.values
@@ -127,9 +127,7 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
     return Block(grades, np.array(numbers, np.int64), queries, docids, rows, ids, values)
 
 
-def parse_features(
-    texts: Sequence[bytes], lowest: int, highest: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+def parse_features(texts: Sequence[bytes], lowest: int, highest: int) -> tuple[Integers, Integers, Singles]:
     """Parse rows of ``ID:VALUE``, whose ids are `lowest` to `highest`.
 
     Returns the rows, ids, from 1, and values of all features; NaN is missing. Raises ValueError where
@@ -147,7 +145,7 @@ def parse_features(
     return rows[:count].copy(), ids[:count].copy(), values[:count].copy()
 
 
-def _parse_values(texts: Sequence[bytes]) -> NDArray[np.float32]:
+def _parse_values(texts: Sequence[bytes]) -> Singles:
     """Parse features' values, NaN where one is missing."""
     values = nearest_float32([b"1e999" if text == b"NULL" else text for text in texts])
     for place in np.flatnonzero(np.isinf(values)).tolist():
@@ -157,7 +155,7 @@ def _parse_values(texts: Sequence[bytes]) -> NDArray[np.float32]:
     return values
 
 
-def nearest_float32(decimals: Sequence[bytes]) -> NDArray[np.float32]:
+def nearest_float32(decimals: Sequence[bytes]) -> Singles:
     """Return the float32 nearest to each decimal, ties to even; infinite beyond the largest.
 
     Raises ValueError where a text is no decimal.
@@ -176,7 +174,7 @@ def nearest_float32(decimals: Sequence[bytes]) -> NDArray[np.float32]:
     return singles
 
 
-def has_repeats(keys: NDArray[np.int64]) -> bool:
+def has_repeats(keys: Integers) -> bool:
     """Tell whether any number comes twice."""
     if (np.diff(keys) > 0).all():
         return False
@@ -243,9 +241,9 @@ class Letor:
         The rows' docids; None where the file has none.
     """
 
-    features: NDArray[np.float32]
-    labels: NDArray[np.float32]
-    starts: NDArray[np.int64]
+    features: Singles
+    labels: Singles
+    starts: Integers
     queries: tuple[str, ...]
     docnos: tuple[str, ...] | None = None
 
@@ -259,9 +257,9 @@ class Letor:
 
 def read_rows(path: PathLike, *, repeated: str, docids: bool, zero_based: bool) -> Letor:
     """Read a file; see `lmtune.io.letor.read_letor`."""
-    features: list[NDArray[np.float32]] = []
-    labels: list[NDArray[np.float32]] = []
-    lines: list[NDArray[np.int64]] = []
+    features: list[Singles] = []
+    labels: list[Singles] = []
+    lines: list[Integers] = []
     docnos: list[str | None] = []
     queries: dict[str, int] = {}
     starts: list[int] = []
@@ -297,7 +295,7 @@ def read_rows(path: PathLike, *, repeated: str, docids: bool, zero_based: bool) 
     return Letor(stacked, np.concatenate(labels), np.array(starts, np.int64), tuple(queries), named)
 
 
-def _stacked(blocks: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+def _stacked(blocks: list[Singles]) -> Singles:
     """Return all rows, 0 where a block is narrower; each block goes when it is copied."""
     out = np.zeros((sum(map(len, blocks)), max(block.shape[1] for block in blocks)), np.float32)
     end = len(out)
@@ -308,7 +306,7 @@ def _stacked(blocks: list[NDArray[np.float32]]) -> NDArray[np.float32]:
     return out
 
 
-def _fill_missing(path: PathLike, starts: Sequence[int], features: NDArray[np.float32]) -> None:
+def _fill_missing(path: PathLike, starts: Sequence[int], features: Singles) -> None:
     """Put, where a feature is NaN, its lowest value in the query, or 0 where it has none; say so."""
     missing = 0
     for begin, end in itertools.pairwise(starts):
@@ -323,7 +321,7 @@ def _fill_missing(path: PathLike, starts: Sequence[int], features: NDArray[np.fl
 
 
 def _named(
-    path: PathLike, docids: Sequence[str | None], starts: Sequence[int], lines: NDArray[np.int64]
+    path: PathLike, docids: Sequence[str | None], starts: Sequence[int], lines: Integers
 ) -> tuple[str, ...] | None:
     """Return the docids, None where there are none; each must come once in its query."""
     named = tuple(docid for docid in docids if docid is not None)

@@ -9,8 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TextIO
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Doubles, Integers, Singles
 from lmtune.errors import InputError, PathLike
 from lmtune.io.columns import read_run_columns
 from lmtune.io.files import atomic_write
@@ -36,7 +37,7 @@ class Ranking(NamedTuple):
 
     topic: str
     docnos: list[str]
-    scores: NDArray[np.float64]
+    scores: Doubles
 
     def __repr__(self) -> str:
         """Show the best documents alone."""
@@ -49,7 +50,7 @@ class Ranking(NamedTuple):
         return zip(itertools.repeat(self.topic), self.docnos, scores)
 
 
-def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> NDArray[np.float32]:
+def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> Singles:
     """Return the scores to print, so that sorting by them gives the order of `docnos`.
 
     trec_eval ranks by score descending, then docno descending (code points); up to 9.0.8 it keeps
@@ -204,12 +205,12 @@ def _check_names(path: PathLike, topic: str, docnos: list[str]) -> None:
         raise InputError(f"document ranked twice for topic {topic}", file=path, value=twice)
 
 
-def _places(values: NDArray[np.float32]) -> NDArray[np.int64]:
+def _places(values: Singles) -> Integers:
     """Return each float32's place in ascending order, 0 for both zeros; neighbours differ by 1."""
     bits = values.view(np.uint32).astype(np.int64)
     return np.where(bits >= _SIGN, _SIGN - bits, bits)
 
 
-def _values(places: NDArray[np.int64]) -> NDArray[np.float32]:
+def _values(places: Integers) -> Singles:
     bits = np.where(places < 0, _SIGN - places, places).astype(np.uint32)
     return bits.view(np.float32)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.extending import overload
-from numpy.typing import NDArray
 
+from lmtune.arrays import Floats
 from lmtune.compiled import compiled
 
 _F = np.float32
@@ -152,9 +152,6 @@ def _log1p(t: Any) -> Any:
         return _log1p64(t)
 
     return single if t == types.float32 else double
-
-
-Floats = NDArray[np.floating[Any]]
 
 
 @compiled()

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Floats
 from lmtune.compiled import compiled
 from lmtune.losses.exponential_kernels import decay, lane_dot, lane_max, lane_sum
-from lmtune.losses.packing_kernels import ByLabel, Floats, spoiled
-
-Vector = NDArray[np.float64]
+from lmtune.losses.packing_kernels import ByLabel, spoiled
 
 # Numbers between these are multiplied before one logarithm is taken of all.
 _LEAST, _MOST = 1e-250, 1e250
@@ -81,7 +80,7 @@ def listnet_queries(
 
 
 @compiled()
-def shuffle_ties(first: int, last: int, lists: ByLabel, draws: Vector) -> None:
+def shuffle_ties(first: int, last: int, lists: ByLabel, draws: Doubles) -> None:
     """Put items of equal labels into a random order, each order as likely (Fisher and Yates).
 
     Parameters
@@ -104,7 +103,7 @@ def shuffle_ties(first: int, last: int, lists: ByLabel, draws: Vector) -> None:
 
 
 @compiled()
-def _references(s: Vector, powers: Vector, references: Vector) -> None:
+def _references(s: Doubles, powers: Doubles, references: Doubles) -> None:
     """Fill with r_i, the greatest of s_i, s_i+1, ..., and with powers of e of s_i - r_i."""
     reference = -np.inf
     for i in range(s.size - 1, -1, -1):

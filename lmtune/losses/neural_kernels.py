@@ -5,19 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.compiled import compiled
 from lmtune.losses.exponential_kernels import add_scaled, decay, lane_dot, lane_max, lane_sum
 from lmtune.losses.packing_kernels import spoiled
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Edges = NDArray[np.int64]
 
 _FARTHEST = 40.0
 
 
 @compiled()
-def _spreads(s: Vector) -> Vector:
+def _spreads(s: Doubles) -> Doubles:
     """For scores that fall, sum |s_j - s_i| over all i."""
     n = s.size
     centre = lane_sum(s) / n
@@ -34,7 +31,7 @@ def _spreads(s: Vector) -> Vector:
 
 
 @compiled()
-def _neural_sort(s: Vector, tau: float, matrix: Vector, edges: Edges) -> None:
+def _neural_sort(s: Doubles, tau: float, matrix: Doubles, edges: Integers) -> None:
     """Fill NeuralSort's matrix: rows are places, columns items by falling score; rows sum to 1.
 
     A row's exponents rise to one peak and fall: what is below e^-40 of the peak, far beyond
@@ -66,14 +63,14 @@ def _neural_sort(s: Vector, tau: float, matrix: Vector, edges: Edges) -> None:
 
 
 @compiled()
-def _row(matrix: Vector, edges: Edges, r: int) -> tuple[int, int, Vector]:
+def _row(matrix: Doubles, edges: Integers, r: int) -> tuple[int, int, Doubles]:
     """Return the columns of row r's entries, the first and the one after the last, and the entries."""
     first, last, start = edges[r]
     return first, last, matrix[start : start + last - first]
 
 
 @compiled()
-def _scaled(matrix: Vector, edges: Edges, column: Vector, row: Vector, sums: Vector) -> None:
+def _scaled(matrix: Doubles, edges: Integers, column: Doubles, row: Doubles, sums: Doubles) -> None:
     """Fill row factors, 1 over the rows' sums with the columns scaled; and the columns' sums with these."""
     sums[:] = 0.0
     for r in range(row.size):
@@ -83,7 +80,9 @@ def _scaled(matrix: Vector, edges: Edges, column: Vector, row: Vector, sums: Vec
 
 
 @compiled()
-def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int, gradient: Vector) -> float:
+def _one(
+    s: Doubles, gain: Doubles, discount: Doubles, tau: float, iterations: int, gradient: Doubles
+) -> float:
     """Return minus a query's smooth NDCG and fill its gradient; gains are shares of IDCG.
 
     Items come by falling score. Rows are scaled by u, columns by v. Iteration t takes
@@ -134,7 +133,7 @@ def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int,
 
 @compiled()
 def _through_neural_sort(
-    s: Vector, tau: float, matrix: Vector, edges: Edges, left: Matrix, right: Matrix, gradient: Vector
+    s: Doubles, tau: float, matrix: Doubles, edges: Integers, left: Doubles, right: Doubles, gradient: Doubles
 ) -> None:
     """Fill the gradient in the scores, where that in the matrix is the sum of outer products.
 
@@ -175,14 +174,14 @@ def _through_neural_sort(
 def neural_ndcg_queries(
     first: int,
     last: int,
-    scores: Matrix,
-    gains: Matrix,
+    scores: Doubles,
+    gains: Doubles,
     mask: NDArray[np.bool_],
-    discounts: Vector,
+    discounts: Doubles,
     tau: float,
     iterations: int,
-    losses: Vector,
-    gradients: Matrix,
+    losses: Doubles,
+    gradients: Doubles,
 ) -> None:
     """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Floats, Integers
 from lmtune.compiled import compiled
 
 Measure = Literal["ndcg", "mrr", "precision", "arp"]
@@ -39,10 +40,6 @@ def tightness_table(items: int, mu: float) -> NDArray[np.float64]:
     return mu * (table[:-2] - table[2:])
 
 
-Floats = NDArray[np.floating[Any]]
-Places = NDArray[np.int64]
-
-
 class ByLabel(NamedTuple):
     """Queries whose items are taken by falling label.
 
@@ -58,12 +55,12 @@ class ByLabel(NamedTuple):
 
     scores: Floats
     labels: Floats
-    order: Places
-    real: Places
+    order: Integers
+    real: Integers
 
 
 @compiled()
-def spoiled(s: Floats, items: Places, q: int, losses: Floats, gradients: Floats) -> bool:
+def spoiled(s: Floats, items: Integers, q: int, losses: Floats, gradients: Floats) -> bool:
     """Tell whether a score is not finite; if so, neither are query q's loss and gradient."""
     if np.isfinite(s).all():
         return False
@@ -73,7 +70,7 @@ def spoiled(s: Floats, items: Places, q: int, losses: Floats, gradients: Floats)
 
 
 @compiled()
-def below(labels: Floats) -> Places:
+def below(labels: Floats) -> Integers:
     """For labels that fall, find the first place after each that has a lower label."""
     n = labels.size
     found = np.empty(n, np.int64)
@@ -86,7 +83,7 @@ def below(labels: Floats) -> Places:
 
 
 @compiled()
-def doubled_ranks(scores: Floats, labels: Floats, by_score: Places) -> NDArray[np.int32]:
+def doubled_ranks(scores: Floats, labels: Floats, by_score: Integers) -> NDArray[np.int32]:
     """Rank items by falling score, then rising label; equal ones share the mean of their places.
 
     Parameters

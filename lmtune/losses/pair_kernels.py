@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Floats, Integers
 from lmtune.compiled import compiled
 from lmtune.losses.exponential_kernels import decay, lane_sum, log1p
-from lmtune.losses.packing_kernels import ByLabel, Floats, Places, below, doubled_ranks, spoiled
+from lmtune.losses.packing_kernels import ByLabel, below, doubled_ranks, spoiled
 
 # Terms of a single-precision sum: along a row, and down a column.
 ACROSS, DOWN = 256, 32
@@ -44,7 +45,7 @@ class Swaps(NamedTuple):
     gains: Floats
     ideal: NDArray[np.float64]
     at: Floats
-    by_score: Places
+    by_score: Integers
     precision: bool
     discounts: NDArray[np.float64]
     tightness: Floats
@@ -129,7 +130,7 @@ def _precision_row(
 
 
 @compiled()
-def _precision_ends(gain: Floats, rank: NDArray[np.int32], by_rank: Places) -> tuple[Floats, Floats]:
+def _precision_ends(gain: Floats, rank: NDArray[np.int32], by_rank: Integers) -> tuple[Floats, Floats]:
     """Return a and b with |change of R AP| = a_i - b_j, if i ranks ahead of j and they are swapped.
 
     With c the number of relevant items down to an item, r its rank, and H the sum of 1 / r over
@@ -192,7 +193,7 @@ def flush(sums: Floats, gradient: NDArray[np.float64]) -> None:
 
 @compiled()
 def _sum_pairs(
-    s: Floats, after: Places, weights: Weights, sigma: Any, gradient: NDArray[np.float64]
+    s: Floats, after: Integers, weights: Weights, sigma: Any, gradient: NDArray[np.float64]
 ) -> float:
     """Sum up a query's pairs, and their gradient; without gains, all weights are 1."""
     n = s.size

@@ -10,14 +10,10 @@ orders. So only sets of equal scores matter, and most measures need no complete 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
-
-Doubles = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Truths = NDArray[np.bool_]
 
 # Up to this cutoff the best documents are kept in order as they come.
 MOST_SELECTED = 64
@@ -153,9 +149,9 @@ def pairwise_error_lists(
 def relevance_lists(
     kind: int,
     scores: Doubles,
-    relevant: Truths,
+    relevant: Booleans,
     starts: Integers,
-    counts: Truths,
+    counts: Booleans,
     cutoff: int,
     values: Doubles,
 ) -> None:
@@ -178,7 +174,7 @@ def relevance_lists(
 
 
 @compiled()
-def _reciprocal_rank(s: Doubles, wanted: Truths, cutoff: int) -> float:
+def _reciprocal_rank(s: Doubles, wanted: Booleans, cutoff: int) -> float:
     """Return 1 over the rank of the first relevant document, 0 beyond the cutoff."""
     best, hits = -np.inf, 0
     for i in range(s.size):
@@ -201,7 +197,7 @@ def _reciprocal_rank(s: Doubles, wanted: Truths, cutoff: int) -> float:
 
 
 @compiled()
-def _winner(s: Doubles, wanted: Truths) -> float:
+def _winner(s: Doubles, wanted: Booleans) -> float:
     """Return winner-takes-all's cost: the share of other documents among the first."""
     best, tied, wrong = s[0], 0, 0
     for i in range(s.size):
@@ -214,7 +210,7 @@ def _winner(s: Doubles, wanted: Truths) -> float:
 
 
 @compiled()
-def _average_precision(s: Doubles, wanted: Truths) -> float:
+def _average_precision(s: Doubles, wanted: Booleans) -> float:
     """Return average precision over all ranks."""
     order = np.argsort(-s)
     total, found, begin = 0.0, 0, 0

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError, as_text
 from lmtune.io.columns import RunColumns
 from lmtune.io.given import QrelsLike, RunsLike
@@ -67,9 +68,6 @@ from lmtune.showing import Shown
 if TYPE_CHECKING:
     import pandas as pd
 
-
-Integers = NDArray[np.int64]
-Doubles = NDArray[np.float64]
 
 NOWHERE = 1 << 40
 """The place of a document that is not ranked."""

@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers32
 from lmtune.errors import InputError, check_choice
 from lmtune.index.protocol import CollectionSize, Index, TermCounts
 from lmtune.index.quantised import quantised_lengths
@@ -44,7 +44,7 @@ def idf(df: int, documents: int) -> float:
     return math.log1p((documents - df + 0.5) / (df + 0.5))
 
 
-def require_b(values: NDArray[np.float64]) -> None:
+def require_b(values: Doubles) -> None:
     """Raise `InputError` unless each b is from 0 to 1."""
     for b in values.ravel().tolist():
         if not 0.0 <= b <= 1.0:
@@ -190,7 +190,7 @@ class BM25(CompiledFormula):
         """Return a term's idf."""
         return self.variant.idf(term.df, term.size.documents)
 
-    def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:
+    def account(self, held: Held, setting: Doubles) -> list[Factor]:
         """Return idf and tf, named as Lucene does."""
         k1, b = setting.tolist()
         df, documents = held.term.df, held.term.size.documents
@@ -210,7 +210,7 @@ class BM25(CompiledFormula):
             CollectionSize(index.total_terms, index.num_docs) if self.variant.empty else super().size(index)
         )
 
-    def lengths(self, index: Index) -> NDArray[np.int32]:
+    def lengths(self, index: Index) -> Integers32:
         """Return the lengths of all documents, as Lucene rounds them where the variant does."""
         exact = super().lengths(index)
         return quantised_lengths(exact) if self.variant.rounded else exact
@@ -220,14 +220,12 @@ class BM25(CompiledFormula):
         columns = super().columns(query)
         return [own._replace(times=1) for own in columns] if self.variant.once else columns
 
-    def check(self, settings: NDArray[np.float64]) -> None:
+    def check(self, settings: Doubles) -> None:
         """Raise `InputError` unless 0 <= b <= 1, and k1 is 0 or more."""
         super().check(settings)
         require_b(settings[:, 1])
 
-    def parts(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def parts(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score and differentiate each term by itself."""
         k1, b = setting.tolist()
         relative = topic.length / topic.mean_length
@@ -254,9 +252,7 @@ class LowerBoundedBM25(BM25):
         value = (k1 + 1.0) * (tf + shift * share) / (tf + room + shift * share) + bonus if tf else 0.0
         return Factor("tf", value, formula, {**of, "d": shift, "e": bonus})
 
-    def parts(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def parts(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score and differentiate each term by itself."""
         k1, b = setting.tolist()
         relative, shift = topic.length / topic.mean_length, self.variant.shift
@@ -271,9 +267,7 @@ class LowerBoundedBM25(BM25):
         in_b = idf_held * (-(k1 + 1.0) * k1 * (topic.tf / whole / whole)) * (relative - 1.0)
         return parts, np.stack((in_k1, in_b))
 
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score one topic's documents and differentiate the scores in k1 and b."""
         parts, gradients = self.parts(topic, setting)
         counts = np.asarray(topic.counts, np.float64)

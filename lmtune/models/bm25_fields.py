@@ -16,9 +16,7 @@ whatever all weights are multiplied by.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lmtune.arrays import Doubles
 from lmtune.index.protocol import CollectionSize, Index, TermCounts
 from lmtune.models import bm25_fields_kernels
 from lmtune.models.bm25 import K1, B, idf, require_b
@@ -41,7 +39,7 @@ class SummedBM25(FieldFormula):
         """Return a term's idf in a field."""
         return idf(term.df, term.size.documents)
 
-    def check(self, settings: NDArray[np.float64]) -> None:
+    def check(self, settings: Doubles) -> None:
         """Raise `InputError` unless weights are shares of 1 above 0, 0 <= b <= 1, and k1 is 0 or more."""
         super().check(settings)
         require_b(settings[:, len(self.fields) : -1])

@@ -6,17 +6,15 @@ A topic's columns are its terms, and of each term all the fields; settings are w
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.compiled import compiled
 from lmtune.models.bm25_kernels import LEAST_ROOM
 from lmtune.models.kernels import Documents, TopicDocuments, topic_of
 
 
 @compiled()
-def rank_scores(
-    documents: Documents, settings: NDArray[np.float64], summed: bool, out: NDArray[np.float64]
-) -> None:
+def rank_scores(documents: Documents, settings: Doubles, summed: bool, out: Doubles) -> None:
     """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; ``summed`` adds fields' BM25 up.
 
     A part is computed as w - w / (1 + x / k1). Each operation is monotone and so is its rounding: no computed
@@ -51,7 +49,7 @@ def rank_scores(
 
 
 @compiled()
-def _add_part(most: float, x: NDArray[np.float64], score: NDArray[np.float64]) -> None:
+def _add_part(most: float, x: Doubles, score: Doubles) -> None:
     for j in range(x.size):
         score[j] += most - most / (1.0 + x[j])
         x[j] = 0.0
@@ -59,11 +57,7 @@ def _add_part(most: float, x: NDArray[np.float64], score: NDArray[np.float64]) -
 
 @compiled()
 def differentiate(
-    topic: TopicDocuments,
-    setting: NDArray[np.float64],
-    summed: bool,
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
+    topic: TopicDocuments, setting: Doubles, summed: bool, score: Doubles, gradient: Doubles
 ) -> None:
     """Add scores, shape (documents,), and derivatives, shape (parameters, documents), to zeros."""
     fields = topic.field_length.shape[0]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers32
 from lmtune.compiled import compiled
 from lmtune.models.kernels import Documents, TopicDocuments, topic_of
 
@@ -13,7 +13,7 @@ LEAST_ROOM = 1e-300
 
 
 @compiled()
-def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def rank_scores(documents: Documents, settings: Doubles, out: Doubles) -> None:
     """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; settings are k1 and b.
 
     With n = k1 (1 - b + b |D| / L), L the mean length, a term's part is computed as
@@ -31,12 +31,7 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
 
 @compiled()
 def rank_topic(
-    tf: NDArray[np.int32],
-    length: NDArray[np.int32],
-    weight: NDArray[np.float64],
-    mean_length: float,
-    settings: NDArray[np.float64],
-    out: NDArray[np.float64],
+    tf: Integers32, length: Integers32, weight: Doubles, mean_length: float, settings: Doubles, out: Doubles
 ) -> None:
     """Fill out[s, j] for setting s and document j of one topic."""
     inverse = np.empty(length.size)
@@ -54,12 +49,7 @@ def rank_topic(
 
 
 @compiled()
-def differentiate(
-    topic: TopicDocuments,
-    setting: NDArray[np.float64],
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-) -> None:
+def differentiate(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
     """Fill scores, shape (documents,), and their derivatives in k1 and b, shape (2, documents)."""
     k1, b = setting
     tf, length, mean_length, weight = topic.tf, topic.length, topic.mean_length, topic.value * topic.counts
@@ -79,11 +69,7 @@ def differentiate(
 
 @compiled()
 def likelihoods(
-    documents: Documents,
-    setting: NDArray[np.float64],
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    product: NDArray[np.bool_],
+    documents: Documents, setting: Doubles, score: Doubles, gradient: Doubles, product: Booleans
 ) -> None:
     """Fill the same for each of some topics, one after the other; no products."""
     product[:] = False

@@ -25,8 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lmtune.arrays import Doubles, Integers32
 from lmtune.compiled import compiled
-from lmtune.models.taylor_kernels import ERROR, SS, SU, UU, VALUE, Doubles, Places, S, Sides, U, half_width
+from lmtune.models.taylor_kernels import ERROR, SS, SU, UU, VALUE, S, Sides, U, half_width
 
 _CHUNK = 128
 # Where q (1 - q) (1 - 2 q) is greatest, sqrt(3) / 18 (and least, the other way round), and where
@@ -64,7 +65,7 @@ def slack_of(weight: Doubles) -> float:
 
 @compiled()
 def models(
-    tf: Doubles, length: Doubles, docs: Places, weight: Doubles, slack: float, box: Sides, out: Doubles
+    tf: Doubles, length: Doubles, docs: Integers32, weight: Doubles, slack: float, box: Sides, out: Doubles
 ) -> None:
     """Fill out (`ROWS`, docs.size) with the models of documents over a box.
 
@@ -85,7 +86,7 @@ def models(
 
 @compiled()
 def _sum_over_terms(
-    tf: Doubles, length: Doubles, some: Places, weight: Doubles, box: Sides, own: _Sums, room: Doubles
+    tf: Doubles, length: Doubles, some: Integers32, weight: Doubles, box: Sides, own: _Sums, room: Doubles
 ) -> None:
     s_low, s_high, b_low, b_high = box
     k1, k1_low, k1_high = math.exp(0.5 * (s_low + s_high)), math.exp(s_low), math.exp(s_high)
@@ -128,7 +129,7 @@ def _sum_over_terms(
 
 @compiled()
 def _expand(
-    length: Doubles, some: Places, own: _Sums, weight: float, slack: float, box: Sides, out: Doubles
+    length: Doubles, some: Integers32, own: _Sums, weight: float, slack: float, box: Sides, out: Doubles
 ) -> None:
     """Make models of the sums."""
     s_low, s_high, b_low, b_high = box

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers32
 from lmtune.errors import InputError
 from lmtune.index.protocol import Index, Postings, field_index
 from lmtune.io.documents import check_fields
@@ -100,16 +101,16 @@ class FieldFormula(CompiledFormula):
         """Return the index of a field."""
         return field_index(index, self.fields[group])
 
-    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> NDArray[np.int32]:
+    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> Integers32:
         """Return each field's length of documents, shape (fields, documents)."""
         return np.array([field_index(index, field).lengths[docs] for field in self.fields], np.int32)
 
-    def check(self, settings: NDArray[np.float64]) -> None:
+    def check(self, settings: Doubles) -> None:
         """Raise `InputError` unless weights are above 0 and add up to 1, and the rest is in its domain."""
         self._check_above_0(settings, len(self.fields))
         super().check(settings)
 
-    def _check_above_0(self, settings: NDArray[np.float64], parameters: int) -> None:
+    def _check_above_0(self, settings: Doubles, parameters: int) -> None:
         for parameter, values in zip(self.parameters[:parameters], settings.T, strict=False):
             if (values == 0.0).any():
                 raise InputError(
@@ -137,7 +138,7 @@ class Fields(FieldFormula):
     is_likelihood = True
     kernels = fields_kernels
 
-    def check(self, settings: NDArray[np.float64]) -> None:
+    def check(self, settings: Doubles) -> None:
         """Raise `InputError` unless weights and mus are above 0, weights add up to 1, and 0 <= lambda < 1."""
         self._check_above_0(settings, 2 * len(self.fields))
         super().check(settings)

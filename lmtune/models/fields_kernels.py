@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers32
 from lmtune.compiled import compiled
 from lmtune.models.kernels import Documents, TopicDocuments, topic_of
 
@@ -18,7 +18,7 @@ _SMALLEST, _LONGEST = 1e-290, 2.0**31
 
 
 @compiled()
-def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def rank_scores(documents: Documents, settings: Doubles, out: Doubles) -> None:
     """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; settings are weights, mus, lambda.
 
     Each operation is monotone and so is its rounding: no computed score falls as a frequency rises
@@ -68,27 +68,20 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
 
 
 @compiled()
-def _add_field(
-    tf: NDArray[np.int32], prior: float, floor: float, scale: NDArray[np.float64], x: NDArray[np.float64]
-) -> None:
+def _add_field(tf: Integers32, prior: float, floor: float, scale: Doubles, x: Doubles) -> None:
     for j in range(x.size):
         x[j] += (tf[j] + prior) * scale[j] + floor
 
 
 @compiled()
-def _add_logarithms(product: NDArray[np.float64], score: NDArray[np.float64]) -> None:
+def _add_logarithms(product: Doubles, score: Doubles) -> None:
     for j in range(score.size):
         score[j] += math.log(product[j])
         product[j] = 1.0
 
 
 @compiled()
-def differentiate(
-    topic: TopicDocuments,
-    setting: NDArray[np.float64],
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-) -> None:
+def differentiate(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
     """Add scores, shape (documents,), and derivatives, shape (parameters, documents), to zeros."""
     fields = topic.field_length.shape[0]
     lambda_ = setting[2 * fields]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers32
 from lmtune.errors import InputError
 from lmtune.index.protocol import CollectionSize, Index, Postings, TermCounts
 from lmtune.io.topics import WeightedQuery
@@ -91,10 +92,10 @@ class Ridge(NamedTuple):
         A scale of 0 leaves a parameter alone.
     """
 
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    centre: Doubles
+    scale: Doubles
 
-    def at(self, setting: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def at(self, setting: Doubles) -> tuple[float, Doubles]:
         """Return the penalty at a setting, and its derivatives in the parameters."""
         excess = self.scale * (setting - self.centre)
         return float(excess @ excess), 2.0 * self.scale * excess
@@ -151,9 +152,7 @@ class Formula(ABC):
     simpler: tuple[tuple[str, dict[str, float]], ...] = ()
 
     @abstractmethod
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score one topic's documents and differentiate the scores.
 
         Parameters
@@ -189,9 +188,7 @@ class Formula(ABC):
         columns = self.columns(list(weights))
         return list(weights), [column._replace(times=weights[column.term]) for column in columns]
 
-    def parts(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def parts(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score and differentiate each term by itself, as if it came once in the query.
 
         Parameters
@@ -224,7 +221,7 @@ class Formula(ABC):
         nothing = np.zeros(len(self.parameters))
         return Ridge(nothing, nothing)
 
-    def drawing(self, setting: NDArray[np.float64]) -> Formula:  # noqa: ARG002 - some search first
+    def drawing(self, setting: Doubles) -> Formula:  # noqa: ARG002 - some search first
         """Return the formula whose first search, if it makes one, is at a setting."""
         return self
 
@@ -244,7 +241,7 @@ class Formula(ABC):
         """Return what scoring takes of a term: P(w|C), its share of the collection's tokens."""
         return float(term.cf) / term.size.terms
 
-    def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:  # noqa: ARG002 - not all have one
+    def account(self, held: Held, setting: Doubles) -> list[Factor]:  # noqa: ARG002 - not all have one
         """Return factors whose product is a term's part of the score, as if it came once; none by default."""
         return []
 
@@ -257,15 +254,15 @@ class Formula(ABC):
         """Return how large a collection is to scoring: its tokens, and the documents that hold one."""
         return CollectionSize.of(index)
 
-    def lengths(self, index: Index) -> NDArray[np.int32]:
+    def lengths(self, index: Index) -> Integers32:
         """Return the lengths of all documents, shape (num_docs,)."""
         return np.asarray(index.lengths)
 
-    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> NDArray[np.int32]:  # noqa: ARG002
+    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> Integers32:  # noqa: ARG002
         """Return documents' lengths in each of `fields`, shape (fields, documents)."""
         return NO_FIELDS
 
-    def check(self, settings: NDArray[np.float64]) -> None:
+    def check(self, settings: Doubles) -> None:
         """Raise unless settings, shape (settings, parameters), are in the domain.
 
         Raises
@@ -288,9 +285,7 @@ class Formula(ABC):
                 off = float(sums[np.argmax(np.abs(sums - 1.0))])
                 raise InputError(f"{names} do not add up to 1", value=off, accepted="shares of 1")
 
-    def rank_scores(
-        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
+    def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
         """Fill scores that order documents: all that measuring looks at.
 
         Parameters
@@ -311,10 +306,10 @@ class Formula(ABC):
     def likelihoods(
         self,
         documents: Documents,
-        setting: NDArray[np.float64],
-        likelihood: NDArray[np.float64],
-        gradient: NDArray[np.float64],
-        product: NDArray[np.bool_],
+        setting: Doubles,
+        likelihood: Doubles,
+        gradient: Doubles,
+        product: Booleans,
     ) -> None:
         """Fill what RankNet's pairs are made of.
 
@@ -354,28 +349,24 @@ class CompiledFormula(Formula):
     kernels: Any
     switches: tuple[bool, ...] = ()
 
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score one topic's documents and differentiate the scores in every parameter."""
         scores = np.zeros(topic.length.size)
         gradients = np.zeros((setting.size, topic.length.size))
         self.kernels.differentiate(topic, setting, *self.switches, scores, gradients)
         return scores, gradients
 
-    def rank_scores(
-        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
+    def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
         """Fill scores that order documents."""
         self.kernels.rank_scores(documents, settings, *self.switches, out)
 
     def likelihoods(
         self,
         documents: Documents,
-        setting: NDArray[np.float64],
-        likelihood: NDArray[np.float64],
-        gradient: NDArray[np.float64],
-        product: NDArray[np.bool_],
+        setting: Doubles,
+        likelihood: Doubles,
+        gradient: Doubles,
+        product: Booleans,
     ) -> None:
         """Fill what RankNet's pairs are made of."""
         if hasattr(self.kernels, "likelihoods"):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers, Integers32
 from lmtune.compiled import compiled
 
 # Products of factors stay within e**-600 .. e**600, well inside the range of a double; outside
@@ -61,20 +62,20 @@ class Documents(NamedTuple):
         The mean of each over the collection.
     """
 
-    docs: NDArray[np.int64]
-    tfs: NDArray[np.int64]
-    terms: NDArray[np.int64]
-    length: NDArray[np.int32]
-    tf: NDArray[np.int32]
-    value: NDArray[np.float64]
+    docs: Integers
+    tfs: Integers
+    terms: Integers
+    length: Integers32
+    tf: Integers32
+    value: Doubles
     counts: NDArray[Any]
     group: NDArray[np.int8]
     longest: int
     mean_length: float
-    field_length: NDArray[np.int32] = NO_FIELDS
-    field_mean: NDArray[np.float64] = NO_MEANS
+    field_length: Integers32 = NO_FIELDS
+    field_mean: Doubles = NO_MEANS
 
-    def of(self, topics: NDArray[np.int64] | slice) -> Documents:
+    def of(self, topics: Integers | slice) -> Documents:
         """Return the documents of some of the topics; the columns are shared."""
         return self._replace(docs=self.docs[topics], tfs=self.tfs[topics], terms=self.terms[topics])
 
@@ -114,12 +115,12 @@ class TopicDocuments(NamedTuple):
 
     tf: NDArray[Any]
     length: NDArray[Any]
-    value: NDArray[np.float64]
+    value: Doubles
     counts: NDArray[Any]
     group: NDArray[np.int8]
     mean_length: float
-    field_length: NDArray[np.int32] = NO_FIELDS
-    field_mean: NDArray[np.float64] = NO_MEANS
+    field_length: Integers32 = NO_FIELDS
+    field_mean: Doubles = NO_MEANS
 
 
 @compiled(inline=True)
@@ -171,9 +172,7 @@ def scores_as_product(p_min: float, longest: int, weight: int, lambda_: float, m
 
 
 @compiled()
-def rank_scores(
-    documents: Documents, settings: NDArray[np.float64], floored: bool, out: NDArray[np.float64]
-) -> None:
+def rank_scores(documents: Documents, settings: Doubles, floored: bool, out: Doubles) -> None:
     """Fill scores that order documents exactly as the query likelihood does.
 
     With y = tf / P(w|C) the likelihood is proportional to the product over query terms of
@@ -198,14 +197,14 @@ def rank_scores(
 
 @compiled()
 def rank_topic(
-    tf: NDArray[np.int32],
-    length: NDArray[np.int32],
-    p: NDArray[np.float64],
-    count: NDArray[np.int64],
+    tf: Integers32,
+    length: Integers32,
+    p: Doubles,
+    count: Integers,
     longest: int,
-    settings: NDArray[np.float64],
+    settings: Doubles,
     floored: bool,
-    out: NDArray[np.float64],
+    out: Doubles,
 ) -> None:
     """Fill out[s, j] for setting s and document j of one topic, which has documents."""
     ratio, scale = np.empty(min(length.size, _DOCUMENTS)), 1.0 / p
@@ -220,16 +219,16 @@ def rank_topic(
 
 @compiled()
 def _score(
-    tf: NDArray[np.int32],
-    scale: NDArray[np.float64],
-    length: NDArray[np.int32],
-    count: NDArray[np.int64],
+    tf: Integers32,
+    scale: Doubles,
+    length: Integers32,
+    count: Integers,
     lambda_: float,
     mu: float,
     product: bool,
     floored: bool,
-    ratio: NDArray[np.float64],
-    score: NDArray[np.float64],
+    ratio: Doubles,
+    score: Doubles,
 ) -> None:
     keep, simple = 1.0 - lambda_, product and not floored
     for first in range(0, score.size, ratio.size):
@@ -260,15 +259,15 @@ def _score(
 
 @compiled()
 def add_term(
-    tf: NDArray[np.int32],
+    tf: Integers32,
     scale: float,
     count: int,
     lambda_: float,
     mu: float,
     product: bool,
     floored: bool,
-    ratio: NDArray[np.float64],
-    score: NDArray[np.float64],
+    ratio: Doubles,
+    score: Doubles,
 ) -> None:
     """Multiply the scores by one term's factors, or add their logarithms."""
     docs = score.size
@@ -290,11 +289,7 @@ def add_term(
 
 @compiled()
 def differentiate(
-    topic: TopicDocuments,
-    setting: NDArray[np.float64],
-    floored: bool,
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
+    topic: TopicDocuments, setting: Doubles, floored: bool, score: Doubles, gradient: Doubles
 ) -> None:
     """Fill the scores, and add both derivatives to zeros; ``floored`` as Lucene's Dirichlet smoothing."""
     if floored:
@@ -305,11 +300,7 @@ def differentiate(
 
 @compiled()
 def log_likelihood(
-    topic: TopicDocuments,
-    lambda_: float,
-    mu: float,
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
+    topic: TopicDocuments, lambda_: float, mu: float, score: Doubles, gradient: Doubles
 ) -> None:
     """Fill the scores, shape (documents,), and both derivatives, shape (2, documents)."""
     terms, docs = topic.tf.shape
@@ -330,11 +321,7 @@ def log_likelihood(
 
 @compiled()
 def log_probabilities(
-    topic: TopicDocuments,
-    lambda_: float,
-    mu: float,
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
+    topic: TopicDocuments, lambda_: float, mu: float, score: Doubles, gradient: Doubles
 ) -> None:
     """Fill each term's part by itself, shape (terms, documents), and both derivatives."""
     terms, docs = topic.tf.shape
@@ -366,9 +353,7 @@ def _log_probability(p: float, t: float, size: float, lambda_: float, mu: float)
 
 
 @compiled()
-def floored_log_likelihood(
-    topic: TopicDocuments, mu: float, score: NDArray[np.float64], slope: NDArray[np.float64]
-) -> None:
+def floored_log_likelihood(topic: TopicDocuments, mu: float, score: Doubles, slope: Doubles) -> None:
     """Fill Lucene's Dirichlet score and its derivative in mu, one document at a time.
 
     With y = tf / P(w|C) a term's score is log((y + mu) / (mu + |D|)) = log1p((y - |D|) /
@@ -393,11 +378,11 @@ def floored_log_likelihood(
 @compiled()
 def likelihoods(
     documents: Documents,
-    setting: NDArray[np.float64],
+    setting: Doubles,
     floored: bool,
-    likelihood: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    product: NDArray[np.bool_],
+    likelihood: Doubles,
+    gradient: Doubles,
+    product: Booleans,
 ) -> None:
     """Fill what `lmtune.models.formula.Formula.likelihoods` says, for each of some topics.
 

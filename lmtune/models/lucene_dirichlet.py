@@ -12,8 +12,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers32
 from lmtune.index.protocol import Index, TermCounts
 from lmtune.index.quantised import quantised_lengths
 from lmtune.models.formula import Factor, Formula, Held
@@ -41,7 +41,7 @@ class LuceneDirichlet(TwoStage):
         """Return P(w|C), smoothed by one occurrence."""
         return (term.cf + 1.0) / (term.size.terms + 1.0)
 
-    def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:
+    def account(self, held: Held, setting: Doubles) -> list[Factor]:
         """Return the score of a term, of Lucene's termWeight and norm."""
         mu, p = float(setting[1]), self.term_value(held.term)
         value = max(0.0, math.log1p(held.tf / (mu * p)) + math.log(mu / (held.length + mu)))
@@ -49,7 +49,7 @@ class LuceneDirichlet(TwoStage):
         of = {"freq": held.tf, "dl": held.length, "P": p, "cf": held.term.cf, "|C|": held.term.size.terms}
         return [Factor("score", value, formula, {**of, "mu": mu})]
 
-    def lengths(self, index: Index) -> NDArray[np.int32]:
+    def lengths(self, index: Index) -> Integers32:
         """Return the lengths of all documents as Lucene rounds them."""
         return quantised_lengths(np.asarray(index.lengths))
 
@@ -58,10 +58,10 @@ class LuceneDirichlet(TwoStage):
     def likelihoods(
         self,
         documents: Documents,
-        setting: NDArray[np.float64],
-        likelihood: NDArray[np.float64],
-        gradient: NDArray[np.float64],
-        product: NDArray[np.bool_],
+        setting: Doubles,
+        likelihood: Doubles,
+        gradient: Doubles,
+        product: Booleans,
     ) -> None:
         """Fill products of max(1, x) where they are safe, and derivatives: none in lambda."""
         super().likelihoods(documents, setting, likelihood, gradient, product)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError, check_choice
 
 Setting = Mapping[str, float]
@@ -175,7 +175,7 @@ class Parameter:
         """Return the nearest value in the range."""
         return min(max(value, self.low), self.high)
 
-    def grid(self, points: int) -> NDArray[np.float64]:
+    def grid(self, points: int) -> Doubles:
         """Return distinct values from `low` to `high`, evenly spaced or geometric: `points` or fewer.
 
         They are rounded to what a person would type where that keeps them apart.
@@ -256,9 +256,7 @@ def shares(parameters: Sequence[Parameter]) -> dict[str, list[int]]:
     return {", ".join(parameters[axis].name for axis in own): own for own in axes.values()}
 
 
-def as_settings(
-    parameters: Sequence[Parameter], settings: Setting | Sequence[Setting] | NDArray[np.float64]
-) -> NDArray[np.float64]:
+def as_settings(parameters: Sequence[Parameter], settings: Setting | Sequence[Setting] | Doubles) -> Doubles:
     """Turn settings into rows of a matrix, shape (settings, parameters).
 
     Parameters

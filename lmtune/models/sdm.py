@@ -21,9 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.index.protocol import Index, Postings
 from lmtune.index.windows import Window, count_windows, windows_of
@@ -100,7 +98,7 @@ class SequentialDependence(CompiledFormula):
         terms = [index.postings(column.term) for column in columns if column.group == TERMS]
         return [*terms, *count_windows(index, windows)]
 
-    def check(self, settings: NDArray[np.float64]) -> None:
+    def check(self, settings: Doubles) -> None:
         """Raise `InputError` unless weights are 0 or more, and sum to 1 at most; smoothing as elsewhere."""
         for ordered, unordered, *smoothing in settings.tolist():
             # As people add decimals: 0.7 and 0.3 are no more than 1.

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.compiled import compiled
 from lmtune.models.kernels import (
     SMALLEST_MU,
@@ -27,7 +28,7 @@ GROUPS = 3
 
 
 @compiled()
-def group_starts(group: NDArray[np.int8]) -> NDArray[np.int64]:
+def group_starts(group: NDArray[np.int8]) -> Integers:
     """Return where each group begins among columns in the order of groups, and where the last ends."""
     starts = np.zeros(GROUPS + 1, np.int64)
     for own in group:
@@ -36,13 +37,13 @@ def group_starts(group: NDArray[np.int8]) -> NDArray[np.int64]:
 
 
 @compiled()
-def weight_of(setting: NDArray[np.float64], group: int) -> float:
+def weight_of(setting: Doubles, group: int) -> float:
     """Return a group's weight; the terms have what the windows leave."""
     return float(setting[group - 1] if group else max(1.0 - setting[0] - setting[1], 0.0))
 
 
 @compiled()
-def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def rank_scores(documents: Documents, settings: Doubles, out: Doubles) -> None:
     """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says.
 
     A group's likelihood over that of a document without length is a product of factors, or a sum of
@@ -82,12 +83,7 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
 
 
 @compiled()
-def differentiate(
-    topic: TopicDocuments,
-    setting: NDArray[np.float64],
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-) -> None:
+def differentiate(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
     """Fill scores, shape (documents,), and their derivatives, shape (8, documents)."""
     starts = group_starts(topic.group)
     own, slopes = np.empty(score.size), np.empty((2, score.size))
@@ -110,11 +106,7 @@ def differentiate(
 
 @compiled()
 def likelihoods(
-    documents: Documents,
-    setting: NDArray[np.float64],
-    score: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    product: NDArray[np.bool_],
+    documents: Documents, setting: Doubles, score: Doubles, gradient: Doubles, product: Booleans
 ) -> None:
     """Fill the same for each of some topics, one after the other; no products."""
     product[:] = False

@@ -25,8 +25,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.compiled import compiled
 
 VALUE, S, U, SS, SU, UU, ERROR = range(7)
@@ -45,9 +45,6 @@ _ROUNDING = 2.0**-44
 _LARGEST = 1e150
 
 
-Doubles = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Places = NDArray[np.int32]
 Sides = tuple[float, float, float, float]
 """A box: low and high of s = log(1 - lambda), then of u = log mu."""
 
@@ -95,7 +92,7 @@ def half_width(low: float, high: float) -> float:
 def models(
     y: Doubles,
     length: Doubles,
-    docs: Places,
+    docs: Integers32,
     count: Integers,
     product: bool,
     slack: float,
@@ -155,7 +152,7 @@ def _ends(box: Sides) -> _Ends:
 
 @compiled()
 def _sum_over_terms(
-    y: Doubles, some: Places, count: Integers, product: bool, ends: _Ends, own: _Sums, room: Doubles
+    y: Doubles, some: Integers32, count: Integers, product: bool, ends: _Ends, own: _Sums, room: Doubles
 ) -> None:
     """Add up the sums of some documents; `room` is for what is computed on the way."""
     size, sizes, v = some.size, own.length, own.value

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.models import kernels as two_stage_kernels
 from lmtune.models.formula import CompiledFormula, Factor, Formula, Held
@@ -40,9 +41,9 @@ class Gradient(NamedTuple):
         The derivative of g in mu.
     """
 
-    score: NDArray[np.float64]
-    dlambda: NDArray[np.float64]
-    dmu: NDArray[np.float64]
+    score: Doubles
+    dlambda: Doubles
+    dmu: Doubles
 
 
 class TwoStage(CompiledFormula):
@@ -60,21 +61,19 @@ class TwoStage(CompiledFormula):
     is_likelihood = True
     kernels, switches = two_stage_kernels, (False,)
 
-    def check(self, settings: NDArray[np.float64]) -> None:
+    def check(self, settings: Doubles) -> None:
         """Raise `InputError` unless settings are as `check_parameters` wants them."""
         for lambda_, mu in settings.tolist():
             check_parameters(lambda_, mu)
         super().check(settings)
 
-    def parts(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def parts(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score and differentiate each term by itself."""
         parts, gradients = np.empty(topic.tf.shape), np.empty((2, *topic.tf.shape))
         two_stage_kernels.log_probabilities(topic, setting[0], setting[1], parts, gradients)
         return parts, gradients
 
-    def account(self, held: Held, setting: NDArray[np.float64]) -> list[Factor]:
+    def account(self, held: Held, setting: Doubles) -> list[Factor]:
         """Return the logarithm of P(w|D)."""
         (lambda_, mu), p = setting.tolist(), self.term_value(held.term)
         smoothed = (held.tf + max(mu, SMALLEST_MU) * p) / (held.length + max(mu, SMALLEST_MU))
@@ -132,7 +131,7 @@ def score(
     lambda_: float,
     mu: float,
     count: ArrayLike | None = None,
-) -> NDArray[np.float64]:
+) -> Doubles:
     r"""Score documents by two-stage-smoothed query likelihood.
 
     .. math:: g(Q;D) = \sum_{w \in Q} \log\Big((1-\lambda)

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers32
 from lmtune.errors import InputError, check_choice, check_least
 from lmtune.index.protocol import CollectionSize, Index, Postings, TermCounts
 from lmtune.io.digests import digest
@@ -33,8 +34,6 @@ from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
 from lmtune.models.term_features import ALL, QueryTerm, TermFile, term_features
-
-Doubles = NDArray[np.float64]
 
 ORIGINAL = Parameter(
     "original", 0.0, 0.999, "logit", 0.5, "the weight of the original query", source=ANSERINI
@@ -161,7 +160,7 @@ class Weighted(Formula):
         """Whether it looks at the best documents of a first search."""
         return self.feedback is not None or "feedback" in self.features
 
-    def drawing(self, setting: NDArray[np.float64]) -> Weighted:
+    def drawing(self, setting: Doubles) -> Weighted:
         """Return the formula whose first search is made at a setting's part for the base."""
         if not self.searches_first or np.array_equal(self.first, setting[: self._size]):
             return self
@@ -189,15 +188,15 @@ class Weighted(Formula):
         """Return how large a collection is to the formula."""
         return self.base.size(index)
 
-    def lengths(self, index: Index) -> NDArray[np.int32]:
+    def lengths(self, index: Index) -> Integers32:
         """Return the formula's lengths."""
         return self.base.lengths(index)
 
-    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> NDArray[np.int32]:
+    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> Integers32:
         """Return the formula's lengths in fields."""
         return self.base.field_lengths(index, docs)
 
-    def check(self, settings: NDArray[np.float64]) -> None:
+    def check(self, settings: Doubles) -> None:
         """Raise `InputError` unless the formula's own parameters, and the weights', are in their domain."""
         self.base.check(settings[:, : self._size])
         for parameter, values in zip(self.parameters[self._size :], settings.T[self._size :], strict=True):
@@ -260,9 +259,7 @@ class Weighted(Formula):
         first = self._size + 2 * (self.feedback is not None)
         return slice(first, first + len(self.features))
 
-    def weights(
-        self, rows: NDArray[np.float64], setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def weights(self, rows: Doubles, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Return a query's weights and their derivatives in the parameters after the formula's own.
 
         Parameters
@@ -305,7 +302,7 @@ class Weighted(Formula):
         scale = _norms(rows[1], self.norm, starts) / np.where(norms, norms, 1.0)
         return _Made(features, query, scale.repeat(sizes) * powers, powers, logs)
 
-    def _standardised(self, rows: NDArray[np.float64], setting: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _standardised(self, rows: Doubles, setting: Doubles) -> Doubles:
         """Return the features, users' own in units of their spread."""
         features = rows[len(rows) - len(self.features) :]
         if self._users.any():
@@ -314,7 +311,7 @@ class Weighted(Formula):
             features[self._users] = (features[self._users] - centres) / spreads
         return features
 
-    def origins(self, rows: NDArray[np.float64], setting: NDArray[np.float64]) -> dict[str, Doubles]:
+    def origins(self, rows: Doubles, setting: Doubles) -> dict[str, Doubles]:
         """Return what a query's weights are made of, each of shape (columns,).
 
         Parameters
@@ -338,9 +335,7 @@ class Weighted(Formula):
         expansion = (1.0 - setting[self._size]) * self.weights(rows, alone)[0]
         return {"original": weights - expansion, "expansion": expansion, **made}
 
-    def differentiate(
-        self, topic: TopicDocuments, setting: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Add up terms' parts and derivatives, each times its weight."""
         weights, slopes = self.weights(topic.counts, setting)
         step = max(len(self.fields), 1)
@@ -350,15 +345,13 @@ class Weighted(Formula):
         own = np.tensordot(weights[::step], gradients, axes=(0, 1))
         return scores, np.concatenate((own, slopes[:, ::step] @ parts))
 
-    def contributions(self, topic: TopicDocuments, setting: NDArray[np.float64]) -> NDArray[np.float64]:
+    def contributions(self, topic: TopicDocuments, setting: Doubles) -> Doubles:
         """Return what each term adds to each document's score, shape (terms, documents)."""
         weights, _ = self.weights(topic.counts, setting)
         parts, _ = self.base.parts(topic, setting[: self._size])
         return weights[:: max(len(self.fields), 1), None] * parts
 
-    def rank_scores(
-        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
+    def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
         """Fill the formula's scores at each setting's weights."""
         sizes = documents.docs[:, 1] - documents.docs[:, 0]
         ends = np.concatenate(([0], np.cumsum(sizes)))
@@ -395,7 +388,7 @@ def _norms(values: Doubles, norm: float, starts: NDArray[np.intp]) -> Doubles:
     return np.asarray(np.add.reduceat(values**norm, starts) ** (1.0 / norm))
 
 
-def _norm_slope(powers: NDArray[np.float64], logs: NDArray[np.float64], norm: float) -> float:
+def _norm_slope(powers: Doubles, logs: Doubles, norm: float) -> float:
     """Return the derivative of the logarithm of a norm of f^s in s, given f^s and log f."""
     if not powers.any():
         return 0.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers32
 from lmtune.errors import InputError, PathLike, check_choice, name_of
 from lmtune.index.analysis import LUCENE_ENGLISH, load_stopwords
 from lmtune.index.lucene.names import find_prebuilt
@@ -164,20 +165,20 @@ class LuceneIndex:
         return int(self._exact_lengths.sum(dtype=np.int64)) if known is None else int(known)
 
     @property
-    def lengths(self) -> NDArray[np.int32]:
+    def lengths(self) -> Integers32:
         """Document lengths |D| in tokens, shape (num_docs,); see `lengths_kind`."""
         return self._exact_lengths if self.lengths_kind == "exact" else self._quantised_lengths
 
     @cached_property
-    def _exact_lengths(self) -> NDArray[np.int32]:
+    def _exact_lengths(self) -> Integers32:
         return self._store.lengths("exact", lambda: self._reader.lengths(self._progress))
 
     @cached_property
-    def _quantised_lengths(self) -> NDArray[np.int32]:
+    def _quantised_lengths(self) -> Integers32:
         return self._store.lengths("lucene", lambda: self._reader.quantised_lengths())
 
     @property
-    def docno_rank(self) -> NDArray[np.int32]:
+    def docno_rank(self) -> Integers32:
         """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
         return self._store.docno_rank
 
@@ -230,7 +231,7 @@ class LuceneIndex:
         """
         return self._store.docnos.names(docs)
 
-    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+    def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
         """Return the document numbers of docnos, -1 where the index lacks one."""
         return self._store.docnos.numbers(docnos)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Booleans, Integers32
 from lmtune.index.lucene import java
 
 _POSTINGS = "Lorg/apache/lucene/index/PostingsEnum;"
@@ -63,11 +63,11 @@ class Loops:
         self._flags = self._put_flags()
         self._strings = self._write_lines()
 
-    def postings(self, postings: Any, count: int) -> NDArray[np.int32]:
+    def postings(self, postings: Any, count: int) -> Integers32:
         """Read documents and frequencies from a PostingsEnum, shape (count, 2)."""
         return self._read_pairs(self._postings, postings, count)
 
-    def positions(self, postings: Any, tfs: NDArray[np.int32]) -> NDArray[np.int32]:
+    def positions(self, postings: Any, tfs: Integers32) -> Integers32:
         """Read all positions from a PostingsEnum, whose documents' frequencies are known, (sum of tfs,)."""
         ends = np.cumsum(tfs, dtype=np.int64)
         pieces = np.flatnonzero(np.diff(ends // (2 * _PIECE))) + 1
@@ -78,13 +78,13 @@ class Loops:
             found.append(np.frombuffer(_raw(buffer.array()), "<i4"))
         return np.concatenate(found)
 
-    def numbers(self, values: Any, count: int) -> NDArray[np.int32]:
+    def numbers(self, values: Any, count: int) -> Integers32:
         """Read documents and values from a NumericDocValues, shape (count, 2)."""
         return self._read_pairs(self._norms, values, count)
 
     def sums(
         self, terms: Any, count: int, size: int, progress: Callable[[int], None] | None = None
-    ) -> NDArray[np.int32]:
+    ) -> Integers32:
         """Sum the frequencies of the next `count` terms of a TermsEnum by document, (size,)."""
         buffer = self._buffer.allocate(4 * size).order(self._order)
         for begin in range(0, count, _TERMS_AT_A_TIME):
@@ -94,11 +94,11 @@ class Loops:
                 progress(piece)
         return np.frombuffer(_raw(buffer.array()), "<i4")
 
-    def flags(self, bits: Any, count: int) -> NDArray[np.bool_]:
+    def flags(self, bits: Any, count: int) -> Booleans:
         """Read the first `count` of a Bits."""
         buffer = self._buffer.allocate(4 * count).order(self._order)
         self._call(self._flags, bits, buffer.asIntBuffer(), self._int(count))
-        flags: NDArray[np.bool_] = np.frombuffer(_raw(buffer.array()), "<i4") != 0
+        flags: Booleans = np.frombuffer(_raw(buffer.array()), "<i4") != 0
         return flags
 
     def strings(self, values: Any, count: int) -> list[bytes]:
@@ -112,7 +112,7 @@ class Loops:
             count -= piece
         return lines
 
-    def _read_pairs(self, loop: Any, iterator: Any, count: int) -> NDArray[np.int32]:
+    def _read_pairs(self, loop: Any, iterator: Any, count: int) -> Integers32:
         found = np.empty((count, 2), np.int32)
         for begin in range(0, count, _PIECE):
             piece = min(count - begin, _PIECE)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Integers, Integers32
 from lmtune.errors import InputError, PathLike
 from lmtune.index.columns import SMALL_BYTES
 from lmtune.index.lucene.loops import FREQS, POSITIONS, loops
@@ -110,8 +111,8 @@ class _Leaf(NamedTuple):
     reader: Any
     first: int
     size: int
-    numbers: NDArray[np.int32] | None  # by Lucene's number, -1 where deleted; None if none is
-    places: NDArray[np.int64] | None  # Lucene's numbers of the live ones
+    numbers: Integers32 | None  # by Lucene's number, -1 where deleted; None if none is
+    places: Integers | None  # Lucene's numbers of the live ones
 
 
 def commit_digest(path: PathLike) -> str:
@@ -252,7 +253,7 @@ class LuceneReader:
         """Documents that are deleted and still there."""
         return int(self._reader.numDeletedDocs())
 
-    def postings(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    def postings(self, term: str) -> tuple[Integers32, Integers32] | None:
         """Return the live documents that hold a term, ascending, and its frequencies."""
         found = []
         for leaf, terms in self._holding(term):
@@ -268,7 +269,7 @@ class LuceneReader:
             if terms is not None and terms.seekExact(self._bytes(term.encode("utf-8"))):
                 yield leaf, terms
 
-    def positions(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    def positions(self, term: str) -> tuple[Integers32, Integers32] | None:
         """Return the live document and the position of each of a term's occurrences.
 
         Raises
@@ -291,7 +292,7 @@ class LuceneReader:
             found.append(pairs[pairs[:, 0] >= 0])
         return _columns(found)
 
-    def lengths(self, progress: Count | None = None) -> NDArray[np.int32]:
+    def lengths(self, progress: Count | None = None) -> Integers32:
         """Count every live document's tokens from all postings, shape (num_docs,).
 
         Parameters
@@ -318,7 +319,7 @@ class LuceneReader:
             parts.append(found if leaf.numbers is None else found[leaf.numbers >= 0])
         return np.concatenate(parts)
 
-    def quantised_lengths(self) -> NDArray[np.int32]:
+    def quantised_lengths(self) -> Integers32:
         """Read Lucene's own lengths, quantised to a byte each, shape (num_docs,).
 
         Raises
@@ -404,7 +405,7 @@ class LuceneReader:
             )
         return [str(name).encode() for name in names]
 
-    def _renumber(self, leaf: _Leaf, docs: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _renumber(self, leaf: _Leaf, docs: Integers32) -> Integers32:
         return docs + leaf.first if leaf.numbers is None else leaf.numbers[docs]
 
     @staticmethod
@@ -417,7 +418,7 @@ class LuceneReader:
         return InputError(f"Lucene cannot read the index: {what}", file=self.path, accepted=_ACCEPTED)
 
 
-def _columns(pairs: list[NDArray[np.int32]]) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+def _columns(pairs: list[Integers32]) -> tuple[Integers32, Integers32] | None:
     first, second = np.concatenate([np.empty((0, 2), np.int32), *pairs]).T
     return (np.ascontiguousarray(first), np.ascontiguousarray(second)) if first.size else None
 

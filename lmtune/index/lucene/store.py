@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Integers32
 from lmtune.errors import InputError, PathLike
 from lmtune.index.columns import (
     SMALL_BYTES,
@@ -103,7 +103,7 @@ class LuceneStore:
         return cls(path, dict(facts), columns)
 
     @cached_property
-    def docno_rank(self) -> NDArray[np.int32]:
+    def docno_rank(self) -> Integers32:
         """Each document's place among the docnos, shape (num_docs,)."""
         return self._ranks[:]
 
@@ -112,18 +112,18 @@ class LuceneStore:
         """The folder for candidates extracted from the index."""
         return self.path / "candidates"
 
-    def lengths(self, kind: str, read: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
+    def lengths(self, kind: str, read: Callable[[], Integers32]) -> Integers32:
         """Return lengths of a kind, read from the index where they are not kept yet."""
         return np.frombuffer(self._value(f"lengths {kind}", lambda: _as_bytes(read())), "<i4")
 
     def postings(
-        self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+        self, term: str, read: Callable[[], tuple[Integers32, Integers32] | None]
     ) -> Postings | None:
         """Return a term's postings, read from the index where they are not kept yet."""
         return self._pairs(f"postings {term}", read)
 
     def occurrences(
-        self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+        self, term: str, read: Callable[[], tuple[Integers32, Integers32] | None]
     ) -> Postings | None:
         """Return each occurrence's document, and as `tfs` its position, read where they are not kept yet."""
         return self._pairs(f"positions {term}", read)
@@ -134,9 +134,7 @@ class LuceneStore:
         terms: list[str] = json.loads(self._value(key, lambda: json.dumps(read()).encode()))
         return terms
 
-    def _pairs(
-        self, key: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
-    ) -> Postings | None:
+    def _pairs(self, key: str, read: Callable[[], tuple[Integers32, Integers32] | None]) -> Postings | None:
         found = self._value(key, lambda: _as_bytes(*(read() or ())))
         return Postings(*np.frombuffer(found, "<i4").reshape(2, -1)) if found else None
 
@@ -148,7 +146,7 @@ class LuceneStore:
         return found
 
 
-def _as_bytes(*arrays: NDArray[np.int32]) -> bytes:
+def _as_bytes(*arrays: Integers32) -> bytes:
     return b"".join(array.astype("<i4").tobytes() for array in arrays)
 
 

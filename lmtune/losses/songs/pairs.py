@@ -9,12 +9,10 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError
 from lmtune.losses.evaluation import Bounds
 from lmtune.options import read
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class RelevantPairs:
     lengths: Integers
     starts: Integers
     items: Integers
-    labels: Floats
+    labels: Doubles
 
     @classmethod
     def from_rows(
@@ -124,7 +122,7 @@ class RelevantPairs:
         ranks = np.ceil(cutoff * self.lengths) if cutoff < 1 else np.full(len(self.queries), cutoff)
         return ranks.astype(np.int64)
 
-    def ideal_dcg(self, cutoff: float | None = None) -> Floats:
+    def ideal_dcg(self, cutoff: float | None = None) -> Doubles:
         """Compute each query's greatest DCG, gains 2^y - 1, discounts 1 / log2(rank + 1).
 
         Parameters
@@ -146,12 +144,12 @@ class RelevantPairs:
             terms = np.where(rank <= self.cutoffs(cutoff)[query], terms, 0.0)
         return self._sums(query, terms)
 
-    def label_sums(self) -> Floats:
+    def label_sums(self) -> Doubles:
         """Add up each query's labels, float64 (Q,)."""
         query = np.repeat(np.arange(len(self.queries)), self.counts)
         return self._sums(query, self.labels)
 
-    def _sums(self, query: Integers, terms: Floats) -> Floats:
+    def _sums(self, query: Integers, terms: Doubles) -> Doubles:
         sums = np.bincount(query, weights=terms, minlength=len(self.queries))
         return sums.astype(np.float64)
 
@@ -201,7 +199,7 @@ class ItemSample:
     """Sampled lists, padded: item ids int64 (B, m), -1 on padding, and labels float64 (B, m)."""
 
     items: Integers
-    labels: Floats
+    labels: Doubles
 
 
 class ListSampler:

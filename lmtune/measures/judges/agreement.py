@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.io.given import QrelsLike, RunsLike
 from lmtune.measures.families import parse_families
@@ -28,7 +29,6 @@ from lmtune.options import check, option, usual
 from lmtune.progress import Progress, silent
 from lmtune.showing import Shown
 
-Doubles = NDArray[np.float64]
 Interval = tuple[float, float]
 
 

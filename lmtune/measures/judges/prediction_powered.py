@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.io.given import QrelsLike, RunsLike
 from lmtune.measures.families import parse_families
@@ -15,7 +16,6 @@ from lmtune.measures.from_files import EvaluationOptions, as_judgements, evaluat
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.showing import Shown
 
-Doubles = NDArray[np.float64]
 Interval = tuple[float, float]
 
 FEWEST, FEWEST_OF_TWO = 8, 20

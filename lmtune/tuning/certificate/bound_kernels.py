@@ -42,15 +42,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.arrays import Booleans, Doubles, Integers
+from lmtune.arrays import Booleans, Bytes, Doubles, Integers, Integers32
 from lmtune.candidates.region_kernels import LinearModels, from_plane, linear
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 from lmtune.measures.value_kernels import MeasureScale, ndcg_from_counts, value_from_counts
 from lmtune.models.bm25_taylor_kernels import models as bm25_models
-from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Places, Sides, models
+from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Sides, models
 
-Flags = NDArray[np.uint8]
 TWO_STAGE, BM25 = range(2)
 """Whose scores are bounded."""
 
@@ -115,7 +114,7 @@ class DocumentGroups(NamedTuple):
     y: Doubles
     y_start: Integers
     length: Doubles
-    weight: Places
+    weight: Integers32
     twin: Integers
     placed: Integers
 
@@ -166,10 +165,10 @@ class State(NamedTuple):
         Whether a relevant document is still compared with a class.
     """
 
-    docs: Places
+    docs: Integers32
     doc_start: Integers
     base: NDArray[np.int32]
-    active: Flags
+    active: Bytes
 
     @property
     def size(self) -> int:
@@ -183,7 +182,7 @@ class _Relevant(NamedTuple):
     model: Doubles
     twin: Integers
     placed: Integers
-    place: Places
+    place: Integers32
     cost: Doubles
 
 
@@ -300,7 +299,7 @@ def _count_topic(
 
 
 @compiled()
-def _in_reach(m: Doubles, docs: Places, depth: int) -> Places:
+def _in_reach(m: Doubles, docs: Integers32, depth: int) -> Integers32:
     """Return the groups that can be among the first ``depth`` in the box, and move their models up."""
     room = np.empty((6, docs.size))
     models = LinearModels(room[0], room[1], room[2], room[3], room[4])
@@ -319,13 +318,13 @@ def _in_reach(m: Doubles, docs: Places, depth: int) -> Places:
 @compiled()
 def _count(
     m: Doubles,
-    docs: Places,
-    weights: Places,
+    docs: Integers32,
+    weights: Integers32,
     twins: Integers,
     placed: Integers,
     rel: _Relevant,
     counts: Integers,
-    kept: Places,
+    kept: Integers32,
     filled: int,
     spread: Doubles,
 ) -> int:
@@ -448,7 +447,7 @@ def _deactivate(
     base: NDArray[np.int32],
     counts: Integers,
     now_base: NDArray[np.int32],
-    now_active: Flags,
+    now_active: Bytes,
 ) -> None:
     """Switch off relevant documents whose part in the bound is settled for the whole box.
 
