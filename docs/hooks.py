@@ -23,6 +23,7 @@ from lmtune.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/README.md"))
+PROTOCOLS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/PROTOCOL.md"))
 HOMES = {
     "README.md": "index.md",
     "FINDINGS.md": "findings.md",
@@ -34,6 +35,7 @@ HOMES = {
     "course/README.md": "course/index.md",
     **{f"course/{path.name}": f"course/{path.stem}.md" for path in (ROOT / "course").glob("*.ipynb")},
     **{f"experiments/{name}/README.md": f"experiments/{name}.md" for name in EXPERIMENTS},
+    **{f"experiments/{name}/PROTOCOL.md": f"experiments/{name}-protocol.md" for name in PROTOCOLS},
 }
 """Which page a link to a text of the repository leads to."""
 
@@ -111,10 +113,13 @@ def relinked(text: str, source: str, page: str) -> str:
 
 
 def experiment_pages() -> Iterator[tuple[str, str, str]]:
-    """Yield the pages of the experiments: their list, then one each."""
+    """Yield the pages of the experiments: their list, then one each, then the protocols."""
     yield "All", "experiments/index.md", "{{ experiments/README.md }}\n"
     for name in EXPERIMENTS:
         yield name, f"experiments/{name}.md", f"{{{{ experiments/{name}/README.md }}}}\n"
+    for name in PROTOCOLS:
+        title, path = f"{name}: protocol", f"experiments/{name}-protocol.md"
+        yield title, path, f"{{{{ experiments/{name}/PROTOCOL.md }}}}\n"
 
 
 def command_pages() -> Iterator[tuple[str, str, str]]:

@@ -32,13 +32,17 @@ PAGES = {
         {
             *ROOT.glob("*.md"),
             *ROOT.glob("[!.]*/README.md"),
-            *ROOT.glob("experiments/*/README.md"),
+            *ROOT.glob("experiments/*/*.md"),
             *(ROOT / "docs").rglob("*.md"),
         }
     )
     if path.name not in HISTORY
 }
-RECORDS = {"FINDINGS.md", "benchmarks/README.md"}
+RECORDS = {
+    "FINDINGS.md",
+    "benchmarks/README.md",
+    *(page for page in PAGES if page.startswith("experiments/")),
+}
 """Pages whose commands took minutes to hours; their tables name some without all that they need."""
 
 GPU, LONG, CLUSTER = "a GPU", "minutes to hours", "a Dask cluster (tests/test_parallel.py has one)"

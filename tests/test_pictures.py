@@ -14,25 +14,28 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 MAKER = runpy.run_path(str(FOLDER / "make.py"))
-SHOWN = re.compile(r"!\[([^\]]+)\]\(docs/pictures/([^)]+)\)")
-CAPTION = re.compile(r"^!\[[^\]]+\]\(docs/pictures/([^).]+)\.png\)\n\n(\*[^*]+\*)$", re.M)
+RESULTS = [ROOT / "FINDINGS.md", *ROOT.glob("experiments/*/README.md")]
+SHOWN = re.compile(r"!\[([^\]]+)\]\([^)]*?pictures/([^)]+)\)")
+CAPTION = re.compile(r"^!\[[^\]]+\]\([^)]*?pictures/([^).]+)\.png\)\n\n(\*[^*]+\*)$", re.M)
 
 
 def test_each_picture_is_small_and_shown_with_its_commands() -> None:
-    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "FINDINGS.md")}
-    texts["speed"] = (
-        (ROOT / "docs/speed.md").read_text(encoding="utf-8").replace("](pictures/", "](docs/pictures/")
-    )
+    texts = {
+        path: path.read_text(encoding="utf-8")
+        for path in [ROOT / "README.md", ROOT / "docs/speed.md", *RESULTS]
+    }
     shown = {name: alt for text in texts.values() for alt, name in SHOWN.findall(text)}
     kept = {name + Path(own.file).suffix for name, own in MAKER["KEPT"].items()}
     assert shown.keys() == kept == {path.name for path in FOLDER.iterdir() if path.suffix in (".png", ".svg")}
     for name, alt in shown.items():
         assert len(alt) > 40, name
         assert (FOLDER / name).stat().st_size < 80_000, name
-    for name, caption in CAPTION.findall(texts["FINDINGS.md"]):
-        for command in MAKER["KEPT"][name].commands:
-            assert f"`{command}`" in " ".join(caption.split()), name
-    assert len(CAPTION.findall(texts["FINDINGS.md"])) == len(SHOWN.findall(texts["FINDINGS.md"]))
+    for path in RESULTS:
+        captions = CAPTION.findall(texts[path])
+        assert len(captions) == len(SHOWN.findall(texts[path])), path
+        for name, caption in captions:
+            for command in MAKER["KEPT"][name].commands:
+                assert f"`{command}`" in " ".join(caption.split()), name
 
 
 @pytest.mark.slow
