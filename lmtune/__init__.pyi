@@ -45,9 +45,9 @@ from .tuning.experiment.plan import Plan as Plan
 from .tuning.experiment.plan import Split as Split
 from .tuning.experiment.run import run_experiment as run_experiment
 from .tuning.gradient import RankNetTuner as RankNetTuner
+from .tuning.gradient_free import FDSA as FDSA
+from .tuning.gradient_free import SPSA as SPSA
 from .tuning.grid import GridSearch as GridSearch
 from .tuning.space import Choice as Choice
 from .tuning.space import ParameterSpace as ParameterSpace
-from .tuning.spsa import FDSA as FDSA
-from .tuning.spsa import SPSA as SPSA
 from .tuning.surrogate import SurrogateTuner as SurrogateTuner

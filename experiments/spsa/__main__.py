@@ -11,9 +11,10 @@ import pandas as pd
 
 from experiments.common import Results, chart, each, main
 from experiments.datasets import load_split
+from experiments.spsa.gradients import fdsa_gradient
 from experiments.spsa.linear import LinearRankNet, Vector, first_weights, gains_of
 from lmtune.rerank import RankingData
-from lmtune.tuning.gradient_free import Gains, fdsa_gradient, minimise
+from lmtune.tuning.gradient_free import Gains, minimise
 
 QUICK = {"data": "artificial:100", "runs": 5, "evaluations": 1500}
 MARKS = 60

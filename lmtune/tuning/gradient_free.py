@@ -9,30 +9,36 @@ Transactions on Aerospace and Electronic Systems 34, 1998; for ranking, Yue and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lmtune.arrays import Doubles, Integers
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice, check_least
+from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.measure import MeasureLike, parse_measure
+from lmtune.models.parameter import Setting
+from lmtune.progress import counted
+from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.tuner import EVALUATIONS, FEWEST, Progress, SearchRecord, Tuner
 
-Vector = Doubles
-Objective = Callable[[Vector], Any]
-Box = tuple[ArrayLike, ArrayLike]
+_Objective = Callable[[Doubles], Any]
+_Box = tuple[ArrayLike, ArrayLike]
 
 
 class Counted:
     """An objective that takes many points, checks its values and remembers the best."""
 
-    def __init__(self, objective: Objective, together: bool) -> None:
+    def __init__(self, objective: _Objective, together: bool) -> None:
         self.objective, self.together = objective, together
-        self.values: list[Vector] = []
+        self.values: list[Doubles] = []
         self.best, self.best_x = math.inf, np.empty(0)
 
-    def __call__(self, points: Vector) -> Vector:
+    def __call__(self, points: Doubles) -> Doubles:
         """Return the values of points of shape (m, d)."""
         if self.together:
             found = np.asarray(self.objective(points), np.float64)
@@ -57,7 +63,7 @@ class Counted:
         return found
 
 
-def inside(start: ArrayLike, box: Box | None) -> tuple[Vector, Vector, Vector]:
+def inside(start: ArrayLike, box: _Box | None) -> tuple[Doubles, Doubles, Doubles]:
     """Return a point moved into the box, and the box's bounds in full."""
     x = np.asarray(start, np.float64)
     if x.ndim != 1 or not x.size or not np.isfinite(x).all():
@@ -82,7 +88,7 @@ def generator(seed: int, stream: int) -> np.random.Generator:
 _COORDINATES = 64
 
 
-def random_signs(rng: np.random.Generator, perturbations: int, d: int) -> Vector:
+def random_signs(rng: np.random.Generator, perturbations: int, d: int) -> Doubles:
     """Draw perturbations: each coordinate -1 or +1, with equal chances.
 
     Returns
@@ -92,82 +98,25 @@ def random_signs(rng: np.random.Generator, perturbations: int, d: int) -> Vector
     return np.where(rng.integers(0, 2, size=(perturbations, d), dtype=np.int8) > 0, 1.0, -1.0)
 
 
-def spsa_gradient(
-    objective: Objective,
-    x: ArrayLike,
-    c: float,
-    signs: ArrayLike,
-    *,
-    box: Box | None = None,
-    together: bool = False,
-) -> Vector:
-    r"""Estimate a gradient by simultaneous perturbations, two evaluations each.
+def differences(ask: Counted, x: Doubles, c: float, signs: Doubles, low: Doubles, high: Doubles) -> Doubles:
+    r"""Return SPSA's estimate of the gradient for each row of signs; 0 along coordinates that cannot move.
 
-    .. math:: \hat g_i = \mathrm{mean}_\Delta
-        \frac{L(x + c \Delta) - L(x - c \Delta)}{2 c\, \Delta_i}
+    .. math:: \hat g_i = \frac{L(x + c \Delta) - L(x - c \Delta)}{2 c\, \Delta_i}
 
-    (Spall 1992; Yue and Burges 2007, section 4.1, average F/2 of them in SPSA:F.) Over random
-    signs its mean is the gradient up to O(c^2); for a quadratic L, exactly.
-
-    Parameters
-    ----------
-    objective : callable
-        L.
-    x : array_like of float, shape (d,)
-        Where.
-    c : float
-        Above 0.
-    signs : array_like of float, shape (perturbations, d) or (d,)
-        Each -1 or +1.
-    box, together
-        As of `minimise`. A point outside the box is moved to its edge, and the difference divided
-        by the distance that is left.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (d,)
-
-    Raises
-    ------
-    InputError
-        For shapes or numbers that do not fit, or an objective that is not finite.
+    (Spall 1992; Yue and Burges 2007, section 4.1, average F/2 of them in SPSA:F.) Over random signs the
+    mean is the gradient up to O(c^2), and exactly for a quadratic L. A point outside the box is moved to
+    its edge, and the difference divided by the distance that is left.
     """
-    at, low, high = inside(x, box)
-    rows = np.atleast_2d(np.asarray(signs, np.float64))
-    if rows.ndim != 2 or rows.shape[1] != at.size or not (np.abs(rows) == 1.0).all() or not len(rows):
-        raise InputError(
-            "bad signs", value=rows.shape, accepted=f"-1 and 1, of shape (perturbations, {at.size})"
-        )
-    ask = Counted(objective, together)
-    mean: Vector = differences(ask, at, checked_width(c), rows, low, high).mean(axis=0)
-    return mean
-
-
-def fdsa_gradient(
-    objective: Objective, x: ArrayLike, c: float, *, box: Box | None = None, together: bool = False
-) -> Vector:
-    r"""Estimate a gradient one coordinate at a time, by 2 d evaluations.
-
-    .. math:: \hat g_i = \frac{L(x + c e_i) - L(x - c e_i)}{2 c}
-
-    Parameters and errors are those of `spsa_gradient`, without signs; returned is the same.
-    """
-    at, low, high = inside(x, box)
-    return one_by_one(Counted(objective, together), at, checked_width(c), low, high)
-
-
-def differences(ask: Counted, x: Vector, c: float, signs: Vector, low: Vector, high: Vector) -> Vector:
-    """Return the estimate of each row of signs; 0 along coordinates that cannot move."""
     above, below = np.clip(x + c * signs, low, high), np.clip(x - c * signs, low, high)
     values = ask(np.stack((above, below), axis=1).reshape(-1, x.size))
     apart = above - below
     change = np.broadcast_to((values[0::2] - values[1::2])[:, None], apart.shape)
-    slopes: Vector = np.divide(change, apart, out=np.zeros_like(apart), where=apart != 0.0)
+    slopes: Doubles = np.divide(change, apart, out=np.zeros_like(apart), where=apart != 0.0)
     return slopes
 
 
-def one_by_one(ask: Counted, x: Vector, c: float, low: Vector, high: Vector) -> Vector:
-    """Return central differences; 0 along coordinates that cannot move."""
+def one_by_one(ask: Counted, x: Doubles, c: float, low: Doubles, high: Doubles) -> Doubles:
+    """Return FDSA's estimate, central differences by coordinate; 0 along coordinates that cannot move."""
     slope = np.empty(x.size)
     for first in range(0, x.size, _COORDINATES):
         axes = np.arange(first, min(first + _COORDINATES, x.size))
@@ -250,7 +199,7 @@ class Gains:
     @classmethod
     def practical(
         cls,
-        objective: Objective,
+        objective: _Objective,
         start: ArrayLike,
         *,
         steps: int,
@@ -258,7 +207,7 @@ class Gains:
         c: float,
         evaluations: int = 20,
         seed: int = 0,
-        box: Box | None = None,
+        box: _Box | None = None,
         together: bool = False,
     ) -> Gains:
         r"""Choose the gains by Spall's practical guideline (1998).
@@ -307,7 +256,7 @@ class Gains:
 
 
 METHODS = ("spsa", "fdsa")
-Observer = Callable[[int, int, Vector], None]
+_Observer = Callable[[int, int, Doubles], None]
 
 
 @dataclass(frozen=True)
@@ -331,18 +280,18 @@ class Minimisation:
         Evaluations made when each iterate was reached.
     """
 
-    x: Vector
+    x: Doubles
     value: float
-    best_x: Vector
+    best_x: Doubles
     best_value: float
     steps: int
     evaluations: int
-    values: Vector
+    values: Doubles
     spent: Integers
 
 
 def minimise(
-    objective: Objective,
+    objective: _Objective,
     start: ArrayLike,
     *,
     method: str = "spsa",
@@ -350,11 +299,11 @@ def minimise(
     budget: int,
     gains: Gains,
     seed: int = 0,
-    box: Box | None = None,
+    box: _Box | None = None,
     longest_step: float | None = None,
     together: bool = False,
-    gradient: Callable[[Vector], ArrayLike] | None = None,
-    observe: Observer | None = None,
+    gradient: Callable[[Doubles], ArrayLike] | None = None,
+    observe: _Observer | None = None,
 ) -> Minimisation:
     r"""Descend by :math:`x_{k+1} = x_k - a_k \hat g_k(x_k)`, kept inside a box.
 
@@ -459,3 +408,177 @@ def _per_step(method: str, given: int | None, d: int) -> int:
             )
         return 2 * d
     return check_even(2 if given is None else given)
+
+
+# In unbounded coordinates: wide enough to see across a measure's steps, and no step leaps over
+# a hill.
+_WIDTH, _FIRST_STEP, _LONGEST_STEP = 0.4, 0.8, 1.0
+_MOST_FOR_GAINS = 20
+
+
+@dataclass(eq=False, repr=False)
+class _GradientFreeTuner(Tuner):
+    """What SPSA and FDSA share.
+
+    They descend in the coordinates of `ParameterSpace.unbounded_box`, of which those that the space
+    fixes are left out.
+    """
+
+    method: ClassVar[str]
+
+    gains_: Gains | None = field(init=False)
+
+    measure: MeasureLike = "AP"
+    _: KW_ONLY
+    space: ParameterSpace | None = None
+    start: Setting | None = None
+    evaluations: int = EVALUATIONS
+    gains: Gains | None = None
+    seed: int = 0
+    depth: int = DEPTH
+
+    @property
+    def _per_step(self) -> int | None:
+        return None
+
+    def fit(
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+    ) -> Self:
+        """Search on topics of a pool (all judged ones by default).
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            The collection.
+        topics : sequence of str, optional
+            Topics to search on.
+        progress : callable or bool, optional
+            Called with (evaluations made, evaluations in all); True draws a bar.
+
+        Raises
+        ------
+        InputError
+            For unknown topics, or a constructor argument outside its domain.
+        """
+        if self.evaluations < FEWEST:
+            raise InputError("too few evaluations", value=self.evaluations, accepted=f"{FEWEST} or more")
+        check_least("bad seed", self.seed, 0)
+        report = counted(progress, type(self).__name__)
+        record = SearchRecord(
+            pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth, repeats=True
+        )
+        space = record.space
+        box = np.array(space.unbounded_box)
+        free = np.flatnonzero(box[:, 0] < box[:, 1])
+        at = space.to_unbounded(space.start if self.start is None else space.vector(self.start))
+
+        def objective(points: Doubles) -> Doubles:
+            """Return the measure's mean at each point, below 0: lower is better."""
+            whole = np.repeat(at[None], len(points), axis=0)
+            whole[:, free] = points
+            found = record.measure(np.array([space.from_unbounded(x) for x in whole]))
+            if report is not None:
+                report(len(record.values), self.evaluations)
+            return -np.array(found)
+
+        record.steps = self._descend(objective, at[free], box[free])
+        record.close(self)
+        return self
+
+    def _descend(self, objective: Callable[[Doubles], Doubles], start: Doubles, box: Doubles) -> list[int]:
+        """Spend the budget; return the step that each evaluation was for, 0 before the first."""
+        self.gains_ = self.gains
+        if not start.size:  # The space is a single setting.
+            objective(start[None])
+            return [0]
+        per_step = self._per_step or 2 * start.size
+        bounds = box[:, 0], box[:, 1]
+        spent = 0
+        if self.gains_ is None:
+            spent = max(2, min(_MOST_FOR_GAINS, self.evaluations // 20 * 2))
+            self.gains_ = Gains.practical(
+                objective,
+                start,
+                steps=-(-(self.evaluations - spent - 2) // per_step),
+                first_step=_FIRST_STEP,
+                c=_WIDTH,
+                evaluations=spent,
+                seed=self.seed,
+                box=bounds,
+                together=True,
+            )
+        found = minimise(
+            objective,
+            start,
+            method=self.method,
+            evaluations_per_step=per_step,
+            budget=self.evaluations - spent,
+            gains=self.gains_,
+            seed=self.seed,
+            box=bounds,
+            longest_step=_LONGEST_STEP,
+            together=True,
+        )
+        numbers = np.searchsorted(found.spent, np.arange(1, found.evaluations + 1))
+        return [0] * spent + [min(int(number), found.steps) for number in numbers]
+
+
+@dataclass(eq=False, repr=False)
+class SPSA(_GradientFreeTuner):
+    """Climb a measure along gradients estimated by simultaneous perturbations.
+
+    The measure is the objective itself; `lmtune.tuning.gradient_free.minimise` descends its negative in
+    unbounded coordinates. What is returned is the best setting that was measured.
+
+    Parameters
+    ----------
+    measure : str, or an object of ir_measures
+        What to maximise, in ir_measures' or trec_eval's spelling.
+    space : ParameterSpace
+        The range of each parameter; the model's own by default.
+    start : mapping of str to float, optional
+        Moved into the range; by default the space's `ParameterSpace.start`.
+    evaluations : int
+        Settings to measure in all, 8 or more; an even number is spent to the last.
+    gains : lmtune.tuning.gradient_free.Gains, optional
+        By default `Gains.practical`, which spends up to 20 evaluations of the budget.
+    seed : int
+        For the perturbations.
+    depth : int
+        Run depth.
+    evaluations_per_step : int
+        F of SPSA:F, even: F/2 perturbations are averaged.
+
+    Attributes
+    ----------
+    gains_ : Gains or None
+        Those that were used; None where the space is a single setting, which is measured once.
+
+    Examples
+    --------
+    >>> tuner = SPSA("AP", evaluations=100, seed=0).fit(pool, topics=train)  # doctest: +SKIP
+    >>> tuner.best_params_  # doctest: +SKIP
+    """
+
+    method = "spsa"
+
+    evaluations_per_step: int = field(default=2, kw_only=True)
+
+    @property
+    def _per_step(self) -> int:
+        return check_even(self.evaluations_per_step)
+
+
+class FDSA(_GradientFreeTuner):
+    """Climb a measure along gradients estimated one coordinate at a time.
+
+    As `SPSA`, with two evaluations for each parameter that the space leaves free in a step, and
+    the budget spent but for what no longer makes a step. Parameters and attributes are those of
+    `SPSA`, without `evaluations_per_step`; the seed is the gains' alone.
+    """
+
+    method = "fdsa"
+
+
+SEARCHES: dict[str, type[SPSA | FDSA]] = {"spsa": SPSA, "fdsa": FDSA}
+"""By the names of the command line."""

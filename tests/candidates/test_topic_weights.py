@@ -27,11 +27,11 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import OPTIMAL
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.gradient import RankNetTuner
+from lmtune.tuning.gradient_free import SPSA
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.spsa import SPSA
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Tuner
 

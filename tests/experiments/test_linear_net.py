@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from experiments.spsa.gradients import fdsa_gradient
 from experiments.spsa.linear import LinearMeasure, LinearRankNet
 from lmtune.errors import InputError
 from lmtune.measures.lists import ndcg
 from lmtune.rerank.data import RankingData
-from lmtune.tuning.gradient_free import fdsa_gradient
 
 
 def made(seed: int, queries: int = 7, features: int = 5) -> RankingData:

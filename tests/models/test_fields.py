@@ -27,10 +27,10 @@ from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import find_model, named_model
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.gradient import RankNetTuner
+from lmtune.tuning.gradient_free import SPSA
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.spsa import SPSA
 from lmtune.tuning.surrogate import SurrogateTuner
 
 mp.dps = 50

@@ -12,15 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from experiments.spsa.gradients import fdsa_gradient, spsa_gradient
 from lmtune.errors import InputError
-from lmtune.tuning.gradient_free import (
-    Gains,
-    Minimisation,
-    fdsa_gradient,
-    minimise,
-    random_signs,
-    spsa_gradient,
-)
+from lmtune.tuning.gradient_free import Gains, Minimisation, minimise, random_signs
 
 Vector = NDArray[np.float64]
 GAINS = Gains(a=0.1, c=0.05, stability=10.0)
@@ -300,9 +294,3 @@ def test_bad_gains(numbers: dict[str, float]) -> None:
 def test_bad_practical_gains(numbers: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         Gains.practical(rosenbrock, [0.0, 0.0], **{"steps": 5, "first_step": 1.0, "c": 0.1, **numbers})
-
-
-@pytest.mark.parametrize("signs", [[0.5, 1.0], [1.0], [[1.0, -1.0, 1.0]], np.empty((0, 2))])
-def test_bad_signs(signs: Any) -> None:
-    with pytest.raises(InputError, match="bad signs"):
-        spsa_gradient(rosenbrock, [0.0, 0.0], 0.1, signs)

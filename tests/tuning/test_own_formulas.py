@@ -28,10 +28,10 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent, _climb
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.gradient import RankNetTuner
+from lmtune.tuning.gradient_free import FDSA, SPSA
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.spsa import FDSA, SPSA
 
 Array = NDArray[np.float64]
 

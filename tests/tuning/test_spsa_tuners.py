@@ -17,10 +17,9 @@ from lmtune.measures.measure import parse_measures
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.gradient_free import Gains
+from lmtune.tuning.gradient_free import FDSA, SPSA, Gains
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.spsa import FDSA, SPSA
 
 Tuner = type[SPSA] | type[FDSA]
 NEAR = {"lambda": 0.5, "mu": 20.0}

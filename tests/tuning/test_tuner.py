@@ -13,10 +13,9 @@ from lmtune.errors import InputError
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.gradient import RankNetTuner
-from lmtune.tuning.gradient_free import Gains
+from lmtune.tuning.gradient_free import FDSA, SPSA, Gains
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.spsa import FDSA, SPSA
 from lmtune.tuning.surrogate import SurrogateTuner
 
 SPACE = ParameterSpace.of("two-stage", {"lambda": (0.1, 0.9), "mu": (2.0, 200.0)})

@@ -22,12 +22,12 @@ from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent, climb_toget
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.gradient import GradientTuner, RankNetTuner
+from lmtune.tuning.gradient_free import SEARCHES
 from lmtune.tuning.grid import KnownValues, Surface, together
 from lmtune.tuning.objectives import SurrogateCost, smooth_form
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import ParameterSpace, space_for
-from lmtune.tuning.spsa import SEARCHES
 from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for
 from lmtune.tuning.tuner import Point, Tuner
 

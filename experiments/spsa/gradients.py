@@ -1,0 +1,35 @@
+"""Gradients estimated from values: the mean over rows of signs, and one coordinate at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lmtune.arrays import Doubles
+from lmtune.tuning.gradient_free import Counted, checked_width, differences, inside, one_by_one
+
+
+def spsa_gradient(
+    objective: Callable[[Doubles], Any],
+    x: ArrayLike,
+    c: float,
+    signs: ArrayLike,
+    *,
+    box: tuple[ArrayLike, ArrayLike] | None = None,
+) -> Doubles:
+    """Estimate a gradient by simultaneous perturbations; `signs` has shape (perturbations, d) or (d,)."""
+    at, low, high = inside(x, box)
+    rows = np.atleast_2d(np.asarray(signs, np.float64))
+    mean: Doubles = differences(Counted(objective, False), at, checked_width(c), rows, low, high).mean(axis=0)
+    return mean
+
+
+def fdsa_gradient(
+    objective: Callable[[Doubles], Any], x: ArrayLike, c: float, *, together: bool = False
+) -> Doubles:
+    """Estimate a gradient one coordinate at a time, by 2 d evaluations."""
+    at, low, high = inside(x, None)
+    return one_by_one(Counted(objective, together), at, checked_width(c), low, high)
