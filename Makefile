@@ -73,7 +73,7 @@ $(BIN)/python:
 
 $(VENV)/core: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable .
-	$(BIN)/python -m lmtune.tuning.experiment.compiling &
+	$(BIN)/python tests/compile_tuning.py &
 	touch $@
 
 $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt

@@ -111,8 +111,8 @@ def _ranknet(engine: Engine) -> Callable[[], Any]:
 
 
 def _approx(engine: Engine) -> Callable[[], Any]:
-    from lmtune.tuning.objectives import SurrogateCost, parse_objective
     from lmtune.tuning.pairs import Lists
+    from lmtune.tuning.surrogate import SurrogateCost, parse_objective
 
     lists = Lists.build(engine.pruned, engine.space())
     cost = SurrogateCost(lists, parse_objective("approx-ap"), engine.pruned.positions())

@@ -33,9 +33,9 @@ from lmtune.index.builder import build_index
 from lmtune.index.sharding import build_sharded_index
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.surrogate import SurrogateCost, parse_objective
 
 COLUMNS = GROWS, SIZE, WORK, SECONDS = ["what grows", "how many", "work", "processor seconds"]
 EXTRACT = "extract candidates"

@@ -33,10 +33,9 @@ from lmtune.models.two_stage import TwoStage
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.grid import Surface
-from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner
+from lmtune.tuning.surrogate import ALPHAS, SurrogateCost, SurrogateTuner, parse_objective
 
 OBJECTIVES = {
     "AP": ["approx-ap", "softmax", "ranknet", "lambda-ap"],

@@ -12,9 +12,9 @@ from panels import BLUE, GREEN, ORANGE, collection, panel, pool_of, reported
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.report.figures.style import MU, MU_LABEL, finish, in_style, legend_below, log_ticks, looks
-from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.surrogate import SurrogateCost, parse_objective
 
 FEW, MANY, FIRST = 4, 40, 120
 ALPHAS = {2.0: (GREEN, ":"), 8.0: (BLUE, "--"), 64.0: (ORANGE, "-")}

@@ -18,10 +18,9 @@ from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.grid import GridSearch, Surface
-from lmtune.tuning.objectives import parse_objective
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace, space_for
-from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for
+from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for, parse_objective
 from lmtune.tuning.tuner import Tuner
 
 # As many as `lmtune.tuning.experiment.plan.Plan` has.

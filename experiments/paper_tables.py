@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from lmtune.measures import Measure, confidence_interval
-from lmtune.measures.significance.effects import MeanInterval
+from lmtune.measures.significance.tests import MeanInterval
 from lmtune.rerank import Outcome
 from lmtune.rerank.comparison import Over, contrasts
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError, check_least
-from lmtune.measures.significance.effects import Equivalence, check_margin
+from lmtune.measures.significance.tests import Equivalence, check_margin
 
 
 class Estimate(NamedTuple):
@@ -52,7 +52,7 @@ class Estimate(NamedTuple):
         return self.mean - half, self.mean + half
 
     def equivalence(self, margin: float) -> Equivalence:
-        """Make Schuirmann's two one-sided tests; see `lmtune.measures.significance.effects`."""
+        """Make Schuirmann's two one-sided tests; see `lmtune.measures.significance.tests`."""
         check_margin(margin)
         not_worse = self.above(-margin)
         return Equivalence(not_worse, max(not_worse, self.below(margin)))

@@ -22,8 +22,7 @@ from lmtune.losses.songs import RelevantPairs
 from lmtune.losses.table import SONGS
 from lmtune.measures import Measurer, ndcg, paired_t_test
 from lmtune.measures.lists import mean_over_lists
-from lmtune.measures.significance.effects import mean_interval
-from lmtune.measures.significance.tests import adjusted
+from lmtune.measures.significance.tests import adjusted, mean_interval
 from lmtune.rerank import Loss, RankingData, RankingSplit, Settings, fit, parse_loss
 from lmtune.rerank.data import batches
 from lmtune.rerank.learners.feature_networks import Feed

@@ -30,7 +30,7 @@ from .measures.from_files import evaluate as evaluate
 from .measures.from_files import topic_values as topic_values
 from .measures.residual_bounds import residuals as residuals
 from .measures.significance.comparison import compare as compare
-from .measures.significance.run_files import compare_runs as compare_runs
+from .measures.significance.comparison import compare_runs as compare_runs
 from .models.formula import Formula as Formula
 from .models.model import Model as Model
 from .models.parameter import Parameter as Parameter

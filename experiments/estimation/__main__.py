@@ -24,7 +24,7 @@ from experiments.resampling import topics_and_sets
 from lmtune import CertifiedOptimum
 from lmtune.measures import equivalence_test, parse_measure
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.significance.effects import mean_interval
+from lmtune.measures.significance.tests import mean_interval
 from lmtune.tuning.experiment.result import APPROX, DIRECT, RANKNET
 from lmtune.tuning.surrogate import ALPHAS
 

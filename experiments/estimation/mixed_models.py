@@ -24,7 +24,7 @@ from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.stats.multitest import multipletests
 
 from experiments.estimation.__main__ import draw_gaps
-from lmtune.measures.significance.effects import equivalence_test, mean_interval
+from lmtune.measures.significance.tests import equivalence_test, mean_interval
 
 LEVEL, TIMES, MARGIN = 0.05, 10.0, 0.005
 CHOSEN_ON, AT_MOST_BELOW = ("cranfield", "wikiqa", "dl19"), 0.002

@@ -14,7 +14,7 @@ from experiments.datasets import load_pool, short_name
 from lmtune import ParameterSpace
 from lmtune.measures import parse_measure
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.significance.effects import LEVEL, detectable_difference
+from lmtune.measures.significance.tests import LEVEL, detectable_difference
 from lmtune.tuning.grid import Surface
 
 QUICK = {"topics": 60, "sizes": (10, 50), "grid": (8, 8)}

@@ -19,7 +19,7 @@ from scipy import stats
 from experiments.datasets import load_pool, short_name
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance.effects import mean_interval
+from lmtune.measures.significance.tests import mean_interval
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.space import ParameterSpace
 

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.fusion.certificate import certify
-from lmtune.fusion.lines import Line, best_steps, between
-from lmtune.fusion.normalisation import normalised
+from lmtune.fusion.methods import normalised
 from lmtune.fusion.runs import RunSet, pruned_for
-from lmtune.fusion.search import ExactLineSearch, Fitting, fit_linear
+from lmtune.fusion.search import ExactLineSearch, Fitting, Line, best_steps, between, fit_linear
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.significance.run_files import run_labels
+from lmtune.measures.significance.comparison import run_labels
 
 Runs = dict[str, dict[str, dict[str, float]]]
 

@@ -30,7 +30,7 @@ from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.significance.run_files import run_labels
+from lmtune.measures.significance.comparison import run_labels
 
 FITTED = ("linear", "shrunk", "forward")
 TIMES, TOLERANCE, FEWEST = 10.0, 1e-3, 20

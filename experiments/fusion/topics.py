@@ -30,7 +30,7 @@ from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance.run_files import run_labels
+from lmtune.measures.significance.comparison import run_labels
 from lmtune.report.figures.style import finish, in_style, legend_below, looks, new_panels, save
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 from lmtune.io.qrels import read_qrels
 from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.residual_bounds import difference_bounds, residuals
-from lmtune.measures.significance.run_files import run_labels
+from lmtune.measures.significance.comparison import run_labels
 
 PARTS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 

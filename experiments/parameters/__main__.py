@@ -32,8 +32,7 @@ from lmtune.models.parameter import shares
 from lmtune.tuning.certificate.problem import proof_of
 from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET
-from lmtune.tuning.objectives import smooth_form
-from lmtune.tuning.surrogate import ALPHAS
+from lmtune.tuning.surrogate import ALPHAS, smooth_form
 from lmtune.tuning.tuner import EVALUATIONS
 
 QUICK = {

@@ -19,9 +19,9 @@ from experiments.resampling import corrected_resampling, topics_and_sets
 from experiments.surrogates.causes import find_causes
 from experiments.surrogates.made_up import HIDDEN, search
 from lmtune.measures import Measure, equivalence_test, parse_measure, parse_measures
-from lmtune.measures.significance.effects import mean_interval
+from lmtune.measures.significance.tests import mean_interval
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
-from lmtune.tuning.objectives import parse_objective
+from lmtune.tuning.surrogate import parse_objective
 
 QUICK = {
     "topics": 60,

@@ -18,7 +18,7 @@ from lmtune.losses.packing_kernels import ByLabel
 from lmtune.losses.pair_kernels import ranknet_queries
 from lmtune.measures import parse_measure
 from lmtune.tuning import kernels
-from lmtune.tuning.objectives import SurrogateCost, parse_objective
+from lmtune.tuning.surrogate import SurrogateCost, parse_objective
 
 PAIRS = "RankNet"
 SMOOTH = "approx-AP"

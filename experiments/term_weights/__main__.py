@@ -30,11 +30,10 @@ from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import adjusted
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.gradient import RankNetTuner
-from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.surrogate import SurrogateTuner
+from lmtune.tuning.surrogate import SurrogateCost, SurrogateTuner, parse_objective
 
 AP = parse_measure("AP")
 METHODS = ("Approx", "RankNet", "Direct", "Direct5")

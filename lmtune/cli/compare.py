@@ -9,8 +9,7 @@ from typing import Annotated
 from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
-from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
-from lmtune.measures.significance.run_files import compare_runs, labelled_runs
+from lmtune.measures.significance.comparison import Comparison, ComparisonOptions, compare_runs, labelled_runs
 from lmtune.options import option, usual
 from lmtune.report.comparison_tables import comparison_table, legend
 from lmtune.report.table import STYLES, opened_by

@@ -32,8 +32,7 @@ from lmtune.io.folders import FolderKind, check_directory, check_file
 from lmtune.io.frames import as_run
 from lmtune.io.qrels import read_qrels
 from lmtune.io.result_folders import RECORD, write_folder
-from lmtune.measures.significance.comparison import Comparison
-from lmtune.measures.significance.run_files import compare_runs, named_files
+from lmtune.measures.significance.comparison import Comparison, compare_runs, named_files
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, quantity

@@ -162,7 +162,7 @@ def _named(runs: list[str]) -> list[str] | dict[str, Path]:
     """Give runs names where one has a name, as NAME=FILE; otherwise they have their tags."""
     if all("=" not in run or Path(run).exists() for run in runs):
         return runs
-    from lmtune.measures.significance.run_files import named_files
+    from lmtune.measures.significance.comparison import named_files
 
     return named_files(runs)
 

@@ -13,6 +13,7 @@ from lmtune.errors import InputError
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import (
     CHOOSE,
+    LOGISTIC,
     Chosen,
     FusionOptions,
     for_runs,
@@ -22,13 +23,12 @@ from lmtune.fusion.methods import (
     rankings,
     ties_of,
 )
-from lmtune.fusion.normalisation import LOGISTIC
 from lmtune.fusion.runs import RunSet
 from lmtune.io.files import atomic_write
 from lmtune.io.folders import check_file, check_writable
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import check_tag, read_run, write_run
-from lmtune.measures.significance.run_files import named_files
+from lmtune.measures.significance.comparison import named_files
 from lmtune.options import read, usual
 from lmtune.progress import Progress, quantity, silent
 from lmtune.report.fusion_tables import formulas, fusion_table, legend

@@ -9,7 +9,7 @@ from typing import Annotated
 from lmtune.cli.messages import on_screen
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.measures.judges.agreement import JudgeOptions, compare_judges
-from lmtune.measures.significance.run_files import named_files
+from lmtune.measures.significance.comparison import named_files
 from lmtune.options import usual
 from lmtune.report.judge_tables import judge_table
 from lmtune.report.table import STYLES

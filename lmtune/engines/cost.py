@@ -13,8 +13,7 @@ from lmtune.engines.checking import cut
 from lmtune.engines.deployment import Engine, nearest
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.significance.comparison import Comparison
-from lmtune.measures.significance.run_files import compare_runs
+from lmtune.measures.significance.comparison import Comparison, compare_runs
 from lmtune.models.model import find_model
 from lmtune.progress import Progress, silent
 from lmtune.tuning.coordinate_ascent import CoordinateAscent

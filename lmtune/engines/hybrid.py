@@ -15,7 +15,7 @@ from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_ru
 from lmtune.fusion.runs import ZERO, RunSet
 from lmtune.io.digests import read_json
 from lmtune.io.runs import read_run
-from lmtune.measures.significance.run_files import named_files
+from lmtune.measures.significance.comparison import named_files
 from lmtune.report.table import Table
 
 _SUMS = ("linear", "shrunk", "forward", "equal", "combsum")

@@ -19,10 +19,9 @@ from lmtune.explorer.view import View
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Parameter, shares
 from lmtune.progress import note
-from lmtune.tuning.objectives import SurrogateCost, smooth_form
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for
+from lmtune.tuning.surrogate import ALPHAS, SurrogateCost, lists_depth, objective_for, smooth_form
 
 _SECONDS = 0.01  # of a turn: what a drag may have to wait
 _HELD = 1 << 28  # bytes of values by topic, as long as that is more than what is shown

@@ -17,14 +17,14 @@ from lmtune.errors import InputError
 from lmtune.explorer.server import Choosing
 from lmtune.explorer.view import Mark, View, stamp_of
 from lmtune.fusion.fusing import judged_topics
-from lmtune.fusion.normalisation import normalised
+from lmtune.fusion.methods import normalised
 from lmtune.fusion.runs import MINIMUM, RunSet, prune
 from lmtune.io.qrels import read_qrels
 from lmtune.io.result_folders import file_name
 from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measures
-from lmtune.measures.significance.run_files import named_files
+from lmtune.measures.significance.comparison import named_files
 from lmtune.models.model import NAMES, find_model, named_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed

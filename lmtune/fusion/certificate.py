@@ -14,8 +14,8 @@ from lmtune.arrays import Booleans, Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion.kernels import Levels, bound_topic, weighted_sums
-from lmtune.fusion.lines import EQUAL, Line, TopicLine
 from lmtune.fusion.runs import pruned_for
+from lmtune.fusion.search import EQUAL, Line, TopicLine
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure

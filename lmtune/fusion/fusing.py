@@ -16,28 +16,37 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import Fold, make_folds
 from lmtune.errors import InputError
 from lmtune.fusion.certificate import MOST_RUNS, certify
-from lmtune.fusion.lines import EQUAL, Best, Line, best_steps, joined
 from lmtune.fusion.methods import (
     CHOOSE,
     FEW,
+    LOGISTIC,
     METHODS,
     SCALES,
     SINGLE,
     Chosen,
     FusionOptions,
+    fit_logistic,
     fused_pool,
     note_ties,
     ties_of,
 )
-from lmtune.fusion.normalisation import LOGISTIC, fit_logistic
 from lmtune.fusion.runs import POOL_DEPTH, RunSet
-from lmtune.fusion.search import ExactLineSearch, Fitting, coordinate_line
+from lmtune.fusion.search import (
+    EQUAL,
+    Best,
+    ExactLineSearch,
+    Fitting,
+    Line,
+    best_steps,
+    coordinate_line,
+    joined,
+)
 from lmtune.io.frames import as_qrels
 from lmtune.io.given import QrelsLike, RunsLike
 from lmtune.io.term_values import weights_of
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
-from lmtune.measures.significance.run_files import labelled_runs
+from lmtune.measures.significance.comparison import labelled_runs
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import check
 from lmtune.progress import Count, Progress, note, part_of, quantity, silent

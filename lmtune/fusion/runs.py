@@ -15,8 +15,7 @@ from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import pruned
 from lmtune.errors import InputError
-from lmtune.fusion.kernels import differentiate_sum, differentiate_sums, weighted_sums
-from lmtune.fusion.lines import in_band
+from lmtune.fusion import kernels
 from lmtune.index.protocol import Index, Postings
 from lmtune.io.frames import as_run
 from lmtune.io.given import RunLike
@@ -81,7 +80,9 @@ class WeightedSum(Formula):
     def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score one topic's documents; the gradients in weights are the columns."""
         scores, gradient = np.empty(topic.length.size), np.empty((setting.size, topic.length.size))
-        differentiate_sum(topic.tf.astype(np.int32), setting * topic.value, topic.value, scores, gradient)
+        kernels.differentiate_sum(
+            topic.tf.astype(np.int32), setting * topic.value, topic.value, scores, gradient
+        )
         return scores, gradient
 
     def likelihoods(
@@ -96,7 +97,7 @@ class WeightedSum(Formula):
         product[:] = False
         columns = documents.terms[:, :1] + np.arange(len(self.runs))
         units = documents.value[columns]
-        differentiate_sums(documents.tf, documents.tfs, setting * units, units, likelihood, gradient)
+        kernels.differentiate_sums(documents.tf, documents.tfs, setting * units, units, likelihood, gradient)
 
     def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
         """Fill scores, topic by topic and, within a topic, setting by setting."""
@@ -106,7 +107,7 @@ class WeightedSum(Formula):
             columns = documents.tf[slice(*tfs)].reshape(runs, docs)
             end = filled + docs * len(settings)
             units = documents.value[slice(*terms)]
-            weighted_sums(settings * units, columns, out[filled:end].reshape(len(settings), docs))
+            kernels.weighted_sums(settings * units, columns, out[filled:end].reshape(len(settings), docs))
             filled = end
 
 
@@ -297,7 +298,7 @@ class RunSet:
         Parameters
         ----------
         columns : callable
-            From `lmtune.fusion.normalisation`. Values are rounded to 2^-25 of the topic's largest; those
+            From `lmtune.fusion.methods`. Values are rounded to 2^-25 of the topic's largest; those
             of a run that is far below it, or whose unequal values would so become equal, to 2^-30 of
             its own largest in that topic.
         qrels : mapping, optional
@@ -385,6 +386,17 @@ def round_columns(values: Scores) -> Rounded:
     finer = (largest > 0.0) & ((largest < _SMALL * most) | (tied() > 0))
     units = np.where(finer, 2.0 ** (np.frexp(largest)[1] - float(_MOST_BITS)), units)
     return Rounded(np.rint(values / units[:, None]).astype(np.int32), units, int(tied().sum()))
+
+
+def in_band(columns: NDArray[Any], depth: int) -> Booleans:
+    """Tell the documents that fewer than `depth` others precede in every column, shape (runs, documents)."""
+    order = np.argsort(-columns, axis=1, kind="stable")
+    places = np.empty_like(order)
+    np.put_along_axis(places, order, np.arange(order.shape[1])[None], axis=1)
+    keep = np.ones(order.shape[1], np.bool_)
+    if keep.size > depth:
+        kernels.in_band(places, depth, keep)
+    return keep
 
 
 def prune(pool: CandidatePool, depth: int) -> CandidatePool:

@@ -20,10 +20,10 @@ from .significance.comparison import Comparison as Comparison
 from .significance.comparison import ComparisonOptions as ComparisonOptions
 from .significance.comparison import Contrast as Contrast
 from .significance.comparison import compare as compare
-from .significance.effects import confidence_interval as confidence_interval
-from .significance.effects import effect_size as effect_size
-from .significance.effects import equivalence_test as equivalence_test
-from .significance.run_files import compare_runs as compare_runs
+from .significance.comparison import compare_runs as compare_runs
+from .significance.tests import confidence_interval as confidence_interval
+from .significance.tests import effect_size as effect_size
+from .significance.tests import equivalence_test as equivalence_test
 from .significance.tests import paired_t_test as paired_t_test
 from .significance.tests import randomization_test as randomization_test
 from .significance.tests import wilcoxon_test as wilcoxon_test

@@ -21,7 +21,7 @@ from lmtune.errors import visible
 from lmtune.io.files import atomic_write
 from lmtune.io.folders import check_file, recorded
 from lmtune.io.result_folders import RECORD
-from lmtune.measures.significance.effects import confidence_interval
+from lmtune.measures.significance.tests import confidence_interval
 from lmtune.progress import Progress, silent
 from lmtune.report.comparison_tables import p_text, signed
 from lmtune.report.figures import Picture, choice_pictures, draw, render

@@ -23,8 +23,7 @@ from lmtune.measures.from_files import EvaluationOptions, as_judgements, read_ru
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.residual_bounds import OpenTopic, bounds, is_bounded, open_topics, rankings
 from lmtune.measures.significance.comparison import compare
-from lmtune.measures.significance.effects import detectable_difference
-from lmtune.measures.significance.tests import FEWEST
+from lmtune.measures.significance.tests import FEWEST, detectable_difference
 from lmtune.models.model import known_model
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import quantity

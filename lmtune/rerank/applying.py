@@ -15,10 +15,9 @@ from lmtune.collections.collection import Collection
 from lmtune.collections.dataset import Dataset
 from lmtune.collections.folds import select_topics
 from lmtune.errors import InputError, check_least
-from lmtune.fusion.lines import check_measure
-from lmtune.fusion.normalisation import normalised
+from lmtune.fusion.methods import normalised
 from lmtune.fusion.runs import MINIMUM, RunSet
-from lmtune.fusion.search import ExactLineSearch
+from lmtune.fusion.search import ExactLineSearch, check_measure
 from lmtune.io.files import atomic_write
 from lmtune.io.runs import Ranking, check_tag, read_run, write_run
 from lmtune.measures.lists import Measurer

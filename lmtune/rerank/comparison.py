@@ -20,8 +20,7 @@ from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
 from lmtune.measures.significance.comparison import compare as compare_values
-from lmtune.measures.significance.effects import MeanInterval, confidence_interval
-from lmtune.measures.significance.tests import FEWEST
+from lmtune.measures.significance.tests import FEWEST, MeanInterval, confidence_interval
 from lmtune.parallel import Task, in_order
 from lmtune.rerank.data import RankingSplit
 from lmtune.rerank.learners.learner import Scorer

@@ -223,7 +223,7 @@ class Lists:
     depth : int
         How deep they are taken.
     losses : dict
-        What `lmtune.tuning.objectives.SurrogateCost` keeps for other costs over these lists: losses of the
+        What `lmtune.tuning.surrogate.SurrogateCost` keeps for other costs over these lists: losses of the
         pool's topics, NaN where they are not known.
     """
 

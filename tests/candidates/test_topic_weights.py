@@ -14,10 +14,9 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import fuse_runs
-from lmtune.fusion.lines import Line, joined
-from lmtune.fusion.methods import FusionOptions
-from lmtune.fusion.normalisation import normalised
+from lmtune.fusion.methods import FusionOptions, normalised
 from lmtune.fusion.runs import RunSet
+from lmtune.fusion.search import Line, joined
 from lmtune.io.term_values import read_topic_weights
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
@@ -29,10 +28,9 @@ from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.gradient_free import SPSA
 from lmtune.tuning.grid import GridSearch
-from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.surrogate import SurrogateTuner
+from lmtune.tuning.surrogate import SurrogateCost, SurrogateTuner, parse_objective
 from lmtune.tuning.tuner import Tuner
 
 AP = parse_measure("AP")

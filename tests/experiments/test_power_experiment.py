@@ -12,7 +12,7 @@ from experiments.datasets import load_pool
 from experiments.estimation.power import experiment, found_share
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance.effects import detectable_difference
+from lmtune.measures.significance.tests import detectable_difference
 
 NAME = "synthetic:1000x40"
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from experiments.resampling import Estimate, corrected_resampling, topics_and_sets
 from lmtune.errors import InputError
-from lmtune.measures.significance.effects import equivalence_test
+from lmtune.measures.significance.tests import equivalence_test
 
 
 def test_the_corrected_error_is_the_papers_by_hand() -> None:

@@ -14,8 +14,16 @@ from made_runs import made
 from lmtune.cli.main import app
 from lmtune.collections.folds import cross_validation, make_folds
 from lmtune.fusion.fusing import FusionResult, fuse_runs
-from lmtune.fusion.methods import METHODS, MNZ_POWERS, SCALES, Chosen, FusionOptions, fused_pool, rankings
-from lmtune.fusion.normalisation import fit_logistic
+from lmtune.fusion.methods import (
+    METHODS,
+    MNZ_POWERS,
+    SCALES,
+    Chosen,
+    FusionOptions,
+    fit_logistic,
+    fused_pool,
+    rankings,
+)
 from lmtune.fusion.search import ForwardSelection
 from lmtune.io.qrels import write_qrels
 from lmtune.io.runs import write_run

@@ -16,8 +16,17 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusionResult, fuse_runs
-from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, rankings
-from lmtune.fusion.normalisation import NORMALISATIONS, borda, counted, normalised, reciprocal_ranks
+from lmtune.fusion.methods import (
+    METHODS,
+    NORMALISATIONS,
+    Chosen,
+    FusionOptions,
+    borda,
+    counted,
+    normalised,
+    rankings,
+    reciprocal_ranks,
+)
 from lmtune.fusion.runs import RunSet, ranks
 from lmtune.fusion.search import ExactLineSearch, Fitting, climb_starts, coordinate_line, fit_linear
 from lmtune.io.qrels import read_qrels

@@ -8,9 +8,8 @@ from made_runs import made
 
 from lmtune.fusion.certificate import certify
 from lmtune.fusion.fusing import fuse_runs
-from lmtune.fusion.lines import Line, best_steps
-from lmtune.fusion.methods import FusionOptions
-from lmtune.fusion.normalisation import normalised
+from lmtune.fusion.methods import FusionOptions, normalised
+from lmtune.fusion.search import Line, best_steps
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 

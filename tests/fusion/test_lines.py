@@ -9,10 +9,10 @@ import pytest
 from made_runs import made
 
 from lmtune.errors import InputError
-from lmtune.fusion import lines
-from lmtune.fusion.lines import Line, Steps, best_steps, between
-from lmtune.fusion.normalisation import borda, normalised
+from lmtune.fusion import search
+from lmtune.fusion.methods import borda, normalised
 from lmtune.fusion.runs import RunSet, prune
+from lmtune.fusion.search import Line, Steps, best_steps, between
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 
@@ -82,7 +82,7 @@ def test_lines_among_four_runs_and_in_pieces(measure: str, monkeypatch: pytest.M
     direct = measure_settings(pool, weights, [parsed])[:, :, 0].mean(axis=0)
     np.testing.assert_allclose(found.value[wide], direct, atol=1e-12)
 
-    monkeypatch.setattr(lines, "_PAIRS", 10)
+    monkeypatch.setattr(search, "_PAIRS", 10)
     pieces = list(line.steps(begin, end))
     assert len(pieces) > 3
     again = whole(pieces)

@@ -13,8 +13,7 @@ from made_runs import made
 from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusionResult, fuse_runs, jackknife
-from lmtune.fusion.methods import SCALES, FusionOptions, fused_pool
-from lmtune.fusion.normalisation import LOGISTIC, fit_logistic, normalised
+from lmtune.fusion.methods import LOGISTIC, SCALES, FusionOptions, fit_logistic, fused_pool, normalised
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure

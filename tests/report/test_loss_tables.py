@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import exponential_ndcg
-from lmtune.measures.significance.effects import confidence_interval
+from lmtune.measures.significance.tests import confidence_interval
 from lmtune.report.loss_tables import loss_table
 from lmtune.report.table import STYLES
 from lmtune.rerank.comparison import Outcome

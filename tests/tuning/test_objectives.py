@@ -21,9 +21,9 @@ from lmtune.models.kernels import TopicDocuments
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.surrogate import SurrogateCost, parse_objective
 
 Array = NDArray[np.float64]
 

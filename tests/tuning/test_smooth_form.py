@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning.objectives import smooth_form
+from lmtune.tuning.surrogate import smooth_form
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.surrogate import SurrogateTuner, lists_depth
+from lmtune.tuning.surrogate import SurrogateCost, SurrogateTuner, lists_depth, parse_objective
 
 OBJECTIVES = [
     "approx-ap",

@@ -18,7 +18,7 @@ from lmtune.collections.collection import Collection
 from lmtune.collections.provenance import NEURAL, check_recorded, write_record
 from lmtune.errors import InputError
 from lmtune.io.runs import read_run
-from lmtune.measures.significance.run_files import compare_runs
+from lmtune.measures.significance.comparison import compare_runs
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import Progress

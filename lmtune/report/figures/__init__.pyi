@@ -15,10 +15,10 @@ from .courses import best_so_far as best_so_far
 from .courses import convergence as convergence
 from .courses import training_courses as training_courses
 from .drawing import draw as draw
-from .fusion import fusion_pictures as fusion_pictures
-from .fusion import weight_profiles as weight_profiles
 from .parameters import best_profiles as best_profiles
+from .parameters import fusion_pictures as fusion_pictures
 from .parameters import parameter_spread as parameter_spread
+from .parameters import weight_profiles as weight_profiles
 from .style import FORMATS as FORMATS
 from .style import Picture as Picture
 from .style import alt_text as alt_text

@@ -15,7 +15,7 @@ from lmtune.errors import InputError
 from lmtune.io.result_folders import file_name
 from lmtune.measures.evaluate import LEVELS
 from lmtune.measures.significance.comparison import Comparison, Contrast
-from lmtune.measures.significance.effects import confidence_interval
+from lmtune.measures.significance.tests import confidence_interval
 from lmtune.report.figures.style import (
     COLUMN,
     Picture,

@@ -24,11 +24,17 @@ from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKN
 from lmtune.tuning.gradient import GradientTuner, RankNetTuner
 from lmtune.tuning.gradient_free import SEARCHES
 from lmtune.tuning.grid import KnownValues, Surface, together
-from lmtune.tuning.objectives import SurrogateCost, smooth_form
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import ParameterSpace, space_for
-from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for
+from lmtune.tuning.surrogate import (
+    ALPHAS,
+    SurrogateCost,
+    SurrogateTuner,
+    lists_depth,
+    objective_for,
+    smooth_form,
+)
 from lmtune.tuning.tuner import Point, Tuner
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ from lmtune.tuning.experiment.result import (
     at_most,
 )
 from lmtune.tuning.grid import KnownValues, Surface, together
-from lmtune.tuning.objectives import smooth_form
 from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.surrogate import smooth_form
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from lmtune.errors import InputError
-from lmtune.measures.significance.effects import detectable_difference
+from lmtune.measures.significance.tests import detectable_difference
 
 
 def _power(topics: int, shift: float, level: float) -> float:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.measures.significance.comparison import ComparisonOptions
-from lmtune.measures.significance.run_files import compare_runs, run_labels
+from lmtune.measures.significance.comparison import ComparisonOptions, compare_runs, run_labels
 
 
 def test_a_judged_topic_that_a_run_misses_counts_0(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

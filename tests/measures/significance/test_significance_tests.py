@@ -17,16 +17,14 @@ from scipy import stats
 from support import COLLECTIONS
 
 from lmtune.errors import InputError
-from lmtune.measures.significance.effects import (
-    confidence_interval,
-    effect_size,
-    equivalence_test,
-    mean_interval,
-)
 from lmtune.measures.significance.tests import (
     ALTERNATIVES,
     Alternative,
     adjusted,
+    confidence_interval,
+    effect_size,
+    equivalence_test,
+    mean_interval,
     paired_t_test,
     randomization_test,
     randomization_tests,

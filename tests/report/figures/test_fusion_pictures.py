@@ -7,12 +7,11 @@ import pytest
 from made_runs import made
 
 from lmtune.fusion.fusing import fuse_runs
-from lmtune.fusion.lines import Line, joined
-from lmtune.fusion.methods import FusionOptions
-from lmtune.fusion.normalisation import normalised
+from lmtune.fusion.methods import FusionOptions, normalised
+from lmtune.fusion.search import Line, joined
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.report.figures import fusion, fusion_pictures
+from lmtune.report.figures import fusion_pictures, parameters
 from lmtune.report.table import short
 
 
@@ -30,8 +29,8 @@ def test_steps_and_choices_are_drawn_where_they_are(runs: int) -> None:
     for run, ax in enumerate(axes):
         drawn = {str(line.get_label()): np.array(line.get_data(), np.float64).T for line in ax.lines}
         name = loaded.names[run]
-        assert drawn[fusion.CHOSEN].ravel().tolist() == [row.chosen.shares[name], row.in_sample]
-        assert drawn[fusion.FOLDS][:, 0].tolist() == [own.shares[name] for own in row.folds]
+        assert drawn[parameters.CHOSEN].ravel().tolist() == [row.chosen.shares[name], row.in_sample]
+        assert drawn[parameters.FOLDS][:, 0].tolist() == [own.shares[name] for own in row.folds]
         t, value = drawn["the measure"].T
         some = np.flatnonzero(np.diff(t) > 1e-6)  # the middles of steps that are no points
         share = 0.5 * (t[some] + t[some + 1])
@@ -48,7 +47,7 @@ def test_ranges_of_many_steps_hold_every_step() -> None:
     pool = loaded.pool(normalised("min-max", "minimum"), judged)
     steps = joined(Line(pool, parse_measure("AP"), pool.positions()).steps(*np.eye(2)))
     assert steps.at.size > 1000
-    at, low, high = fusion._ranges(steps)
+    at, low, high = parameters._ranges(steps)
     for t, least, most in zip(at, low, high, strict=True):
         begin, end = t - 0.0005 + 1e-12, t + 0.0005 - 1e-12
         # Points alone, such as the line's ends, are inside too.

@@ -21,8 +21,16 @@ from lmtune.report.figures import alt_text
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.choices import experiment
 from lmtune.tuning.choices.cases import Case, make_cases
-from lmtune.tuning.choices.experiment import INTERACTIONS, ChoiceResult, decompose, effects, tune_choices
-from lmtune.tuning.choices.race import beaten, halve, look
+from lmtune.tuning.choices.experiment import (
+    INTERACTIONS,
+    ChoiceResult,
+    beaten,
+    decompose,
+    effects,
+    halve,
+    look,
+    tune_choices,
+)
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL

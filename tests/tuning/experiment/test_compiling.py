@@ -1,5 +1,6 @@
 """What is compiled ahead is what tuning runs."""
 
+from compile_tuning import compile_kernels
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
@@ -8,7 +9,6 @@ from lmtune.losses.approx_kernels import approx_queries
 from lmtune.measures.kernels import measure_cells
 from lmtune.models import kernels as models
 from lmtune.tuning import kernels
-from lmtune.tuning.experiment.compiling import compile_kernels
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 

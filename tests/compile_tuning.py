@@ -1,4 +1,4 @@
-"""Compile what ``lmtune tune`` runs, while something else goes on: ``python -m`` and this module's name."""
+"""Compile the kernels of ``lmtune tune`` for two-stage smoothing, and cache them."""
 
 from __future__ import annotations
 
