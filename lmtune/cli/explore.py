@@ -13,9 +13,8 @@ from lmtune.cli.screen import stages
 from lmtune.collections.collection import Collection, named_collections
 from lmtune.collections.texts import open_texts
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.explorer.labelling import Labelling, Sheet
 from lmtune.explorer.opening import Shown, open_choices, open_collection, open_runs
-from lmtune.explorer.server import Answering, Session, serve
+from lmtune.explorer.server import Answering, Labelling, Session, Sheet, serve
 from lmtune.io.folders import check_file
 from lmtune.measures.judges.selection import Entry, check_unlabelled, pairs_to_judge, read_sheet, start_sheet
 from lmtune.options import usual

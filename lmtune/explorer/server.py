@@ -11,15 +11,18 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from lmtune.collections.texts import Texts
 from lmtune.errors import InputError, check_choice, visible
 from lmtune.explorer import answers
 from lmtune.explorer.background import OutdatedError, Surfaces, Turns, plan, told
 from lmtune.explorer.view import View
+from lmtune.measures.judges.selection import put_label, read_sheet
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
     from starlette.types import ASGIApp, Receive, Scope, Send
-
 
 MODULES = ("main", "source", "sliders", "surface", "profiles", "topics", "document", "share")
 """The page's scripts; they import each other as ``explore/NAME``."""
@@ -483,3 +485,57 @@ def serve(session: Answering, host: str, port: int, opened: Callable[[str], None
             server.run(sockets=[listening])
         finally:
             session.end()
+
+
+class Sheet(NamedTuple):
+    """What a page shows of a file to fill in.
+
+    Attributes
+    ----------
+    path : Path
+        The file; what it holds is read afresh for each answer.
+    queries : mapping of str to str
+        Topics' text.
+    texts : Texts or None
+        The documents'.
+    """
+
+    path: Path
+    queries: Mapping[str, str]
+    texts: Texts | None
+
+
+def pairs(sheet: Sheet) -> dict[str, Any]:
+    """Return the file's name and its pairs."""
+    return {
+        "name": sheet.path.name,
+        "pairs": [
+            entry._asdict() | {"text": sheet.queries.get(entry.topic, "")} for entry in read_sheet(sheet.path)
+        ],
+    }
+
+
+def document(sheet: Sheet, docno: str) -> dict[str, Any]:
+    """Return a document's text, or why there is none."""
+    if sheet.texts is None:
+        return {"text": None, "why": "There is no text: --collection says whose documents these are."}
+    try:
+        text = sheet.texts.of([docno])[0] or None
+        return {"text": text, "why": "" if text else "The document has no text."}
+    except InputError as error:
+        return {"text": None, "why": str(error)}
+
+
+def labelled(sheet: Sheet, topic: str, docno: str, label: int | None) -> dict[str, Any]:
+    """Save a label, or take it back; return all pairs' labels as they are saved."""
+    return {"labels": [entry.label for entry in put_label(sheet.path, topic, docno, label)]}
+
+
+class Labelling(Answering):
+    """The state of the page."""
+
+    script, title = "judge", "lmtune judge"
+
+    def __init__(self, sheet: Sheet) -> None:
+        works: dict[str, Callable[..., Any]] = {"pairs": pairs, "document": document, "labelled": labelled}
+        super().__init__({kind: partial(work, sheet) for kind, work in works.items()})
