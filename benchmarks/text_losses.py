@@ -19,9 +19,8 @@ import torch
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run, write_run
 from lmtune.rerank.loss_names import parse_loss
-from lmtune.rerank.settings import Settings
+from lmtune.rerank.settings import Settings, TextOptions
 from lmtune.rerank.sources import in_order, reranked
-from lmtune.rerank.text.options import TextOptions
 from lmtune.rerank.text.training import GivenTexts, TextLists, fit
 
 

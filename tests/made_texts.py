@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lmtune.rerank.text.options import TextOptions
+from lmtune.rerank.settings import TextOptions
 from lmtune.rerank.text.training import TextLists
 
 LICENSE = Path(__file__).resolve().parents[1] / "LICENSE"

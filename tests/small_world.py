@@ -80,7 +80,7 @@ MODULES = (
 """What most commands import."""
 
 NEURAL = (
-    *(f"lmtune.cli.rerank.{name}" for name in ("apply", "compare", "features", "train")),
+    *(f"lmtune.cli.rerank.{name}" for name in ("apply", "compare", "train")),
     *("lmtune.rerank.applying", "lmtune.rerank.letor_folder", "lmtune.report.loss_tables"),
 )
 

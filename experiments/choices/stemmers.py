@@ -11,7 +11,7 @@ import argparse
 
 import wordfreq
 
-from lmtune.engines.lucene_files import SNOWBALL
+from lmtune.engines.writers import SNOWBALL
 from lmtune.index.analysis import load_stemmer
 from lmtune.index.lucene import java
 

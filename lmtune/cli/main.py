@@ -34,7 +34,7 @@ _COMMANDS = {
     ),
     "datasets": ("search", "List what can be named."),
     "evaluate": ("evaluate", "Print runs' measures as trec_eval does."),
-    "judges": ("judges", "Hold sets of labels, such as language models', against judgements."),
+    "judges": ("compare", "Hold sets of labels, such as language models', against judgements."),
     "deploy": ("engines", "Write a tuned setting, or fused runs' weights, as a search engine's files."),
     "check-engine": (
         "engines",

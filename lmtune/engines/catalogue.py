@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmtune.engines import lucene_files, python_files
+from lmtune.engines import writers
 from lmtune.engines.deployment import BY_FIELD, COMBINED, Engine
 
 # What Lucene's similarities do otherwise than the models of `lmtune.models`.
@@ -29,7 +29,7 @@ _OLDER = (
     "Lucene's Snowball is older than lmtune's: {:g}% of the 30,000 most frequent words have another stem."
 )
 _FILTERS = _STEMMERS | {
-    name: _OLDER.format(_PARTED[name]) if name in _PARTED else "" for name in lucene_files.SNOWBALL
+    name: _OLDER.format(_PARTED[name]) if name in _PARTED else "" for name in writers.SNOWBALL
 }
 _SHARDS = (
     "idf and mean length are those of a shard: one here; with several ask with "
@@ -42,18 +42,18 @@ _FIXED = {"k1": 1.2, "b": 0.75}
 
 ENGINES = {
     "elasticsearch": Engine(
-        "Elasticsearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS, is_named=True
+        "Elasticsearch", _ELASTICS, writers.elastic, _ELASTIC, stemmers=_FILTERS, is_named=True
     ),
     "opensearch": Engine(
-        "OpenSearch", _ELASTICS, lucene_files.elastic, _ELASTIC, stemmers=_FILTERS, is_named=True
+        "OpenSearch", _ELASTICS, writers.elastic, _ELASTIC, stemmers=_FILTERS, is_named=True
     ),
     "solr": Engine(
-        "Solr", _ELASTICS, lucene_files.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_FILTERS, is_named=True
+        "Solr", _ELASTICS, writers.solr, (_ANALYSIS, _SINGLE, _FACTOR), stemmers=_FILTERS, is_named=True
     ),
     "lucene": Engine(
         "Lucene (Anserini, pyserini)",
         _LUCENE,
-        lucene_files.anserini,
+        writers.anserini,
         (
             _ANALYSIS,
             _SINGLE,
@@ -65,7 +65,7 @@ ENGINES = {
     "vespa": Engine(
         "Vespa",
         {"bm25": ""},
-        lucene_files.vespa,
+        writers.vespa,
         (
             _ANALYSIS,
             "N and document frequencies are those of a content node and of its largest index.",
@@ -91,18 +91,18 @@ ENGINES = {
                 "multiplied by 1.2 / k1, which ranks alike."
             ),
         },
-        python_files.pyterrier,
+        writers.pyterrier,
         (_OWN, "The names of the language models' controls depend on Terrier's version; both are set."),
         variant="terrier",
         install="pip install python-terrier",
     ),
     "bm25s": Engine(
-        "bm25s", {"bm25": ""}, python_files.bm25s, (_OWN,), variant="bm25s", install="pip install bm25s"
+        "bm25s", {"bm25": ""}, writers.bm25s, (_OWN,), variant="bm25s", install="pip install bm25s"
     ),
     "tantivy": Engine(
         "tantivy",
         {"bm25": ""},
-        python_files.tantivy,
+        writers.tantivy,
         (_OWN, _SINGLE, _FACTOR),
         _FIXED,
         "tantivy",
@@ -111,7 +111,7 @@ ENGINES = {
     "xapian": Engine(
         "Xapian",
         {"bm25": ""},
-        python_files.xapian,
+        writers.xapian,
         (_OWN, _FACTOR),
         variant="xapian",
         install="pip install xapian-bindings-binary",
@@ -119,7 +119,7 @@ ENGINES = {
     "duckdb": Engine(
         "DuckDB (fts)",
         {"bm25": ""},
-        python_files.duckdb,
+        writers.duckdb,
         (_OWN, "Older versions may have another idf. Its index does not follow changes of the table."),
         variant="duckdb",
         install="pip install duckdb",
@@ -127,7 +127,7 @@ ENGINES = {
     "sqlite": Engine(
         "SQLite (FTS5)",
         {"bm25": ""},
-        python_files.sqlite,
+        writers.sqlite,
         (_OWN, _FACTOR),
         _FIXED,
         "sqlite",

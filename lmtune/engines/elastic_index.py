@@ -28,7 +28,7 @@ from lmtune.engines.index_analysis import (
     stem_step,
     stop_step,
 )
-from lmtune.engines.lucene_files import SNOWBALL
+from lmtune.engines.writers import SNOWBALL
 from lmtune.errors import InputError
 from lmtune.index.analysis import LUCENE_ENGLISH
 from lmtune.io.digests import read_json

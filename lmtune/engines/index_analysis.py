@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from lmtune.engines.lucene_files import SNOWBALL
+from lmtune.engines.writers import SNOWBALL
 from lmtune.errors import InputError, check_choice
 from lmtune.index.analysis import LISTS, LUCENE_ENGLISH, load_stopwords
 from lmtune.index.tokenizer import MAX_TOKEN_UNITS, lower_case

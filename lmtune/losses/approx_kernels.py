@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Floats
 from lmtune.compiled import compiled
 from lmtune.losses.exponential_kernels import add_scaled, decay, lane_sum
-from lmtune.losses.packing_kernels import ByLabel, Floats, spoiled
+from lmtune.losses.packing_kernels import ByLabel, spoiled
 from lmtune.losses.pair_kernels import ACROSS, DOWN, flush
 from lmtune.measures.kinds import Code
 

@@ -37,8 +37,7 @@ from lmtune.losses.evaluation import (
     evaluate,
     run,
 )
-from lmtune.losses.list_kernels import listmle_queries, listnet_queries, shuffle_ties
-from lmtune.losses.neural_kernels import neural_ndcg_queries
+from lmtune.losses.list_kernels import listmle_queries, listnet_queries, neural_ndcg_queries, shuffle_ties
 from lmtune.losses.packing_kernels import ByLabel, discount_table
 from lmtune.losses.pairwise import row_slices, smooth_ranks, through_ranks
 from lmtune.losses.plain_torch import at_once, differentiated, discounts, ideal_dcg

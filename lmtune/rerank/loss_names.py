@@ -12,8 +12,16 @@ from typing import Any, Self, cast
 from lmtune.errors import InputError, nearest_first
 from lmtune.losses.lambda_functions import NAME, named_options
 from lmtune.options import option
-from lmtune.rerank.option_texts import check_options, labelled, read_options, split_options
-from lmtune.rerank.rankers import LEARNERS, Ranker, make_ranker, parse_ranker
+from lmtune.rerank.rankers import (
+    LEARNERS,
+    Ranker,
+    check_options,
+    labelled,
+    make_ranker,
+    parse_ranker,
+    read_options,
+    split_options,
+)
 
 FUNCTION = "function of scores and labels"
 SONG = "SONG and others that remember earlier scores"

@@ -30,9 +30,8 @@ from lmtune.rerank.learners.learner import Learner, Scorer, ScoringOptions
 from lmtune.rerank.learners.trees import TREES
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import LEARNERS, NETWORK
-from lmtune.rerank.settings import Settings
+from lmtune.rerank.settings import Settings, TextOptions, reads_text
 from lmtune.rerank.sources import FeatureSettings, TrainingData
-from lmtune.rerank.text.options import TextOptions, reads_text
 from lmtune.rerank.text.training import TextLearner, TextTrained
 from lmtune.rerank.training.loop import HISTORY, SECONDS, StepProgress, TrainingOptions
 

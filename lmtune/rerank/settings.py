@@ -1,4 +1,4 @@
-"""Settings of a training, checked before it begins."""
+"""Settings of a training and of text rerankers, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, Self
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.measure import Measure, check_higher_is_better, parse_list_measure
 from lmtune.options import check, option, usual
 from lmtune.progress import note
@@ -243,3 +244,74 @@ def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:
     if kind != "step" or not after or min(after) < 0:
         raise InputError("unknown schedule", value=settings.schedule, accepted=SCHEDULES)
     return rate * 0.1 ** sum(epoch >= number for number in after)
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Texts, for --net text:MODEL and its like.
+
+    Attributes
+    ----------
+    template : str
+        As `lmtune.collections.texts.Template` has it.
+    max_length : int
+        Tokens of query and document together, the model's own marks included; fewer where the model
+        takes fewer.
+    passages : {"first", "max", "sum"}
+        A longer document is cut, or scored passage by passage: by its best one, or by their sum.
+    overlap : int
+        Tokens that a passage has in common with the one before.
+    batch_tokens : int, optional
+        Tokens, padding included, that go through the model at a time; see `CrossEncoder.batch_tokens`.
+    prompt, answers, lora
+        Of ``decoder:MODEL``, as `lmtune.rerank.text.decoder.of_causal` takes them.
+    """
+
+    template: str = option(
+        "{contents}", "A document's text, of its fields: '{title}. {contents}'.", flag="--text"
+    )
+    max_length: int = option(256, "Tokens of query and document that the model sees.", low=8)
+    passages: str = option(
+        "first",
+        "Of longer documents: their first passage alone, or the max or the sum of all passages' scores.",
+        choices=("first", "max", "sum"),
+    )
+    overlap: int = option(32, "Tokens that a passage has in common with the one before.", low=0)
+    batch_tokens: int | None = option(
+        None,
+        "Tokens that go through the model at a time: the memory that training takes; default 2048, on a GPU "
+        "32768.",
+        low=8,
+    )
+    prompt: str = option(
+        "Query: {query}\nDocument: {document}\nDoes the document answer the query? Answer yes or no:",
+        "Of decoder:MODEL, what it is asked; only texts are cut.",
+    )
+    answers: str = option("yes,no", "Of decoder:MODEL, its two answers, a token each.")
+    lora: int = option(
+        0, "Of decoder:MODEL, learn adapters of this rank (LoRA) and leave its weights; 0 learns all.", low=0
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.passages != "first" and self.overlap >= self.max_length // 2:
+            raise InputError(
+                "passages overlap too much",
+                value=self.overlap,
+                accepted=f"less than half of the {self.max_length} tokens",
+            )
+
+
+def reads_text(network: str) -> bool:
+    """Tell whether a network of that name reads text; it does not look at features then.
+
+    Raises
+    ------
+    MissingExtraError
+        Where it does, and the extra is not installed.
+    """
+    if not network.startswith((TEXT, DECODER)):
+        return False
+    if any(find_spec(name) is None for name in ("torch", "safetensors", "transformers")):
+        raise MissingExtraError(network, "text")
+    return True

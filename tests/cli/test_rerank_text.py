@@ -178,7 +178,7 @@ def test_what_is_refused(home: Path) -> None:
 
 
 def test_without_the_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    where_it_is = "lmtune.rerank.text.options.find_spec"
+    where_it_is = "lmtune.rerank.settings.find_spec"
     monkeypatch.setattr(where_it_is, lambda name: None if name == "transformers" else find_spec(name))
     code, _, err = run("train", *where(home), "--output", home / "no", *net(home))
     assert code == 2

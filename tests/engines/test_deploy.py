@@ -21,7 +21,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.search import search
 from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
-from lmtune.engines import lucene_files
+from lmtune.engines import writers
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import cut
 from lmtune.engines.cost import fit_nearest
@@ -349,9 +349,9 @@ WORDS = {
 def test_lucenes_snowball_stems_as_lmtunes_does() -> None:
     require_java()
     jnius = java.start()
-    assert WORDS.keys() == lucene_files.SNOWBALL.keys()
+    assert WORDS.keys() == writers.SNOWBALL.keys()
     for name, words in WORDS.items():
-        own = jnius.autoclass(f"org.tartarus.snowball.ext.{lucene_files.SNOWBALL[name]}Stemmer")()
+        own = jnius.autoclass(f"org.tartarus.snowball.ext.{writers.SNOWBALL[name]}Stemmer")()
         for word in words.split():
             own.setCurrent([*word], len(word))
             own.stem()

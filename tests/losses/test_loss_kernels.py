@@ -21,8 +21,7 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.losses import approx_ndcg, lambdarank, listmle, listnet, ndcg_loss2pp, neural_ndcg, ranknet  # noqa: E402
 from lmtune.losses.approx_kernels import approx_queries  # noqa: E402
 from lmtune.losses.evaluation import PaddedLists  # noqa: E402
-from lmtune.losses.list_kernels import listmle_queries, listnet_queries  # noqa: E402
-from lmtune.losses.neural_kernels import neural_ndcg_queries  # noqa: E402
+from lmtune.losses.list_kernels import listmle_queries, listnet_queries, neural_ndcg_queries  # noqa: E402
 from lmtune.losses.packing_kernels import doubled_ranks  # noqa: E402
 from lmtune.losses.pair_kernels import ranknet_queries, weighted_queries  # noqa: E402
 from lmtune.losses.plain_torch import ranks  # noqa: E402

@@ -18,9 +18,8 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.rerank.loss_names import Loss
 from lmtune.rerank.rankers import Ranker
-from lmtune.rerank.settings import Settings
+from lmtune.rerank.settings import Settings, TextOptions
 from lmtune.rerank.sources import FeatureSettings, ListSource, Taught
-from lmtune.rerank.text.options import TextOptions
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def _need_neural() -> None:
 _COMMANDS = {
     "train": ("train", "Train a network on LETOR files, or on a run with judgements."),
     "crossval": (
-        "crossval",
+        "train",
         "Rerank each topic by a model that never saw it; compare the run with the one before.",
     ),
     "apply": ("apply", "Rerank a run, or score a LETOR file, by a trained model."),
@@ -137,13 +136,10 @@ _COMMANDS = {
         "Train losses several times each; print test nDCG with 95% intervals over trials.",
     ),
     "importance": (
-        "features",
+        "apply",
         "Shuffle one feature after the other; print what the measure loses, and LightGBM's own gain.",
     ),
-    "features": (
-        "features",
-        "Write a run's features and labels as a LETOR file; print what the features are.",
-    ),
+    "features": ("apply", "Write a run's features and labels as a LETOR file; print what the features are."),
 }
 """By command, its module in this package and its help's first line."""
 

@@ -20,9 +20,8 @@ from lmtune.progress import note, quantity, timed
 from lmtune.report.recommendation import trust, weighted_remark
 from lmtune.report.table import STYLES
 from lmtune.rerank.normalisation import Normalisation
-from lmtune.rerank.settings import Settings
+from lmtune.rerank.settings import Settings, TextOptions
 from lmtune.rerank.sources import FeatureSettings, TrainingData, folds_of_run
-from lmtune.rerank.text.options import TextOptions
 
 _CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": ("skip",), "zero": ("zero",)}
 

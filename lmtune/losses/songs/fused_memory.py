@@ -18,8 +18,8 @@ from lmtune.losses.fused import COLUMNS, ROWS, Evaluated, fill, filled, hinge, l
 from lmtune.losses.fused_song import FACTS, Basis, block_of, root_of, standing
 
 if TYPE_CHECKING:
+    from lmtune.losses.songs.pairs import PairState
     from lmtune.losses.songs.songs import Song
-    from lmtune.losses.songs.state import PairState
 
 _NO_PAIR = tl.constexpr(2**63 - 1)
 

@@ -13,9 +13,8 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.losses import evaluation
 from lmtune.losses.evaluation import Bounds, Positive, Share, checked, is_fused
-from lmtune.losses.songs.pairs import RankOrShare, RelevantPairs
+from lmtune.losses.songs.pairs import RankOrShare, RelevantPairs, Sample
 from lmtune.losses.songs.songs import MARGIN, Selection, Song
-from lmtune.losses.songs.state import Sample
 
 # As many as halving alone may take; five to ten are the rule.
 _MOST_STEPS = 80

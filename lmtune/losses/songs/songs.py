@@ -28,8 +28,16 @@ from lmtune.losses.evaluation import (
     with_gradient,
 )
 from lmtune.losses.plain_torch import ideal_dcg
-from lmtune.losses.songs.pairs import RankOrShare, RelevantPairs, check_cutoff
-from lmtune.losses.songs.state import PairState, Sample, real_items, sample_of, whole_sample
+from lmtune.losses.songs.pairs import (
+    PairState,
+    RankOrShare,
+    RelevantPairs,
+    Sample,
+    check_cutoff,
+    real_items,
+    sample_of,
+    whole_sample,
+)
 
 # Items of a list up to which an H200 was quicker through all pairs than by a sort.
 _LONGEST_UNSORTED = 2048

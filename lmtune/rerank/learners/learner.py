@@ -15,9 +15,8 @@ from lmtune.rerank.data import RankingData
 from lmtune.rerank.learners.networks import parse_network
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import NoOptions
-from lmtune.rerank.settings import Settings
+from lmtune.rerank.settings import Settings, TextOptions
 from lmtune.rerank.sources import FeatureSettings, ListSource
-from lmtune.rerank.text.options import TextOptions
 from lmtune.rerank.training.loop import StepProgress, TrainingOptions
 
 

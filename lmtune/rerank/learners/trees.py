@@ -22,7 +22,7 @@ from lmtune.progress import counted
 from lmtune.rerank.data import RankingData, check_training_data
 from lmtune.rerank.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.rerank.rankers import TreeSettings
-from lmtune.rerank.text.options import reads_text
+from lmtune.rerank.settings import reads_text
 from lmtune.rerank.training.loop import HISTORY, StepProgress, TrainingOptions, csv_rows
 
 TREES = "trees.txt"

@@ -1,7 +1,7 @@
 """What users import from lmtune.rerank.text, and where it is."""
 
 from .cross_encoder import CrossEncoder as CrossEncoder
-from .models import load_language_model as load_language_model
+from .cross_encoder import load_language_model as load_language_model
 from .options import TextOptions as TextOptions
 from .training import GivenTexts as GivenTexts
 from .training import TextLists as TextLists

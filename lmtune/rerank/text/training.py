@@ -26,11 +26,9 @@ from lmtune.progress import Progress, note, quantity, silent
 from lmtune.rerank.data import RankingData, check_training_data
 from lmtune.rerank.learners.feature_networks import digest_of
 from lmtune.rerank.learners.learner import Learner, ScoringOptions
-from lmtune.rerank.settings import TEXT, Settings
+from lmtune.rerank.settings import TEXT, Settings, TextOptions
 from lmtune.rerank.sources import FeatureSettings, ListSource, RunFeatures, in_order, of_known_topics
-from lmtune.rerank.text.cross_encoder import CrossEncoder, load_network
-from lmtune.rerank.text.models import find_model
-from lmtune.rerank.text.options import TextOptions
+from lmtune.rerank.text.cross_encoder import CrossEncoder, find_model, load_network
 from lmtune.rerank.training.loop import (
     ListTask,
     StepProgress,
@@ -255,7 +253,7 @@ class TextTrained(Training):
         Raises
         ------
         InputError
-            As `lmtune.rerank.text.models.load_language_model`.
+            As `lmtune.rerank.text.cross_encoder.load_language_model`.
         """
         network = load_network(name, options)
         return cls(Settings(network=name), network.state_dict(), (), (), 0, network)
@@ -416,7 +414,7 @@ def fit(
     train, validation : TextLists
         What to learn from and to choose the epoch by.
     settings : Settings
-        Its network is ``text:MODEL``, see `lmtune.rerank.text.models.find_model`.
+        Its network is ``text:MODEL``, see `lmtune.rerank.text.cross_encoder.find_model`.
     watch, **how
         As for `lmtune.rerank.learners.feature_networks.fit`.
 

@@ -15,7 +15,7 @@ from test_song_steps import MODULES, made_pairs, steps  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.losses import k_song, song  # noqa: E402
 from lmtune.losses.evaluation import is_fused  # noqa: E402
-from lmtune.losses.songs import KSong, Song, state  # noqa: E402
+from lmtune.losses.songs import KSong, Song, pairs  # noqa: E402
 from lmtune.losses.songs import k_song as thresholds  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -104,7 +104,7 @@ def test_steps_in_kernels(name: str, trained: bool, dtype: str, monkeypatch: pyt
         if module is wanted:
             monkeypatch.setattr(Song, "sums_pairs", lambda _module, _scores: False)
             monkeypatch.setattr(thresholds, "is_fused", lambda _scores: False)
-            monkeypatch.setattr(state, "is_fused", lambda _scores: False)
+            monkeypatch.setattr(pairs, "is_fused", lambda _scores: False)
         outcome = []
         for number, step in enumerate(steps(module.to(DEVICE), DEVICE, dtype=kind)):
             module.train(trained or number == 0)

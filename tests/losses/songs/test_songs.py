@@ -14,7 +14,7 @@ import song_brute as brute
 
 from lmtune.errors import InputError
 from lmtune.losses.songs import KSong, ListwiseCrossEntropy, RelevantPairs, Song, reinitialise_last_layer
-from lmtune.losses.songs.state import sample_of
+from lmtune.losses.songs.pairs import sample_of
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 

@@ -19,10 +19,9 @@ from tiny_gpt import tiny_gpt
 from lmtune.errors import InputError
 from lmtune.rerank.loss_names import parse_loss
 from lmtune.rerank.reranker import Reranker, load_model, save_model
-from lmtune.rerank.settings import Settings
+from lmtune.rerank.settings import Settings, TextOptions
 from lmtune.rerank.text import TextLists, fit
 from lmtune.rerank.text.cross_encoder import load_network
-from lmtune.rerank.text.options import TextOptions
 
 PROMPT = "query: {query} document: {document} relevant:"
 OPTIONS = TextOptions(prompt=PROMPT, max_length=32, batch_tokens=64)

@@ -20,10 +20,9 @@ from made_texts import made_texts  # noqa: E402
 from tiny_bert import WORDS, tiny_bert  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.rerank.reranker import Reranker, learn, load_model, save_model  # noqa: E402  # noqa: E402
-from lmtune.rerank.settings import Settings  # noqa: E402
-from lmtune.rerank.text.models import find_model, load_language_model  # noqa: E402
-from lmtune.rerank.text.options import TextOptions  # noqa: E402
+from lmtune.rerank.reranker import Reranker, learn, load_model, save_model  # noqa: E402
+from lmtune.rerank.settings import Settings, TextOptions  # noqa: E402
+from lmtune.rerank.text.cross_encoder import find_model, load_language_model  # noqa: E402
 from lmtune.rerank.text.training import TextSource, TextTrained  # noqa: E402
 
 torch.set_num_threads(1)

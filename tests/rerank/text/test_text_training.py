@@ -22,11 +22,9 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.losses import lambdarank  # noqa: E402
 from lmtune.rerank.data import batches  # noqa: E402
 from lmtune.rerank.loss_names import loss_names, parse_loss  # noqa: E402
-from lmtune.rerank.settings import Settings  # noqa: E402
+from lmtune.rerank.settings import Settings, TextOptions  # noqa: E402
 from lmtune.rerank.text import cross_encoder as gradient_cache  # noqa: E402
-from lmtune.rerank.text.cross_encoder import CrossEncoder  # noqa: E402
-from lmtune.rerank.text.models import load_language_model  # noqa: E402
-from lmtune.rerank.text.options import TextOptions  # noqa: E402
+from lmtune.rerank.text.cross_encoder import CrossEncoder, load_language_model  # noqa: E402
 from lmtune.rerank.text.training import TextFeed, TextLists, TextTrained, fit  # noqa: E402
 
 torch.set_num_threads(1)

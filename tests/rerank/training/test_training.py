@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.losses.songs.state import PairState  # noqa: E402
+from lmtune.losses.songs.pairs import PairState  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.rerank.learners.feature_networks import Feed, Trained, fit  # noqa: E402
 from lmtune.rerank.loss_names import make_loss, parse_loss  # noqa: E402
