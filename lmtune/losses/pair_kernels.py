@@ -75,58 +75,49 @@ class Terms(NamedTuple):
 
 
 @compiled()
-def _even_row(s_i: Any, s: Floats, sigma: Any, gradient: Floats, terms: Terms) -> tuple[Any, Any]:
-    """Sum softplus(sigma (s_j - s_i)) over j, and its derivative; add each j's to `gradient`."""
+def _sum_row(s_i: Any, s: Floats, sigma: Any, gradient: Floats, terms: Terms) -> tuple[Any, Any]:
+    """Sum w_j softplus(sigma (s_j - s_i)) over j, and its derivative; add each j's to `gradient`."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    costs, shares = terms.costs[: s.size], terms.shares[: s.size]
+    costs, shares, weight = terms.costs[: s.size], terms.shares[: s.size], terms.weights[: s.size]
     for j in range(s.size):
         x = sigma * (s[j] - s_i)
         t = decay(abs(x))
-        share = (one if x >= zero else t) / (one + t)
-        costs[j] = max(x, zero) + log1p(t)
+        share = weight[j] * (one if x >= zero else t) / (one + t)
+        costs[j] = weight[j] * (max(x, zero) + log1p(t))
         shares[j] = share
         gradient[j] += share
     return lane_sum(costs), lane_sum(shares)
 
 
 @compiled()
-def _swap_row(
-    s: Floats, i: int, first: int, weights: Weights, sigma: Any, gradient: Floats, terms: Terms
-) -> tuple[Any, Any]:
-    """Do the same with each pair weighted by what swapping it does to DCG."""
-    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    costs, shares = terms.costs[: gradient.size], terms.shares[: gradient.size]
-    s_i, gain_i, discount_i = s[i], weights.gain[i], weights.discount[i]
-    s, gain, discount = s[first:], weights.gain[first:], weights.discount[first:]
-    for j in range(gradient.size):
-        x = sigma * (s[j] - s_i)
-        t = decay(abs(x))
-        weight = (gain_i - gain[j]) * abs(discount_i - discount[j])
-        share = weight * (one if x >= zero else t) / (one + t)
-        costs[j] = weight * (max(x, zero) + log1p(t))
-        shares[j] = share
-        gradient[j] += share
-    return lane_sum(costs), lane_sum(shares)
+def _weigh_swaps(i: int, first: int, weights: Weights, weight: Floats) -> None:
+    """Fill what swapping item i with each later one does to DCG."""
+    gain_i, discount_i = weights.gain[i], weights.discount[i]
+    gain, discount = weights.gain[first:], weights.discount[first:]
+    for j in range(weight.size):
+        weight[j] = (gain_i - gain[j]) * abs(discount_i - discount[j])
 
 
 @compiled()
-def _precision_row(
-    s: Floats, i: int, first: int, weights: Weights, sigma: Any, gradient: Floats, terms: Terms
-) -> tuple[Any, Any]:
-    """Do the same with each pair weighted by what swapping it does to average precision."""
-    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    costs, shares = terms.costs[: gradient.size], terms.shares[: gradient.size]
-    s_i, ahead_i, behind_i, rank_i = s[i], weights.gain[i], weights.discount[i], weights.rank[i]
-    s, ahead, behind, rank = s[first:], weights.gain[first:], weights.discount[first:], weights.rank[first:]
-    for j in range(gradient.size):
-        x = sigma * (s[j] - s_i)
-        t = decay(abs(x))
-        weight = ahead_i - behind[j] if rank_i < rank[j] else ahead[j] - behind_i
-        share = weight * (one if x >= zero else t) / (one + t)
-        costs[j] = weight * (max(x, zero) + log1p(t))
-        shares[j] = share
-        gradient[j] += share
-    return lane_sum(costs), lane_sum(shares)
+def _weigh_precision(i: int, first: int, weights: Weights, weight: Floats) -> None:
+    """Fill what swapping item i with each later one does to average precision."""
+    ahead_i, behind_i, rank_i = weights.gain[i], weights.discount[i], weights.rank[i]
+    ahead, behind, rank = weights.gain[first:], weights.discount[first:], weights.rank[first:]
+    for j in range(weight.size):
+        weight[j] = ahead_i - behind[j] if rank_i < rank[j] else ahead[j] - behind_i
+
+
+@compiled()
+def _weigh_tightly(i: int, first: int, weights: Weights, weight: Floats) -> None:
+    """Fill NDCG-Loss2++'s weights."""
+    gain_i, discount_i, rank_i = weights.gain[i], weights.discount[i], weights.rank[i]
+    gain, discount, rank = weights.gain[first:], weights.discount[first:], weights.rank[first:]
+    tightness, deepest = weights.tightness, weights.deepest
+    for j in range(weight.size):
+        swap = abs(discount_i - discount[j])
+        if min(rank_i, rank[j]) <= deepest:
+            swap += tightness[np.uintp(abs(rank_i - rank[j]))]
+        weight[j] = (gain_i - gain[j]) * swap
 
 
 @compiled()
@@ -151,39 +142,6 @@ def _precision_ends(gain: Floats, rank: NDArray[np.int32], by_rank: Integers) ->
 
 
 @compiled()
-def _tight_row(
-    s: Floats, i: int, first: int, weights: Weights, sigma: Any, gradient: Floats, terms: Terms
-) -> tuple[Any, Any]:
-    """Do the same with NDCG-Loss2++'s weights."""
-    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    costs, shares = terms.costs[: gradient.size], terms.shares[: gradient.size]
-    weight = terms.weights[: gradient.size]
-    _tighten(i, first, weights, weight)
-    s_i, s = s[i], s[first:]
-    for j in range(gradient.size):
-        x = sigma * (s[j] - s_i)
-        t = decay(abs(x))
-        share = weight[j] * (one if x >= zero else t) / (one + t)
-        costs[j] = weight[j] * (max(x, zero) + log1p(t))
-        shares[j] = share
-        gradient[j] += share
-    return lane_sum(costs), lane_sum(shares)
-
-
-@compiled()
-def _tighten(i: int, first: int, weights: Weights, weight: Floats) -> None:
-    """Fill NDCG-Loss2++'s weights; apart, as looking them up keeps a loop from being vectorised."""
-    gain_i, discount_i, rank_i = weights.gain[i], weights.discount[i], weights.rank[i]
-    gain, discount, rank = weights.gain[first:], weights.discount[first:], weights.rank[first:]
-    tightness, deepest = weights.tightness, weights.deepest
-    for j in range(weight.size):
-        swap = abs(discount_i - discount[j])
-        if min(rank_i, rank[j]) <= deepest:
-            swap += tightness[np.uintp(abs(rank_i - rank[j]))]
-        weight[j] = (gain_i - gain[j]) * swap
-
-
-@compiled()
 def flush(sums: Floats, gradient: NDArray[np.float64]) -> None:
     """Move short sums into the long ones."""
     for j in range(sums.size):
@@ -198,19 +156,20 @@ def _sum_pairs(
     """Sum up a query's pairs, and their gradient; without gains, all weights are 1."""
     n = s.size
     sums = np.zeros(n, s.dtype)
-    terms = Terms(np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype))
+    # Weights are filled apart from the sums: looking some of them up keeps a loop from being vectorised.
+    terms = Terms(np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype), np.ones(ACROSS, s.dtype))
     total = 0.0
     for i in range(n):
         for a in range(after[i], n, ACROSS):
             b = min(a + ACROSS, n)
-            if weights.gain.size == 0:
-                cost, force = _even_row(s[i], s[a:b], sigma, sums[a:b], terms)
-            elif weights.precision:
-                cost, force = _precision_row(s, i, a, weights, sigma, sums[a:b], terms)
-            elif weights.tightness.size == 0:
-                cost, force = _swap_row(s, i, a, weights, sigma, sums[a:b], terms)
-            else:
-                cost, force = _tight_row(s, i, a, weights, sigma, sums[a:b], terms)
+            weight = terms.weights[: b - a]
+            if weights.precision:
+                _weigh_precision(i, a, weights, weight)
+            elif weights.tightness.size > 0:
+                _weigh_tightly(i, a, weights, weight)
+            elif weights.gain.size > 0:
+                _weigh_swaps(i, a, weights, weight)
+            cost, force = _sum_row(s[i], s[a:b], sigma, sums[a:b], terms)
             total += cost
             gradient[i] -= force
         if (i + 1) % DOWN == 0 or i + 1 == n:
