@@ -24,9 +24,10 @@ METHODS = {
     "Direct": "Direct: settings",
     "coordinate ascent": "coordinate ascent, 5 starts",
     "RankNet": "RankNet, coordinate descent",
-    "Approx": "Approx |",
+    "Approx": "Approx | 71,",
 }
-"""Rows of the table of FINDINGS.md that says what a fold takes."""
+"""First cells of rows of the table of settings a fold in `PARAMETERS`."""
+PARAMETERS = "experiments/parameters/README.md"
 
 
 class Lines(NamedTuple):
@@ -111,12 +112,12 @@ def lowest(lines: Lines, *, is_cost: bool) -> Figure:
 
 
 def growth() -> Figure:
-    """Draw what a fold takes by the number of free parameters, as FINDINGS.md reports it."""
+    """Draw what a fold takes by the number of free parameters, from the table in `PARAMETERS`."""
     figure, ax = panel(2.7)
-    parameters = [cell[0] for cell in reported("free parameters | 1 | 2 |")]
+    parameters = [cell[0] for cell in reported(PARAMETERS, "free parameters | 1 | 2 |")]
     look = looks(list(METHODS))
     for method, row in METHODS.items():
-        taken = [cell[0] for cell in reported(row)]
+        taken = [cell[0] for cell in reported(PARAMETERS, row)]
         ax.plot(parameters, taken, label=method, **look[method].options())
     ax.set(yscale="log", xlabel="free parameters", ylabel="settings a fold", xticks=parameters)
     log_ticks(ax.yaxis, *ax.get_ylim())

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import lmtune
 from lmtune.report.figures.style import COLUMN, new_figure
 
-FINDINGS = Path(__file__).resolve().parents[1] / "FINDINGS.md"
+ROOT = Path(__file__).resolve().parents[1]
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"
 
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+")
@@ -39,9 +39,9 @@ def panel(height: float = 2.5) -> tuple[Figure, Axes]:
     return figure, ax
 
 
-def reported(row: str) -> list[list[float]]:
-    """Read the numbers of each cell of the row of a table in FINDINGS.md that begins as told."""
-    lines = FINDINGS.read_text(encoding="utf-8").splitlines()
+def reported(page: str, row: str) -> list[list[float]]:
+    """Read the numbers in each cell of the table row of a page that starts with `row`."""
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
     [line] = [line for line in lines if line.startswith(f"| {row}")]
     cells = line.strip("|").split(" | ")[1:]
     return [[float(number.replace(",", "")) for number in _NUMBER.findall(cell)] for cell in cells]

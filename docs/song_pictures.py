@@ -151,9 +151,9 @@ def threshold(seen: Training) -> Figure:
 
 
 def long_lists() -> Figure:
-    """Draw a step's milliseconds by the length of the list, as FINDINGS.md reports them."""
+    """Draw a step's milliseconds by the length of the list, from the results of SONG."""
     figure, ax = panel()
-    [*_, numbers, _] = reported("A step's cost does not grow with the list")
+    [*_, numbers, _] = reported("experiments/song/README.md", "A step's cost does not grow with the list")
     song, lengths, every = np.reshape(numbers, (3, -1))
     ax.plot(lengths, every, "s--", color=GREEN, label="all items")
     ax.plot(lengths, song, "o-", color=ORANGE, label="SONG, a sample of 40")

@@ -1,4 +1,4 @@
-"""The pictures that README.md and FINDINGS.md keep, made by the very commands of their captions.
+"""Make the pictures of README.md, FINDINGS.md and the experiments by the commands of their captions.
 
 ``make pictures`` makes all of them, ``python docs/pictures/make.py NAME...`` some.
 """
