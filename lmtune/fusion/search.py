@@ -257,7 +257,7 @@ def between(begin: Doubles, end: Doubles, t: float) -> Doubles:
 
 
 # Documents of each setting that make up the lists of measures with small cutoffs: of 25, 50, 100 and 200 for
-# 63 runs each was as good on topics held out, in time that falls with them (FINDINGS.md).
+# 63 runs each was as good on topics held out, in time that falls with them (experiments/fusion/README.md).
 _LISTED = 50
 # How much longer the best climb goes on.
 _LAST = 8

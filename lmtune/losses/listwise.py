@@ -535,7 +535,8 @@ def neural_ndcg(
         As of `lmtune.losses.ranknet`.
     tau : float
         Temperature; above 0. As it falls, or lists become longer, P becomes the permutation that sorts the
-        scores: for some sixty items and more 10 may learn better (FINDINGS.md).
+        scores: for some sixty items and more 10 may learn better
+        (experiments/rerank/README.md).
     sinkhorn : int
         Iterations; 0 leaves P as NeuralSort gives it. The gradient goes through them. Of long
         lists, 50 come within about 1e-4 of the limit.

@@ -19,7 +19,7 @@ from lmtune.tuning import kernels
 from lmtune.tuning.space import ParameterSpace
 
 STAND_INS = 200
-"""Chosen on half of the topics of four collections, like the draw itself: see FINDINGS.md."""
+"""Negatives per topic, chosen on half of the topics of four collections (experiments/metzler/README.md)."""
 
 # Documents whose likelihoods are in a core's cache at a time.
 _DOCUMENTS = 1 << 14
@@ -68,7 +68,7 @@ class Pairs:
 
         Topics without a judged non-relevant document get unjudged documents that hold a query term as
         negatives. They are sampled at random: those at the top of a run are too often relevant, and no
-        parameters order them well (FINDINGS.md).
+        parameters order them well (experiments/metzler/README.md).
 
         Parameters
         ----------

@@ -281,7 +281,7 @@ class SurrogateCost:
         slopes *= alpha
 
 
-# Chosen on MED, CACM and NPL, by AP, nDCG@10, P@10 and RR of held-out halves: see FINDINGS.md.
+# Chosen on MED, CACM and NPL by held-out AP, nDCG@10, P@10 and RR (experiments/surrogates/README.md).
 ALPHAS = (4.0, 32.0)
 LIST_DEPTH = 200
 _RELEVANT = 6.0

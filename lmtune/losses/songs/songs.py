@@ -131,7 +131,7 @@ def _before(last: Tensor, *values: Tensor) -> Tensor:
 
 
 MARGIN = 5.0
-"""Of SONG and K-SONG: in the middle of what validation holds for equally good, 2 to 10 (FINDINGS.md)."""
+"""The middle of the margins that validation did not tell apart, 2 to 10 (experiments/song/README.md)."""
 
 
 @dataclass(frozen=True)
