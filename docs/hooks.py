@@ -1,8 +1,7 @@
 """The site's pages that stand elsewhere: in the repository's texts, in the code.
 
-A line ``{{ FILE }}`` takes in a text of the repository, ``{{ FILE: HEADING }}`` what stands below one of its
-headings. One page a command comes from the command line's own help, one page a public package from its
-``__init__.pyi``.
+A line ``{{ FILE }}`` includes a text of the repository. Pages of commands come from the command line's own help, pages of
+public packages from their ``__init__.pyi``.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -39,10 +37,9 @@ HOMES = {
 }
 """Which page a link to a text of the repository leads to."""
 
-_INCLUDED = re.compile(r"^\{\{ ([^:\n]+?)(?:: (.+?))? \}\}$", re.MULTILINE)
+_INCLUDED = re.compile(r"^\{\{ (\S+) \}\}$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 _CODE_OR_LESS = re.compile(r"(`[^`]*`)|<")
-_HEADING = re.compile(r"^(#+) (.+)$|^(```)", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -73,32 +70,12 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Take in what the page names, with links that lead from here."""
     here = page.file.src_uri
     markdown = relinked(markdown, f"docs/{here}", here)
-    return _INCLUDED.sub(lambda found: relinked(taken(found[1], found[2]), found[1], here), markdown)
+    return _INCLUDED.sub(lambda found: included(found[1], here), markdown)
 
 
-def taken(name: str, heading: str | None) -> str:
-    """Return a text, or what stands below one of its headings (of level 1: until the next heading)."""
-    text = (ROOT / name).read_text(encoding="utf-8")
-    if heading is None:
-        return text
-    found = headings(text)
-    for place, (level, title, _, begin) in enumerate(found):
-        if title == heading:
-            deepest = 6 if level == 1 else level
-            ends = (start for other, _, start, _ in found[place + 1 :] if other <= deepest)
-            return text[begin : next(ends, len(text))].strip()
-    raise PluginError(f"{name} has no heading {heading!r}")
-
-
-def headings(text: str) -> list[tuple[int, str, int, int]]:
-    """Return each heading's level, title, and where its line begins and ends; none inside code."""
-    found, code = [], False
-    for match in _HEADING.finditer(text):
-        if match[3]:
-            code = not code
-        elif not code:
-            found.append((len(match[1]), match[2].replace("*", ""), match.start(), match.end()))
-    return found
+def included(name: str, page: str) -> str:
+    """Return a text of the repository, with links that work on a page of the site."""
+    return relinked((ROOT / name).read_text(encoding="utf-8"), name, page)
 
 
 def relinked(text: str, source: str, page: str) -> str:
