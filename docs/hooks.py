@@ -1,7 +1,7 @@
 """The site's pages that stand elsewhere: in the repository's texts, in the code.
 
-A line ``{{ FILE }}`` includes a text of the repository. Pages of commands come from the command line's own help, pages of
-public packages from their ``__init__.pyi``.
+A line ``{{ FILE }}`` includes a text of the repository. Pages of commands come from the command line's own
+help, pages of public packages from their ``__init__.pyi``.
 """
 
 from __future__ import annotations
