@@ -204,7 +204,7 @@ def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) 
     served = ("dirichlet", "jelinek-mercer", "sdm-two-stage")  # by the candidates of models before them
     code, pruned, err = run(*arguments, "--depth", "4")
     assert code == 0, err
-    assert "pruning to" in err or name in served
+    assert "pruning to" in err or name in served or not MODELS[name].formula.dominance
     code, whole, err = run(*arguments, "--depth", "1000")
     assert code == 0, err
     tables = [[line for line in out.splitlines() if "the first" not in line] for out in (pruned, whole)]
