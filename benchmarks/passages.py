@@ -82,8 +82,7 @@ def tune(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Choose by a grid and coordinate ascents on every second topic, and measure the others."""
     from lmtune.measures.evaluate import measure_settings
     from lmtune.measures.measure import parse_measure
-    from lmtune.tuning.coordinate_ascent import CoordinateAscent
-    from lmtune.tuning.grid import GridSearch
+    from lmtune.tuning.direct import CoordinateAscent, GridSearch
 
     pool, measure = candidates(home, options), parse_measure(MEASURE)
     train, test = pool.topics[::2], pool.positions(pool.topics[1::2])

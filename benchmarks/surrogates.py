@@ -30,9 +30,8 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.kernels import Documents
 from lmtune.models.two_stage import TwoStage
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent, Surface
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS, SurrogateCost, SurrogateTuner, parse_objective

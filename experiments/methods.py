@@ -14,10 +14,9 @@ from lmtune.candidates.columns import Columns
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent, GridSearch, Surface
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.gradient import RankNetTuner
-from lmtune.tuning.grid import GridSearch, Surface
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for, parse_objective

@@ -40,14 +40,14 @@ from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
 from .tuning.choices.cases import make_cases as make_cases
 from .tuning.choices.experiment import ChoiceResult as ChoiceResult
 from .tuning.choices.experiment import tune_choices as tune_choices
-from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
+from .tuning.direct import CoordinateAscent as CoordinateAscent
+from .tuning.direct import GridSearch as GridSearch
 from .tuning.experiment.plan import Plan as Plan
 from .tuning.experiment.plan import Split as Split
 from .tuning.experiment.run import run_experiment as run_experiment
 from .tuning.gradient import RankNetTuner as RankNetTuner
 from .tuning.gradient_free import FDSA as FDSA
 from .tuning.gradient_free import SPSA as SPSA
-from .tuning.grid import GridSearch as GridSearch
 from .tuning.space import Choice as Choice
 from .tuning.space import ParameterSpace as ParameterSpace
 from .tuning.surrogate import SurrogateTuner as SurrogateTuner

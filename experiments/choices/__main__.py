@@ -26,10 +26,9 @@ from lmtune.measures.measure import Measure, parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.choices.cases import make_cases
 from lmtune.tuning.choices.experiment import halve
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.experiment.plan import Split
 from lmtune.tuning.experiment.preparation import prepare
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import Choice, ParameterSpace
 
 AP = parse_measure("AP")

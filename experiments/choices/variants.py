@@ -25,8 +25,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.bm25 import PREFIX, VARIANTS
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.grid import GridSearch
+from lmtune.tuning.direct import CoordinateAscent, GridSearch
 
 REFERENCE, USUAL = "lucene", {"k1": 1.2, "b": 0.75}
 ASCENTS = 3

@@ -26,7 +26,7 @@ from experiments.fusion.estimation import FEWEST, told
 from experiments.term_weights.__main__ import AP, by_gradient, direct
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent
 from lmtune.tuning.experiment.result import DIRECT
 from lmtune.tuning.surrogate import SurrogateTuner
 

@@ -21,9 +21,9 @@ import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.tuning.experiment.profiles import near_optimal
+from lmtune.tuning.direct import Surface
 from lmtune.tuning.experiment.result import SIGNIFICANCE
-from lmtune.tuning.grid import Surface
+from lmtune.tuning.experiment.run import near_optimal
 from lmtune.tuning.space import ParameterSpace
 
 

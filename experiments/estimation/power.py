@@ -15,7 +15,7 @@ from lmtune import ParameterSpace
 from lmtune.measures import parse_measure
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.significance.tests import LEVEL, detectable_difference
-from lmtune.tuning.grid import Surface
+from lmtune.tuning.direct import Surface
 
 QUICK = {"topics": 60, "sizes": (10, 50), "grid": (8, 8)}
 SAMPLES = 4000

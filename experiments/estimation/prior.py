@@ -20,7 +20,7 @@ from experiments.datasets import load_pool, short_name
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import mean_interval
-from lmtune.tuning.grid import Surface
+from lmtune.tuning.direct import Surface
 from lmtune.tuning.space import ParameterSpace
 
 USUAL: dict[str, dict[str, tuple[float, float]]] = {

@@ -16,7 +16,7 @@ from experiments.landscape import roughness
 from lmtune import CandidatePool, ParameterSpace
 from lmtune.measures import parse_measure
 from lmtune.measures.evaluate import measure_settings
-from lmtune.tuning.grid import Surface
+from lmtune.tuning.direct import Surface
 
 QUICK = {"measures": ("AP",), "topics": (10, 100, 1000), "samples": 5, "points": 191, "zoom_points": 101}
 LAMBDA, MU = "lambda", "mu"

@@ -28,7 +28,7 @@ from lmtune.collections.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import adjusted
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent
 from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.ridge import RidgeTuner

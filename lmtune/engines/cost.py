@@ -16,7 +16,7 @@ from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.comparison import Comparison, compare_runs
 from lmtune.models.model import find_model
 from lmtune.progress import Progress, silent
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import prepare
 from lmtune.tuning.experiment.result import CollectionResult, Row

@@ -23,7 +23,7 @@ from lmtune.measures.significance.tests import FEWEST
 from lmtune.models.model import find_model
 from lmtune.models.parameter import Parameter, Setting
 from lmtune.models.weighted import Weighted
-from lmtune.tuning.experiment.profiles import significantly_worse
+from lmtune.tuning.experiment.run import significantly_worse
 
 _CLOSE = 1e-9  # relative: where a score is no sum over terms, it is off by far more
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # keeps all lengths

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
 from lmtune.io.qrels import STRATA
-from lmtune.measures import sampled_measures as of_samples
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
 
@@ -219,11 +218,11 @@ KINDS = {
         ),
         MeasureKind("Judged", _at(of.judged)),
         MeasureKind(
-            "xinfAP", lambda ranking, _: of_samples.average_precision(ranking), cutoff=HAS_NO, reads=STRATA
+            "xinfAP", lambda ranking, _: of.sampled_average_precision(ranking), cutoff=HAS_NO, reads=STRATA
         ),
         MeasureKind(
             "infNDCG",
-            lambda ranking, measure: of_samples.ndcg(ranking, exponential=measure.dcg == EXPONENTIAL),
+            lambda ranking, measure: of.sampled_ndcg(ranking, exponential=measure.dcg == EXPONENTIAL),
             cutoff=HAS_NO,
             is_graded=True,
             reads=STRATA,

@@ -25,8 +25,8 @@ from lmtune.report.table import frame_text, in_all_formats, one_line
 from lmtune.report.tuning_tables import parameter_table, parameters, tuning_table
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared
-from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import DEFAULT, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.run import measure_profiles
 from lmtune.tuning.experiment.stored import CHOSEN, FINAL, FOLDS, KIND, NAMED, NEAR, TEXTS, TOPICS
 from lmtune.tuning.experiment.stored import StoredResults as StoredResults
 from lmtune.tuning.experiment.stored import read_results as read_results
@@ -130,7 +130,7 @@ def write_results(
         The grid: lambda, mu, train, test (the measure's means on the fold's topics).
     ``lines/COLLECTION/MEASURE-foldN.csv``
         The measure along each parameter: line, position, the parameters, train, test; see
-        `lmtune.tuning.experiment.profiles.measure_profiles`. Only where `lines` are given.
+        `lmtune.tuning.experiment.run.measure_profiles`. Only where `lines` are given.
     ``traces/COLLECTION/*.csv``
         Tuners' `lmtune.tuning.tuner.Tuner.results_` on training topics: ``ranknet-foldN`` (start,
         step, the parameters, cost, then each measure's mean), ``ranknet-val-foldN`` (the same and
@@ -159,7 +159,7 @@ def write_results(
     record : mapping
         How the results were made; goes to ``made.json``.
     lines : sequence of mapping of str to pandas.DataFrame, optional
-        Each collection's `lmtune.tuning.experiment.profiles.measure_profiles`.
+        Each collection's `lmtune.tuning.experiment.run.measure_profiles`.
     texts : sequence of mapping of str to str, optional
         Each collection's topics' texts.
     hits : int

@@ -21,13 +21,12 @@ from lmtune.io.term_values import read_topic_weights
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import OPTIMAL
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.gradient_free import SPSA
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateCost, SurrogateTuner, parse_objective

@@ -25,10 +25,9 @@ from lmtune.measures.measure import parse_measures
 from lmtune.models.fields import Fields
 from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import find_model, named_model
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.gradient_free import SPSA
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateTuner

@@ -17,7 +17,7 @@ from lmtune.measures.measure import parse_measure
 from lmtune.models.model import MODELS, find_model, known_model
 from lmtune.models.term_features import QueryTerm
 from lmtune.models.weighted import Weighted
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, RANKNET
 from lmtune.tuning.experiment.run import run_experiment

@@ -21,9 +21,8 @@ from lmtune.report.figures import draw, render
 from lmtune.report.page import page
 from lmtune.report.tuning_tables import parameter_table, tuning_table
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.profiles import BEST, measure_profiles
 from lmtune.tuning.experiment.result import CollectionResult, Fit
-from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.run import BEST, measure_profiles, run_experiment
 from lmtune.tuning.experiment.stored import read_results
 
 FIVE = ("k1", "b", "weight", "lambda", "delta")

@@ -21,11 +21,10 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.models.model import MODELS, Model, find_model
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.gradient import OPTIMIZERS, RankNetTuner
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 

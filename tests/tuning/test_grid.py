@@ -8,11 +8,10 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import cross_validation
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.tuning import grid as grid_search
-from lmtune.tuning.coordinate_ascent import CoordinateAscent, climb_together
+from lmtune.tuning import direct
+from lmtune.tuning.direct import CoordinateAscent, KnownValues, Surface, climb_together, together
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.grid import KnownValues, Surface, together
 from lmtune.tuning.space import ParameterSpace
 
 MEASURES = parse_measures(["AP", "Bpref", "P@5"])
@@ -33,7 +32,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object, int]]:
         seen.extend((m, tuple(s), t) for m in named for s in settings.tolist() for t in topics.tolist())
         return measure_settings(pool, settings, measures, topics=topics, depth=depth, **of_grid)
 
-    monkeypatch.setattr(grid_search, "measure_settings", measure)
+    monkeypatch.setattr(direct, "measure_settings", measure)
     return seen
 
 

@@ -25,11 +25,10 @@ from lmtune.models.formula import Formula
 from lmtune.models.model import Model
 from lmtune.models.parameter import Parameter
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import CoordinateAscent, _climb
+from lmtune.tuning.direct import CoordinateAscent, GridSearch, _climb
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.gradient_free import FDSA, SPSA
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 

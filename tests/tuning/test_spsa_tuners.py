@@ -14,11 +14,11 @@ from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
+from lmtune.tuning.direct import GridSearch
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.gradient_free import FDSA, SPSA, Gains
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace
 
 Tuner = type[SPSA] | type[FDSA]

@@ -11,10 +11,9 @@ from support import random_collection
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.gradient import RankNetTuner
 from lmtune.tuning.gradient_free import FDSA, SPSA, Gains
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateTuner
 

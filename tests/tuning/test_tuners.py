@@ -20,9 +20,8 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure, measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import expit, logit
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.gradient import RankNetTuner, coordinate_descent, l_bfgs
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Cost, Pairs
 from lmtune.tuning.space import ParameterSpace
 

@@ -19,7 +19,6 @@ from lmtune.report.figures.parameters import best_profiles, parameter_spread
 from lmtune.report.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.report.figures.surfaces import SurfacePanel, surface
 from lmtune.report.tuning_results import PROFILES, RECALL, SURFACE
-from lmtune.tuning.experiment.profiles import BEST
 from lmtune.tuning.experiment.result import (
     ALSO,
     APPROX,
@@ -30,6 +29,7 @@ from lmtune.tuning.experiment.result import (
     CollectionResult,
     Row,
 )
+from lmtune.tuning.experiment.run import BEST
 from lmtune.tuning.experiment.stored import KIND, NAMED
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from lmtune.report.figures.style import (
     short,
 )
 from lmtune.report.table import listed
-from lmtune.tuning.experiment.profiles import BEST
+from lmtune.tuning.experiment.run import BEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ def best_profiles(
     Parameters
     ----------
     lines : pandas.DataFrame
-        One of `lmtune.tuning.experiment.profiles.measure_profiles`' tables, or of ``lines/*.csv``.
+        One of `lmtune.tuning.experiment.run.measure_profiles`' tables, or of ``lines/*.csv``.
     axes : sequence of ParameterAxis
         The parameters to draw.
     chosen : mapping of str to mapping of str to float
@@ -80,7 +80,7 @@ def best_profiles(
     parts = {axis: lines[lines["line"] == f"{BEST}{axis.name}"].sort_values("position") for axis in axes}
     parts = {axis: part for axis, part in parts.items() if len(part)}
     if not parts:
-        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
+        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.run")
     figure, panels, columns = new_panels(len(parts), 1.9, above=0.6, width=PAGE, sharey=True)
     look = looks(list(chosen))
     for ax, (axis, part) in zip(panels, parts.items(), strict=True):

@@ -19,8 +19,7 @@ from lmtune.models.parameter import Setting
 from lmtune.progress import counted
 from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
 from lmtune.tuning.certificate.problem import Problem, proof_of
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.grid import GridSearch
+from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 

@@ -27,11 +27,11 @@ from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, parts_of
 from lmtune.tuning.certificate.optimum import CertifiedOptimum, check_uncertified
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.choices.cases import Case
+from lmtune.tuning.direct import Surface
 from lmtune.tuning.experiment.plan import Split
 from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row
 from lmtune.tuning.experiment.run import default_result, run_experiment
-from lmtune.tuning.grid import Surface
 from lmtune.tuning.space import Choice
 
 SETTINGS = 16

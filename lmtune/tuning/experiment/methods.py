@@ -18,12 +18,11 @@ from lmtune.models.parameter import Setting
 from lmtune.models.weighted import Weighted
 from lmtune.progress import Count, Progress, detail, quantity
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent, climb_together
+from lmtune.tuning.direct import AGREE, CoordinateAscent, KnownValues, Surface, climb_together, together
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.gradient import GradientTuner, RankNetTuner
 from lmtune.tuning.gradient_free import SEARCHES
-from lmtune.tuning.grid import KnownValues, Surface, together
 from lmtune.tuning.pairs import Lists, Pairs
 from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.space import ParameterSpace, space_for

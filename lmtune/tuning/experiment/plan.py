@@ -20,9 +20,9 @@ from lmtune.models.model import NAMES, find_model
 from lmtune.options import check, option, usual
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem, proof_of
+from lmtune.tuning.direct import shape_for
 from lmtune.tuning.experiment.result import ALSO
 from lmtune.tuning.gradient import OPTIMIZERS
-from lmtune.tuning.grid import shape_for
 from lmtune.tuning.pairs import STAND_INS
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import EVALUATIONS, FEWEST
@@ -138,7 +138,7 @@ class Plan:
     baseline : mapping of str to float, optional
         The row ``Default``: values by name, the model's own where one is missing; None for no such row.
     grid : tuple of int
-        Grid points along each parameter, or how many settings; `lmtune.tuning.grid.shape_for` by default.
+        Grid points along each parameter, or how many settings; `lmtune.tuning.direct.shape_for` by default.
     ascents, restarts : int
         Coordinate ascents from the best grid points, and from random ones.
     optimizer : str

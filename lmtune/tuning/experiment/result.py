@@ -14,7 +14,7 @@ from lmtune.collections.folds import Fold
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
 from lmtune.showing import Plotted
-from lmtune.tuning.grid import Surface
+from lmtune.tuning.direct import Surface
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,7 +163,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
         The grid that Direct and Optimal began with.
     near : dict of str to (low, high)
         A box of grid points around the recommended setting, none of them significantly worse on all
-        topics; see `lmtune.tuning.experiment.profiles.near_optimal`.
+        topics; see `lmtune.tuning.experiment.run.near_optimal`.
     selected : str, optional
         The method to use for the first measure, where choosing among models decided it.
     """

@@ -31,11 +31,11 @@ from lmtune.tuning.choices.experiment import (
     look,
     tune_choices,
 )
+from lmtune.tuning.direct import GridSearch
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL
 from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import Choice, ParameterSpace
 
 CHOICES = [Choice("stemmer", ("none", "porter")), Choice("model", ("bm25", "two-stage"))]

@@ -15,11 +15,10 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import cross_validation
 from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.models.model import MODELS, Model
+from lmtune.tuning.direct import Surface
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.profiles import BEST, measure_profiles, near_optimal
 from lmtune.tuning.experiment.result import DIRECT, CollectionResult
-from lmtune.tuning.experiment.run import run_experiment
-from lmtune.tuning.grid import Surface
+from lmtune.tuning.experiment.run import BEST, measure_profiles, near_optimal, run_experiment
 
 AP = parse_measure("AP")
 
