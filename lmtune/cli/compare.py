@@ -18,7 +18,7 @@ from lmtune.measures.significance.comparison import (
     named_files,
 )
 from lmtune.options import option, usual
-from lmtune.report.comparison_tables import comparison_table, legend
+from lmtune.report.comparison_tables import comparison_legend, comparison_table
 from lmtune.report.judge_tables import judge_table
 from lmtune.report.table import STYLES, opened_by
 
@@ -113,7 +113,7 @@ def show(compared: Comparison, style: str, *, per_topic: bool = False, answer: s
         tables = comparison_table(compared, style, per_topic=per_topic)
         stream.write(on_screen(opened_by(answer, tables) if style == "table" else tables))
     if style in ("csv", "json"):
-        note(legend(compared))
+        note(comparison_legend(compared))
     for text in compared.notes:
         note(text)
 

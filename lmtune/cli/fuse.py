@@ -31,7 +31,7 @@ from lmtune.io.runs import check_tag, read_run, write_run
 from lmtune.measures.significance.comparison import named_files
 from lmtune.options import read, usual
 from lmtune.progress import Progress, quantity, silent
-from lmtune.report.fusion_tables import formulas, fusion_table, legend
+from lmtune.report.fusion_tables import formulas, fusion_legend, fusion_table
 from lmtune.report.recommendation import fusion_trust
 from lmtune.report.table import STYLES
 
@@ -131,7 +131,7 @@ def fuse(
         say(fusion_trust(fused, loaded, judged, qrels))
         say(f"\n{formulas(fused)}" if talk().verbose else "")
     elif output.style in ("csv", "json"):
-        note(legend(fused))
+        note(fusion_legend(fused))
     if output.plot is not None:
         from lmtune.report.figures import fusion_pictures, save
 

@@ -57,7 +57,7 @@ Intervals = dict[str, tuple[float, float]]
 
 BEST_SINGLE = "best single run"
 # What a mean may lose and weights still count as equally good.
-FLAT = 0.001
+_FLAT = 0.001
 _TOGETHER = 20
 
 
@@ -546,10 +546,10 @@ def jackknife(folds: Sequence[Mapping[str, float]], whole: Mapping[str, float]) 
 
 
 def _flat(line: Line, begin: Doubles, end: Doubles, here: float) -> tuple[float, float]:
-    """Return the ends of the stretch around a place on which the mean is within `FLAT` of the best."""
+    """Return the ends of the stretch around a place on which the mean is within `_FLAT` of the best."""
     at, value, _ = joined(line.steps(begin, end))
     edges = np.append(at, 1.0)
-    good = value >= value.max() - FLAT
+    good = value >= value.max() - _FLAT
     place = int(np.searchsorted(at, here, "right")) - 1
     if not good[place]:
         place = int(value.argmax())

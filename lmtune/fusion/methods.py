@@ -28,7 +28,7 @@ from lmtune.progress import note, quantity
 Logistic = Doubles
 """Runs' a and b, shape (2, runs)."""
 
-RRF_K = 60.0
+_RRF_K = 60.0
 """The constant of Cormack, Clarke and Büttcher (SIGIR 2009)."""
 
 
@@ -139,7 +139,7 @@ def normalised(normalise: str, missing: str, fitted: Logistic | None = None) -> 
     return columns
 
 
-def counted(normalise: str, power: float, fitted: Logistic | None = None) -> Columns:
+def counted_scores(normalise: str, power: float, fitted: Logistic | None = None) -> Columns:
     """Return normalised scores times a power of the number of runs that retrieved the document.
 
     With equal weights they add up to CombSUM (power 0), CombMNZ (1) and CombANZ (-1) of Fox and Shaw
@@ -188,7 +188,7 @@ CHOOSE = "choose"
 FEW = 8
 
 
-class Method(NamedTuple):
+class FusionMethod(NamedTuple):
     """How runs are fused.
 
     Attributes
@@ -220,7 +220,7 @@ def _scores(own: FusionOptions, _: float, fitted: Logistic | None) -> Columns:
 
 
 def _counts(own: FusionOptions, power: float, fitted: Logistic | None) -> Columns:
-    return counted(own.normalise, power, fitted)
+    return counted_scores(own.normalise, power, fitted)
 
 
 def _to_the(power: float) -> Callable[[FusionOptions, float, Logistic | None], Columns]:
@@ -232,21 +232,21 @@ def _reciprocal(_own: FusionOptions, k: float, _: Logistic | None) -> Columns:
 
 
 METHODS = {
-    "linear": Method(_scores, fit_linear, of_few=True),
-    "shrunk": Method(_scores, fit_shrunk),
-    "forward": Method(_scores, fit_forward),
-    "rrf-tuned": Method(_reciprocal, fit_linear, constants=RRF_KS, is_scored=False, of_few=True),
-    "equal": Method(_scores),
-    "rrf": Method(lambda own, *_: reciprocal_ranks(own.rrf_k), is_scored=False),
-    "rrf-k": Method(_reciprocal, constants=RRF_KS, is_scored=False, is_usual=False),
-    "combsum": Method(_to_the(0.0)),
-    "combmnz": Method(_to_the(1.0)),
-    "combmnz-tuned": Method(_counts, constants=MNZ_POWERS, is_usual=False),
-    "combanz": Method(_to_the(-1.0)),
-    "borda": Method(lambda *_: borda, is_scored=False),
+    "linear": FusionMethod(_scores, fit_linear, of_few=True),
+    "shrunk": FusionMethod(_scores, fit_shrunk),
+    "forward": FusionMethod(_scores, fit_forward),
+    "rrf-tuned": FusionMethod(_reciprocal, fit_linear, constants=RRF_KS, is_scored=False, of_few=True),
+    "equal": FusionMethod(_scores),
+    "rrf": FusionMethod(lambda own, *_: reciprocal_ranks(own.rrf_k), is_scored=False),
+    "rrf-k": FusionMethod(_reciprocal, constants=RRF_KS, is_scored=False, is_usual=False),
+    "combsum": FusionMethod(_to_the(0.0)),
+    "combmnz": FusionMethod(_to_the(1.0)),
+    "combmnz-tuned": FusionMethod(_counts, constants=MNZ_POWERS, is_usual=False),
+    "combanz": FusionMethod(_to_the(-1.0)),
+    "borda": FusionMethod(lambda *_: borda, is_scored=False),
 }
-SEARCHED = " and ".join(name for name, method in METHODS.items() if method.of_few)
-UNUSUAL = ", ".join(name for name, method in METHODS.items() if not method.is_usual)
+_SEARCHED = " and ".join(name for name, method in METHODS.items() if method.of_few)
+_UNUSUAL = ", ".join(name for name, method in METHODS.items() if not method.is_usual)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class FusionOptions:
     )
     method: tuple[str, ...] = usual(
         (),
-        f"{', '.join(METHODS)}; by default all but {UNUSUAL}, and of more than {FEW} runs {SEARCHED}.",
+        f"{', '.join(METHODS)}; by default all but {_UNUSUAL}, and of more than {FEW} runs {_SEARCHED}.",
         choices=tuple(METHODS),
     )
     normalise: str = usual(
@@ -274,7 +274,7 @@ class FusionOptions:
     window: tuple[int, ...] = option(
         (0,), "How many first documents of a run count, 0 for all; of several, the best in training.", low=0
     )
-    rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
+    rrf_k: float = option(_RRF_K, "The constant of reciprocal rank fusion.", low=0)
     restarts: int = option(0, "Further starts of the line searches, drawn at random.", low=0)
     folds: str = usual("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
     topic_weights: Mapping[str, float] | None = topic_weights_option()

@@ -15,8 +15,8 @@ _PACKAGES = {"cwl_eval": "cwl-eval"}
 _EXAMPLES = {"cutoff": 10, "max_rel": 3, "recall": 0.1}
 _CUT = ("ERR_IA", "nERR_IA", "alpha_DCG", "alpha_nDCG", "P_IA", "StRecall")  # pyndeval needs their cutoff
 
-Judgements = Mapping[str, Mapping[str, int]]
-Subtopics = Mapping[str, Mapping[tuple[str, str], int]]
+_Judgements = Mapping[str, Mapping[str, int]]
+_Subtopics = Mapping[str, Mapping[tuple[str, str], int]]
 
 
 def find_measure(name: str) -> Any | None:
@@ -58,9 +58,9 @@ def is_sum(name: str) -> bool:
 
 def values_by_topic(
     names: Sequence[str],
-    judgements: Judgements,
+    judgements: _Judgements,
     rankings: Mapping[str, Sequence[str]],
-    subtopics: Subtopics | None = None,
+    subtopics: _Subtopics | None = None,
 ) -> Iterator[tuple[str, str, float]]:
     """Compute measures with ir_measures.
 
@@ -115,7 +115,7 @@ def values_by_topic(
         ) from error
 
 
-def _check_gains(judgements: Judgements, names: Sequence[str]) -> None:
+def _check_gains(judgements: _Judgements, names: Sequence[str]) -> None:
     largest = max((gain for gains in judgements.values() for gain in gains.values()), default=0)
     if largest > _LARGEST_GAIN:
         raise InputError(
@@ -125,7 +125,7 @@ def _check_gains(judgements: Judgements, names: Sequence[str]) -> None:
         )
 
 
-def _diverse_qrels(subtopics: Subtopics, names: Sequence[str]) -> list[Any]:
+def _diverse_qrels(subtopics: _Subtopics, names: Sequence[str]) -> list[Any]:
     """Return judgements of subtopics in ir_measures' form, checked."""
     import ir_measures
 

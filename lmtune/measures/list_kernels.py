@@ -16,7 +16,7 @@ from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 
 # Up to this cutoff the best documents are kept in order as they come.
-MOST_SELECTED = 64
+_MOST_SELECTED = 64
 
 
 @compiled()
@@ -51,7 +51,7 @@ def _share_gains(top: Doubles, gain: Doubles) -> None:
 @compiled()
 def _expected_gains(s: Doubles, gain: Doubles, top: Doubles, expected: Doubles, depth: int) -> None:
     """Fill the expected gain of each of the first ``depth`` places; `top` is room for scores."""
-    if depth > MOST_SELECTED:
+    if depth > _MOST_SELECTED:
         order = np.argsort(-s)
         for place in range(s.size):
             top[place] = s[order[place]]

@@ -50,7 +50,7 @@ _NAME = re.compile(r"(?P<kind>[A-Za-z-]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff
 _SETTING = re.compile(
     r"\s*(?:rel=(?P<rel>[0-9]{1,9})|dcg=['\"]?(?P<dcg>log2|exp-log2)['\"]?|p=(?P<p>0?\.[0-9]{1,9}))\s*"
 )
-PERSISTENCE = 0.8
+_PERSISTENCE = 0.8
 """RBP's, where nobody says it, as in ir_measures."""
 _SPELLED = re.compile(r"(?P<kind>[A-Za-z-]+(_[a-z]+)*)(?P<cutoff>[@._][0-9]{1,9})?", re.ASCII)
 _CUTOFF = re.compile(r"[0-9]{1,9}")
@@ -84,7 +84,7 @@ class Measure:
     cutoff: int | None = None
     rel: int = 1
     dcg: str = LINEAR
-    p: float = field(default=PERSISTENCE, repr=False)
+    p: float = field(default=_PERSISTENCE, repr=False)
     own: MeasureKind | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -124,7 +124,7 @@ class Measure:
     def _settings(self) -> str:
         settings = [f"rel={self.rel}"] if self.rel != 1 else []
         settings += [f"dcg='{self.dcg}'"] if self.dcg != LINEAR else []
-        settings += [f"p={self.p}"] if self.p != PERSISTENCE else []
+        settings += [f"p={self.p}"] if self.p != _PERSISTENCE else []
         return f"({', '.join(settings)})" if settings else ""
 
 
@@ -298,7 +298,7 @@ def _own(name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, acce
     if match is None or kind is None:
         return None
     cutoff = _cutoff(name, match["cutoff"], rule_of(kind), accepted)
-    rel, dcg, p = 1, dcg if kind.is_graded and kind.has_dcg else LINEAR, PERSISTENCE
+    rel, dcg, p = 1, dcg if kind.is_graded and kind.has_dcg else LINEAR, _PERSISTENCE
     for text in match["settings"].split(",") if match["settings"] is not None else ():
         setting = _SETTING.fullmatch(text)
         if setting is None:

@@ -320,7 +320,7 @@ MEASURES = ("AP", "P@10", "nDCG@10")
 FIGURES = ("value", "lowest", "highest", JUDGED.lower())
 """What `residual_records` have of each run and measure."""
 
-Rankings = Mapping[bytes, Sequence[bytes]]
+_Rankings = Mapping[bytes, Sequence[bytes]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -402,7 +402,7 @@ def run_residuals(
     for file, run in read_runs(runs, judgements, settings):
         found = evaluate_run(judgements, run, parse_families([*labels, JUDGED]), settings, file=file)
         topics = [topic.encode() for topic in found.topics]
-        spread = topic_bounds(parsed, open_topics(judgements, topics, rankings(run, settings), {}))
+        spread = _topic_bounds(parsed, open_topics(judgements, topics, rankings(run, settings), {}))
         yield Residuals(found, labels, spread[..., 0], spread[..., 1])
 
 
@@ -460,14 +460,14 @@ def difference_bounds(
     ranked = {run.tag: rankings(run, settings) for _, run in read_runs(runs, judgements, settings)}
     topics = sorted(judgements)
     return {
-        pair: topic_bounds(parsed, open_topics(judgements, topics, *(ranked[run] for run in pair))).mean(
+        pair: _topic_bounds(parsed, open_topics(judgements, topics, *(ranked[run] for run in pair))).mean(
             axis=0
         )
         for pair in pairs
     }
 
 
-def rankings(run: RunColumns, settings: EvaluationOptions) -> Rankings:
+def rankings(run: RunColumns, settings: EvaluationOptions) -> _Rankings:
     """Order a run's documents as trec_eval does, down to the depth."""
     double = settings.version == VERSIONS[1]
     return {
@@ -489,7 +489,7 @@ def _checked(measures: MeasuresLike, settings: EvaluationOptions) -> list[Measur
 
 
 def open_topics(
-    judgements: Judgements, topics: Sequence[bytes], one: Rankings, other: Rankings
+    judgements: Judgements, topics: Sequence[bytes], one: _Rankings, other: _Rankings
 ) -> Iterator[OpenTopic]:
     """Look topics' rankings up in judgements; `other` ranks nothing where one run is bounded alone."""
     largest = max(1, *(gain for judged in judgements.values() for gain in judged.values()))
@@ -497,6 +497,6 @@ def open_topics(
         yield OpenTopic.of(judgements[topic], one.get(topic, ()), other.get(topic, ()), largest)
 
 
-def topic_bounds(measures: Sequence[Measure], topics: Iterable[OpenTopic]) -> Doubles:
+def _topic_bounds(measures: Sequence[Measure], topics: Iterable[OpenTopic]) -> Doubles:
     """Return lowest and highest values, shape (topics, measures, 2); measures as for `bounds`."""
     return np.array([[bounds(measure, topic) for measure in measures] for topic in topics]) + 0.0  # no -0

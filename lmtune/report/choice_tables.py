@@ -29,11 +29,11 @@ _TUNED = "Tuned"
 
 def choice_table(result: ChoiceResult, style: str = "table") -> str:
     """Render what was chosen, in one of `lmtune.report.table.STYLES`; text opens with the answer."""
-    answer = partial(choice_answer, result)
+    answer = partial(_choice_answer, result)
     return render(style, lambda: choice_tables(result), lambda: choice_records(result), answer=answer)
 
 
-def choice_answer(result: ChoiceResult) -> str:
+def _choice_answer(result: ChoiceResult) -> str:
     """Say in a few sentences which choice and setting to use, what they gain, and what choosing cost."""
     one = result.recommended
     if one is None:
@@ -286,7 +286,7 @@ def _shown(result: ChoiceResult) -> dict[str, object]:
     """Return the answer, the tables, and the method that they are of."""
     one = result.tuned or result.recommended
     return {
-        "answer": choice_answer(result),
+        "answer": _choice_answer(result),
         "method": DEFAULT if one is None else one.row.method,
         "final": result.recommended.final if result.recommended else 0,
         "tables": [asdict(table) for table in choice_tables(result)],

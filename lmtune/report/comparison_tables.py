@@ -72,7 +72,7 @@ def letters(number: int) -> list[str]:
     return names
 
 
-def legend(comparison: Comparison) -> str:
+def comparison_legend(comparison: Comparison) -> str:
     """Explain the marks and the tests behind them, in one line."""
     first = comparison.options.tests[0]
     if comparison.options.pairwise:
@@ -124,7 +124,7 @@ def _mean_table(comparison: Comparison) -> Table:
     ]
     names = [*([""] if pairwise else []), "System"]
     figures = [*comparison.measures, *([_JUDGED] if comparison.judged else [])]
-    return Table.of(names, figures, [rows[:1], rows[1:]], "Means over topics", legend(comparison))
+    return Table.of(names, figures, [rows[:1], rows[1:]], "Means over topics", comparison_legend(comparison))
 
 
 def _contrast_table(comparison: Comparison) -> Table:
@@ -149,11 +149,11 @@ def _contrast_table(comparison: Comparison) -> Table:
             texts.append(p_text(contrast.tested[name].p_value))
             texts += [p_text(contrast.adjusted[name])] if corrected else []
         rows.append(texts)
-    said = turning(comparison) if bounded else ""
+    said = _turning(comparison) if bounded else ""
     return Table.of(names, header, groups.values(), "Differences and their tests", said)
 
 
-def turning(comparison: Comparison) -> str:
+def _turning(comparison: Comparison) -> str:
     """Say in a line which differences the unjudged documents could turn, and how the bounds are."""
     said = {"could turn": _pairs(comparison, True), "cannot turn": _pairs(comparison, False)}
     parts = [f"{text} {names}" for text, names in said.items() if names]

@@ -28,7 +28,7 @@ def fusion_table(result: FusionResult, style: str = "table") -> str:
         lambda: fusion_tables(result),
         lambda: [_flattened(record) for record in fusion_records(result)],
         answer=lambda: fusion_answer(result),
-        content=lambda: as_content(result),
+        content=lambda: _content(result),
     )
 
 
@@ -37,7 +37,7 @@ def fusion_tables(result: FusionResult) -> list[Table]:
     return [_values(result), *_gains(result), *_largest(result), *_sureness(result)]
 
 
-def as_content(result: FusionResult) -> dict[str, Any]:
+def _content(result: FusionResult) -> dict[str, Any]:
     """Return all that is known as JSON holds it; ``output`` is what `lmtune fuse --from` takes."""
     options = {name: value for name, value in asdict(result.options).items() if value is not None}
     return {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from lmtune.measures.judges.agreement import Judge, JudgesResult
-from lmtune.measures.judges.prediction_powered import FEW, PoweredResult
+from lmtune.measures.judges.prediction_powered import FEW_TOPICS, PoweredResult
 from lmtune.measures.judges.selection import ToJudge
 from lmtune.measures.residual_bounds import FIGURES, Residuals, residual_records
 from lmtune.progress import quantity
@@ -22,7 +22,7 @@ def judge_table(found: JudgesResult, style: str, *, confusions: bool = False) ->
         style,
         lambda: judge_tables(found, confusions=confusions),
         lambda: judge_records(found),
-        answer=lambda: answer(found),
+        answer=lambda: judges_answer(found),
         content=lambda: [
             record | {"labels": found.labels} | _errors(judge) | _favours(found, judge)
             for record, judge in zip(judge_records(found), found.judges, strict=True)
@@ -48,7 +48,7 @@ def selection_records(found: ToJudge) -> Sequence[Mapping[str, object]]:
     return found.records
 
 
-def answer(found: JudgesResult) -> str:
+def judges_answer(found: JudgesResult) -> str:
     """Say which judge is the best, and how good."""
     best, parts = found.judges[0], []
     if best.pairs:
@@ -210,8 +210,8 @@ def powered_tables(result: PoweredResult) -> list[Table]:
         f"Over {quantity(result.human + result.model, 'topic')}, as people would judge them: by the model's "
         f"judgements of all, corrected by people's of {result.human}; intervals by Student's t over topics"
     )
-    if result.human < FEW:
-        legend += f". With fewer than {FEW} of people's topics they hold less often than they say"
+    if result.human < FEW_TOPICS:
+        legend += f". With fewer than {FEW_TOPICS} of people's topics they hold less often than they say"
     if any(math.isnan(row.human_error) for row in result.rows):
         legend += f". {DASH}: people's values are all equal, which leaves no interval"
     return [Table.of(["run", "measure"], figures, [rows], "Means corrected by people's judgements", legend)]
@@ -227,12 +227,12 @@ def residual_table(found: Sequence[Residuals], style: str, *, per_topic: bool = 
     """Render runs' bounds as `lmtune.report.table.render` does; with topics' own if asked for."""
     return render(
         style,
-        lambda: residual_tables(found, per_topic=per_topic),
+        lambda: _residual_tables(found, per_topic=per_topic),
         lambda: residual_records(found, per_topic=per_topic),
     )
 
 
-def residual_tables(found: Sequence[Residuals], *, per_topic: bool = False) -> list[Table]:
+def _residual_tables(found: Sequence[Residuals], *, per_topic: bool = False) -> list[Table]:
     """Make the table: a row for each run and measure, or topic."""
     names = ("run", "measure", *(["topic"] if per_topic else []))
     rows: dict[object, list[list[str]]] = {}
@@ -244,7 +244,7 @@ def residual_tables(found: Sequence[Residuals], *, per_topic: bool = False) -> l
 
 def bounds_tables(one: Residuals) -> list[Table]:
     """Make the table of one run."""
-    return residual_tables([one])
+    return _residual_tables([one])
 
 
 def bounds_records(one: Residuals) -> list[dict[str, object]]:

@@ -24,7 +24,7 @@ from lmtune.report.comparison_tables import DASH, interval_text, letters, p_text
 from lmtune.report.figures import Course, difference_intervals, rendered, training_courses
 from lmtune.report.figures.style import FOLDER_FORMATS
 from lmtune.report.recommendation import loss_answer
-from lmtune.report.table import FILES, Cell, Table, in_all_formats, render, short
+from lmtune.report.table import TABLE_FILES, Cell, Table, in_all_formats, render, short
 from lmtune.rerank.comparison import OVER, Outcome, contrasts, history_rows
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
@@ -32,7 +32,9 @@ EMPTY = {"skip": "left out", "zero": "count 0"}
 
 _HISTORY, _CONVERGENCE, _IMPORTANCE = "history.csv", "convergence", "importance"
 LOSSES, IMPORTANCE = (
-    FolderKind(RECORD, (*FILES, RECORD, _HISTORY, *(f"{figure}.{format_}" for format_ in FOLDER_FORMATS)))
+    FolderKind(
+        RECORD, (*TABLE_FILES, RECORD, _HISTORY, *(f"{figure}.{format_}" for format_ in FOLDER_FORMATS))
+    )
     for figure in (_CONVERGENCE, _IMPORTANCE)
 )
 """The folders that keep losses compared, and features' importance."""
@@ -65,11 +67,11 @@ def loss_table(
         lambda: [_table(outcomes, empty)],
         lambda: _trial_records(outcomes, empty),
         answer=lambda: loss_answer(outcomes, empty[0]),
-        content=lambda: as_records(outcomes, empty),
+        content=lambda: _loss_records(outcomes, empty),
     )
 
 
-def as_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict[str, Any]]:
+def _loss_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict[str, Any]]:
     """Return one record a convention, loss and measure."""
     records = []
     for convention in empty:
@@ -114,7 +116,7 @@ def _p_values(comparison: Comparison | None, loss: str) -> dict[str, float]:
 def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
     names = dict(zip((line.label for line in outcomes), letters(len(outcomes)), strict=True))
     measures, several = [*map(str, outcomes[0].measures)], len(outcomes[0].queries) > 1
-    every = as_records(outcomes, empty)
+    every = _loss_records(outcomes, empty)
     best = {
         (convention, measure): max(
             line["mean"] for line in every if (line["empty"], line["measure"]) == (convention, measure)
@@ -166,7 +168,7 @@ def _legend(losses: int, several: bool) -> str:
 def _trial_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict[str, Any]]:
     return [
         {**{name: record[name] for name in ("empty", "loss", "measure")}, "trial": trial, "value": value}
-        for record in as_records(outcomes, empty)
+        for record in _loss_records(outcomes, empty)
         for trial, value in enumerate(record["trials"], 1)
     ]
 

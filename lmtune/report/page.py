@@ -90,7 +90,7 @@ def write_report(results: Path, target: Path, *, progress: Progress = silent) ->
     check_file(target, reads=[results / name for name in (RECORD, *recorded(results, kind))])
     if kind is CHOICES_KIND:
         chosen = read_choices(results)
-        text = choice_page(chosen, _told(choice_pictures(chosen), progress))
+        text = _choice_page(chosen, _told(choice_pictures(chosen), progress))
     else:
         stored = read_results(results)
         text = page(stored, _told(draw(results, stored.results), progress))
@@ -142,7 +142,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         ],
         marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
         significance=f"{SIGNIFICANCE:g}",
-        differences=[differences(result) for result in results],
+        differences=[_differences(result) for result in results],
         parameters=names,
         choices=[(result.name, _choices(result)) for result in results],
         edges=any(fit.at_edge for fit in fits),
@@ -150,7 +150,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
     )
 
 
-def choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str:
+def _choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str:
     """Make the page of choices; see `page`."""
     results, record = stored.results, stored.results.record
     how = {name: record[name] for name in ("inner_folds", "race")}
@@ -337,7 +337,7 @@ def _digest(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Interval:
+class _Interval:
     """A mean difference and its confidence interval."""
 
     low: float
@@ -345,7 +345,7 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, by_topic: NDArray[np.float64]) -> Interval:
+    def of(cls, by_topic: NDArray[np.float64]) -> _Interval:
         """Take the 95% interval of the mean, from Student's t; of one topic, the mean alone."""
         mean, half = confidence_interval(by_topic.tolist())
         half = 0.0 if math.isnan(half) else half
@@ -356,7 +356,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class PlotScale:
+class _PlotScale:
     """Where differences stand in a row's plot, and how many pixels wide it is."""
 
     low: float
@@ -370,7 +370,7 @@ class PlotScale:
         return f"{pixels:.1f}"
 
 
-def differences(result: CollectionResult) -> dict[str, Any]:
+def _differences(result: CollectionResult) -> dict[str, Any]:
     """Return each method's mean beside Direct's, by measure, and the scale of the intervals."""
     measures: list[dict[str, Any]] = []
     for measure, group in groupby(result.rows, key=lambda row: row.measure):
@@ -380,7 +380,7 @@ def differences(result: CollectionResult) -> dict[str, Any]:
     intervals = [interval for block in measures for line in block["lines"] if (interval := line["interval"])]
     low = min([0.0, *(interval.low for interval in intervals)])
     high = max([0.0, *(interval.high for interval in intervals)])
-    return {"name": result.name, "measures": measures, "scale": PlotScale(low, high)}
+    return {"name": result.name, "measures": measures, "scale": _PlotScale(low, high)}
 
 
 def _difference(row: Row, baseline: Row) -> dict[str, Any]:
@@ -390,7 +390,7 @@ def _difference(row: Row, baseline: Row) -> dict[str, Any]:
     return {
         "method": row.method,
         "mean": short(row.mean),
-        "interval": None if alone else Interval.of(by_topic),
+        "interval": None if alone else _Interval.of(by_topic),
         "difference": "" if alone else signed(row.mean - baseline.mean),
         "counts": ["", "", ""] if alone else [f"{count:,}" for count in counts],
         "p_direct": _p_value(row, DIRECT),

@@ -51,7 +51,7 @@ def run_table(
     """
     return render(
         style,
-        lambda: [measure_table(evaluations, per_topic, summary)],
+        lambda: [_measure_table(evaluations, per_topic, summary)],
         lambda: _value_records(evaluations, per_topic, summary),
         columns=("run", "file", "measure", "topic", "value"),
         content=lambda: _run_records(evaluations, per_topic, summary),
@@ -59,7 +59,7 @@ def run_table(
     )
 
 
-def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+def _measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
     """Make the table of runs' measures."""
     names = run_names(evaluations)
     cells: dict[tuple[str, str], list[str]] = {}
@@ -82,7 +82,7 @@ def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: b
 def _values(evaluation: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple[str, str, Value]]:
     """Yield measure, topic and value, as trec_eval orders them."""
     if per_topic:
-        columns = topic_columns(evaluation)
+        columns = _topic_columns(evaluation)
         for number, topic in evaluation.listed():
             for column in columns:
                 yield column.label, topic, column.values[number]
@@ -162,7 +162,7 @@ def shown(value: Value) -> str:
     return f"{value:6.4f}" if isinstance(value, float) else str(value)
 
 
-def topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
+def _topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
     """Return the measures that trec_eval prints for each topic."""
     only_together = (Summary.RUN, Summary.GEOMETRIC)
     return [column for column in evaluation.columns if column.summary not in only_together]
@@ -170,4 +170,4 @@ def topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
 
 def evaluation_tables(evaluation: Evaluation) -> list[Table]:
     """Make the table of one run's measures."""
-    return [measure_table([evaluation], per_topic=False, summary=True)]
+    return [_measure_table([evaluation], per_topic=False, summary=True)]

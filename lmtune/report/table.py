@@ -205,7 +205,7 @@ _RENDERERS: dict[str, Callable[[Table], str]] = {
 STYLES = (*_RENDERERS, "csv", "json")
 """The formats of every table of lmtune; ``"table"`` is plain text."""
 
-FILES = {"table.txt": "table", "table.md": "markdown", "table.tex": "latex"} | {
+TABLE_FILES = {"table.txt": "table", "table.md": "markdown", "table.tex": "latex"} | {
     f"table.{style}": style for style in ("csv", "json")
 }
 """The files that keep a table in all formats, and their formats."""
@@ -261,8 +261,8 @@ def render(
 
 
 def in_all_formats(rendered: Callable[[str], str]) -> dict[str, str]:
-    """Render in each of `STYLES`; return the texts by the names of `FILES`."""
-    return {name: rendered(style) for name, style in FILES.items()}
+    """Render in each of `STYLES`; return the texts by the names of `TABLE_FILES`."""
+    return {name: rendered(style) for name, style in TABLE_FILES.items()}
 
 
 def frame_text(frame: pd.DataFrame) -> str:

@@ -224,7 +224,7 @@ def parameters(results: Sequence[CollectionResult]) -> list[str]:
     return list(results[0].rows[0].fits[0].params)
 
 
-def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
+def tuning_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     """Flatten results to one dictionary a row, with every figure at full precision."""
     all_two_stage = not _models(results)
     return [
@@ -270,7 +270,7 @@ def result_topics(result: CollectionResult) -> Iterator[dict[str, object]]:
 def _with_columns_of_parameters(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     """Add a column a parameter and fold, and those of the final fit, to the records."""
     most, names = max(len(result.folds) for result in results), parameters(results)
-    records = as_records(results)
+    records = tuning_records(results)
     for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
         fits: dict[str, Fit | None] = dict.fromkeys(f"fold{number}" for number in range(1, most + 1))
         fits |= {f"fold{number}": fit for number, fit in enumerate(row.fits, 1)} | {"final": row.final}
@@ -280,7 +280,7 @@ def _with_columns_of_parameters(results: Sequence[CollectionResult]) -> list[dic
 
 def _with_fits(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     """Add the settings of each fold, and those fitted on all topics, to the records."""
-    records = as_records(results)
+    records = tuning_records(results)
     for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
         record |= {"cautions": list(row.cautions), "folds": [asdict(fit) for fit in row.fits]}
         record["final"] = row.final and asdict(row.final)
@@ -310,5 +310,5 @@ def result_tables(result: CollectionResult) -> list[Table]:
 
 
 def result_records(result: CollectionResult) -> list[dict[str, object]]:
-    """Return a record a row; see `as_records`."""
-    return as_records([result])
+    """Return a record a row; see `tuning_records`."""
+    return tuning_records([result])

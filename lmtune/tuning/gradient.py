@@ -99,7 +99,7 @@ def coordinate_descent(
     curvatures = np.zeros(x.size)
     for _ in range(_MOST_ROUNDS):
         begin = points[-1]
-        if is_minimum(begin, box, flat) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
+        if _is_minimum(begin, box, flat) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
             return Descent(points, converged=True)
         held = _held(begin, box, flat)
         lines = {axis: line for axis, line in lines.items() if not line.way[held].any()}
@@ -119,7 +119,7 @@ def coordinate_descent(
             if not lines:
                 break
             lines.clear()
-    return Descent(points, converged=is_minimum(points[-1], box, flat))
+    return Descent(points, converged=_is_minimum(points[-1], box, flat))
 
 
 def l_bfgs(
@@ -150,7 +150,7 @@ def l_bfgs(
             callback=record,
             options={"ftol": 1e-15, "gtol": flat / 10},
         )
-    return Descent(points, converged=is_minimum(points[-1], box, flat))
+    return Descent(points, converged=_is_minimum(points[-1], box, flat))
 
 
 @cache
@@ -161,7 +161,7 @@ def _pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def is_minimum(point: Iterate, box: _Box, flat: float = _FLAT) -> bool:
+def _is_minimum(point: Iterate, box: _Box, flat: float = _FLAT) -> bool:
     """Say whether the gradient vanishes but for components that point out of the box."""
     return bool((_held(point, box, flat) | (np.abs(point.gradient) <= flat)).all())
 
@@ -223,7 +223,7 @@ def _way_out(x: Doubles, direction: Doubles, box: _Box) -> float:
 
 OPTIMIZERS = {"coordinate-descent": coordinate_descent, "l-bfgs": l_bfgs}
 
-Evaluation = tuple[float, Doubles]
+CostAndGradient = tuple[float, Doubles]
 
 LOOSE = 1e-3
 """A gradient that is flat enough on the way, or for comparison."""
@@ -240,11 +240,11 @@ class Evaluations:
         When the search began, on `time.monotonic`'s clock.
     """
 
-    def __init__(self, cost: Callable[[Doubles], Evaluation], begin: float) -> None:
+    def __init__(self, cost: Callable[[Doubles], CostAndGradient], begin: float) -> None:
         self._cost, self._begin = cost, begin
-        self._known: dict[bytes, tuple[Evaluation, float]] = {}
+        self._known: dict[bytes, tuple[CostAndGradient, float]] = {}
 
-    def __call__(self, x: Doubles) -> Evaluation:
+    def __call__(self, x: Doubles) -> CostAndGradient:
         """Return the cost at a point and its gradient."""
         key = x.tobytes()
         if key not in self._known:

@@ -131,7 +131,7 @@ def one_by_one(ask: Counted, x: Doubles, c: float, low: Doubles, high: Doubles) 
     return slope
 
 
-def check_even(evaluations: int) -> int:
+def _check_even(evaluations: int) -> int:
     """Return a number of evaluations that makes pairs."""
     if evaluations < 2 or evaluations % 2:
         raise InputError("bad number of evaluations a step", value=evaluations, accepted="2, 4, 6 ...")
@@ -246,7 +246,7 @@ class Gains:
         check_least("bad number of steps", steps, 1)
         if not (math.isfinite(first_step) and first_step > 0.0):
             raise InputError("bad first step", value=first_step, accepted="a positive number")
-        check_even(evaluations)
+        _check_even(evaluations)
         x, low, high = inside(start, box)
         signs = random_signs(generator(seed, 1), evaluations // 2, x.size)
         slopes = differences(Counted(objective, together), x, checked_width(c), signs, low, high)
@@ -255,7 +255,7 @@ class Gains:
         return cls(first_step * (stability + 1.0) ** _ALPHA / slope, c, stability)
 
 
-METHODS = ("spsa", "fdsa")
+_METHODS = ("spsa", "fdsa")
 _Observer = Callable[[int, int, Doubles], None]
 
 
@@ -400,14 +400,14 @@ def _steps(evaluations: int, per_step: int, least: int) -> Iterator[int]:
 
 
 def _per_step(method: str, given: int | None, d: int) -> int:
-    check_choice("unknown method", method, METHODS)
+    check_choice("unknown method", method, _METHODS)
     if method == "fdsa":
         if given not in (None, 2 * d):
             raise InputError(
                 "FDSA's evaluations a step are not to choose", value=given, accepted=f"2 d = {2 * d}"
             )
         return 2 * d
-    return check_even(2 if given is None else given)
+    return _check_even(2 if given is None else given)
 
 
 # In unbounded coordinates: wide enough to see across a measure's steps, and no step leaps over
@@ -566,7 +566,7 @@ class SPSA(_GradientFreeTuner):
 
     @property
     def _per_step(self) -> int:
-        return check_even(self.evaluations_per_step)
+        return _check_even(self.evaluations_per_step)
 
 
 class FDSA(_GradientFreeTuner):

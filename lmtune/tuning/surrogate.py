@@ -26,18 +26,28 @@ from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import counted
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
-from lmtune.tuning.gradient import LOOSE, OPTIMIZERS, Descent, Evaluation, Evaluations, GradientTuner, Iterate
+from lmtune.tuning.gradient import (
+    LOOSE,
+    OPTIMIZERS,
+    CostAndGradient,
+    Descent,
+    Evaluations,
+    GradientTuner,
+    Iterate,
+)
 from lmtune.tuning.pairs import Cost, Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord
 
-ACCEPTED = "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
-ACCEPTED += "lambda-ap, lambda-ndcg@10, song"
+_ACCEPTED = (
+    "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
+)
+_ACCEPTED += "lambda-ap, lambda-ndcg@10, song"
 
 # Pairs of a relevant document and another below which a second thread costs more than it brings.
 _MANY_PAIRS = 1 << 18
 _Fill = Callable[[int, int, Doubles, Doubles], None]
-Family = Literal["approx", "lambda", "song", "softmax", "ranknet"]
+_Family = Literal["approx", "lambda", "song", "softmax", "ranknet"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ class Objective:
         What it stands in for; of the last two, what is relevant.
     """
 
-    family: Family
+    family: _Family
     measure: Measure
 
     def __str__(self) -> str:
@@ -105,7 +115,7 @@ def parse_objective(text: str | Objective) -> Objective:
             measure.declared.is_graded or (measure.kind, measure.cutoff) == ("AP", None)
         ):
             return Objective("lambda", measure)
-    raise InputError("unknown objective", value=text, accepted=ACCEPTED)
+    raise InputError("unknown objective", value=text, accepted=_ACCEPTED)
 
 
 def smooth_form(measure: Measure) -> Objective:
@@ -495,7 +505,7 @@ class _Search:
         values = measure_settings(pool, settings, [measure], topics=places, depth=depth)
         return ends[int(pool.mean(values[:, :, 0], places).argmax())]
 
-    def _evaluate(self, x: Doubles, alpha: float) -> Evaluation:
+    def _evaluate(self, x: Doubles, alpha: float) -> CostAndGradient:
         space = self.record.space
         parameters = len(space.names)
         setting = space.from_unbounded(x[:parameters])

@@ -22,7 +22,7 @@ from lmtune.fusion.methods import (
     Chosen,
     FusionOptions,
     borda,
-    counted,
+    counted_scores,
     normalised,
     rankings,
     reciprocal_ranks,
@@ -71,9 +71,9 @@ def test_the_only_document_of_a_run_counts(normalise: str, missing: str) -> None
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        (counted("min-max", 0), [2.0, 1.0, 0.0, 0.5]),
-        (counted("min-max", 1), [4.0, 1.0, 0.0, 0.5]),
-        (counted("min-max", -1), [1.0, 1.0, 0.0, 0.5]),
+        (counted_scores("min-max", 0), [2.0, 1.0, 0.0, 0.5]),
+        (counted_scores("min-max", 1), [4.0, 1.0, 0.0, 0.5]),
+        (counted_scores("min-max", -1), [1.0, 1.0, 0.0, 0.5]),
         (reciprocal_ranks(60.0), [2 / 61, 1 / 62, 1 / 63, 1 / 62]),
         # 4, 3, 2 points and the last one; 4, 3 and (2 + 1) / 2 for each of two: less 1 and 1.5.
         (borda, [8 - 2.5, 4 - 2.5, 3.5 - 2.5, 4.5 - 2.5]),

@@ -29,7 +29,7 @@ from lmtune.options import check, option, usual
 from lmtune.progress import Progress, silent
 from lmtune.showing import Shown
 
-Interval = tuple[float, float]
+_Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class JudgeOptions:
     )
 
 
-class Family(NamedTuple):
+class RunFamily(NamedTuple):
     """How a judge treats some runs beside the others.
 
     Attributes
@@ -86,9 +86,9 @@ class Family(NamedTuple):
     name: str
     runs: int
     favour: float
-    favour_interval: Interval
+    favour_interval: _Interval
     places: float
-    places_interval: Interval
+    places_interval: _Interval
 
 
 class Order(NamedTuple):
@@ -117,12 +117,12 @@ class Order(NamedTuple):
     judge_topics: int
     paired: bool
     tau: float
-    tau_interval: Interval
+    tau_interval: _Interval
     tau_ap: float
-    tau_ap_interval: Interval
+    tau_ap_interval: _Interval
     favour: Doubles
     favour_interval: Doubles
-    families: tuple[Family, ...]
+    families: tuple[RunFamily, ...]
 
 
 class Judge(NamedTuple):
@@ -159,7 +159,7 @@ class Judge(NamedTuple):
     pairs: int
     topics: int
     alpha: float
-    alpha_interval: Interval
+    alpha_interval: _Interval
     nominal_alpha: float
     kappa: float
     weighted_kappa: float
@@ -393,7 +393,7 @@ def _family(
     means: tuple[Doubles, Doubles],
     drawn: tuple[Doubles, Doubles],
     options: JudgeOptions,
-) -> Family:
+) -> RunFamily:
     """Hold some runs against the others, by means of shape (runs,) and drawn ones of (samples, runs)."""
     from scipy.stats import rankdata
 
@@ -401,7 +401,7 @@ def _family(
     contrast = share - ~members / (~members).sum()
     places = [rankdata(own[1], axis=-1) - rankdata(own[0], axis=-1) for own in (means, drawn)]
     gained, half = float(places[0] @ share), _half(places[1] @ share, options)
-    return Family(
+    return RunFamily(
         name=name,
         runs=int(members.sum()),
         favour=float((means[1] - means[0]) @ contrast),
@@ -418,7 +418,7 @@ def _draws(rng: np.random.Generator, topics: int, options: JudgeOptions) -> NDAr
     return rng.multinomial(topics, np.full(topics, 1.0 / topics), size=options.samples)
 
 
-def _around(value: float, drawn: Doubles, options: JudgeOptions) -> Interval:
+def _around(value: float, drawn: Doubles, options: JudgeOptions) -> _Interval:
     half = _half(drawn, options)
     return max(value - half, -1.0), min(value + half, 1.0)
 
@@ -430,7 +430,7 @@ def _half(drawn: Doubles, options: JudgeOptions) -> float:
     return float(ndtri(0.5 + options.confidence / 2.0)) * float(np.nanstd(drawn))
 
 
-def _percentiles(values: Doubles, options: JudgeOptions) -> Interval:
+def _percentiles(values: Doubles, options: JudgeOptions) -> _Interval:
     known = values[~np.isnan(values)]
     if not known.size:
         return math.nan, math.nan

@@ -24,7 +24,7 @@ FEWEST, FEWEST_OF_TWO = 8, 20
 Simulated 95% intervals hold in 0.88 to 0.97 of draws from there on; of two values, at 4 topics in 0.59 of
 them where few topics have the rarer one.
 """
-FEW = 25
+FEW_TOPICS = 25
 """With fewer judged topics, 95% intervals covered in 91% to 94% of draws (experiments/judges/README.md)."""
 
 

@@ -101,7 +101,7 @@ _WORD = 64
 _TOGETHER = 16
 
 
-def enumerated(values: NDArray[np.float64], room: float, alternative: Alternative) -> int:
+def _enumerated(values: NDArray[np.float64], room: float, alternative: Alternative) -> int:
     """Count the sign patterns whose sum is at least as extreme as that of the values themselves.
 
     Parameters
@@ -133,14 +133,14 @@ def drawn(
     patterns: int,
     seed: int,
 ) -> NDArray[np.int64]:
-    """Count as `enumerated` does, for several columns over the same random sign patterns.
+    """Count as `_enumerated` does, for several columns over the same random sign patterns.
 
     Parameters
     ----------
     columns : numpy.ndarray of float64, shape (n, columns)
         Values.
     rooms : numpy.ndarray of float64, shape (columns,)
-        As for `enumerated`.
+        As for `_enumerated`.
     alternative : {"two-sided", "greater", "less"}
         Which sums are extreme.
     patterns, seed : int
@@ -243,11 +243,11 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
     >>> round(paired_t_test([0.2, 0.4, 0.6], [0.1, 0.2, 0.5]), 4)
     0.0572
     """
-    check_alternative(alternative)
-    return shifted_t_test(paired_differences(a, b), 0.0, alternative)
+    _check_alternative(alternative)
+    return _shifted_t_test(paired_differences(a, b), 0.0, alternative)
 
 
-def shifted_t_test(difference: Differences, shift: float, alternative: Alternative) -> float:
+def _shifted_t_test(difference: Differences, shift: float, alternative: Alternative) -> float:
     """Test the mean difference against `shift`; see `paired_t_test`."""
     values = difference.values
     centre = float(values.mean()) - shift if values.size else 0.0
@@ -320,8 +320,8 @@ def randomization_tests(
 
     Each result is what `randomization_test` gives for the pair, in a fraction of the time.
     """
-    check_alternative(alternative)
-    check_drawing(permutations, seed)
+    _check_alternative(alternative)
+    _check_drawing(permutations, seed)
     found: dict[int, Tested] = {}
     long: dict[int, tuple[NDArray[np.float64], float]] = {}
     for place, (a, b) in enumerate(pairs):
@@ -367,7 +367,7 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
     InputError
         For an unknown alternative, values that do not pair up or are not finite.
     """
-    check_alternative(alternative)
+    _check_alternative(alternative)
     difference, noise = paired_differences(a, b)
     ranks, tied = _signed_ranks(difference[difference != 0.0], noise)
     if not ranks.size:
@@ -448,12 +448,12 @@ def adjusted_confidence(confidence: float, comparisons: int, correction: str = "
     return confidence if correction == "none" else 1.0 - (1.0 - confidence) / comparisons
 
 
-def check_alternative(alternative: str) -> None:
+def _check_alternative(alternative: str) -> None:
     """Raise InputError unless `alternative` is known."""
     check_choice("unknown alternative", alternative, ALTERNATIVES)
 
 
-def check_drawing(permutations: int, seed: int) -> None:
+def _check_drawing(permutations: int, seed: int) -> None:
     """Raise InputError unless these can draw sign patterns."""
     check_least("bad number of permutations", permutations, 1)
     check_least("bad seed", seed, 0)
@@ -461,7 +461,7 @@ def check_drawing(permutations: int, seed: int) -> None:
 
 def _exact(values: NDArray[np.float64], room: float, alternative: Alternative) -> Tested:
     patterns = 1 << values.size
-    extreme = enumerated(values, room, alternative)
+    extreme = _enumerated(values, room, alternative)
     return Tested(extreme / patterns, f"exact, all {patterns:,} sign patterns")
 
 
@@ -634,8 +634,8 @@ def equivalence_test(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
     check_margin(margin)
     difference = paired_differences(a, b)
     _check(difference.values.size)
-    not_worse = shifted_t_test(difference, -margin, "greater")
-    return Equivalence(not_worse, float(np.maximum(not_worse, shifted_t_test(difference, margin, "less"))))
+    not_worse = _shifted_t_test(difference, -margin, "greater")
+    return Equivalence(not_worse, float(np.maximum(not_worse, _shifted_t_test(difference, margin, "less"))))
 
 
 def check_margin(margin: float) -> None:

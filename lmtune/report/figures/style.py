@@ -31,7 +31,7 @@ LAMBDA, MU = "λ", "μ"
 MU_LABEL = f"{MU} (tokens)"
 _SYMBOLS = {"lambda": LAMBDA, "mu": MU}
 
-MOST_PANELS = 3
+_MOST_PANELS = 3
 """Panels side by side."""
 
 FORMATS = ("png", "svg", "pdf")
@@ -290,7 +290,7 @@ def new_panels(
     *,
     above: float = 0.9,
     width: float = 0.0,
-    most: int = MOST_PANELS,
+    most: int = _MOST_PANELS,
     **options: Any,
 ) -> tuple[Figure, list[Axes], int]:
     """Make panels of a height in inches, at most so many side by side; return how many that are, too."""

@@ -31,7 +31,7 @@ from lmtune.tuning.certificate.bound_kernels import (
 )
 from lmtune.tuning.space import ParameterSpace
 
-Point = tuple[float, float]
+_Point = tuple[float, float]
 
 _UNIT = 2.0**-53
 # Stands for mu or k1 = 0, which have no logarithm. Every computed score is the same to the last bit;
@@ -42,7 +42,7 @@ _TINY, _LEAST_LAMBDA = 1e-200, 1e-100
 _NEUTRAL = 1e-13
 
 
-class TopicScores(NamedTuple):
+class _TopicScores(NamedTuple):
     """What one topic's scores are made of.
 
     Attributes
@@ -91,15 +91,15 @@ class Proof(NamedTuple):
     check : callable
         Raises `InputError` for a space that it cannot do.
     topic : callable
-        A topic's `TopicScores`, given its place in a pool and the space.
+        A topic's scores, given its place in a pool and the space.
     """
 
     model: int
-    first_widths: Point
-    to_point: Callable[[float, float], Point]
-    to_setting: Callable[[float, float], Point]
+    first_widths: _Point
+    to_point: Callable[[float, float], _Point]
+    to_setting: Callable[[float, float], _Point]
     check: Callable[[ParameterSpace], None]
-    topic: Callable[[CandidatePool, int, ParameterSpace], TopicScores]
+    topic: Callable[[CandidatePool, int, ParameterSpace], _TopicScores]
 
 
 def proof_of(formula: Formula) -> Proof:
@@ -114,7 +114,7 @@ def proof_of(formula: Formula) -> Proof:
     return _PROOFS[formula.bounds]
 
 
-def row_ids(columns: list[Integers]) -> Integers:
+def _row_ids(columns: list[Integers]) -> Integers:
     """Give equal rows, and no others, equal numbers, in lexicographic order."""
     ids = columns[0].copy()
     for column in columns[1:]:
@@ -135,7 +135,7 @@ def _check_two_stage(space: ParameterSpace) -> None:
         )
 
 
-def _two_stage(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScores:
+def _two_stage(pool: CandidatePool, t: int, space: ParameterSpace) -> _TopicScores:
     r"""Describe scores of two-stage smoothing.
 
     Twins have equal lengths, and equal term frequencies up to an exchange between terms with the
@@ -147,11 +147,11 @@ def _two_stage(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScore
     alike = _alike(tf, length, p, count, proportional=space.high[1] == 0.0, but=neutral)
     y = tf * (1.0 / p)[:, None]
     product, slack = _two_stage_rounding(y, length, count, space)
-    placed, size, weight = row_ids([length, *tf]), length.astype(np.float64), count.astype(np.float64)
-    return TopicScores(tf, length, alike, placed, y, size, weight, product, slack)
+    placed, size, weight = _row_ids([length, *tf]), length.astype(np.float64), count.astype(np.float64)
+    return _TopicScores(tf, length, alike, placed, y, size, weight, product, slack)
 
 
-def _bm25(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScores:
+def _bm25(pool: CandidatePool, t: int, space: ParameterSpace) -> _TopicScores:
     """Describe scores of BM25.
 
     Twins have equal lengths, and equal term frequencies up to an exchange between terms with the
@@ -170,7 +170,7 @@ def _bm25(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScores:
     weight = idf * count
     y = tf.astype(np.float64)
     slack = slack_of(weight)
-    return TopicScores(tf, length, alike, row_ids([*tf]), y, size, weight, product=False, slack=slack)
+    return _TopicScores(tf, length, alike, _row_ids([*tf]), y, size, weight, product=False, slack=slack)
 
 
 def _columns(pool: CandidatePool, t: int) -> tuple[Integers, Integers, Doubles, Integers]:
@@ -200,7 +200,7 @@ def _alike(
     edges = np.flatnonzero((np.diff(key) != 0).any(axis=0)) + 1
     parts = np.split((tf // common)[order], edges)
     columns = [length // common, *np.concatenate([np.sort(part, axis=0) for part in parts])]
-    return row_ids(columns if but is None else [np.where(but, 0, column) for column in columns])
+    return _row_ids(columns if but is None else [np.where(but, 0, column) for column in columns])
 
 
 def _two_stage_rounding(
@@ -373,21 +373,21 @@ class _TopicGroups(NamedTuple):
 
 
 class _Topic(NamedTuple):
-    scores: TopicScores
+    scores: _TopicScores
     judged_groups: int
     groups: _TopicGroups
     relevant: _TopicGroups
     base: NDArray[np.int32]
 
 
-def _topic(pool: CandidatePool, t: int, measure: Measure, scores: TopicScores) -> _Topic:
+def _topic(pool: CandidatePool, t: int, measure: Measure, scores: _TopicScores) -> _Topic:
     gain = pool.candidates.gain[pool.candidates.rows(t)]
     rels = np.flatnonzero(gain >= measure.rel)
     others = np.flatnonzero((gain < measure.rel) | measure.declared.is_graded)
     judged = (gain >= 0) if measure.kind == "Bpref" else np.zeros(gain.size, np.bool_)
 
     # Judged groups come first, as a class of their own.
-    key = row_ids([(~judged).astype(np.int64), scores.length, *scores.tf])[others]
+    key = _row_ids([(~judged).astype(np.int64), scores.length, *scores.tf])[others]
     _, leaders, group_of = np.unique(key, return_index=True, return_inverse=True)
     leaders = others[leaders]
     base = np.zeros((2, rels.size), np.int32)

@@ -34,39 +34,39 @@ from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, 
 from lmtune.tuning.experiment.run import default_result, run_experiment
 from lmtune.tuning.space import Choice
 
-SETTINGS = 16
+_SETTINGS = 16
 """That the first round of halving measures of each case; each round doubles them."""
-LAST = 2
+_LAST = 2
 """Cases that halving leaves to be tuned."""
 _BOXES = 512
 """That a case is bounded by at most; tuning it costs about as much."""
 
-Figures = Mapping[Measure, Doubles]
+_Figures = Mapping[Measure, Doubles]
 """A figure each fold, and one of all topics, by measure."""
-Alive = Mapping[Measure, Sequence[set[int]]]
+_Alive = Mapping[Measure, Sequence[set[int]]]
 """The cases left on each fold, and on all topics, by measure."""
 
 
-def look(ready: Prepared, case: Case, settings: int = SETTINGS) -> dict[Measure, Doubles]:
+def look(ready: Prepared, case: Case, settings: int = _SETTINGS) -> dict[Measure, Doubles]:
     """Return the best mean of so many settings of a case, on each fold's training topics and on all."""
     plan = case.plan
     surface = Surface.compute(
         ready.pool, plan.measures, space=plan.grid_space, shape=(settings,), depth=plan.depth
     )
-    parts = [ready.pool.positions(topics) for topics in compared_on(ready.folds)]
+    parts = [ready.pool.positions(topics) for topics in _compared_on(ready.folds)]
     return {
         measure: np.array([surface.means(measure, part).max() for part in parts])
         for measure in surface.measures
     }
 
 
-def compared_on(folds: Sequence[Fold]) -> list[list[str]]:
+def _compared_on(folds: Sequence[Fold]) -> list[list[str]]:
     """Return the topics that each choice is made on: each fold's training topics, and all at last."""
     everything = dict.fromkeys(topic for fold in folds for topic in (*fold.train, *fold.test))
     return [*(list(fold.train) for fold in folds), list(everything)]
 
 
-def halve(cases: int, look_at: Callable[[int, int], Figures]) -> dict[Measure, list[set[int]]]:
+def halve(cases: int, look_at: Callable[[int, int], _Figures]) -> dict[Measure, list[set[int]]]:
     """Drop the worse half of the cases again and again, which are measured at twice as many settings.
 
     Rounds cost the same. Each fold has a race of its own, on its training topics (sequential halving of
@@ -83,16 +83,16 @@ def halve(cases: int, look_at: Callable[[int, int], Figures]) -> dict[Measure, l
     Returns
     -------
     dict of Measure to list of set of int
-        The cases left, `LAST` at most, on each fold and on all topics.
+        The cases left, `_LAST` at most, on each fold and on all topics.
     """
-    settings, left = SETTINGS, set(range(cases))
+    settings, left = _SETTINGS, set(range(cases))
     alive: dict[Measure, list[set[int]]] = {}
-    while not alive or any(len(own) > LAST for races in alive.values() for own in races):
+    while not alive or any(len(own) > _LAST for races in alive.values() for own in races):
         seen = {case: look_at(case, settings) for case in sorted(left)}
         for measure, first in seen[min(left)].items():
             races = alive.setdefault(measure, [set(range(cases)) for _ in first])
             for place, own in enumerate(races):
-                kept = max(LAST, -(-len(own) // 2))
+                kept = max(_LAST, -(-len(own) // 2))
                 races[place] = set(sorted(own, key=lambda c: (-seen[c][measure][place], c))[:kept])
         left = set().union(*(own for races in alive.values() for own in races))
         settings *= 2
@@ -100,7 +100,7 @@ def halve(cases: int, look_at: Callable[[int, int], Figures]) -> dict[Measure, l
 
 
 def beaten(
-    pool: CandidatePool, folds: Sequence[Fold], case: Case, goals: Figures
+    pool: CandidatePool, folds: Sequence[Fold], case: Case, goals: _Figures
 ) -> dict[Measure, tuple[float, int]] | None:
     """Prove that no setting of a case reaches any of the goals, all of them by one branch and bound.
 
@@ -125,7 +125,7 @@ def beaten(
         proof_of(find_model(case.plan.model).formula)
     except InputError:
         return None
-    parts = compared_on(folds)
+    parts = _compared_on(folds)
     topics, plan = pool.positions(parts[-1]), case.plan
     bounds: dict[Measure, tuple[float, int]] = {}
     for measure, least in goals.items():
@@ -164,7 +164,7 @@ def _part(problem: Problem, jobs: Sequence[tuple[Box, Sides]], place: int) -> Bo
     return bound_part(problem, *jobs[place])
 
 
-Key = tuple[Measure, str]
+_Key = tuple[Measure, str]
 """A measure and a method."""
 
 
@@ -243,11 +243,11 @@ class ChoiceResult(Plotted, by="choice_tables.choice"):
     inner: int = 0
     race: bool = False
 
-    def case_row(self, key: Key, case: int) -> Row:
+    def case_row(self, key: _Key, case: int) -> Row:
         """Return a case's row of a measure and method; of an untuned case there is its default's alone."""
         return self.known_rows(key)[case]
 
-    def known_rows(self, key: Key) -> dict[int, Row]:
+    def known_rows(self, key: _Key) -> dict[int, Row]:
         """Return the rows of a measure and method, by the case's number."""
         rows = ((case, row) for case, result in enumerate(self.results) for row in result.rows)
         return {case: row for case, row in rows if (row.measure, row.method) == key}
@@ -334,7 +334,7 @@ def tune_choices(
             Problem.check(measure)
     search = _Search(cases, split, inner, progress if callable(progress) else silent)
     proofs: dict[tuple[Measure, int], Proof] = {}
-    alive: Alive = {}
+    alive: _Alive = {}
     if race and certify is None:
         alive = halve(len(cases), search.look)
         search.tune_all({0}.union(*(own for races in alive.values() for own in races)))
@@ -365,7 +365,7 @@ class _Search:
     inner: int
     progress: Progress
     results: dict[int, CollectionResult] = field(default_factory=dict)
-    scores: dict[int, dict[Key, Doubles]] = field(default_factory=dict)
+    scores: dict[int, dict[_Key, Doubles]] = field(default_factory=dict)
 
     @contextmanager
     def ready(self, number: int) -> Iterator[tuple[Case, Prepared]]:
@@ -374,7 +374,7 @@ class _Search:
         how: Any = {"beside": [case.collection.analyzer() for case in self.cases], "progress": self.progress}
         yield case, prepare(case.collection, self.split, case.plan, **how)
 
-    def look(self, number: int, settings: int = SETTINGS) -> Figures:
+    def look(self, number: int, settings: int = _SETTINGS) -> _Figures:
         """Return a case's figures for `halve`."""
         with self.ready(number) as (case, ready):
             return look(ready, case, settings)
@@ -408,9 +408,9 @@ class _Search:
             for measure, (bound, boxes) in bounds.items():
                 yield (measure, number), Proof(0.0, bound, boxes)
 
-    def _goals(self) -> Figures:
+    def _goals(self) -> _Figures:
         """Return what every method has reached at the least, by its best case."""
-        best: dict[Key, Doubles] = {}
+        best: dict[_Key, Doubles] = {}
         for scores in self.scores.values():
             for key, own in scores.items():
                 best[key] = np.maximum(best.get(key, own), own)
@@ -440,7 +440,7 @@ def _told(progress: Progress, case: str) -> Progress:
     return lambda stage, done, total, detail="": progress(f"{case}, {stage}", done, total, detail)
 
 
-def _scores(result: CollectionResult, ready: Prepared, case: Case, inner: int) -> dict[Key, Doubles]:
+def _scores(result: CollectionResult, ready: Prepared, case: Case, inner: int) -> dict[_Key, Doubles]:
     """Return what a case is chosen by: a figure a fold, and one of all topics."""
     rows = [row for row in result.rows if row.method != OPTIMAL]
     if not inner:
@@ -452,7 +452,7 @@ def _scores(result: CollectionResult, ready: Prepared, case: Case, inner: int) -
         }
     everything = Fold(tuple(topic for fold in result.folds for topic in fold.test), ())
     plan = replace(case.plan, final=False)
-    found: dict[Key, list[float]] = {(row.measure, row.method): [] for row in rows}
+    found: dict[_Key, list[float]] = {(row.measure, row.method): [] for row in rows}
     for fold in (*result.folds, everything):
         parts = cross_validation(fold.train, inner, seed=plan.seed)
         for row in run_experiment(ready.pool, parts, plan, traced=False).rows:
@@ -469,7 +469,7 @@ def _all_topics(row: Row) -> float:
 
 
 def _rows(
-    results: Mapping[int, CollectionResult], scores: Mapping[int, dict[Key, Doubles]], alive: Alive
+    results: Mapping[int, CollectionResult], scores: Mapping[int, dict[_Key, Doubles]], alive: _Alive
 ) -> Iterator[ChosenRow]:
     """Choose, for each measure and method, among the tuned cases, or those that a fold's race left."""
     sizes = [len(fold.test) for fold in results[0].folds]
@@ -578,7 +578,7 @@ class Effect(NamedTuple):
     interval: tuple[float, float] = (0.0, 0.0)
 
 
-def effects(result: ChoiceResult, key: Key) -> list[Effect]:
+def effects(result: ChoiceResult, key: _Key) -> list[Effect]:
     """Decompose the held-out means of all cases, tuned by a method and at their defaults; none untuned."""
     if len(result.known_rows(key)) < len(result.cases):
         return []

@@ -44,7 +44,7 @@ MOST_DRAWS = 5
 """Of feedback documents at fitted settings, each with a fit to follow."""
 
 
-class Choice(NamedTuple):
+class FoldChoice(NamedTuple):
     """A setting, how many evaluations it took to choose it, a bound on all others, and a ridge's choice."""
 
     params: dict[str, float]
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
 
 
 @dataclass
-class Steps:
+class ExperimentSteps:
     """The steps of an experiment, each shown as it goes on.
 
     A fold has one for each of RankNet's descents, Direct's climbs, and for each measure one a row.
@@ -65,7 +65,7 @@ class Steps:
     begun: int = 0
 
     @classmethod
-    def of(cls, plan: Plan, folds: int, progress: Progress) -> Steps:
+    def of(cls, plan: Plan, folds: int, progress: Progress) -> ExperimentSteps:
         """Count the steps of a plan."""
         stopped = bool(plan.validation)
         rows = 3 + plan.approx + stopped + len(plan.also)  # with Direct, RankNet and Optimal
@@ -87,7 +87,7 @@ class Steps:
 KnownLists = dict[tuple[int, ParameterSpace], Lists]
 
 
-def smooth_lists(
+def _smooth_lists(
     known: KnownLists, pool: CandidatePool, plan: Plan, measure: Measure, space: ParameterSpace | None = None
 ) -> Lists:
     """Return the lists for a measure's smooth form, built once a depth and space.
@@ -109,9 +109,9 @@ def smooth_lists(
 
 
 def compile_smooth(known: KnownLists, pool: CandidatePool, plan: Plan) -> None:
-    """Compute a smooth form of one topic; the lists are kept as `smooth_lists` says."""
+    """Compute a smooth form of one topic; the lists are kept as `_smooth_lists` says."""
     measure = plan.measures[0]
-    lists = smooth_lists(known, pool, plan, measure)
+    lists = _smooth_lists(known, pool, plan, measure)
     first = lists.with_relevant(pool.positions(), measure.rel)[:1]
     if first.size:
         SurrogateCost(lists, objective_for(smooth_form(measure), pool, plan.depth), first)(
@@ -148,7 +148,7 @@ class Shared:
     progress: Progress
     pairs: Pairs
     surface: Surface
-    steps: Steps
+    steps: ExperimentSteps
     tolerance: float | None
     known: list[KnownValues]
     traced: bool = True
@@ -163,7 +163,7 @@ class Shared:
         values = known.at([self._point(params)], places)[known.measures.index(measure), :, 0]
         return np.ascontiguousarray(values)  # sums of others differ in their last bits
 
-    def measure(self, topics: Sequence[str], chosen: Mapping[Measure, Mapping[str, Choice]]) -> None:
+    def measure(self, topics: Sequence[str], chosen: Mapping[Measure, Mapping[str, FoldChoice]]) -> None:
         """Measure what was chosen at once, for `values` to have it."""
         for known in self.known:
             choices = [c for measure in known.measures for c in chosen[measure].values()]
@@ -219,7 +219,7 @@ class FoldMethods:
                 self._keep("ranknet-val", self._stopped.results_)
                 self._descent_evaluations = self._stopped.n_evaluations_
 
-    def _descend_ranknet(self) -> Choice:
+    def _descend_ranknet(self) -> FoldChoice:
         """Fit RankNet to the fold's training topics; stay at the start where they have no pair."""
         topics = self.fold.train
         if not self._has_pairs(topics, RANKNET):
@@ -239,10 +239,10 @@ class FoldMethods:
             self._remark(f"{method} had no pair of documents to learn from")
         return paired
 
-    def _start(self, space: ParameterSpace | None = None) -> Choice:
+    def _start(self, space: ParameterSpace | None = None) -> FoldChoice:
         """Return the space's initial point, for a method with nothing to learn from."""
         space = space or self.plan.space
-        return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
+        return FoldChoice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
 
     def _weighing(self, tuner: GradientTuner) -> GradientTuner | RidgeTuner:
         """Return a tuner that decides how much to take of a formula's weights, if it has some.
@@ -286,7 +286,7 @@ class FoldMethods:
             seed=self.plan.seed,
         )
 
-    def direct(self, measure: Measure) -> Choice:
+    def direct(self, measure: Measure) -> FoldChoice:
         """Take the best that was climbed to."""
         surface, ascent = self.shared.surface, self._ascents[measure]
         self._keep(f"direct-{measure}", ascent.results_)
@@ -301,17 +301,17 @@ class FoldMethods:
             how: Any = {**self._search, "starts": [start], "restarts": 0, "seed": self.plan.seed}
             return CoordinateAscent(measure, **how).fit(pool, topics=self.fold.train)
 
-        return self._settled(DIRECT, Choice(ascent.best_params_, len(measured)), again)
+        return self._settled(DIRECT, FoldChoice(ascent.best_params_, len(measured)), again)
 
-    def ranknet(self, measure: Measure) -> Choice:  # noqa: ARG002 - the same for all measures
+    def ranknet(self, measure: Measure) -> FoldChoice:  # noqa: ARG002 - the same for all measures
         """Take RankNet's setting."""
         return self._ranknet_choice
 
-    def approx(self, measure: Measure) -> Choice:
+    def approx(self, measure: Measure) -> FoldChoice:
         """Follow the gradient of the measure's smooth form; stay at the start where it has none."""
         places = self.pool.positions(self.fold.train)
         space = space_for(self.plan.space, self.pool, places)
-        lists = smooth_lists(self.shared.lists, self.pool, self.plan, measure, space)
+        lists = _smooth_lists(self.shared.lists, self.pool, self.plan, measure, space)
         if not lists.with_relevant(places, measure.rel).size:
             self._remark(f"{APPROX} had no relevant document to learn {measure.title} from")
             return self._start(space)
@@ -326,14 +326,16 @@ class FoldMethods:
         self._keep(f"approx-{measure}", tuner.results_)
         return self._of_gradient(APPROX, tuner)
 
-    def _of_gradient(self, name: str, tuner: GradientTuner | RidgeTuner) -> Choice:
-        choice = Choice(tuner.best_params_, tuner.n_evaluations_)
+    def _of_gradient(self, name: str, tuner: GradientTuner | RidgeTuner) -> FoldChoice:
+        choice = FoldChoice(tuner.best_params_, tuner.n_evaluations_)
         if not isinstance(tuner, RidgeTuner):
             return choice
         choice = choice._replace(step=tuner.step_)
         return self._settled(name, choice, partial(tuner.refit, topics=self.fold.train))
 
-    def _settled(self, name: str, choice: Choice, again: Callable[[CandidatePool, Setting], Tuner]) -> Choice:
+    def _settled(
+        self, name: str, choice: FoldChoice, again: Callable[[CandidatePool, Setting], Tuner]
+    ) -> FoldChoice:
         """Draw feedback documents at what was chosen and fit again, until they stay as they are."""
         places, pool = self.pool.positions(self.fold.train), self.pool
         drawn_again = f"{name}: feedback, drawn again at the fitted setting, changed"
@@ -351,24 +353,24 @@ class FoldMethods:
             self._remark(f"{drawn_again} {quantity(draws, 'time')}, then stayed,")
         return choice
 
-    def stopped(self, measure: Measure) -> Choice:
+    def stopped(self, measure: Measure) -> FoldChoice:
         """Take the iterate of RankNet's descent that is best on held-back training topics."""
         if self._stopped is None:
             return self._start()
         tuner = self._stopped.stop_on(self.pool, measure, topics=self._validation)
-        return Choice(tuner.best_params_, self._descent_evaluations + len(tuner.results_))
+        return FoldChoice(tuner.best_params_, self._descent_evaluations + len(tuner.results_))
 
-    def gradient_free(self, name: str, measure: Measure) -> Choice:
+    def gradient_free(self, name: str, measure: Measure) -> FoldChoice:
         """Descend by estimated gradients."""
         tuner = SEARCHES[name](
             measure, **self._search, evaluations=self.plan.evaluations, seed=self.plan.seed
         ).fit(self.pool, topics=self.fold.train, progress=self._show)
         self._keep(f"{name}-{measure}", tuner.results_)
-        return Choice(tuner.best_params_, tuner.n_evaluations_)
+        return FoldChoice(tuner.best_params_, tuner.n_evaluations_)
 
-    def choose(self, measure: Measure) -> dict[str, Choice]:
+    def choose(self, measure: Measure) -> dict[str, FoldChoice]:
         """Return what every method but Optimal chooses, by row."""
-        methods: dict[str, Callable[[Measure], Choice]] = {DIRECT: self.direct, RANKNET: self.ranknet}
+        methods: dict[str, Callable[[Measure], FoldChoice]] = {DIRECT: self.direct, RANKNET: self.ranknet}
         if self.plan.approx:
             methods[APPROX] = self.approx
         if self.plan.validation:
@@ -386,7 +388,7 @@ class FoldMethods:
     def _begin(self, what: str) -> Count:
         return self.shared.steps.begin(f"{self.name}, {what}")
 
-    def optimal(self, measure: Measure, chosen: Iterable[Choice]) -> Choice:
+    def optimal(self, measure: Measure, chosen: Iterable[FoldChoice]) -> FoldChoice:
         """Return the best setting known on the test topics, which no honest method may use.
 
         It is the best grid point or a method's choice; with a certificate, the best that it finds.
@@ -399,9 +401,9 @@ class FoldMethods:
         best = known[int(np.argmax(means))]
         evaluations = len(surface.settings) + len(settings)
         if self.shared.tolerance is None:
-            return Choice(best, evaluations)
+            return FoldChoice(best, evaluations)
         optimum = self._certify(measure, [best, *settings], self.shared.tolerance)
-        return Choice(optimum.best_params_, evaluations + optimum.n_evaluations_, optimum.bound_)
+        return FoldChoice(optimum.best_params_, evaluations + optimum.n_evaluations_, optimum.bound_)
 
     def _certify(
         self, measure: Measure, starts: list[dict[str, float]], tolerance: float

@@ -23,7 +23,14 @@ from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Count, Progress, note, silent, staged
 from lmtune.tuning.direct import KnownValues, Surface, together
-from lmtune.tuning.experiment.methods import Choice, FoldMethods, KnownLists, Shared, Steps, compile_smooth
+from lmtune.tuning.experiment.methods import (
+    ExperimentSteps,
+    FoldChoice,
+    FoldMethods,
+    KnownLists,
+    Shared,
+    compile_smooth,
+)
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
     APPROX,
@@ -192,7 +199,7 @@ def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) ->
         depth=plan.depth,
         progress=lambda done, total: progress("grid", done, total),
     )
-    steps = Steps.of(plan, folds, progress)
+    steps = ExperimentSteps.of(plan, folds, progress)
     known = [KnownValues.on(surface, pool, own, plan.depth) for own in together(plan.measures)]
     return Shared(pool, plan, progress, pairs, surface, steps, plan.certify, known, lists=lists)
 
@@ -237,9 +244,9 @@ def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
     return _FoldResult(fits, methods.traces, methods.remarks)
 
 
-def _default_of(plan: Plan) -> dict[str, Choice]:
+def _default_of(plan: Plan) -> dict[str, FoldChoice]:
     """Return the row that nothing chose, if the plan has it."""
-    return {} if plan.baseline is None else {DEFAULT: Choice(dict(plan.baseline), 0)}
+    return {} if plan.baseline is None else {DEFAULT: FoldChoice(dict(plan.baseline), 0)}
 
 
 def _report(
@@ -248,7 +255,7 @@ def _report(
     plan: Plan,
     fold: Fold,
     measure: Measure,
-    choice: Choice,
+    choice: FoldChoice,
 ) -> tuple[Fit, Doubles]:
     """Measure a choice on the training and test topics; the latter's values, if any, come with it."""
     train = pool.mean(values(fold.train, measure, choice.params), pool.positions(fold.train))
