@@ -18,6 +18,7 @@ from lmtune.io.files import atomic_write
 from lmtune.report.table import short as short
 
 if TYPE_CHECKING:
+    from matplotlib import RcParams
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -43,33 +44,7 @@ _LARGER = 1.6  # on a screen, where a point is a small one: an SVG file's own si
 # Characters of a line that is drawn, and of one that stands upright beside an axis.
 _LONGEST, _LONGEST_UPRIGHT = 80, 48
 _MANY_DECADES = 2.5
-# Without anything that changes by itself. Text stays text where the format allows it.
-_SETTINGS: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 8.0,
-    "axes.titlesize": 8.0,
-    "axes.labelsize": 8.0,
-    "xtick.labelsize": 7.0,
-    "ytick.labelsize": 7.0,
-    "legend.fontsize": 7.0,
-    "legend.frameon": False,
-    "legend.handlelength": 2.4,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.unicode_minus": True,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "ytick.minor.width": 0.4,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4.0,
-    "hatch.linewidth": 0.5,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "lmtune",
-    "pdf.fonttype": 42,
-    "savefig.facecolor": "white",
-}
+_STYLE = Path(__file__).with_name("lmtune.mplstyle")
 _SVG_SIZE = re.compile(rb'(?<= )(width|height)="([\d.]+)pt"')
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
@@ -193,9 +168,15 @@ def styled() -> Iterator[None]:
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        settings: Any = mpl.rcParams  # typed by name, which a table of settings is not
-        settings.update(_SETTINGS)
+        mpl.rcParams.update(_settings())
         yield
+
+
+@functools.cache
+def _settings() -> RcParams:
+    import matplotlib as mpl
+
+    return mpl.rc_params_from_file(_STYLE, use_default_template=False)
 
 
 _P = ParamSpec("_P")
