@@ -242,6 +242,15 @@ def evaluations(
         yield found
 
 
+def evaluate_by_each(
+    judgement_sets: Sequence[Judgements], runs: RunsLike, measures: Sequence[str]
+) -> Iterator[list[Evaluation]]:
+    """Evaluate each run by several sets of judgements; topics that it misses count 0."""
+    families, settings = parse_families(measures), EvaluationOptions(complete=True)
+    for file, run in read_runs(runs, judgement_sets[0], settings):
+        yield [evaluate_run(own, run, families, settings, file=file) for own in judgement_sets]
+
+
 def _read_beside_gains(families: Sequence[Family]) -> str | None:
     """Return what measures read of judgements beside gains; subtopics only by themselves, and Judged."""
     reads = {family.labels[0]: family.reads for family in families}

@@ -457,7 +457,7 @@ def difference_bounds(
     """
     parsed = _checked(measures, settings)
     judgements = as_judgements(qrels, settings.topics)
-    ranked = {run.tag: rankings(run, settings) for _, run in read_runs(runs, judgements, settings)}
+    ranked = dict(read_rankings(runs, judgements, settings))
     topics = sorted(judgements)
     return {
         pair: _topic_bounds(parsed, open_topics(judgements, topics, *(ranked[run] for run in pair))).mean(
@@ -474,6 +474,13 @@ def rankings(run: RunColumns, settings: EvaluationOptions) -> _Rankings:
         topic: trec_eval_order(*ranked, double=double)[: settings.depth]
         for topic, ranked in run.topics.items()
     }
+
+
+def read_rankings(
+    runs: RunsLike, judgements: Judgements, settings: EvaluationOptions
+) -> list[tuple[str, _Rankings]]:
+    """Read runs; return their tags and rankings."""
+    return [(run.tag, rankings(run, settings)) for _, run in read_runs(runs, judgements, settings)]
 
 
 def _checked(measures: MeasuresLike, settings: EvaluationOptions) -> list[Measure]:

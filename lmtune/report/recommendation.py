@@ -19,9 +19,9 @@ from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
 from lmtune.fusion.methods import FEW, METHODS, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.index.protocol import Index
-from lmtune.measures.from_files import EvaluationOptions, as_judgements, read_runs
+from lmtune.measures.from_files import EvaluationOptions, as_judgements
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.residual_bounds import OpenTopic, bounds, is_bounded, open_topics, rankings
+from lmtune.measures.residual_bounds import OpenTopic, bounds, is_bounded, open_topics, read_rankings
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.tests import FEWEST, detectable_difference
 from lmtune.models.model import known_model
@@ -234,7 +234,7 @@ def trust(
         What is to be added.
     """
     judgements = as_judgements(qrels)
-    ranked = [rankings(run, _COMPLETE) for _, run in read_runs(runs, judgements, _COMPLETE)]
+    ranked = [own for _, own in read_rankings(runs, judgements, _COMPLETE)]
     opened = open_topics(judgements, sorted(judgements), *[*ranked, {}][:2])
     return _trust([*runs], opened, parse_measure(measure), file, remark=remark)
 

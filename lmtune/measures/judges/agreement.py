@@ -6,6 +6,7 @@ import fnmatch
 import math
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.io.given import QrelsLike, RunsLike
-from lmtune.measures.families import parse_families
-from lmtune.measures.from_files import (
-    Evaluation,
-    EvaluationOptions,
-    Judgements,
-    as_judgements,
-    evaluate_run,
-    read_runs,
-    run_names,
-)
+from lmtune.measures.from_files import Evaluation, Judgements, as_judgements, evaluate_by_each, run_names
 from lmtune.measures.measure import parse_measure
 from lmtune.options import check, option, usual
 from lmtune.progress import Progress, silent
@@ -318,30 +310,28 @@ def _orders(
         if options.families:
             raise InputError("a family without runs", value=options.families[0], accepted="runs to order")
         return (), {}
-    settings = EvaluationOptions(complete=True)
     measure = str(parse_measure(options.measure))
-    families = parse_families(measure)
     sides = {}
     for name, one in given.items():
         shared = sorted(human.keys() & one.keys())
         sides[name] = [{topic: own[topic] for topic in shared or own} for own in (human, one)]
-    values: dict[str, list[list[Doubles]]] = {name: [[], []] for name in given}
-    seen: list[Evaluation] = []
+    seen: list[list[Evaluation]] = []
     total = len(runs) if isinstance(runs, Sized) else 0
-    for file, run in read_runs(runs, human, settings):
-        for name, both in sides.items():
-            for judgements, found in zip(both, values[name], strict=True):
-                evaluation = evaluate_run(judgements, run, families, settings, file=file)
-                found.append(np.array(evaluation.column(measure).values, np.float64))
-        seen.append(evaluation)
-        progress("reading runs", len(seen), total, run.tag)
+    for found in evaluate_by_each([*chain(*sides.values())], runs, [measure]):
+        seen.append(found)
+        progress("reading runs", len(seen), total, found[0].tag)
     if len(seen) < 2:
         raise InputError("no order of runs", value=len(seen), accepted="two runs or more")
-    orders, systems = {}, tuple(run_names(seen))
+    orders, systems = {}, tuple(run_names([found[0] for found in seen]))
+    by_set = [
+        np.array([own.column(measure).values for own in of_set], np.float64)
+        for of_set in zip(*seen, strict=True)
+    ]
     members = {pattern: _members(pattern, systems) for pattern in options.families}
-    for name, (ours, theirs) in values.items():
-        paired = sides[name][0].keys() == sides[name][1].keys()
-        orders[name] = _order(np.array(ours), np.array(theirs), members, options, paired=paired)
+    for (name, (trusted, labelled)), ours, theirs in zip(
+        sides.items(), by_set[::2], by_set[1::2], strict=True
+    ):
+        orders[name] = _order(ours, theirs, members, options, paired=trusted.keys() == labelled.keys())
     return systems, orders
 
 

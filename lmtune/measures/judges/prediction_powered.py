@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.io.given import QrelsLike, RunsLike
-from lmtune.measures.families import parse_families
-from lmtune.measures.from_files import EvaluationOptions, as_judgements, evaluate_run, read_runs
+from lmtune.measures.from_files import as_judgements, evaluate_by_each
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.showing import Shown
 
@@ -217,8 +216,6 @@ def powered_runs(
         the model's own.
     """
     labels = list(map(str, parse_measures(measures)))
-    families = parse_families(labels)
-    settings = EvaluationOptions(complete=True)
     trusted, model = as_judgements(qrels), as_judgements(predicted, topics)
     both = sorted(trusted.keys() & model.keys())
     rest = sorted(model.keys() - trusted.keys())
@@ -228,15 +225,14 @@ def powered_runs(
             value=f"{len(both)} judged and predicted, {len(rest)} predicted alone",
             accepted=f"{FEWEST} or more, 1 or more",
         )
-    parts = ((trusted, both), (model, both), (model, rest))
+    parts = [
+        {topic: judgements[topic] for topic in chosen}
+        for judgements, chosen in ((trusted, both), (model, both), (model, rest))
+    ]
     values: dict[str, list[Doubles]] = {}
-    for file, run in read_runs(runs, model, settings):
-        name = file if run.tag in values else run.tag
-        values[name] = []
-        for judgements, chosen in parts:
-            judged = {topic: judgements[topic] for topic in chosen}
-            found = evaluate_run(judged, run, families, settings, file=file)
-            values[name].append(np.array([found.column(label).values for label in labels], np.float64))
+    for found in evaluate_by_each(parts, runs, labels):
+        name = found[0].file if found[0].tag in values else found[0].tag
+        values[name] = [np.array([own.column(label).values for label in labels], np.float64) for own in found]
     rows, baseline = [], next(iter(values)) if subtract else ""
     for name, own in values.items():
         if name == baseline:

@@ -16,9 +16,9 @@ from lmtune.errors import InputError, PathLike, check_least
 from lmtune.io.files import atomic_write, read_bytes
 from lmtune.io.given import QrelsLike, RunsLike
 from lmtune.io.locks import locked
-from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements, read_runs
+from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
-from lmtune.measures.residual_bounds import rankings
+from lmtune.measures.residual_bounds import read_rankings
 from lmtune.progress import quantity
 from lmtune.showing import Shown
 
@@ -110,7 +110,7 @@ def pairs_to_judge(
         raise InputError("no weights of documents for this measure", value=measure, accepted="P@k, RBP, nDCG")
     check_least("too few pairs to judge", number, 1)
     settings, judgements = EvaluationOptions(), as_judgements(qrels)
-    ranked = [(run.tag, rankings(run, settings)) for _, run in read_runs(runs, judgements, settings)]
+    ranked = read_rankings(runs, judgements, settings)
     pairs = [
         pair
         for topic in sorted({topic for _, own in ranked for topic in own} & judgements.keys())
