@@ -90,8 +90,8 @@ def tuner_picture(shown: Tuner, *, title: str = "") -> Figure:
     """Draw a grid's surface, or how the best value grew."""
     from lmtune.report.figures.courses import Search, best_so_far, convergence
     from lmtune.report.figures.drawing import best_axes
+    from lmtune.report.figures.parameters import SurfacePanel, surface
     from lmtune.report.figures.style import canvas
-    from lmtune.report.figures.surfaces import SurfacePanel, surface
 
     results, column = _fitted(shown).results_, _value_column(shown)
     value = results[column].to_numpy(np.float64)

@@ -223,8 +223,6 @@ def _way_out(x: Doubles, direction: Doubles, box: _Box) -> float:
 
 OPTIMIZERS = {"coordinate-descent": coordinate_descent, "l-bfgs": l_bfgs}
 
-CostAndGradient = tuple[float, Doubles]
-
 LOOSE = 1e-3
 """A gradient that is flat enough on the way, or for comparison."""
 
@@ -240,11 +238,11 @@ class Evaluations:
         When the search began, on `time.monotonic`'s clock.
     """
 
-    def __init__(self, cost: Callable[[Doubles], CostAndGradient], begin: float) -> None:
+    def __init__(self, cost: _Objective, begin: float) -> None:
         self._cost, self._begin = cost, begin
-        self._known: dict[bytes, tuple[CostAndGradient, float]] = {}
+        self._known: dict[bytes, tuple[tuple[float, Doubles], float]] = {}
 
-    def __call__(self, x: Doubles) -> CostAndGradient:
+    def __call__(self, x: Doubles) -> tuple[float, Doubles]:
         """Return the cost at a point and its gradient."""
         key = x.tobytes()
         if key not in self._known:

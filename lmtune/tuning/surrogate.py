@@ -26,23 +26,15 @@ from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import counted
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
-from lmtune.tuning.gradient import (
-    LOOSE,
-    OPTIMIZERS,
-    CostAndGradient,
-    Descent,
-    Evaluations,
-    GradientTuner,
-    Iterate,
-)
+from lmtune.tuning.gradient import LOOSE, OPTIMIZERS, Descent, Evaluations, GradientTuner, Iterate
 from lmtune.tuning.pairs import Cost, Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord
 
 _ACCEPTED = (
     "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
+    "lambda-ap, lambda-ndcg@10, song"
 )
-_ACCEPTED += "lambda-ap, lambda-ndcg@10, song"
 
 # Pairs of a relevant document and another below which a second thread costs more than it brings.
 _MANY_PAIRS = 1 << 18
@@ -505,7 +497,7 @@ class _Search:
         values = measure_settings(pool, settings, [measure], topics=places, depth=depth)
         return ends[int(pool.mean(values[:, :, 0], places).argmax())]
 
-    def _evaluate(self, x: Doubles, alpha: float) -> CostAndGradient:
+    def _evaluate(self, x: Doubles, alpha: float) -> tuple[float, Doubles]:
         space = self.record.space
         parameters = len(space.names)
         setting = space.from_unbounded(x[:parameters])

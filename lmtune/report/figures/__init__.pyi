@@ -15,9 +15,11 @@ from .courses import best_so_far as best_so_far
 from .courses import convergence as convergence
 from .courses import training_courses as training_courses
 from .drawing import draw as draw
+from .parameters import SurfacePanel as SurfacePanel
 from .parameters import best_profiles as best_profiles
 from .parameters import fusion_pictures as fusion_pictures
 from .parameters import parameter_spread as parameter_spread
+from .parameters import surface as surface
 from .parameters import weight_profiles as weight_profiles
 from .style import FORMATS as FORMATS
 from .style import Picture as Picture
@@ -25,5 +27,3 @@ from .style import alt_text as alt_text
 from .style import render as render
 from .style import rendered as rendered
 from .style import save as save
-from .surfaces import SurfacePanel as SurfacePanel
-from .surfaces import surface as surface

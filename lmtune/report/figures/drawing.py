@@ -15,9 +15,8 @@ from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
 from lmtune.report.figures.comparisons import method_differences, recall_precision_curves
 from lmtune.report.figures.courses import Search, at_lowest, best_so_far, convergence
-from lmtune.report.figures.parameters import best_profiles, parameter_spread
+from lmtune.report.figures.parameters import SurfacePanel, best_profiles, parameter_spread, surface
 from lmtune.report.figures.style import TWO_STAGE, ParameterAxis, Picture
-from lmtune.report.figures.surfaces import SurfacePanel, surface
 from lmtune.report.tuning_results import PROFILES, RECALL, SURFACE
 from lmtune.tuning.experiment.result import (
     ALSO,

@@ -54,7 +54,7 @@ class FoldChoice(NamedTuple):
 
 
 @dataclass
-class ExperimentSteps:
+class _Steps:
     """The steps of an experiment, each shown as it goes on.
 
     A fold has one for each of RankNet's descents, Direct's climbs, and for each measure one a row.
@@ -65,7 +65,7 @@ class ExperimentSteps:
     begun: int = 0
 
     @classmethod
-    def of(cls, plan: Plan, folds: int, progress: Progress) -> ExperimentSteps:
+    def of(cls, plan: Plan, folds: int, progress: Progress) -> _Steps:
         """Count the steps of a plan."""
         stopped = bool(plan.validation)
         rows = 3 + plan.approx + stopped + len(plan.also)  # with Direct, RankNet and Optimal
@@ -84,11 +84,11 @@ class ExperimentSteps:
         return show
 
 
-KnownLists = dict[tuple[int, ParameterSpace], Lists]
+_KnownLists = dict[tuple[int, ParameterSpace], Lists]
 
 
 def _smooth_lists(
-    known: KnownLists, pool: CandidatePool, plan: Plan, measure: Measure, space: ParameterSpace | None = None
+    known: _KnownLists, pool: CandidatePool, plan: Plan, measure: Measure, space: ParameterSpace | None = None
 ) -> Lists:
     """Return the lists for a measure's smooth form, built once a depth and space.
 
@@ -108,7 +108,7 @@ def _smooth_lists(
     return known[key]
 
 
-def compile_smooth(known: KnownLists, pool: CandidatePool, plan: Plan) -> None:
+def _compile_smooth(known: _KnownLists, pool: CandidatePool, plan: Plan) -> None:
     """Compute a smooth form of one topic; the lists are kept as `_smooth_lists` says."""
     measure = plan.measures[0]
     lists = _smooth_lists(known, pool, plan, measure)
@@ -148,11 +148,36 @@ class Shared:
     progress: Progress
     pairs: Pairs
     surface: Surface
-    steps: ExperimentSteps
+    steps: _Steps
     tolerance: float | None
     known: list[KnownValues]
     traced: bool = True
-    lists: KnownLists = field(default_factory=dict)
+    lists: _KnownLists = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pool: CandidatePool, plan: Plan, folds: int, progress: Progress, *, traced: bool) -> Shared:
+        """Measure the grid and collect the pairs; compile the kernels before."""
+        pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
+        # The first call compiles; a topic shows how long that takes before the bars move.
+        progress("compiling kernels, once", 0, 1)
+        first = pool.positions()[:1]
+        pairs.cost(plan.space.start, topics=first)
+        measure_settings(pool, plan.space.start, plan.measures, topics=first, depth=plan.depth)
+        lists: _KnownLists = {}
+        if plan.approx:
+            _compile_smooth(lists, pool, plan)
+        progress("compiling kernels, once", 1, 1)
+        surface = Surface.compute(
+            pool,
+            plan.measures,
+            space=plan.grid_space,
+            shape=plan.grid,
+            depth=plan.depth,
+            progress=lambda done, total: progress("grid", done, total),
+        )
+        steps = _Steps.of(plan, folds, progress)
+        known = [KnownValues.on(surface, pool, own, plan.depth) for own in together(plan.measures)]
+        return cls(pool, plan, progress, pairs, surface, steps, plan.certify, known, traced, lists)
 
     def values(self, topics: Sequence[str], measure: Measure, params: Setting) -> Doubles:
         """Return a measure of topics at a setting, with the feedback documents that it draws."""

@@ -22,15 +22,8 @@ from lmtune.models.model import described, find_model
 from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Count, Progress, note, silent, staged
-from lmtune.tuning.direct import KnownValues, Surface, together
-from lmtune.tuning.experiment.methods import (
-    ExperimentSteps,
-    FoldChoice,
-    FoldMethods,
-    KnownLists,
-    Shared,
-    compile_smooth,
-)
+from lmtune.tuning.direct import Surface
+from lmtune.tuning.experiment.methods import FoldChoice, FoldMethods, Shared
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
     APPROX,
@@ -47,7 +40,6 @@ from lmtune.tuning.experiment.result import (
     Row,
     at_most,
 )
-from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import smooth_form
 
@@ -120,7 +112,7 @@ def run_experiment(
         notes = [*notes, f"{', '.join(left_out)} left out: no document is judged nonrelevant"]
         note(f"{pool.name}: {notes[-1]}")
     plan, progress = replace(plan, measures=tuple(measures)), staged(progress)
-    shared = replace(_prepare(pool, plan, len(folds), progress), traced=traced)
+    shared = Shared.of(pool, plan, len(folds), progress, traced=traced)
     parts = list(_run_folds(shared, folds))
     progress("tuning", 1, 1)
     traces = {name: table for part in parts for name, table in part.traces.items()}
@@ -178,30 +170,6 @@ def _near(shared: Shared, result: CollectionResult) -> dict[str, tuple[float, fl
     values = shared.values(topics, row.measure, row.setting.params)
     places = shared.pool.positions(topics)
     return near_optimal(shared.surface, row.measure, places, row.setting.params, values)
-
-
-def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) -> Shared:
-    pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
-    # The first call compiles; a topic shows how long that takes before the bars move.
-    progress("compiling kernels, once", 0, 1)
-    first = pool.positions()[:1]
-    pairs.cost(plan.space.start, topics=first)
-    measure_settings(pool, plan.space.start, plan.measures, topics=first, depth=plan.depth)
-    lists: KnownLists = {}
-    if plan.approx:
-        compile_smooth(lists, pool, plan)
-    progress("compiling kernels, once", 1, 1)
-    surface = Surface.compute(
-        pool,
-        plan.measures,
-        space=plan.grid_space,
-        shape=plan.grid,
-        depth=plan.depth,
-        progress=lambda done, total: progress("grid", done, total),
-    )
-    steps = ExperimentSteps.of(plan, folds, progress)
-    known = [KnownValues.on(surface, pool, own, plan.depth) for own in together(plan.measures)]
-    return Shared(pool, plan, progress, pairs, surface, steps, plan.certify, known, lists=lists)
 
 
 class _FoldResult(NamedTuple):
