@@ -86,7 +86,7 @@ def fusion_topics(result: FusionResult) -> Iterator[dict[str, Any]]:
             yield {"measure": str(row.measure), "method": row.name, "topic": topic, "value": value}
 
 
-def legend(result: FusionResult) -> str:
+def fusion_legend(result: FusionResult) -> str:
     """Explain the table."""
     options = result.options
     parts = [
@@ -149,7 +149,7 @@ def _values(result: FusionResult) -> Table:
         groups.setdefault(row.measure, []).append(cells)
     figures = ["In sample", *(["Held out"] if held_out else []), *(["At most"] if bounds else [])]
     figures += result.runs if few else ()
-    return Table.of(["Measure", "Method"], figures, groups.values(), "Runs fused", legend(result))
+    return Table.of(["Measure", "Method"], figures, groups.values(), "Runs fused", fusion_legend(result))
 
 
 def _said(row: FusedRow, result: FusionResult) -> str:
