@@ -12,7 +12,7 @@ import pytest
 
 import lmtune
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
-from lmtune.report.comparison_tables import comparison_table, legend, letters
+from lmtune.report.comparison_tables import comparison_table, comparison_legend, letters
 
 BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
 NOISE = np.array([0.01, 0.02, 0.01, 0.03, 0.01, 0.02, 0.01, 0.02])
@@ -60,7 +60,7 @@ def test_letters_mark_what_a_system_beats() -> None:
         ["d", "mixed", ".4500"],
         ["e", "best", ".4825ᵃᵇᶜ"],
     ]
-    assert "10 contrasts a measure" in legend(found)
+    assert "10 contrasts a measure" in comparison_legend(found)
     markdown = comparison_table(found, "markdown").splitlines()
     assert markdown[0] == "|  | System | AP |"
     assert markdown[4] == "| c | better | .4663<sup>ab</sup> |"
@@ -83,10 +83,10 @@ def test_letters_go_on_after_z() -> None:
 
 
 def test_the_line_below_says_how() -> None:
-    exact = legend(known(test="randomization", margin=0.02))
+    exact = comparison_legend(known(test="randomization", margin=0.02))
     assert "the 95% intervals hold together (Bonferroni); not worse" in exact
     alone = lmtune.compare(BASE, {"a": BASE, "b": BASE}, ComparisonOptions(correction="none"))
-    assert "the 95% intervals hold each alone" in legend(alone)
+    assert "the 95% intervals hold each alone" in comparison_legend(alone)
     assert "paired randomization test (exact);" in exact
     assert "margin 0.02" in exact
     rng = np.random.default_rng(0)
@@ -98,7 +98,7 @@ def test_the_line_below_says_how() -> None:
             tests=("randomization", "wilcoxon"), seed=9, permutations=1000, correction="none", confidence=0.99
         ),
     )
-    assert legend(drawn).endswith(
+    assert comparison_legend(drawn).endswith(
         "paired randomization test (1,000 random sign patterns, seed 9); no correction over 1 "
         "contrast a measure; adjusted p < .01; 30 topics; also Wilcoxon signed-rank test (exact)"
     )
