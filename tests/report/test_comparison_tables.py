@@ -12,7 +12,7 @@ import pytest
 
 import lmtune
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
-from lmtune.report.comparison_tables import comparison_table, comparison_legend, letters
+from lmtune.report.comparison_tables import comparison_legend, comparison_table, letters
 
 BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
 NOISE = np.array([0.01, 0.02, 0.01, 0.03, 0.01, 0.02, 0.01, 0.02])
