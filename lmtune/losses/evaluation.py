@@ -350,6 +350,23 @@ class PaddedLists:
             return torch.from_numpy((self.labels.numpy() > 0).any(axis=1))
         return (self.labels > 0).any(dim=1)
 
+    def by_label(self, order: NDArray[np.int64] | None = None) -> ByLabel:
+        """Take each query's items by falling label, or in an order that is given; on the CPU."""
+        scores, labels, mask = self.scores.numpy(), self.labels.numpy(), self.mask.numpy()
+        order = self._falling(labels) if order is None else order
+        return ByLabel(scores, labels, order, mask.sum(axis=1))
+
+    def by_score(self) -> NDArray[np.int64]:
+        """Return each query's items by falling score, padding last; on the CPU."""
+        return self._falling(self.scores.numpy())
+
+    def _falling(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        return np.argsort(np.where(self.mask.numpy(), -values, values.dtype.type(np.inf)), axis=1)
+
+    def number(self, value: float) -> Any:
+        """Return a number of the scores' type; on the CPU."""
+        return self.scores.numpy().dtype.type(value)
+
     def gains(self, gains: Gains | Literal["binary"]) -> Tensor:
         """Return 2^y - 1 (exponential), y (linear) or whether y > 0 (binary) of each label; 0 on padding.
 
@@ -404,75 +421,38 @@ def wide(values: Tensor) -> Tensor:
 _MANY_PAIRS = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Arrays:
-    """Lists as arrays, which can be sorted.
-
-    Parameters
-    ----------
-    scores, labels : arrays of shape (queries, items)
-        Of one floating-point type.
-    mask : bool array of shape (queries, items)
-    """
-
-    scores: NDArray[Any]
-    labels: NDArray[Any]
-    mask: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, lists: PaddedLists, *, double: bool = False) -> Arrays:
-        """Take the arrays of lists on the CPU, in double precision if wanted."""
-        scores, labels, mask = (tensor.numpy() for tensor in (lists.scores, lists.labels, lists.mask))
-        if double:
-            scores, labels = scores.astype(np.float64), labels.astype(np.float64)
-        return cls(scores, labels, mask)
-
-    @property
-    def real(self) -> NDArray[np.int64]:
-        """Count the items that are not padding, of shape (queries,)."""
-        counts: NDArray[np.int64] = self.mask.sum(axis=1)
-        return counts
-
-    def by_label(self) -> ByLabel:
-        """Sort each query's items by falling label."""
-        return ByLabel(self.scores, self.labels, self._falling(self.labels), self.real)
-
-    def by_score(self) -> NDArray[np.int64]:
-        """Return each query's items by falling score, padding last."""
-        return self._falling(self.scores)
-
-    def _falling(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        return np.argsort(np.where(self.mask, -values, values.dtype.type(np.inf)), axis=1)
-
-    def number(self, value: float) -> Any:
-        """Return a number of the scores' type."""
-        return self.scores.dtype.type(value)
-
-
-def run(
-    arrays: Arrays, kernel: Callable[..., None], *inputs: Any, like: Tensor | None = None
+def run_kernel(
+    lists: PaddedLists, kernel: Callable[..., None], *inputs: Any, double: bool = False
 ) -> LossAndGradient:
     """Run a kernel over the queries, in as many threads as torch would take.
 
     Parameters
     ----------
-    arrays : Arrays
+    lists : PaddedLists
+        On the CPU.
     kernel : callable
-        Takes the first query, the one after the last, `inputs`, and arrays for the losses and the
-        gradients of all queries, to write to.
-    like : Tensor, optional
-        Has the type that the results are to have; by default they have the arrays'.
+        Takes the first query and the one after the last, `inputs`, and the arrays to fill: losses, of shape
+        (queries,), and gradients, of shape (queries, items), which are 0.
+    *inputs
+    double : bool
+        Whether the kernel fills arrays of float64, whatever the scores' type.
+
+    Returns
+    -------
+    losses, gradients : Tensor
+        Of the scores' type.
     """
-    queries, items = arrays.scores.shape
-    out = np.empty(queries, arrays.scores.dtype), np.zeros_like(arrays.scores)
+    scores = lists.scores.numpy()
+    queries, items = scores.shape
+    kind = np.float64 if double else scores.dtype
+    out = np.empty(queries, kind), np.zeros(scores.shape, kind)
     many = queries * items**2 >= _MANY_PAIRS
     over_slices(
         lambda part: kernel(part.start, part.stop, *inputs, *out),
         queries,
         threads=min(cores(), torch.get_num_threads()) if many else 1,
     )
-    dtype = out[0].dtype if like is None else like.numpy().dtype
-    losses, gradients = (torch.from_numpy(array.astype(dtype, copy=False)) for array in out)
+    losses, gradients = (torch.from_numpy(array.astype(scores.dtype, copy=False)) for array in out)
     return losses, gradients
 
 

@@ -18,7 +18,6 @@ from lmtune.errors import InputError
 from lmtune.losses.approx_kernels import Aims, approx_queries
 from lmtune.losses.evaluation import (
     PADDING,
-    Arrays,
     Backend,
     Bounds,
     Cutoff,
@@ -35,10 +34,10 @@ from lmtune.losses.evaluation import (
     by_triton,
     checked,
     evaluate,
-    run,
+    run_kernel,
 )
 from lmtune.losses.list_kernels import listmle_queries, listnet_queries, neural_ndcg_queries, shuffle_ties
-from lmtune.losses.packing_kernels import ByLabel, discount_table
+from lmtune.losses.packing_kernels import discount_table
 from lmtune.losses.pairwise import row_slices, smooth_ranks, through_ranks
 from lmtune.losses.plain_torch import at_once, differentiated, discounts, ideal_dcg
 from lmtune.losses.songs.k_song import KSong
@@ -239,11 +238,11 @@ def listnet(
         return wanted
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        a = Arrays.of(lists)
-        wanted = a.labels
+        wanted = lists.labels
         if smoothing:
-            wanted = targets(lists.labels.double(), lists).to(lists.labels.dtype).numpy()
-        return run(a, listnet_queries, a.scores, wanted, a.mask, target == "softmax" and not smoothing)
+            wanted = targets(wanted.double(), lists).to(wanted.dtype)
+        arrays = lists.scores.numpy(), wanted.numpy(), lists.mask.numpy()
+        return run_kernel(lists, listnet_queries, *arrays, target == "softmax" and not smoothing)
 
     def cross_entropy(lists: PaddedLists) -> Tensor:
         lowest = torch.finfo(lists.scores.dtype).min
@@ -342,9 +341,7 @@ def listmle(
         return _order(lists, None if shared else _draw(lists, chosen))
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        a = Arrays.of(lists)
-        ordered = ByLabel(a.scores, a.labels, order(lists).numpy(), a.real)
-        return run(a, listmle_queries, ordered, shared)
+        return run_kernel(lists, listmle_queries, lists.by_label(order(lists).numpy()), shared)
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         loss = partial(plackett_luce, order=order(lists), shared=shared, positions=positions)
@@ -402,7 +399,7 @@ def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
 def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
     """Sort by falling label, padding last; ties by a draw, or as they come."""
     if lists.on_cpu:
-        ordered = Arrays.of(lists).by_label()
+        ordered = lists.by_label()
         if draw is not None:
             shuffle_ties(0, len(ordered.order), ordered, draw.numpy())
         return torch.from_numpy(ordered.order)
@@ -478,12 +475,11 @@ def approx_ndcg(
     """
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        a = Arrays.of(lists)
         gain = lists.gains(gains)
         ideal = ideal_dcg(gain.double(), k).numpy()
         none = np.zeros((ideal.size, 2), np.int64)
         aims = Aims(int(Code.DCG), k or 0, alpha_k, False, gain.numpy(), ideal, none, np.ones(ideal.size))
-        return run(a, approx_queries, a.by_label(), aims, a.number(alpha))
+        return run_kernel(lists, approx_queries, lists.by_label(), aims, lists.number(alpha))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         gain = lists.gains(gains)
@@ -579,10 +575,10 @@ def neural_ndcg(
         return gain / ideal_dcg(gain, k)[:, None]
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        a = Arrays.of(lists, double=True)
-        table = discount_table(a.scores.shape[1], k)[2::2].copy()
-        inputs = a.scores, shares(lists).numpy(), a.mask, table, float(tau), sinkhorn
-        return run(a, neural_ndcg_queries, *inputs, like=lists.scores)
+        scores = lists.scores.numpy().astype(np.float64)
+        table = discount_table(scores.shape[1], k)[2::2].copy()
+        inputs = scores, shares(lists).numpy(), lists.mask.numpy(), table, float(tau), sinkhorn
+        return run_kernel(lists, neural_ndcg_queries, *inputs, double=True)
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         # A list with a score that is no finite number has a loss that is none.

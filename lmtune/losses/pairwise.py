@@ -11,7 +11,6 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.losses.evaluation import (
-    Arrays,
     Backend,
     Bounds,
     Cutoff,
@@ -25,7 +24,7 @@ from lmtune.losses.evaluation import (
     Scores,
     checked,
     evaluate,
-    run,
+    run_kernel,
 )
 from lmtune.losses.packing_kernels import Measure, discount_table, tightness_table
 from lmtune.losses.pair_kernels import Swaps, ranknet_queries, weighted_queries
@@ -187,8 +186,7 @@ def ranknet(
     """
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        a = Arrays.of(lists)
-        return run(a, ranknet_queries, a.by_label(), a.number(sigma), pairs == "mean")
+        return run_kernel(lists, ranknet_queries, lists.by_label(), lists.number(sigma), pairs == "mean")
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         del gradient_wanted  # it comes with the losses
@@ -362,17 +360,17 @@ def _weighted(
         return ideal_dcg(gain, k) if measure == "ndcg" else gain.new_ones(len(gain))
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        a = Arrays.of(lists)
-        items = a.scores.shape[1]
+        items = lists.scores.shape[1]
         table, deepest = discount_table(items, k, measure), 2 * (items if k is None else k)
         tightness = tightness_table(items, mu) if mu else table[:0]
         if measure == "arp":  # whatever two items' discounts are, they differ by 1
             table, tightness, deepest = np.zeros_like(table), np.ones_like(table), 2 * items
-        tightness = tightness.astype(a.scores.dtype)
         gain = lists.gains(gains).numpy()
         ideal = ideal_of(torch.from_numpy(gain).double()).numpy()
-        swaps = Swaps(gain, ideal, a.scores, a.by_score(), False, table, tightness, deepest)
-        return run(a, weighted_queries, a.by_label(), swaps, a.number(sigma))
+        ordered = lists.by_label()
+        tightness = tightness.astype(ordered.scores.dtype)
+        swaps = Swaps(gain, ideal, ordered.scores, lists.by_score(), False, table, tightness, deepest)
+        return run_kernel(lists, weighted_queries, ordered, swaps, lists.number(sigma))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         del gradient_wanted  # it comes with the losses
