@@ -29,7 +29,7 @@ from lmtune.collections.collection import Collection
 from lmtune.collections.folds import Fold, cross_validation
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import DEEPER, check_run
-from lmtune.engines.deployment import deploy, nearest
+from lmtune.engines.deployment import deploy, nearest_model
 from lmtune.engines.running import IN_PYTHON, run_engine
 from lmtune.errors import InputError
 from lmtune.index.cache import index_for
@@ -148,7 +148,7 @@ def asked(names: Sequence[str], collection: Collection, setting: Mapping[str, fl
     for name in names:
         if name not in here:
             continue
-        model, values = nearest(ENGINES[name], MODEL, setting)
+        model, values = nearest_model(ENGINES[name], MODEL, setting)
         files = deploy(ENGINES[name], model, values, collection.analyzer())
         try:
             run = run_engine(ENGINES[name], files, collection.load(("documents", "topics")))

@@ -21,7 +21,7 @@ from lmtune.errors import InputError
 from lmtune.io.locks import hold
 from lmtune.parallel import Task, run_all, width
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # Of a device's free memory, what features may take: the rest is for the network, its gradients and batches.
 _SHARE = 0.6
@@ -66,7 +66,7 @@ def to_device(array: NDArray[Any], device: str | torch.device) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
-def prefetch(items: Iterator[T], device: str) -> Iterator[T]:
+def prefetch(items: Iterator[_T], device: str) -> Iterator[_T]:
     """Yield items; for a GPU, each is made by a thread while the one before it is worked on."""
     if torch.device(device).type != "cuda":
         yield from items

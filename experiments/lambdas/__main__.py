@@ -22,7 +22,7 @@ from experiments.lambdas.examine import (
 )
 from experiments.lambdas.functions import BUILTIN
 from lmtune.losses import load_function
-from lmtune.losses.lambda_functions import LambdaFunction, checked
+from lmtune.losses.lambda_functions import LambdaFunction, checked_function
 
 QUICK = {"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19}
 
@@ -91,7 +91,7 @@ def examine_function(
         As for `experiment`.
     """
     known = BUILTIN.get(name)
-    function = checked(known.function, name) if known else load_function(name)
+    function = checked_function(known.function, name) if known else load_function(name)
     size: dict[str, Any] = {"label_vectors": label_vectors, "points": points, "seed": seed}
     examination = examine(function, documents=documents, name=name, **size)
     alpha = needed_alpha(examination)
@@ -149,7 +149,10 @@ def walked() -> dict[str, Any]:
         ``across``: costs rebuilt from 0 on the way through the tie.
     """
     labels, centre = np.array(_WALK_LABELS), np.array(_WALK_CENTRE)
-    named = {"ranknet": checked(functions.ranknet()), "lambdarank": checked(functions.lambdarank())}
+    named = {
+        "ranknet": checked_function(functions.ranknet()),
+        "lambdarank": checked_function(functions.lambdarank()),
+    }
     first, second = trio_plane(3, (0, 1, 2))
     corners = loop_across(centre, 0, 1, second, _WALK_RADIUS)
     closed = [*corners, corners[0]]

@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.lambdas import calculus
 from lmtune.errors import InputError
-from lmtune.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
+from lmtune.losses.lambda_functions import CheckedFunction, LambdaFunction, checked_function
 
 Array = NDArray[np.float64]
 _TRIO, _TIES = 3, 3
@@ -267,7 +267,7 @@ def examine(
     >>> found.has_cost, found.evidence["symmetry"].outcome, found.evidence["jumps"].outcome
     ('no', 'holds', 'violated')
     """
-    called = checked(function, name)
+    called = checked_function(function, name)
     evidence = {test: Evidence(test) for test in TESTS}
     slope, lowest = 0.0, None
     for number, drawn in enumerate(calculus.draw_points(labels, documents, label_vectors, points, seed)):
@@ -476,7 +476,7 @@ def rebuild_cost(
     """
     grades = _vector("labels", labels, None)
     start = np.zeros(grades.size) if origin is None else _vector("origin", origin, grades.size)
-    return RebuiltCost(checked(function), grades, start)
+    return RebuiltCost(checked_function(function), grades, start)
 
 
 @dataclass(frozen=True)
@@ -589,7 +589,7 @@ def regularise(function: LambdaFunction, alpha: float) -> CheckedFunction:
     """
     if not 0.0 <= alpha < math.inf:
         raise InputError("bad alpha", value=alpha, accepted="a finite number, 0 or more")
-    called = checked(function)
+    called = checked_function(function)
 
     def lambdas(scores: Array, labels: Array) -> Array:
         return called(scores, labels) - alpha * scores

@@ -119,7 +119,7 @@ def show(compared: Comparison, style: str, *, per_topic: bool = False, answer: s
 
 
 @dataclass(frozen=True)
-class JudgesOutput:
+class _JudgesOutput:
     """Runs and tables."""
 
     runs: tuple[Path, ...] = usual(
@@ -139,7 +139,7 @@ def judges(
         list[Path], "Sets of labels, in the judgements' format, as FILE or NAME=FILE.", "LABELS"
     ],
     options: JudgeOptions,
-    output: JudgesOutput,
+    output: _JudgesOutput,
 ) -> None:
     """Hold sets of labels, such as language models', against judgements.
 

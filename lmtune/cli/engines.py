@@ -20,7 +20,7 @@ from lmtune.collections.provenance import record
 from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.cost import TUNED, deployment_cost, stemming_cost
-from lmtune.engines.deployment import FIELD, INDEX, Engine, Names, expresses, nearest, stems
+from lmtune.engines.deployment import FIELD, INDEX, Engine, Names, expresses, nearest_model, stems
 from lmtune.engines.deployment import deploy as deploy_to
 from lmtune.engines.hybrid import HYBRIDS, FusedRuns, deploy_fusion, fusion_cost
 from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
@@ -41,7 +41,7 @@ from lmtune.tuning.experiment.stored import FinalSetting, final_row, read_result
 
 
 @dataclass(frozen=True)
-class Ranking:
+class _Ranking:
     """What to rank with."""
 
     engine: str | None = usual(
@@ -62,7 +62,7 @@ class Ranking:
         """Return what the engine computes of a tuned setting."""
         model, values, collection = tuned
         if self.engine is not None:
-            return FinalSetting(*nearest(ENGINES[self.engine], model, values), collection)
+            return FinalSetting(*nearest_model(ENGINES[self.engine], model, values), collection)
         if self.model is None:
             return tuned
         if (own := find_model(self.model).default.keys()) != values.keys():
@@ -75,7 +75,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Comparing:
+class _Comparing:
     """The comparison."""
 
     depth: int = usual(100, "Ranks that are compared; not more than the run has.", low=1)
@@ -92,23 +92,23 @@ class Comparing:
     )
 
 
-Results = Annotated[
+_Results = Annotated[
     Path,
     "A folder that lmtune tune --output wrote, with --choose too; or what fuse --format json printed.",
     "RESULTS",
 ]
-Fused = Annotated[
+_Fused = Annotated[
     list[Path] | None, "Of what fuse printed: the judgements and runs that were fused.", "QRELS RUN"
 ]
-QDRANT = "qdrant"
+_QDRANT = "qdrant"
 
 
 def check_run(
     run: Annotated[Path, "What your engine ranked: a TREC run.", "RUN"],
-    results: Results,
-    fused: Fused,
-    ranking: Ranking,
-    comparing: Comparing,
+    results: _Results,
+    fused: _Fused,
+    ranking: _Ranking,
+    comparing: _Comparing,
     chosen: Annotated[dict[str, Any], Tuned, "results"],
 ) -> None:
     """Say whether an engine ranks as the tuned setting does, and why not.
@@ -142,11 +142,11 @@ def check_run(
 
 def check_engine(
     engine: Annotated[
-        str, f"The engine, in Python: {', '.join(IN_PYTHON)}; of fused runs {QDRANT}.", "ENGINE"
+        str, f"The engine, in Python: {', '.join(IN_PYTHON)}; of fused runs {_QDRANT}.", "ENGINE"
     ],
-    results: Results,
-    fused: Fused,
-    comparing: Comparing,
+    results: _Results,
+    fused: _Fused,
+    comparing: _Comparing,
     chosen: Annotated[dict[str, Any], Tuned, "results"],
 ) -> None:
     """Deploy a tuned setting, let the engine index and answer, and say whether it ranks so.
@@ -164,7 +164,7 @@ def check_engine(
         check_file(comparing.output, reads=[results, *_files(fused or [])])
     if _is_fusion(results, fused, comparing, {}):
         check_choice(
-            "no engine that fuses runs here; for its run there is lmtune check-run", engine, (QDRANT,)
+            "no engine that fuses runs here; for its run there is lmtune check-run", engine, (_QDRANT,)
         )
         ours = FusedRuns.read(results, fused or [], **chosen)
         files = deploy_fusion(engine, ours.chosen, ours.options)
@@ -174,7 +174,7 @@ def check_engine(
         return
     check_choice("no engine that a Python package brings", engine, IN_PYTHON)
     tuned = _tuned(results, comparing, chosen)
-    ranked = Ranking(engine=engine).of(tuned)
+    ranked = _Ranking(engine=engine).of(tuned)
     model, values, collection = ranked
     files = deploy_to(ENGINES[engine], model, values, Analyzer.from_settings(collection.analysis or {}))
     with stages() as progress:
@@ -189,14 +189,14 @@ def _files(fused: list[Path]) -> list[Path]:
     return [*fused[:1], *named_files(fused[1:]).values()]
 
 
-def _tuned(results: Path, comparing: Comparing, chosen: dict[str, Any]) -> FinalSetting:
+def _tuned(results: Path, comparing: _Comparing, chosen: dict[str, Any]) -> FinalSetting:
     opened = reopened(results, comparing.collection)
     if comparing.split is not None:
         opened = replace(opened, split=comparing.split)
     return Tuned(results, **chosen).take(opened)
 
 
-def _others(results: Path, tuned: FinalSetting, comparing: Comparing) -> dict[str, FinalSetting]:
+def _others(results: Path, tuned: FinalSetting, comparing: _Comparing) -> dict[str, FinalSetting]:
     """Return this setting rounded as printed, and the results' other settings, by their options."""
     result, _ = read_results(results).of_collection(comparing.collection)
     printed = setting_values(result, tuned.values)
@@ -216,7 +216,7 @@ def _compare(
     results: Path,
     tuned: FinalSetting,
     ranked: FinalSetting,
-    comparing: Comparing,
+    comparing: _Comparing,
     others: Mapping[str, FinalSetting] | None = None,
 ) -> None:
     """Print the answer, and the measures of what was tuned, of what is ranked here, and of the run.
@@ -257,7 +257,9 @@ def _matched(
     return ""
 
 
-def _is_fusion(results: Path, fused: list[Path] | None, comparing: Comparing, others: dict[str, Any]) -> bool:
+def _is_fusion(
+    results: Path, fused: list[Path] | None, comparing: _Comparing, others: dict[str, Any]
+) -> bool:
     """Tell whether fused runs are checked, which needs them and takes no options of settings."""
     if not results.is_file():
         if fused:
@@ -276,7 +278,7 @@ def _is_fusion(results: Path, fused: list[Path] | None, comparing: Comparing, ot
     return True
 
 
-def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: Comparing) -> None:
+def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: _Comparing) -> None:
     """Print the answer, and the measures of the fusion here and of the run."""
     qrels = read_qrels(fused.qrels)
     ours = fused.ours(comparing.depth + checking.DEEPER)._replace(needed=qrels)
@@ -285,7 +287,7 @@ def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: Comparing) ->
     _say(checked, compare_runs(qrels, systems, fused.measures), comparing)
 
 
-def _say(checked: checking.Check, compared: Comparison, comparing: Comparing, more: str = "") -> None:
+def _say(checked: checking.Check, compared: Comparison, comparing: _Comparing, more: str = "") -> None:
     """Print the answer above a table of measures; keep the differences; exit as the answer says."""
     show(compared, "table", answer=f"{checked}. {checked.scores}{more}")
     if comparing.output is not None:
@@ -296,17 +298,17 @@ def _say(checked: checking.Check, compared: Comparison, comparing: Comparing, mo
         raise click.exceptions.Exit(1)
 
 
-KIND = FolderKind(RECORD, (), (RECORD,), ("engine",))
-TITLES = {name: own.title for name, own in ENGINES.items()} | {
+_KIND = FolderKind(RECORD, (), (RECORD,), ("engine",))
+_TITLES = {name: own.title for name, own in ENGINES.items()} | {
     name: own.title for name, own in HYBRIDS.items()
 }
 
 
 @dataclass(frozen=True)
-class Target:
+class _Target:
     """The engine."""
 
-    to: str = usual(..., f"{', '.join(TITLES)}.", choices=tuple(TITLES), metavar="ENGINE")
+    to: str = usual(..., f"{', '.join(_TITLES)}.", choices=tuple(_TITLES), metavar="ENGINE")
     output: Path | None = usual(None, "Write the files into this folder; default: the screen.", metavar="DIR")
     collection: str | None = usual(None, "Of results of several collections: which.", metavar="NAME")
     index_name: str = option(INDEX, "What the engine calls the index, in files that name it.", metavar="NAME")
@@ -318,7 +320,7 @@ class Target:
         return Names(self.index_name, self.field_name)
 
 
-def deploy(results: Results, target: Target, chosen: Annotated[dict[str, Any], Tuned, "results"]) -> None:
+def deploy(results: _Results, target: _Target, chosen: Annotated[dict[str, Any], Tuned, "results"]) -> None:
     """Write a tuned setting, or fused runs' weights, as a search engine's files.
 
     What the engine cannot express is refused, with the nearest it can and what that costs in the measures.
@@ -330,7 +332,7 @@ def deploy(results: Results, target: Target, chosen: Annotated[dict[str, Any], T
     """
     names = target.names
     if target.output is not None:
-        check_directory(target.output, KIND, reads=[results])
+        check_directory(target.output, _KIND, reads=[results])
     if results.is_file():
         choice, options = kept_fusion(results, **chosen)
         try:
@@ -343,7 +345,7 @@ def deploy(results: Results, target: Target, chosen: Annotated[dict[str, Any], T
         return
     if target.to not in ENGINES:
         accepted = "what lmtune fuse --format json printed"
-        raise InputError(f"{TITLES[target.to]} takes fused runs", file=results, accepted=accepted)
+        raise InputError(f"{_TITLES[target.to]} takes fused runs", file=results, accepted=accepted)
     model, values, collection = Tuned(results, **chosen).take(Collection(target.collection))
     if collection.analysis is None:
         raise InputError(
@@ -360,7 +362,7 @@ def deploy(results: Results, target: Target, chosen: Annotated[dict[str, Any], T
     _write(target, files, kept)
 
 
-def _show_cost(results: Path, target: Target, chosen: dict[str, Any], tuned: FinalSetting) -> None:
+def _show_cost(results: Path, target: _Target, chosen: dict[str, Any], tuned: FinalSetting) -> None:
     """Print the nearest that the engine can beside what was tuned, or why that cannot be computed."""
     result, _ = read_results(results).of_collection(target.collection)
     row = final_row(results, result, **chosen)
@@ -372,7 +374,7 @@ def _show_cost(results: Path, target: Target, chosen: dict[str, Any], tuned: Fin
     except InputError as error:
         note(f"what the nearest costs was not computed: {error}")
         return
-    show(compared, "table", answer=f"The nearest that {TITLES[target.to]} can: {found}.")
+    show(compared, "table", answer=f"The nearest that {_TITLES[target.to]} can: {found}.")
 
 
 def _cost(
@@ -392,9 +394,9 @@ def _cost(
     return f"{found.model} with {values}", compared
 
 
-def _write(target: Target, files: dict[str, str], kept: dict[str, Any]) -> None:
+def _write(target: _Target, files: dict[str, str], kept: dict[str, Any]) -> None:
     if target.output is None:
         say("\n".join(f"--- {name}\n{text}" for name, text in files.items()))
         return
-    write_folder(target.output, KIND, files, kept)
-    note(f"wrote {quantity(len(files), 'file')} for {TITLES[target.to]} in {target.output}")
+    write_folder(target.output, _KIND, files, kept)
+    note(f"wrote {quantity(len(files), 'file')} for {_TITLES[target.to]} in {target.output}")

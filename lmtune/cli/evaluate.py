@@ -31,7 +31,7 @@ _NAMED = 20  # topics that a line names
 
 
 @dataclass(frozen=True)
-class Printing:
+class _Printing:
     """The output."""
 
     measure: tuple[str, ...] = usual(
@@ -60,7 +60,7 @@ class Printing:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class _Accepted:
     """Options that scripts for trec_eval have."""
 
     judgement_format: str = option(
@@ -84,8 +84,8 @@ def evaluate(
     ],
     runs: Annotated[list[str], "TREC runs, likewise, as FILE or NAME=FILE.", "RUN"],
     settings: EvaluationOptions,
-    printing: Printing,
-    _accepted: Accepted,
+    printing: _Printing,
+    _accepted: _Accepted,
 ) -> None:
     """Print runs' measures as trec_eval does.
 
@@ -168,7 +168,7 @@ def _named(runs: list[str]) -> list[str] | dict[str, Path]:
 
 
 def _say_residuals(
-    qrels: str, runs: list[str] | dict[str, Path], settings: EvaluationOptions, printing: Printing
+    qrels: str, runs: list[str] | dict[str, Path], settings: EvaluationOptions, printing: _Printing
 ) -> None:
     from lmtune.measures.residual_bounds import MEASURES, run_residuals
     from lmtune.report.judge_tables import residual_table
@@ -181,7 +181,7 @@ def _say_residuals(
     say(residual_table(found, printing.style or "table", per_topic=printing.per_topic))
 
 
-def _text(evaluated: list[Evaluation], printing: Printing) -> str:
+def _text(evaluated: list[Evaluation], printing: _Printing) -> str:
     style = printing.style or ("trec_eval" if len(evaluated) == 1 else "table")
     summary = not printing.no_summary
     if style == "trec_eval":

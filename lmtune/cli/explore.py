@@ -20,27 +20,27 @@ from lmtune.measures.judges.selection import Entry, check_unlabelled, pairs_to_j
 from lmtune.options import usual
 from lmtune.tuning.choices.stored import is_choices
 
-LOOPBACK = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
-class Serving:
+class _Serving:
     """The page's address."""
 
-    host: str = usual(LOOPBACK, "An address of this machine; another lets the network look on.")
+    host: str = usual(_LOOPBACK, "An address of this machine; another lets the network look on.")
     port: int = usual(0, "0 for a free one.", low=0, high=65535)
     browser: bool = usual(True, "Open the page where there is a browser.")
 
 
-def check_servers(command: str) -> None:
+def _check_servers(command: str) -> None:
     """Raise `MissingExtraError` where a page's server is not installed."""
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise MissingExtraError(command, "explore")
 
 
-def serve_page(session: Answering, serving: Serving) -> None:
+def serve_page(session: Answering, serving: _Serving) -> None:
     """Serve a page until Ctrl-C, and say where it is."""
-    if serving.host not in (LOOPBACK, "localhost", "::1"):
+    if serving.host not in (_LOOPBACK, "localhost", "::1"):
         note(f"the page is on {serving.host}: whoever on that network learns its address sees all it shows")
     try:
         serve(session, serving.host, serving.port, lambda address: _tell(address, serving.browser))
@@ -66,7 +66,7 @@ def explore(
     collection: Collection,
     shown: Shown,
     ranges: Ranges,
-    serving: Serving,
+    serving: _Serving,
 ) -> None:
     """Open a page on which a collection's parameters, or the weights of runs, are dragged.
 
@@ -75,7 +75,7 @@ def explore(
     lmtune explore pydocs
     lmtune explore qrels.txt bm25.run dense.run
     """
-    check_servers("explore")
+    _check_servers("explore")
     with stages() as progress:
         if sources is not None and len(sources) > 1:
             if len(sources) < 3:
@@ -91,7 +91,7 @@ def explore(
 
 
 @dataclass(frozen=True)
-class Judging:
+class _Judging:
     """What to judge."""
 
     output: Path = usual(
@@ -110,8 +110,8 @@ class Judging:
 def judge(
     qrels: Annotated[Path, "The judgements so far.", "QRELS"],
     runs: Annotated[list[Path], "Runs; several: the first is held against the others.", "RUN"],
-    judging: Judging,
-    serving: Serving,
+    judging: _Judging,
+    serving: _Serving,
 ) -> None:
     """Choose the pairs whose judgements leave least open between runs.
 
@@ -127,7 +127,7 @@ def judge(
     lmtune judge qrels.txt bm25.run --output pairs.txt --page --collection DIR
     """
     if judging.page:
-        check_servers("judge --page")
+        _check_servers("judge --page")
     elif judging.collection is not None:
         raise InputError("--collection without --page", value=judging.collection, accepted="both, or neither")
     check_file(judging.output, reads=[qrels, *runs])
@@ -140,7 +140,7 @@ def judge(
         _serve(judging, serving)
 
 
-def _choose(qrels: Path, runs: list[Path], judging: Judging) -> None:
+def _choose(qrels: Path, runs: list[Path], judging: _Judging) -> None:
     found = pairs_to_judge(qrels, runs, judging.measure, number=judging.number)
     start_sheet(judging.output, [Entry(pair.topic, pair.docno) for pair in found.pairs])
     topics = len({pair.topic for pair in found.pairs})
@@ -153,7 +153,7 @@ def _choose(qrels: Path, runs: list[Path], judging: Judging) -> None:
     note(f"wrote {judging.output}")
 
 
-def _serve(judging: Judging, serving: Serving) -> None:
+def _serve(judging: _Judging, serving: _Serving) -> None:
     topics, texts = {}, None
     if judging.collection is not None:
         with stages() as progress:

@@ -26,12 +26,12 @@ from lmtune.cli.messages import Talk, set_talk
 from lmtune.errors import InputError, nearest
 from lmtune.options import accepted, flags, kinds, needed, negated, options_of, read_option
 
-CONTEXT: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
+_CONTEXT: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 _FEW = 12
 """A command of at most so many options shows them all."""
 
-Field = dataclasses.Field[Any]
+_Field = dataclasses.Field[Any]
 
 
 class _Part(typing.NamedTuple):
@@ -52,7 +52,7 @@ class _Part(typing.NamedTuple):
         kind = self.words[0] if self.raw else self.kind
         return kind if dataclasses.is_dataclass(kind) else None  # type: ignore[return-value]
 
-    def fields(self) -> list[Field]:
+    def fields(self) -> list[_Field]:
         """Return the fields that the command line has."""
         fields = () if self.form is None else options_of(self.form)
         return [field for field in fields if flags(field) and field.name not in self.words]
@@ -132,7 +132,7 @@ class _Argument(click.Argument):
 class _Option(click.Option):
     """An option as its field declares it."""
 
-    def __init__(self, field: Field, kind: Any, title: str) -> None:
+    def __init__(self, field: _Field, kind: Any, title: str) -> None:
         declared, names = field.metadata, flags(field)
         self.title, self.usual, self.text = title, declared["usual"], declared["help"]
         self.needed, bounds = field.default is ..., accepted(declared)
@@ -153,7 +153,7 @@ class _Option(click.Option):
         return " ".join(filter(None, names)), " ".join([self.text, *(f"[{end}]" for end in ends if end)])
 
 
-def _metavar(field: Field, kind: Any) -> str:
+def _metavar(field: _Field, kind: Any) -> str:
     if field.metadata["metavar"] is not None:
         return str(field.metadata["metavar"])
     if typing.get_origin(kind) is not tuple:
@@ -162,7 +162,7 @@ def _metavar(field: Field, kind: Any) -> str:
     return word if field.metadata["separator"] is None else f"{word},..."
 
 
-def _default(field: Field) -> str:
+def _default(field: _Field) -> str:
     """Return a default as the command line would have it."""
     default, separator = field.default, field.metadata["separator"] or ","
     parts = default if isinstance(default, tuple) else () if default in (None, ...) else (default,)
@@ -211,7 +211,7 @@ class Command(click.Command):
             params=[*self.parameters, *more, every],
             help=summary,
             epilog=notes,
-            context_settings=CONTEXT | {"token_normalize_func": spelling},
+            context_settings=_CONTEXT | {"token_normalize_func": spelling},
         )
 
     def values(self, ctx: click.Context) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class Group(click.Group):
         before: Mapping[str, Callable[[], None]] | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(name, help=summary, context_settings=CONTEXT, **settings)
+        super().__init__(name, help=summary, context_settings=_CONTEXT, **settings)
         self.members, self.before = members, before or {}
 
     def load(self, name: str) -> click.Command:

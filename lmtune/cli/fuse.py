@@ -51,7 +51,7 @@ def _weights(text: str) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class FusionOutput:
+class _FusionOutput:
     """Tables, runs and pictures."""
 
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
@@ -82,7 +82,7 @@ def fuse(
         "QRELS RUN...",
     ],
     options: FusionOptions,
-    output: FusionOutput,
+    output: _FusionOutput,
 ) -> None:
     """Fuse runs; tune the weights, and judge them on held-out topics.
 
@@ -169,7 +169,7 @@ def _by_run(weights: dict[str, float], files: dict[str, Path]) -> dict[str, floa
     return by_run
 
 
-def _apply(source: Path, files: dict[str, Path], output: FusionOutput) -> None:
+def _apply(source: Path, files: dict[str, Path], output: _FusionOutput) -> None:
     """Fuse runs with what was chosen before."""
     kept, options = kept_fusion(source)
     loaded = _read(files)

@@ -16,7 +16,7 @@ from lmtune.cli.forms import Group, stopping
 from lmtune.cli.messages import complain, note, prepare_process, status_of
 from lmtune.errors import InputError
 
-SUMMARY = "Tune retrieval models, fuse and rerank runs, and report as trec_eval does."
+_SUMMARY = "Tune retrieval models, fuse and rerank runs, and report as trec_eval does."
 _COMMANDS = {
     "tune": ("tune", "Tune a model's parameters; report on held-out topics."),
     "report": ("tune", "Make one HTML page of results: tables, pictures, topic by topic, how it was made."),
@@ -164,7 +164,7 @@ def _show_version() -> None:
 
 app = _Root(
     "lmtune",
-    SUMMARY,
+    _SUMMARY,
     {name: (f"lmtune.cli.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
     params=[
         stopping(["--version"], "Print the version.", _show_version),

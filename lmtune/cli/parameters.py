@@ -17,7 +17,7 @@ from lmtune.options import option, read, usual
 if TYPE_CHECKING:
     from lmtune.tuning.experiment.stored import FinalSetting
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def _value(flag: str, text: str) -> tuple[str, float]:
@@ -66,7 +66,7 @@ class Tuned:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingOptions:
     """The model and its parameters."""
 
     model: str | None = usual(None, f"{NAMES} or fields with --fields; default: {TWO_STAGE.name}.")
@@ -134,10 +134,10 @@ class Baseline:
         return _by_name(model, "--baseline", self.baseline)
 
 
-def _by_name(model: str, flag: str, named: Iterable[tuple[str, T]]) -> dict[str, T]:
+def _by_name(model: str, flag: str, named: Iterable[tuple[str, _T]]) -> dict[str, _T]:
     """Return the given values by name; refuse a parameter that the model fixes or does not have."""
     names, fixed = list(find_model(model).default), find_model(model).fixed
-    values: dict[str, T] = {}
+    values: dict[str, _T] = {}
     for name, value in named:
         if name not in names:
             others = ", ".join(own.name for own in MODELS.values() if name in own.default)

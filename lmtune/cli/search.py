@@ -13,7 +13,7 @@ from lmtune.candidates.explaining import explain_document, write_explained
 from lmtune.candidates.search import Searched
 from lmtune.candidates.search import search as search_collection
 from lmtune.cli.messages import note, say
-from lmtune.cli.parameters import Setting, Tuned
+from lmtune.cli.parameters import SettingOptions, Tuned
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.collections.building import Building, build
 from lmtune.collections.collection import Collection
@@ -56,7 +56,7 @@ _MOST = 1000
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class _RunOptions:
     """The run."""
 
     hits: int = usual(1000, "Documents a topic.", low=1)
@@ -79,9 +79,9 @@ def search(
     dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
     query: Annotated[str | None, "Answer this query on the screen, in place of topics.", "QUERY"],
     collection: Annotated[Collection, "qrels"],
-    setting: Setting,
+    setting: SettingOptions,
     tuned: Tuned,
-    run: RunOptions,
+    run: _RunOptions,
     workers: Workers,
 ) -> None:
     """Write a TREC run, or answer a query.
@@ -104,7 +104,7 @@ def search(
     if run.explain is not None:
         check_file(run.explain, reads=named.files())
     with workers.engaged(), stages() as progress:
-        few = query is not None and on_screen and run.hits == RunOptions.hits and run.explain_doc is None
+        few = query is not None and on_screen and run.hits == _RunOptions.hits and run.explain_doc is None
         hits = _ANSWERS if few else run.hits
         how: Any = {"query": query, "progress": progress}
         if run.output is None and sys.stdout.isatty():

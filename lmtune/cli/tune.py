@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TuneOutput:
+class _TuneOutput:
     """Tables and results."""
 
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
@@ -46,7 +46,7 @@ class TuneOutput:
 
 
 @dataclass(frozen=True)
-class Choosing:
+class _Choosing:
     """Choices that are no numbers."""
 
     choose: tuple[Choice, ...] = usual(
@@ -66,7 +66,7 @@ class Choosing:
 
 
 @dataclass(frozen=True)
-class Engine:
+class _Engine:
     """A search engine to start from."""
 
     from_engine: Path | None = option(
@@ -109,10 +109,10 @@ def tune(
     plan: Annotated[dict[str, Any], Plan],
     ranges: Ranges,
     baseline: Baseline,
-    engine: Engine,
-    choosing: Choosing,
+    engine: _Engine,
+    choosing: _Choosing,
     workers: Workers,
-    output: TuneOutput,
+    output: _TuneOutput,
 ) -> None:
     """Tune a model's parameters; report on held-out topics.
 
@@ -197,7 +197,7 @@ def _collections(names: list[str], given: Collection) -> list[Collection]:
 
 
 def _choose(
-    cases: Sequence[Case], split: Split, choosing: Choosing, certify: float | None, output: TuneOutput
+    cases: Sequence[Case], split: Split, choosing: _Choosing, certify: float | None, output: _TuneOutput
 ) -> None:
     """Tune all cases of a collection, and choose."""
     from lmtune.report.choice_tables import choice_table, keep_choices
@@ -268,7 +268,7 @@ def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> No
 
 
 @dataclass(frozen=True)
-class Pictures:
+class _Pictures:
     """The pictures."""
 
     output: Path | None = option(
@@ -278,7 +278,7 @@ class Pictures:
 
 
 def plot(
-    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], pictures: Pictures
+    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], pictures: _Pictures
 ) -> None:
     """Draw surfaces, differences between topics, recall, convergence, parameters, choices.
 
@@ -309,7 +309,7 @@ def plot(
 
 
 @dataclass(frozen=True)
-class Page:
+class _Page:
     """The page."""
 
     output: Path | None = option(
@@ -318,7 +318,7 @@ class Page:
 
 
 def report(
-    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], page: Page
+    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], page: _Page
 ) -> None:
     """Make one HTML page of results: tables, pictures, topic by topic, how it was made.
 

@@ -17,14 +17,14 @@ from lmtune.io.csv_files import csv_text
 from lmtune.io.runs import Ranking
 from lmtune.measures.judged_ranking import trec_eval_order
 
-TIE, NEAR, EQUAL, LACKED, ABSENT, OTHER = "tie", "float32", "equal", "document", "topic", "scores"
-REASONS = {
-    TIE: "but for equal scores",
-    NEAR: "but for scores within float32",
-    EQUAL: "by equal scores in the run, which trec_eval orders by docno: write its scores with all digits",
-    LACKED: "but for documents that one side lacks",
-    ABSENT: "that the run lacks",
-    OTHER: "by other scores: another analysis, lengths or formula",
+_TIE, _NEAR, _EQUAL, _LACKED, _ABSENT, _OTHER = "tie", "float32", "equal", "document", "topic", "scores"
+_REASONS = {
+    _TIE: "but for equal scores",
+    _NEAR: "but for scores within float32",
+    _EQUAL: "by equal scores in the run, which trec_eval orders by docno: write its scores with all digits",
+    _LACKED: "but for documents that one side lacks",
+    _ABSENT: "that the run lacks",
+    _OTHER: "by other scores: another analysis, lengths or formula",
 }
 """Why two rankings of a topic differ, each with what a reader is told."""
 DEEPER = 10_000
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
     topic : str
         The topic.
     reason : str
-        One of `REASONS`.
+        One of `_REASONS`.
     rank : int
         Counted from 1.
     here, there : str or None
@@ -99,16 +99,16 @@ class Check:
     @property
     def alike(self) -> bool:
         """Whether ties, to float32's rounding, explain all differences."""
-        return all(own.reason in (TIE, NEAR) for own in self.differences)
+        return all(own.reason in (_TIE, _NEAR) for own in self.differences)
 
     def __str__(self) -> str:
         counted = Counter(own.reason for own in self.differences)
-        parts = [f"{counted[reason]} {text}" for reason, text in REASONS.items() if counted[reason]]
+        parts = [f"{counted[reason]} {text}" for reason, text in _REASONS.items() if counted[reason]]
         if self.alike:
             but = "".join(f", {part}" for part in parts)
             alike = "same documents in the same order"
             return f"{self.topics} of {self.topics} topics: {alike} to rank {self.depth}{but}"
-        last = [*filter(counted.get, REASONS)][-1]
+        last = [*filter(counted.get, _REASONS)][-1]
         first = next(own for own in self.differences if own.reason == last)
         same = self.topics - len(self.differences)
         return (
@@ -238,14 +238,14 @@ class _Both(NamedTuple):
             theirs = sorted(run, key=lambda docno: -run[docno])
             listed = _parted(here, theirs[: self.depth], scores, bound)
             if listed is None:
-                reason = EQUAL
+                reason = _EQUAL
             else:
                 at, there = listed, theirs[: self.depth]
                 reason = self._reason(ours, theirs, scores, bound)
         elif (at := _parted(here, there, scores, _SAME)) is not None:
-            reason = NEAR
+            reason = _NEAR
         else:
-            reason, at = TIE, int(np.argmax(np.array(here) != np.array(there)))
+            reason, at = _TIE, int(np.argmax(np.array(here) != np.array(there)))
         one, other = (ranked[at] if at < len(ranked) else None for ranked in (here, there))
         found = [known.get(docno or "") for known in (scores, run) for docno in (one, other)]
         return [Difference(ours.topic, reason, at + 1, one, other, *found)]
@@ -253,11 +253,11 @@ class _Both(NamedTuple):
     def _reason(self, ours: Ranking, theirs: Sequence[str], scores: Mapping[str, float], bound: float) -> str:
         """Tell whether the rankings are alike without the documents that one side lacks everywhere."""
         if not theirs:
-            return ABSENT
+            return _ABSENT
         there = [docno for docno in theirs if docno in self.known]
         left = max(self.depth - (len(theirs) - len(there)), 0)
         here = [docno for docno in ours.docnos if docno in self.run]
-        return OTHER if _parted(here[:left], there[:left], scores, bound) is not None else LACKED
+        return _OTHER if _parted(here[:left], there[:left], scores, bound) is not None else _LACKED
 
 
 def _scored(ours: Ranking) -> zip[tuple[str, float]]:

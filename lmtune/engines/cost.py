@@ -10,7 +10,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.candidates.search import search
 from lmtune.collections.collection import Collection
 from lmtune.engines.checking import cut
-from lmtune.engines.deployment import Engine, nearest
+from lmtune.engines.deployment import Engine, nearest_model
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.comparison import Comparison, compare_runs
@@ -23,7 +23,7 @@ from lmtune.tuning.experiment.result import CollectionResult, Row
 from lmtune.tuning.experiment.stored import FinalSetting
 from lmtune.tuning.space import ParameterSpace
 
-TUNED, NEAREST = "tuned", "nearest"
+TUNED, _NEAREST = "tuned", "nearest"
 """How the two settings are called in tables."""
 
 
@@ -43,7 +43,7 @@ def fit_nearest(
     progress : Progress
         Called while the collection is prepared.
     """
-    model, values = nearest(engine, tuned.model, tuned.values)
+    model, values = nearest_model(engine, tuned.model, tuned.values)
     ready = prepare(
         tuned.collection, Split(), Plan(model=model, measures=(parse_measure(measure),)), progress=progress
     )
@@ -86,7 +86,7 @@ def stemming_cost(
         analysis = {**collection.analysis, "stemmer": name}
         own = replace(collection, stemmer=None, stopwords=None, analysis=analysis)
         pools[name] = prepare(own, Split(), plan, progress=progress).pool
-    runs: dict[str, dict[str, Any]] = {TUNED: {}, NEAREST: {}}
+    runs: dict[str, dict[str, Any]] = {TUNED: {}, _NEAREST: {}}
     chosen = []
     for fold, fit in zip(result.folds, row.fits, strict=True):
         drawn = {name: pool.drawn_at(fit.params) for name, pool in pools.items()}
@@ -95,7 +95,7 @@ def stemming_cost(
             for name, pool in drawn.items()
         }
         chosen.append(max(others, key=means.__getitem__))
-        for label, name in ((TUNED, tuned), (NEAREST, chosen[-1])):
+        for label, name in ((TUNED, tuned), (_NEAREST, chosen[-1])):
             runs[label] |= cut(rank(drawn[name], fit.params, hits=1000, topics=fold.test), 1000)
     qrels = collection.load(("topics", "qrels")).qrels
     return chosen, compare_runs(qrels, runs, [str(row.measure)])
@@ -109,7 +109,7 @@ def deployment_cost(
     found = fit_nearest(engine, tuned, names[0], **options)
     runs = {
         label: cut(search(own.collection, own.model, own.values, **options).rankings, 1000)
-        for label, own in ((TUNED, tuned), (NEAREST, found))
+        for label, own in ((TUNED, tuned), (_NEAREST, found))
     }
     qrels = tuned.collection.load(("topics", "qrels")).qrels
     return found, compare_runs(qrels, runs, dict.fromkeys(names))

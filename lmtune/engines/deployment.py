@@ -41,7 +41,7 @@ _LIKELIHOODS = ("two-stage", "dirichlet", "lucene-dirichlet", "jelinek-mercer")
 _ROUNDED = "lucene-"
 
 
-def fill(name: str, /, **values: object) -> str:
+def fill_template(name: str, /, **values: object) -> str:
     """Return a file of the folder ``templates``, with values for its ``$names``."""
     text = files("lmtune.engines").joinpath("templates", f"{name}.tmpl").read_text(encoding="utf-8")
     return Template(text).substitute(values)
@@ -209,7 +209,7 @@ def deploy(
     return {README: _readme(engine, deployment), **engine.write(deployment)}
 
 
-def nearest(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
+def nearest_model(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
     """Return the model that an engine computes in place of a tuned one, and its setting.
 
     The setting is the tuned one, but for what the engine fixes. Where it has no such formula, the model is

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from lmtune.candidates.ranking import rank
 from lmtune.engines.checking import Ours, Run
-from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names, fill
+from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names, fill_template
 from lmtune.errors import InputError, PathLike, check_choice
 from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
 from lmtune.fusion.runs import ZERO, RunSet
@@ -303,7 +303,11 @@ def _qdrant(
         defaults = {f"$score[{n}]": 0.0 for n, _ in parts}
         summed = f"models.SumExpression(sum=[{terms}])"
         fused = f"models.FormulaQuery(\n    formula={summed},\n    defaults={defaults},\n)"
-    return {PYTHON: fill("qdrant.py", how=how, using={run: run for run in shares}, first=first, fused=fused)}
+    return {
+        PYTHON: fill_template(
+            "qdrant.py", how=how, using={run: run for run in shares}, first=first, fused=fused
+        )
+    }
 
 
 def _lancedb(
@@ -316,7 +320,7 @@ def _lancedb(
         given = "weight=WEIGHTS[VECTOR], fill=1.0"
     text, vector = shares
     named = {"how": how, "name": name, "given": given, "text": repr(text), "vector": repr(vector)}
-    return {PYTHON: fill("lancedb.py", **named, weights=dict(shares), first=first)}
+    return {PYTHON: fill_template("lancedb.py", **named, weights=dict(shares), first=first)}
 
 
 _ALIKE = (

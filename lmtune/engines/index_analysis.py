@@ -23,11 +23,11 @@ ANY, REFUSED = None, ()
 MAX_TOKEN = (str(MAX_TOKEN_UNITS),)
 """The length of a token that Lucene's StandardTokenizer has by default, as `lmtune` has."""
 
-LOWERCASE, POSSESSIVE, STOP, STEM = "lowercase", "possessive", "stop", "stem"
-_ORDER = {LOWERCASE: 0, POSSESSIVE: 0, STOP: 1, STEM: 2}
+LOWERCASE, POSSESSIVE, _STOP, STEM = "lowercase", "possessive", "stop", "stem"
+_ORDER = {LOWERCASE: 0, POSSESSIVE: 0, _STOP: 1, STEM: 2}
 _LARGEST = 1e9
 _BM25 = {"k1": 1.2, "b": 0.75}
-SIMILARITIES: Mapping[str, tuple[str, Mapping[str, float]]] = {
+_SIMILARITIES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "BM25": ("bm25", _BM25),
     "LegacyBM25": ("bm25", _BM25),  # times k1 + 1
     "LMDirichlet": ("dirichlet", {"mu": 2000.0}),
@@ -58,7 +58,7 @@ class IndexSettings(NamedTuple):
     Attributes
     ----------
     formula : str
-        One of `SIMILARITIES`' formulas.
+        One of `_SIMILARITIES`' formulas.
     values : dict of str to float
         Its parameters.
     analysis : Analysis
@@ -126,18 +126,18 @@ def similarity(
     path : pathlib.Path
         The file, for messages.
     kind : str
-        One of `SIMILARITIES`.
+        One of `_SIMILARITIES`.
     given : mapping of str to object
         Its parameters. Whether overlaps count in lengths changes nothing: no filter that is accepted
         makes any.
     defaults : mapping of str to float, optional
         The engine's, where they are not Lucene's.
     """
-    if kind not in SIMILARITIES:
+    if kind not in _SIMILARITIES:
         raise InputError(
-            "a similarity that lmtune does not have", file=path, value=kind, accepted=", ".join(SIMILARITIES)
+            "a similarity that lmtune does not have", file=path, value=kind, accepted=", ".join(_SIMILARITIES)
         )
-    formula, usual = SIMILARITIES[kind]
+    formula, usual = _SIMILARITIES[kind]
     values = {**usual, **{name: value for name, value in (defaults or {}).items() if name in usual}}
     known = dict.fromkeys((*usual, "type", "discount_overlaps", "discountOverlaps"), ANY)
     check_keys(path, f"similarity {kind}", given, known)
@@ -193,7 +193,7 @@ def same_analysis(path: Path, documents: Analysis, queries: Analysis) -> Analysi
 def stop_step(words: Iterable[str], *, ignore_case: bool) -> Step:
     """Return a filter of stopwords; those with capitals match no lower-case term, unless case is ignored."""
     kept = {lower_case(word) if ignore_case else word for word in words}
-    return Step(STOP, frozenset(word for word in kept if word == lower_case(word)))
+    return Step(_STOP, frozenset(word for word in kept if word == lower_case(word)))
 
 
 def stem_step(path: Path, place: str, language: str, stemmers: Mapping[str, str]) -> Step:
@@ -221,7 +221,7 @@ def stopwords_name(path: Path, words: frozenset[str], file: str | None) -> str:
     )
 
 
-ENGLISH_STOP = Step(STOP, LUCENE_ENGLISH)
+ENGLISH_STOP = Step(_STOP, LUCENE_ENGLISH)
 """Lucene's English stopwords."""
 
 _TOKENIZER = keys("luceneMatchVersion", maxTokenLength=MAX_TOKEN)

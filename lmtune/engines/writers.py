@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from lmtune.engines.deployment import BY_FIELD, COMBINED, INDEX, PYTHON, Deployment, fill
+from lmtune.engines.deployment import BY_FIELD, COMBINED, INDEX, PYTHON, Deployment, fill_template
 
 _STOPWORDS = "stopwords.txt"
 
@@ -115,12 +115,14 @@ def solr(deployment: Deployment) -> dict[str, str]:
         kind = own.pop("type")
         values = "\n".join(f'      <float name="{key}">{value!r}</float>' for key, value in own.items())
         types.append(
-            fill("field_type.xml", name=name, similarity=kind, filters="\n".join(filters), values=values)
+            fill_template(
+                "field_type.xml", name=name, similarity=kind, filters="\n".join(filters), values=values
+            )
         )
     shown = 'indexed="true" stored="true"'
     texts = [f'  <field name="{own}" type="{name}" {shown}/>' for own, name in fields.items()]
     joined = {"types": "\n".join(types), "fields": "\n".join(texts)}
-    schema = fill("schema.xml", index=deployment.names.index, **joined)
+    schema = fill_template("schema.xml", index=deployment.names.index, **joined)
     query = (
         "# URL is Solr's, such as http://localhost:8983/solr; the simple parser without operators takes all\n"
         f'# words as they are\ncurl "$URL/{deployment.names.index}/select" --data-urlencode "q={_WORDS}" \\\n'
@@ -165,7 +167,7 @@ def anserini(deployment: Deployment) -> dict[str, str]:
 def _pyserini(deployment: Deployment) -> str:
     own, name = deployment.analyzer, _ANSERINI[deployment.formula]
     stem = f"stemmer={own.stemmer!r}" if own.stemmer != "none" else "stemming=False"
-    return fill(
+    return fill_template(
         "pyserini.py",
         index=INDEX,
         flags=["-stemmer", own.stemmer, *(["-keepStopwords"] if own.stopwords == "none" else [])],
@@ -194,8 +196,8 @@ def vespa(deployment: Deployment) -> dict[str, str]:
         "hits": 400,
     }
     return {
-        f"schemas/{index}.sd": fill("schema.sd", index=index, field=field, values=values),
-        "services.xml": fill("services.xml", index=index, filters=filters),
+        f"schemas/{index}.sd": fill_template("schema.sd", index=index, field=field, values=values),
+        "services.xml": fill_template("services.xml", index=index, filters=filters),
         **_word_list(deployment, f"linguistics/{stopwords}"),
         "query.json": _json(query),
     }
@@ -219,7 +221,7 @@ _CONTROLS = {
 
 def _write(deployment: Deployment, name: str, constants: str = "") -> dict[str, str]:
     values = [f"{name.upper()} = {value!r}" for name, value in deployment.values.items()]
-    text = fill(
+    text = fill_template(
         f"{name}.py",
         formula=deployment.formula,
         setting=deployment.setting,

@@ -96,7 +96,7 @@ def compared(view: View, setting: Setting, pinned: Setting, topics: str) -> dict
     a surface.
     """
     now, then = view.vector(setting), view.vector(pinned)
-    counts = counting(view, topics)
+    counts = _counting(view, topics)
     names = [str(measure) for measure in view.measures]
     if counts.sum() == 1:
         [[values]], [[others]] = view.value(now)[counts][None], view.value(then)[counts][None]
@@ -270,7 +270,7 @@ def surface(
     done = points.done / len(points.order)  # before the values, which are filled in before it is told
     values = points.values[:, 0 if smooth else place]
     if not smooth:
-        values = values[:, counting(view, topics)]
+        values = values[:, _counting(view, topics)]
     means, near = values.mean(axis=1), None
     if done == 1.0 and values.shape[1] >= FEWEST:
         near = (~np.isnan(means)).tolist()
@@ -287,7 +287,7 @@ def surface(
     }
 
 
-def counting(view: View, topics: str) -> Booleans:
+def _counting(view: View, topics: str) -> Booleans:
     """Return which topics count, of a 1 for each that does and a 0 for the others; "" for all.
 
     Raises

@@ -28,7 +28,7 @@ _HELD = 1 << 28  # bytes of values by topic, as long as that is more than what i
 _KNOWN = 64  # grids and lines that are kept: a drag of three parameters asks for new ones at each step
 _WAITING = 4  # of these, not measured yet: those of two pages
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class OutdatedError(Exception):
@@ -42,7 +42,7 @@ class Turns:
         self._turn = threading.Lock()
         self._latest: dict[tuple[str, str], int] = {}
 
-    def take(self, page: str, kind: str, serial: int, work: Callable[[], T]) -> T:
+    def take(self, page: str, kind: str, serial: int, work: Callable[[], _T]) -> _T:
         """Do some work for a page, unless it has asked for more of this kind since.
 
         Raises
@@ -57,7 +57,7 @@ class Turns:
                 raise OutdatedError
             return work()
 
-    def between(self, work: Callable[[], T]) -> T:
+    def between(self, work: Callable[[], _T]) -> _T:
         """Do a short piece of other work."""
         with self._turn:
             return work()
@@ -125,7 +125,7 @@ class Surfaces:
         plane : sequence of int
             Two of the view's axes; none for a line along each.
         """
-        around = settled_apart(self._view, setting, plane)
+        around = _settled_apart(self._view, setting, plane)
         key = "" if smooth is None else str(smooth), tuple(plane), tuple(around.tolist())
         with self._more:
             if key not in self._known:
@@ -221,7 +221,7 @@ def _some(points: Points, count: int) -> None:
     points.done += len(at)
 
 
-POINTS = 33
+_POINTS = 33
 """Along each of two parameters, and along a line; half as many of many, and of a smooth form."""
 
 _MANY = 8  # lines: more have half the points
@@ -233,7 +233,7 @@ def shared(space: ParameterSpace, plane: Sequence[int]) -> list[int]:
     return next((axes for axes in shares(space.parameters).values() if set(plane) <= {*axes} and plane), [])
 
 
-def settled_apart(view: View, setting: Doubles, plane: Sequence[int]) -> Doubles:
+def _settled_apart(view: View, setting: Doubles, plane: Sequence[int]) -> Doubles:
     """Return what all settings of a plane, or of a single line, have in common: one of them."""
     apart, group = setting.copy(), shared(view.space, plane) if len(plane) > 1 else []
     if group:
@@ -273,7 +273,7 @@ def plan(
     """
     space = view.space
     is_whole = len(view.axes) == len(plane) or (not plane and len(view.axes) <= _MANY)
-    each = POINTS if is_whole and not is_coarse else (POINTS + 1) // 2
+    each = _POINTS if is_whole and not is_coarse else (_POINTS + 1) // 2
     if not plane:
         lines = [
             space.replaced(setting, axis, value)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MODULES = ("main", "source", "sliders", "surface", "profiles", "topics", "document", "share")
 """The page's scripts; they import each other as ``explore/NAME``."""
 
-FILES = {f"{name}.js": "text/javascript" for name in (*MODULES, "judge")} | {"explore.css": "text/css"}
+_FILES = {f"{name}.js": "text/javascript" for name in (*MODULES, "judge")} | {"explore.css": "text/css"}
 """What the pages load, with its type."""
 
 _NAMES = json.dumps({"imports": {f"explore/{name}": f"./{name}.js" for name in MODULES}})
@@ -51,7 +51,7 @@ def policy() -> str:
 
 
 def page(script: str = "main", title: str = "lmtune explore") -> str:
-    """Return the page that a server shows, which loads a script of `FILES` from beside it."""
+    """Return the page that a server shows, which loads a script of `_FILES` from beside it."""
     return _render(names=_NAMES, style="", policy="", kept="", script=script, title=title)
 
 
@@ -219,7 +219,7 @@ class Session(Answering):
         return exported(self.view, self.turns, state)
 
 
-class Later(Answering):
+class _Later(Answering):
     """A session that the first question opens."""
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
@@ -278,7 +278,7 @@ class Choosing(Session):
             return Session(open_view(number), menus(number))
 
         super().__init__(open_view(now), menus(now))
-        self.others = {path: Later(partial(session, number)) for number, path in enumerate(paths)}
+        self.others = {path: _Later(partial(session, number)) for number, path in enumerate(paths)}
         self.others[f"case-{now}"] = Session(self.view, menus(now))
 
     def end(self) -> None:
@@ -387,9 +387,9 @@ def _routes(home: str, session: Answering) -> list[Route]:
 
     def file(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in FILES:
+        if name not in _FILES:
             return PlainTextResponse("no such file\n", 404)
-        return Response((folder / name).read_bytes(), media_type=FILES[name], headers=_HEADERS)
+        return Response((folder / name).read_bytes(), media_type=_FILES[name], headers=_HEADERS)
 
     async def answered(request: Request, work: Callable[[dict[str, Any]], Response]) -> Response:
         from starlette.concurrency import run_in_threadpool

@@ -26,20 +26,20 @@ from lmtune.options import check, option
 from lmtune.progress import note
 from lmtune.threads import cores, over_slices
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 # Each query's loss, and its gradient with regard to the scores (None where nobody asks for it).
 LossAndGradient = tuple[Tensor, Tensor | None]
 
 
-def eager(function: Callable[P, R]) -> Callable[P, R]:
+def eager(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Have a loss called as it is by what `torch.compile` makes, which cannot look into its kernels."""
 
     @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if torch.compiler.is_compiling():  # torch's compiler, slow to import, is there then
-            return cast("R", torch.compiler.disable(function)(*args, **kwargs))  # type: ignore[no-untyped-call]
+            return cast("_R", torch.compiler.disable(function)(*args, **kwargs))  # type: ignore[no-untyped-call]
         return function(*args, **kwargs)
 
     return call
@@ -52,10 +52,10 @@ def with_gradient(scores: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
     pass has scaled it: as half-precision scores have it, it could be 0 before a large scale is on it.
     """
     kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
-    return differentiable(scores, lambda _wanted: (value.to(kind, copy=True), gradient.to(kind)))
+    return _differentiable(scores, lambda _wanted: (value.to(kind, copy=True), gradient.to(kind)))
 
 
-def differentiable(scores: Tensor, compute: Callable[[bool], LossAndGradient]) -> Tensor:
+def _differentiable(scores: Tensor, compute: Callable[[bool], LossAndGradient]) -> Tensor:
     """Make each query's loss a function of the scores that autograd knows.
 
     A query's loss depends on its own scores alone. So its gradient is taken in the forward pass, by
@@ -165,12 +165,12 @@ def _declared(name: str, hint: Any, default: Any) -> tuple[type, Any]:
     return hint, option(default, "", flag="" if name in _NOT_BY_NAME else None, **bounds._asdict())
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
+def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Raise InputError where an option is not what a function's signature declares; see `eager`, too."""
 
     @eager
     @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         names = declared_options(call).__dataclass_fields__
         _check_options(call, tuple((name, value) for name, value in kwargs.items() if name in names))
         return function(*args, **kwargs)
@@ -486,7 +486,7 @@ def _triton_runs(device: torch.device) -> bool:
 
 
 # A loss's formula: each query's loss of padded lists, and its gradient if it is wanted.
-QueryLosses = Callable[[PaddedLists, bool], LossAndGradient]
+_QueryLosses = Callable[[PaddedLists, bool], LossAndGradient]
 
 
 class LossCall(NamedTuple):
@@ -501,7 +501,7 @@ class LossCall(NamedTuple):
 
 def evaluate(
     batch: LossCall,
-    in_torch: QueryLosses,
+    in_torch: _QueryLosses,
     in_kernels: Callable[[PaddedLists], LossAndGradient] | None = None,
     in_triton: tuple[str, Mapping[str, Any]] | None = None,
 ) -> Tensor:
@@ -542,7 +542,7 @@ def evaluate(
         return in_torch(lists, gradient_wanted)
 
     counted = lists.relevant
-    losses = torch.where(counted, differentiable(scores, compute), 0)
+    losses = torch.where(counted, _differentiable(scores, compute), 0)
     if not lists.on_cpu:
         losses = losses.masked_fill(lists.wrong, torch.nan)
     if batch.reduce == "none":
@@ -571,4 +571,4 @@ def by_triton(
         share = counted.sum().clamp(min=1).reciprocal() if reduce == "mean" else counted.new_ones(())
         return losses.sum() * share, gradient * share
 
-    return differentiable(scores, compute)
+    return _differentiable(scores, compute)

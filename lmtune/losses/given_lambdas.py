@@ -20,7 +20,7 @@ from lmtune.losses.evaluation import (
     eager,
     evaluate,
 )
-from lmtune.losses.lambda_functions import LambdaFunction, checked, load_function
+from lmtune.losses.lambda_functions import LambdaFunction, checked_function, load_function
 
 LambdaLoss = Callable[..., Tensor]
 
@@ -61,7 +61,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
     >>> scores.grad
     tensor([[-1.,  0.,  1.]])
     """
-    called = checked(function)
+    called = checked_function(function)
 
     def compute(lists: PaddedLists) -> LossAndGradient:
         scores, labels, mask = (

@@ -27,7 +27,7 @@ from lmtune.io.files import read_bytes
 LambdaFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
 """(scores, labels) -> lambdas, all of shape (documents,)."""
 
-NAME = "lambdas"
+LAMBDAS_LOSS = "lambdas"
 """The loss of training that takes such a function."""
 
 _ACCEPTED = "FILE.py:NAME, a function (scores, labels) -> lambdas"
@@ -114,7 +114,7 @@ class CheckedFunction:
         )
 
 
-def checked(function: LambdaFunction, name: str | None = None) -> CheckedFunction:
+def checked_function(function: LambdaFunction, name: str | None = None) -> CheckedFunction:
     """Wrap a function so that its answers are looked at; a `CheckedFunction` one comes back as it is."""
     if isinstance(function, CheckedFunction):
         return function
@@ -146,7 +146,7 @@ def load_function(text: str) -> CheckedFunction:
     ...
     lmtune.errors.InputError: nowhere.py: no such file; accepted: FILE.py:NAME, a function ...
     """
-    path, name = split_name(text)
+    path, name = _split_name(text)
     content = read_bytes(path)
     module = _run(path, name)
     function = getattr(module, name, None)
@@ -166,7 +166,7 @@ def load_function(text: str) -> CheckedFunction:
     return CheckedFunction(function, name, str(path), line, _digest(content))
 
 
-def split_name(text: str) -> tuple[Path, str]:
+def _split_name(text: str) -> tuple[Path, str]:
     """Split ``FILE.py:NAME``.
 
     Raises
@@ -184,7 +184,7 @@ def split_name(text: str) -> tuple[Path, str]:
 
 def file_digest(text: str) -> str:
     """Return the digest that `load_function` would give, without running the file."""
-    return _digest(read_bytes(split_name(text)[0]))
+    return _digest(read_bytes(_split_name(text)[0]))
 
 
 def _digest(content: bytes) -> str:
@@ -246,8 +246,8 @@ def named_options(options: Mapping[str, Any]) -> dict[str, str]:
     """
     for option in options:
         if option not in ("function", "digest"):
-            raise InputError(f"{NAME} has no such option", value=option, accepted="function")
+            raise InputError(f"{LAMBDAS_LOSS} has no such option", value=option, accepted="function")
     if "function" not in options:
-        raise InputError(f"the loss {NAME} needs a function", accepted=f"{NAME}:FILE.py:NAME")
+        raise InputError(f"the loss {LAMBDAS_LOSS} needs a function", accepted=f"{LAMBDAS_LOSS}:FILE.py:NAME")
     named = str(options["function"])
     return {"function": named, "digest": str(options.get("digest") or file_digest(named))}

@@ -45,11 +45,11 @@ from lmtune.losses.songs.pairs import RankOrShare
 from lmtune.losses.songs.songs import MARGIN, Song
 from lmtune.measures.kinds import Code
 
-Sides = tuple[Tensor, Tensor]
+_Sides = tuple[Tensor, Tensor]
 """A gradient in matrices (lists, n, n) as a product: of (lists, n, terms) and (lists, terms, n)."""
 
 
-class SortedItems(NamedTuple):
+class _SortedItems(NamedTuple):
     """Scores (lists, n) that fall, and what each is beside the others.
 
     Attributes
@@ -76,7 +76,7 @@ class SortedItems(NamedTuple):
     tau: float
 
     @classmethod
-    def of(cls, falling: Tensor, count: Tensor, tau: float) -> SortedItems:
+    def of(cls, falling: Tensor, count: Tensor, tau: float) -> _SortedItems:
         """Take scores (lists, n), of which the first `count` (lists, 1) are real."""
         places = torch.arange(falling.shape[1], dtype=falling.dtype, device=falling.device)
         real = places < count
@@ -99,7 +99,7 @@ class SortedItems(NamedTuple):
         return torch.where(self.real[:, :, None] & self.real[:, None, :], matrix, alone)
 
     def through_neural_sort(self, matrix: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """Return the gradient (lists, n) in the scores, given that in the matrices as `Sides`."""
+        """Return the gradient (lists, n) in the scores, given that in the matrices as `_Sides`."""
         slopes = torch.bmm(left, right)
         slopes -= (slopes * matrix).sum(2, keepdim=True)
         slopes *= matrix
@@ -113,7 +113,7 @@ class SortedItems(NamedTuple):
         return torch.where(self.real, gradient, 0) / self.tau
 
 
-class SinkhornSteps(NamedTuple):
+class _SinkhornSteps(NamedTuple):
     """Factors that make matrices (lists, n, n) doubly stochastic, of each iteration from the 0th.
 
     Attributes
@@ -127,7 +127,7 @@ class SinkhornSteps(NamedTuple):
     columns: Tensor
 
     @classmethod
-    def of(cls, matrix: Tensor, iterations: int) -> SinkhornSteps:
+    def of(cls, matrix: Tensor, iterations: int) -> _SinkhornSteps:
         """Scale columns, then rows, to sum to 1, so many times."""
         one = torch.ones_like(matrix[:, :, :1])
         rows, columns = [one], [one]
@@ -136,7 +136,7 @@ class SinkhornSteps(NamedTuple):
             rows.append(torch.bmm(matrix, columns[-1]).reciprocal_())
         return cls(matrix, torch.stack(rows), torch.stack(columns))
 
-    def outcome(self, discount: Tensor, gain: Tensor, gradient_wanted: bool) -> tuple[Tensor, Sides | None]:
+    def outcome(self, discount: Tensor, gain: Tensor, gradient_wanted: bool) -> tuple[Tensor, _Sides | None]:
         """Return minus the discounted gains of the places (lists,), and the gradient in the matrices.
 
         Parameters
@@ -166,7 +166,7 @@ class SinkhornSteps(NamedTuple):
         return losses, (left, torch.cat([weighted, *after, *column_sides], dim=2).mT)
 
 
-Target = Literal["softmax", "labels"]
+_Target = Literal["softmax", "labels"]
 
 
 @checked
@@ -176,7 +176,7 @@ def listnet(
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
-    target: Target = "softmax",
+    target: _Target = "softmax",
     temperature: Positive = 1.0,
     smoothing: Smoothing = 0.0,
     backend: Backend = "auto",
@@ -260,8 +260,8 @@ def listnet(
     )
 
 
-Ties = Literal["random", "shared"]
-Positions = Literal["equal", "log2", "exponential"]
+_Ties = Literal["random", "shared"]
+_Positions = Literal["equal", "log2", "exponential"]
 
 
 @checked
@@ -271,8 +271,8 @@ def listmle(
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
-    ties: Ties = "random",
-    positions: Positions = "equal",
+    ties: _Ties = "random",
+    positions: _Positions = "equal",
     seed: int | None = None,
     generator: torch.Generator | None = None,
     backend: Backend = "auto",
@@ -352,7 +352,7 @@ def listmle(
 
 
 def plackett_luce(
-    lists: PaddedLists, order: Tensor, *, shared: bool, positions: Positions = "equal"
+    lists: PaddedLists, order: Tensor, *, shared: bool, positions: _Positions = "equal"
 ) -> Tensor:
     """Return minus the log-likelihood of each query's items in a given order.
 
@@ -587,9 +587,9 @@ def neural_ndcg(
         gain, count = shares(lists).gather(1, order), lists.mask.sum(dim=1, keepdim=True)
         losses, slopes = falling.new_empty(len(falling)), torch.zeros_like(falling)
         for part in row_slices(falling, of_items=False):
-            items = SortedItems.of(falling[part], count[part], tau)
+            items = _SortedItems.of(falling[part], count[part], tau)
             matrix = items.neural_sort()
-            steps = SinkhornSteps.of(matrix, sinkhorn)
+            steps = _SinkhornSteps.of(matrix, sinkhorn)
             discount = torch.where(items.real, discounts(items.places + 1, k), 0)
             losses[part], sides = steps.outcome(discount, gain[part], gradient_wanted)
             if sides is not None:

@@ -52,7 +52,7 @@ class Swaps(NamedTuple):
     deepest: int
 
 
-class Weights(NamedTuple):
+class _Weights(NamedTuple):
     """What one query's pairs are weighted by: of its items by falling label, and as in `Swaps`.
 
     Where average precision changes, ``gain`` and ``discount`` are what `_precision_ends` returns.
@@ -66,7 +66,7 @@ class Weights(NamedTuple):
     deepest: int
 
 
-class Terms(NamedTuple):
+class _Terms(NamedTuple):
     """Room for a row's terms: costs, shares of the force, weights."""
 
     costs: Floats
@@ -75,7 +75,7 @@ class Terms(NamedTuple):
 
 
 @compiled()
-def _sum_row(s_i: Any, s: Floats, sigma: Any, gradient: Floats, terms: Terms) -> tuple[Any, Any]:
+def _sum_row(s_i: Any, s: Floats, sigma: Any, gradient: Floats, terms: _Terms) -> tuple[Any, Any]:
     """Sum w_j softplus(sigma (s_j - s_i)) over j, and its derivative; add each j's to `gradient`."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
     costs, shares, weight = terms.costs[: s.size], terms.shares[: s.size], terms.weights[: s.size]
@@ -90,7 +90,7 @@ def _sum_row(s_i: Any, s: Floats, sigma: Any, gradient: Floats, terms: Terms) ->
 
 
 @compiled()
-def _weigh_swaps(i: int, first: int, weights: Weights, weight: Floats) -> None:
+def _weigh_swaps(i: int, first: int, weights: _Weights, weight: Floats) -> None:
     """Fill what swapping item i with each later one does to DCG."""
     gain_i, discount_i = weights.gain[i], weights.discount[i]
     gain, discount = weights.gain[first:], weights.discount[first:]
@@ -99,7 +99,7 @@ def _weigh_swaps(i: int, first: int, weights: Weights, weight: Floats) -> None:
 
 
 @compiled()
-def _weigh_precision(i: int, first: int, weights: Weights, weight: Floats) -> None:
+def _weigh_precision(i: int, first: int, weights: _Weights, weight: Floats) -> None:
     """Fill what swapping item i with each later one does to average precision."""
     ahead_i, behind_i, rank_i = weights.gain[i], weights.discount[i], weights.rank[i]
     ahead, behind, rank = weights.gain[first:], weights.discount[first:], weights.rank[first:]
@@ -108,7 +108,7 @@ def _weigh_precision(i: int, first: int, weights: Weights, weight: Floats) -> No
 
 
 @compiled()
-def _weigh_tightly(i: int, first: int, weights: Weights, weight: Floats) -> None:
+def _weigh_tightly(i: int, first: int, weights: _Weights, weight: Floats) -> None:
     """Fill NDCG-Loss2++'s weights."""
     gain_i, discount_i, rank_i = weights.gain[i], weights.discount[i], weights.rank[i]
     gain, discount, rank = weights.gain[first:], weights.discount[first:], weights.rank[first:]
@@ -151,13 +151,13 @@ def flush(sums: Floats, gradient: NDArray[np.float64]) -> None:
 
 @compiled()
 def _sum_pairs(
-    s: Floats, after: Integers, weights: Weights, sigma: Any, gradient: NDArray[np.float64]
+    s: Floats, after: Integers, weights: _Weights, sigma: Any, gradient: NDArray[np.float64]
 ) -> float:
     """Sum up a query's pairs, and their gradient; without gains, all weights are 1."""
     n = s.size
     sums = np.zeros(n, s.dtype)
     # Weights are filled apart from the sums: looking some of them up keeps a loop from being vectorised.
-    terms = Terms(np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype), np.ones(ACROSS, s.dtype))
+    terms = _Terms(np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype), np.ones(ACROSS, s.dtype))
     total = 0.0
     for i in range(n):
         for a in range(after[i], n, ACROSS):
@@ -201,7 +201,7 @@ def ranknet_queries(
             continue
         after = below(lists.labels[q][order])
         gradient = np.zeros(s.size)
-        even = Weights(False, s[:0], s[:0], np.empty(0, np.int32), s[:0], 0)
+        even = _Weights(False, s[:0], s[:0], np.empty(0, np.int32), s[:0], 0)
         total = _sum_pairs(s, after, even, sigma, gradient)
         pairs = (s.size - after).sum()
         share = 1.0 / max(pairs, 1) if mean else 1.0
@@ -237,7 +237,7 @@ def weighted_queries(
             for i in range(n):
                 discount[i] = swaps.discounts[rank[i]]
         gradient = np.zeros(n)
-        weights = Weights(swaps.precision, gain, discount, rank, swaps.tightness, swaps.deepest)
+        weights = _Weights(swaps.precision, gain, discount, rank, swaps.tightness, swaps.deepest)
         total = _sum_pairs(s, below(label), weights, sigma, gradient)
         losses[q] = total / ideal
         for i in range(n):

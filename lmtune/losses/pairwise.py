@@ -113,8 +113,8 @@ def row_slices(scores: Tensor, *, of_items: bool = True) -> list[slice]:
     return [slice(first, min(first + step, count)) for first in range(0, count, step)]
 
 
-Pairs = Literal["mean", "sum", "all"]
-OfMeasure = Gains | Literal["binary"]
+_Pairs = Literal["mean", "sum", "all"]
+_OfMeasure = Gains | Literal["binary"]
 
 
 @checked
@@ -124,7 +124,7 @@ def ranknet(
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
-    pairs: Pairs = "mean",
+    pairs: _Pairs = "mean",
     sigma: Positive = 1.0,
     backend: Backend = "auto",
 ) -> Tensor:
@@ -290,7 +290,7 @@ def lambdarank(
     """
     if measure == "precision" and k is None:
         raise InputError("weights of precision without k", accepted="k, how many first places count")
-    of_measure: OfMeasure = gains if measure == "ndcg" else "linear" if measure == "arp" else "binary"
+    of_measure: _OfMeasure = gains if measure == "ndcg" else "linear" if measure == "arp" else "binary"
     return _weighted(LossCall(scores, labels, mask, reduce, backend), measure, k, sigma, 0.0, of_measure)
 
 
@@ -354,7 +354,7 @@ def ndcg_loss2pp(
 
 
 def _weighted(
-    batch: LossCall, measure: Measure, k: int | None, sigma: float, mu: float, gains: OfMeasure
+    batch: LossCall, measure: Measure, k: int | None, sigma: float, mu: float, gains: _OfMeasure
 ) -> Tensor:
     def ideal_of(gain: Tensor) -> Tensor:
         return ideal_dcg(gain, k) if measure == "ndcg" else gain.new_ones(len(gain))

@@ -29,7 +29,7 @@ from lmtune.rerank.learners.learner import ScoringOptions
 from lmtune.rerank.reranker import Reranker, load_model
 from lmtune.rerank.sources import ListSource, Run, RunFeatures, in_order, judged_topics, reranked, topics_seen
 
-Qrels = Mapping[str, Mapping[str, int]]
+_Qrels = Mapping[str, Mapping[str, int]]
 
 
 def parse_interpolation(text: str) -> float | Measure:
@@ -67,8 +67,8 @@ def interpolated(data: RankingData, run: Run, scores: ArrayLike, weight: float) 
     return mixed
 
 
-def best_weight(
-    data: RankingData, run: Run, scores: ArrayLike, qrels: Qrels, measure: Measure
+def _best_weight(
+    data: RankingData, run: Run, scores: ArrayLike, qrels: _Qrels, measure: Measure
 ) -> tuple[float, float]:
     """Return the model's weight with the highest mean on data's topics, and that mean, by a line search.
 
@@ -221,7 +221,7 @@ def _chosen(
     measure: Measure, data: RankingData, scores: NDArray[np.floating], run: Run, dataset: Dataset
 ) -> float:
     """Choose the model's weight on topics, and say so."""
-    weight, value = best_weight(data, run, scores, dataset.qrels, measure)
+    weight, value = _best_weight(data, run, scores, dataset.qrels, measure)
     note(
         f"the model's weight is {weight:.4g}, the best of all on the {len(data.queries)} topics that "
         f"validated it: {measure} {value:.4f}"
@@ -349,7 +349,7 @@ def _as_run(data: RankingData) -> Run:
     return {query: dict.fromkeys(docnos[data.rows(q)], 0.0) for q, query in every}
 
 
-WHOLE = "all features"
+_WHOLE = "all features"
 """The name of what the others are compared with."""
 
 
@@ -389,7 +389,7 @@ def permutation_importance(
     Returns
     -------
     Comparison
-        A system a feature, by name, against `WHOLE`; topics are the queries that count. A
+        A system a feature, by name, against `_WHOLE`; topics are the queries that count. A
         difference below 0 is what the feature is worth.
 
     Raises
@@ -421,7 +421,7 @@ def permutation_importance(
         by_feature[name] = total / repeats
         progress("features shuffled", number + 1, len(model.names), name)
     name = str(measurer.measure)
-    return compare(whole, by_feature, baseline=WHOLE, measures=[name], topics=topics)
+    return compare(whole, by_feature, baseline=_WHOLE, measures=[name], topics=topics)
 
 
 def _shuffled(data: RankingData, number: int, rng: np.random.Generator) -> NDArray[np.float32]:

@@ -32,7 +32,7 @@ from lmtune.rerank.settings import Settings
 from lmtune.rerank.training.loop import Training, TrainingOptions
 
 Method = Loss | Ranker
-Report = Callable[[str, int, int, str], None]
+_Report = Callable[[str, int, int, str], None]
 Over = Literal["queries", "trials"]
 OVER: tuple[Over, ...] = get_args(Over)
 """Units that losses are paired by, where they are tested."""
@@ -125,7 +125,7 @@ def compare(
     rates: Sequence[float] = (),
     trials: int = 10,
     normalisation: Normalisation | None = None,
-    report: Report | None = None,
+    report: _Report | None = None,
     **how: Unpack[TrainingOptions],
 ) -> list[Outcome]:
     """Train each loss several times and measure it on the test queries.
@@ -217,13 +217,20 @@ def _rates(settings: Settings, rates: Sequence[float]) -> Sequence[float]:
 
 
 def _tell(
-    report: Report, loss: str, number: int, trainings: int, where: str, done: int, total: int, words: str = ""
+    report: _Report,
+    loss: str,
+    number: int,
+    trainings: int,
+    where: str,
+    done: int,
+    total: int,
+    words: str = "",
 ) -> None:
     report(loss, number * total + done, trainings * total, where + words)
 
 
 def _trained(
-    data: Folds, asked: Sequence[Settings], trials: int, how: TrainingOptions, report: Report | None
+    data: Folds, asked: Sequence[Settings], trials: int, how: TrainingOptions, report: _Report | None
 ) -> Iterator[Scorer]:
     """Train for each settings, fold and trial, in this order."""
     devices = how.get("device", "cpu")

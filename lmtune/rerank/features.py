@@ -90,7 +90,7 @@ class RankedDocuments:
         return self.tf / np.maximum(self.length, 1)
 
 
-def look_up(
+def look_up_documents(
     index: Index,
     query: str,
     docs: NDArray[np.int32],
@@ -157,7 +157,7 @@ def look_up(
 Column = NDArray[np.float64]
 
 
-class Feature(NamedTuple):
+class _Feature(NamedTuple):
     """A column of the data.
 
     Attributes
@@ -175,14 +175,14 @@ class Feature(NamedTuple):
     compute: Callable[[RankedDocuments], Column | float]
 
 
-def query_likelihood(d: RankedDocuments, lambda_: float, mu: float) -> Column:
+def _query_likelihood(d: RankedDocuments, lambda_: float, mu: float) -> Column:
     """Two-stage-smoothed log likelihood; see `lmtune.models.two_stage.score`."""
     # Without prior mass an empty document scores as any other without a query term.
     length = np.maximum(d.length, 1) if mu == 0.0 else d.length
     return score(d.tf, length, d.p, lambda_=lambda_, mu=mu, count=d.count)
 
 
-def bm25(d: RankedDocuments, k1: float, b: float) -> Column:
+def _bm25(d: RankedDocuments, k1: float, b: float) -> Column:
     """BM25 with exact document lengths; see `lmtune.models.bm25`."""
     idfs = np.array([idf(df, d.size.documents) for df in d.df.tolist()])
     tf, length = d.tf.astype(np.int64), d.length.astype(np.int64)
@@ -190,39 +190,39 @@ def bm25(d: RankedDocuments, k1: float, b: float) -> Column:
     return MODELS["bm25"].formula.differentiate(topic, np.array([k1, b]))[0]
 
 
-def log_tf_idf(d: RankedDocuments) -> Column:
+def _log_tf_idf(d: RankedDocuments) -> Column:
     """Sum of (1 + ln tf) idf over the terms that the document holds."""
     logs = np.log(np.maximum(d.tf, 1)) + 1.0
     return _summed(d.weight * d.idf * np.where(d.held, logs, 0.0))
 
 
-def log_tf(d: RankedDocuments) -> Column:
+def _log_tf(d: RankedDocuments) -> Column:
     """Sum of ln(1 + tf)."""
     return _summed(d.weight * np.log1p(d.tf))
 
 
-def matched_terms(d: RankedDocuments) -> Column:
+def _matched_terms(d: RankedDocuments) -> Column:
     """Distinct query terms that the document holds."""
     return _summed(d.held)
 
 
-def matched_ratio(d: RankedDocuments) -> Column:
+def _matched_ratio(d: RankedDocuments) -> Column:
     """Their share of the query's distinct terms."""
-    return matched_terms(d) / max(1, d.count.size)
+    return _matched_terms(d) / max(1, d.count.size)
 
 
-def matched_idf_ratio(d: RankedDocuments) -> Column:
+def _matched_idf_ratio(d: RankedDocuments) -> Column:
     """Their share of the query's summed idf."""
     total = float(d.idf.sum())
     return _summed(d.idf * d.held) / (total if total > 0.0 else 1.0)
 
 
-def idf_of_matched(d: RankedDocuments, how: str) -> Column:
+def _idf_of_matched(d: RankedDocuments, how: str) -> Column:
     """Sum, min, max or mean of the idf of the terms that the document holds; 0 without any."""
     if how == "sum":
         return _summed(d.idf * d.held)
     if how == "mean":
-        return idf_of_matched(d, "sum") / np.maximum(matched_terms(d), 1.0)
+        return _idf_of_matched(d, "sum") / np.maximum(_matched_terms(d), 1.0)
     if how == "max":
         highest: Column = np.max(np.where(d.held, d.idf, 0.0), axis=0, initial=0.0)
         return highest
@@ -230,7 +230,7 @@ def idf_of_matched(d: RankedDocuments, how: str) -> Column:
     return np.where(np.isfinite(lowest), lowest, 0.0)
 
 
-def over_terms(values: Column | NDArray[np.int32], how: str) -> Column:
+def _over_terms(values: Column | NDArray[np.int32], how: str) -> Column:
     """Sum, min, max or mean over terms of a table (terms, documents); 0 without terms."""
     if not len(values):
         return np.zeros(values.shape[1])
@@ -238,7 +238,7 @@ def over_terms(values: Column | NDArray[np.int32], how: str) -> Column:
     return reduce(values, axis=0)
 
 
-def reciprocal_rank(d: RankedDocuments) -> Column:
+def _reciprocal_rank(d: RankedDocuments) -> Column:
     """One over the rank in the run."""
     return 1.0 / np.arange(1, d.score.size + 1)
 
@@ -248,7 +248,7 @@ def _summed(values: NDArray[Any]) -> Column:
     return total
 
 
-def _statistics() -> list[Feature]:
+def _statistics() -> list[_Feature]:
     hows = {"sum": "the sum", "min": "the smallest", "max": "the largest", "mean": "the mean"}
     tables: list[tuple[str, str, Callable[[RankedDocuments], Column | NDArray[np.int32]]]] = [
         ("tf", "term frequency", lambda d: d.tf),
@@ -256,54 +256,54 @@ def _statistics() -> list[Feature]:
         ("tf_idf", "term frequency times idf, ln(N / df)", lambda d: d.tf_idf),
     ]
     over_tables = [
-        Feature(
+        _Feature(
             f"{name}_{how}",
             f"{what} over query terms: {words}",
-            lambda d, table=table, how=how: over_terms(table(d), how),  # type: ignore[misc]
+            lambda d, table=table, how=how: _over_terms(table(d), how),  # type: ignore[misc]
         )
         for name, what, table in tables
         for how, words in hows.items()
     ]
     return over_tables + [
-        Feature(
+        _Feature(
             f"idf_{how}",
             f"idf of the query terms that the document holds: {words}",
-            lambda d, how=how: idf_of_matched(d, how),  # type: ignore[misc]
+            lambda d, how=how: _idf_of_matched(d, how),  # type: ignore[misc]
         )
         for how, words in hows.items()
     ]
 
 
-def _likelihood(name: str, smoothing: str, lambda_: float, mu: float) -> Feature:
-    return Feature(
-        name, f"log query likelihood, {smoothing}", lambda d: query_likelihood(d, lambda_, float(mu))
+def _likelihood(name: str, smoothing: str, lambda_: float, mu: float) -> _Feature:
+    return _Feature(
+        name, f"log query likelihood, {smoothing}", lambda d: _query_likelihood(d, lambda_, float(mu))
     )
 
 
-FEATURES: tuple[Feature, ...] = (
-    Feature(
+FEATURES: tuple[_Feature, ...] = (
+    _Feature(
         "ql_tuned",
         "log query likelihood, two-stage smoothing at the tuned lambda and mu",
-        lambda d: query_likelihood(d, d.lambda_, d.mu),
+        lambda d: _query_likelihood(d, d.lambda_, d.mu),
     ),
     *(_likelihood(f"ql_dirichlet_{mu}", f"Dirichlet smoothing, mu = {mu}", 0.0, mu) for mu in (1000, 2500)),
     *(_likelihood(f"ql_jm_0.{x}", f"Jelinek-Mercer smoothing, lambda = .{x}", x / 10, 0.0) for x in (1, 7)),
-    Feature("bm25", "BM25, k1 = .9, b = .4 (Anserini's)", lambda d: bm25(d, 0.9, 0.4)),
-    Feature("bm25_classic", "BM25, k1 = 1.2, b = .75", lambda d: bm25(d, 1.2, 0.75)),
-    Feature("log_bm25", "ln(1 + BM25), k1 = .9, b = .4", lambda d: np.log1p(bm25(d, 0.9, 0.4))),
-    Feature("log_tf_idf", "sum of (1 + ln tf) idf, by occurrence in the query", log_tf_idf),
-    Feature("log_tf", "sum of ln(1 + tf), by occurrence in the query", log_tf),
-    Feature("matched_terms", "distinct query terms that the document holds", matched_terms),
-    Feature("matched_ratio", "their share of the query's distinct terms", matched_ratio),
-    Feature("matched_idf_ratio", "their share of the query's summed idf", matched_idf_ratio),
+    _Feature("bm25", "BM25, k1 = .9, b = .4 (Anserini's)", lambda d: _bm25(d, 0.9, 0.4)),
+    _Feature("bm25_classic", "BM25, k1 = 1.2, b = .75", lambda d: _bm25(d, 1.2, 0.75)),
+    _Feature("log_bm25", "ln(1 + BM25), k1 = .9, b = .4", lambda d: np.log1p(_bm25(d, 0.9, 0.4))),
+    _Feature("log_tf_idf", "sum of (1 + ln tf) idf, by occurrence in the query", _log_tf_idf),
+    _Feature("log_tf", "sum of ln(1 + tf), by occurrence in the query", _log_tf),
+    _Feature("matched_terms", "distinct query terms that the document holds", _matched_terms),
+    _Feature("matched_ratio", "their share of the query's distinct terms", _matched_ratio),
+    _Feature("matched_idf_ratio", "their share of the query's summed idf", _matched_idf_ratio),
     *_statistics(),
-    Feature("length", "document length in tokens", lambda d: d.length.astype(np.float64)),
-    Feature("log_length", "ln(1 + document length)", lambda d: np.log1p(d.length)),
-    Feature("query_length", "query terms, repeats counted", lambda d: float(d.count.sum())),
-    Feature("query_idf", "summed idf of the query's distinct terms", lambda d: float(d.idf.sum())),
-    Feature("run_score", "the run's score", lambda d: d.score),
-    Feature("run_reciprocal_rank", "1 / rank in the run", reciprocal_rank),
-    Feature("run_log_rank", "ln(rank in the run)", lambda d: -np.log(reciprocal_rank(d))),
+    _Feature("length", "document length in tokens", lambda d: d.length.astype(np.float64)),
+    _Feature("log_length", "ln(1 + document length)", lambda d: np.log1p(d.length)),
+    _Feature("query_length", "query terms, repeats counted", lambda d: float(d.count.sum())),
+    _Feature("query_idf", "summed idf of the query's distinct terms", lambda d: float(d.idf.sum())),
+    _Feature("run_score", "the run's score", lambda d: d.score),
+    _Feature("run_reciprocal_rank", "1 / rank in the run", _reciprocal_rank),
+    _Feature("run_log_rank", "ln(rank in the run)", lambda d: -np.log(_reciprocal_rank(d))),
 )
 """The features in the order of their columns; in LETOR files, the first has id 1."""
 
@@ -313,17 +313,17 @@ _OF_RUN = ("query_length", "run_")
 _OF_TEXT = ("length", "log_length")
 
 
-def features_of(fields: Sequence[str] = ()) -> tuple[Feature, ...]:
+def features_of(fields: Sequence[str] = ()) -> tuple[_Feature, ...]:
     """Return `FEATURES`, then in each of some fields those that depend on the text: ``title_bm25`` ...
 
     Kinds of windows, ``#1`` and ``#uw8``, are among the fields where they are wanted: their features take
     windows of neighbouring query terms for terms.
     """
 
-    def within(field: str, feature: Feature) -> Feature:
+    def within(field: str, feature: _Feature) -> _Feature:
         where = f"of {field} windows for terms" if field in KINDS else f"in {field}"
         name, what = f"{field}_{feature.name}", f"{feature.what}; {where}"
-        return Feature(name, what, lambda d: feature.compute(d.fields[field]))
+        return _Feature(name, what, lambda d: feature.compute(d.fields[field]))
 
     of_text = [feature for feature in FEATURES if not feature.name.startswith(_OF_RUN)]
     return FEATURES + tuple(

@@ -75,7 +75,7 @@ def read_letor_folder(
     InputError
         Naming what is missing, comes in two forms or cannot be held out; as `read_letor`.
     """
-    home, prefix = letor_home(path)
+    home, prefix = _letor_home(path)
     folds = [folder for folder in home.iterdir() if folder.is_dir() and re.fullmatch(r"Fold\d+", folder.name)]
     if not folds and not any(home.iterdir()):
         raise InputError("the folder is empty", file=path, accepted=_LAYOUT)
@@ -93,7 +93,7 @@ def read_letor_folder(
         if "validation" in parts:
             chosen = parts["validation"].widened(width)
         else:
-            train, chosen = hold_out(train, validation or str(folder / _HELD_OUT), seed)
+            train, chosen = _hold_out(train, validation or str(folder / _HELD_OUT), seed)
         splits.append(RankingSplit(name_of(folder if folds else path), train, chosen, test))
     return splits
 
@@ -116,7 +116,7 @@ def _read(
         return read(zero_based=True)
 
 
-def letor_home(path: PathLike) -> tuple[Path, str]:
+def _letor_home(path: PathLike) -> tuple[Path, str]:
     """Return the folder that a path means, and what the names of its files begin with.
 
     Raises
@@ -158,7 +158,7 @@ def _find(folder: Path, prefix: str, validation: str | None) -> dict[str, Path]:
     return files
 
 
-def hold_out(data: RankingData, wanted: str, seed: int) -> tuple[RankingData, RankingData]:
+def _hold_out(data: RankingData, wanted: str, seed: int) -> tuple[RankingData, RankingData]:
     """Part data by query: what stays, and what is held out; either in the data's order.
 
     Parameters

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
 from lmtune.errors import InputError, nearest_first
-from lmtune.losses.lambda_functions import NAME, named_options
+from lmtune.losses.lambda_functions import LAMBDAS_LOSS, named_options
 from lmtune.options import option
 from lmtune.rerank.rankers import (
     LEARNERS,
@@ -103,8 +103,8 @@ def parse_loss(text: str) -> Loss:
         have.
     """
     name, _, rest = text.strip().partition(":")
-    if name.lower() == NAME:
-        return make_loss(NAME, {"function": rest}, text.strip())
+    if name.lower() == LAMBDAS_LOSS:
+        return make_loss(LAMBDAS_LOSS, {"function": rest}, text.strip())
     if name.lower() in LEARNERS:  # which lmtune 0.3 took for losses
         return cast("Loss", parse_ranker(text))
     name, texts = split_options(text, "loss")
@@ -133,8 +133,8 @@ def make_loss(name: str, options: Mapping[str, Any] | None = None, label: str = 
     InputError
         As `parse_loss`.
     """
-    if name == NAME:
-        return Loss(NAME, named_options(options or {}), LAMBDAS, label)
+    if name == LAMBDAS_LOSS:
+        return Loss(LAMBDAS_LOSS, named_options(options or {}), LAMBDAS, label)
     if name in LEARNERS:
         return cast("Loss", make_ranker(name, options, label))
     family, declared = _declaration(name)
@@ -146,7 +146,7 @@ def loss_names() -> list[str]:
     """Return the losses that networks can be trained with."""
     from lmtune.losses.table import LOSSES, SONGS
 
-    return [*LOSSES, *SONGS, NAME]
+    return [*LOSSES, *SONGS, LAMBDAS_LOSS]
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,13 @@ from lmtune.rerank.training.loop import HISTORY, SECONDS, StepProgress, Training
 CUTOFFS = (1, 3, 5, 10)
 """Of the nDCG that is reported on test queries."""
 
-RECORD = "made.json"
+_RECORD = "made.json"
 _MODEL = "model.json"
 _OF_TEXT = (
     *("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*"),
     *("merges.txt", "*.model", "*.jinja", "model-*.safetensors", "model.safetensors.index.json"),
 )
-KIND = FolderKind(RECORD, (WEIGHTS, TREES, "scorer.*", _MODEL, HISTORY, SECONDS, RECORD, *_OF_TEXT))
+MODEL_KIND = FolderKind(_RECORD, (WEIGHTS, TREES, "scorer.*", _MODEL, HISTORY, SECONDS, _RECORD, *_OF_TEXT))
 """A model's folder; ``scorer.*`` is of one's own scorers."""
 
 _VERSION = 3
@@ -253,7 +253,7 @@ def learn(
 
 def check_folder(path: PathLike) -> None:
     """Raise InputError at once where `save_model` would in the end."""
-    check_directory(path, KIND)
+    check_directory(path, MODEL_KIND)
 
 
 def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) -> None:
@@ -279,7 +279,7 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
         Where the path is something else than an older model.
     """
     scorer = reranker.scorer
-    with atomic_directory(path, KIND) as folder:
+    with atomic_directory(path, MODEL_KIND) as folder:
         kept = scorer.save(folder)
         model = {
             "version": _VERSION,
@@ -290,7 +290,7 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
             "validation": scorer.validation if np.isfinite(scorer.validation) else None,
             "facts": dict(reranker.facts),
         }
-        folder.joinpath(RECORD).write_text(f"{json.dumps(dict(record), indent=2)}\n", encoding="utf-8")
+        folder.joinpath(_RECORD).write_text(f"{json.dumps(dict(record), indent=2)}\n", encoding="utf-8")
         model["digests"] = {file.name: digest(file.read_bytes()) for file in sorted(folder.iterdir())}
         folder.joinpath(_MODEL).write_text(sealed_text(model, indent=2), encoding="utf-8")
 
@@ -303,7 +303,7 @@ def read_record(path: PathLike) -> Any:
     InputError
         Where there is no model, or nothing that can be read.
     """
-    return {"network": str(path)} if reads_text(str(path)) else read_json(_model_home(path) / RECORD)
+    return {"network": str(path)} if reads_text(str(path)) else read_json(_model_home(path) / _RECORD)
 
 
 def _model_home(path: PathLike) -> Path:

@@ -20,14 +20,14 @@ from lmtune.rerank.rankers import LEARNERS, NETWORK, Ranker, make_ranker, parse_
 _GONE = ("evaluations_per_step", "perturbation")
 """Of records of lmtune 0.3."""
 
-OPTIMIZERS = ("adam", "adamw", "sgd")
-SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
+_OPTIMIZERS = ("adam", "adamw", "sgd")
+_SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
 
 
 TEXT, DECODER = "text:", "decoder:"
 """Beginnings of the names of networks that read text."""
 
-DEFAULTS: dict[str, tuple[float | None, float | None]] = {
+_DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "dropout": (0.0, None),
     "learning_rate": (1e-3, 5e-5),
     "epochs": (30, 3),
@@ -42,7 +42,7 @@ class Settings:
 
     The help of each field says what it is; see `lmtune.rerank.loss_names.parse_loss` for losses
     and `lmtune.rerank.learners.networks.make_network` for networks. What is None takes its
-    default of `DEFAULTS`. The validation measure is one of lists,
+    default of `_DEFAULTS`. The validation measure is one of lists,
     `lmtune.measures.measure.parse_list_measure`: NDCG has gains 2^y - 1, over the
     queries that have a relevant document.
 
@@ -73,7 +73,7 @@ class Settings:
     norm_momentum: float = option(
         0.9, "What a step leaves of the statistics that batch norm keeps for scoring.", low=0, below=1
     )
-    optimizer: str = option("adam", "adam, adamw, sgd (with momentum 0.9).", choices=OPTIMIZERS)
+    optimizer: str = option("adam", "adam, adamw, sgd (with momentum 0.9).", choices=_OPTIMIZERS)
     learning_rate: float = option(
         None, "The optimizer's, at first; default 0.001, of text:MODEL 0.00005.", above=0
     )
@@ -114,7 +114,7 @@ class Settings:
             object.__setattr__(self, "ranker", given)
             object.__setattr__(self, "loss", Settings.loss)
         large = self.network.startswith((TEXT, DECODER))
-        for name, (of_features, of_text) in DEFAULTS.items():
+        for name, (of_features, of_text) in _DEFAULTS.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, of_text if large else of_features)
         check(self)
@@ -242,7 +242,7 @@ def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:
     except ValueError:
         after = []
     if kind != "step" or not after or min(after) < 0:
-        raise InputError("unknown schedule", value=settings.schedule, accepted=SCHEDULES)
+        raise InputError("unknown schedule", value=settings.schedule, accepted=_SCHEDULES)
     return rate * 0.1 ** sum(epoch >= number for number in after)
 
 

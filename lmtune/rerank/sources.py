@@ -26,7 +26,7 @@ from lmtune.models.two_stage import check_parameters
 from lmtune.options import option
 from lmtune.progress import Count, Progress, note, quantity, silent, timed
 from lmtune.rerank.data import RankingData, RankingSplit
-from lmtune.rerank.features import compute_features, features_of, look_up
+from lmtune.rerank.features import compute_features, features_of, look_up_documents
 from lmtune.rerank.letor_folder import draw_queries, read_letor_folder
 
 
@@ -98,7 +98,9 @@ def run_data(
         rows = slice(first, last)
         ranked_rows = docs[rows], scores[rows]
         features[rows] = compute_features(
-            look_up(index, texts[topic], *ranked_rows, lambda_=float(lambda_), mu=float(mu), fields=fields)
+            look_up_documents(
+                index, texts[topic], *ranked_rows, lambda_=float(lambda_), mu=float(mu), fields=fields
+            )
         )
         judged = gains.get(topic, {})
         if judged:

@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from lmtune.cli.main import app
-from lmtune.cli.parameters import Ranges, Setting
+from lmtune.cli.parameters import Ranges, SettingOptions
 from lmtune.errors import InputError
 
 
 def test_values_by_name_and_the_models_own_for_the_rest() -> None:
-    assert Setting().values("two-stage") == {"lambda": 0.0, "mu": 1000.0}
-    assert Setting(named=(("mu", 300.0),)).values("two-stage") == {"lambda": 0.0, "mu": 300.0}
-    assert Setting("jelinek-mercer").values("jelinek-mercer") == {"lambda": 0.1, "mu": 0.0}
-    assert Setting("bm25", (("k1", 1.2), ("b", 0.75))).values("bm25") == {"k1": 1.2, "b": 0.75}
+    assert SettingOptions().values("two-stage") == {"lambda": 0.0, "mu": 1000.0}
+    assert SettingOptions(named=(("mu", 300.0),)).values("two-stage") == {"lambda": 0.0, "mu": 300.0}
+    assert SettingOptions("jelinek-mercer").values("jelinek-mercer") == {"lambda": 0.1, "mu": 0.0}
+    assert SettingOptions("bm25", (("k1", 1.2), ("b", 0.75))).values("bm25") == {"k1": 1.2, "b": 0.75}
 
 
 def test_ranges_by_name() -> None:
@@ -48,7 +48,7 @@ def test_ranges_by_name() -> None:
 )
 def test_what_a_model_does_not_have(model: str, named: tuple[tuple[str, float], ...], message: str) -> None:
     with pytest.raises(InputError) as found:
-        Setting(model, named).values(model)
+        SettingOptions(model, named).values(model)
     assert str(found.value) == message
 
 

@@ -25,7 +25,7 @@ from lmtune.engines import writers
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import cut
 from lmtune.engines.cost import fit_nearest
-from lmtune.engines.deployment import README, Names, deploy, expresses, nearest
+from lmtune.engines.deployment import README, Names, deploy, expresses, nearest_model
 from lmtune.errors import InputError
 from lmtune.index.analysis import LUCENE_ENGLISH, load_stemmer
 from lmtune.index.cache import index_for
@@ -273,8 +273,8 @@ def test_bm25f_is_refused_elsewhere_with_the_nearest() -> None:
             InputError, match=f"cannot express bm25f:title,contents.*--model {alike}, the nea"
         ):
             deploy(ENGINES[engine], model, setting, Analyzer())
-    assert nearest(ENGINES["elasticsearch"], model, setting) == ("bm25-fields:title,contents", setting)
-    assert nearest(ENGINES["pyterrier"], model, setting) == (model, setting)
+    assert nearest_model(ENGINES["elasticsearch"], model, setting) == ("bm25-fields:title,contents", setting)
+    assert nearest_model(ENGINES["pyterrier"], model, setting) == (model, setting)
 
 
 def test_solr_has_the_tuned_similarity_and_chain() -> None:
@@ -515,7 +515,7 @@ def test_the_nearest_of_another_formula_is_climbed_to(home: Path) -> None:
         ("xapian", "bm25:xapian", {"k1": 0.9, "b": 0.4}),
         ("tantivy", "bm25:tantivy", FIXED),
     ):
-        assert nearest(ENGINES[engine], tuned.model, tuned.values) == (model, given)
+        assert nearest_model(ENGINES[engine], tuned.model, tuned.values) == (model, given)
         found = fit_nearest(ENGINES[engine], tuned, "AP")
         assert found.model == model
         assert expresses(ENGINES[engine], found.model, found.values)
@@ -524,4 +524,4 @@ def test_the_nearest_of_another_formula_is_climbed_to(home: Path) -> None:
             own = cut(search(collection, model, values).rankings, 1000)
             means[label] = evaluate(home / "c/qrels.txt", {label: own}, ["AP"])["AP"].item()
         assert means["found"] >= means["given"] - 1e-12
-    assert nearest(ENGINES["lucene"], "bm25:plus", BM25) == ("bm25:lucene", BM25)
+    assert nearest_model(ENGINES["lucene"], "bm25:plus", BM25) == ("bm25:lucene", BM25)

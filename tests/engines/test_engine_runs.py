@@ -18,7 +18,7 @@ from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import DEEPER, Check, check_run
-from lmtune.engines.deployment import PYTHON, deploy, nearest
+from lmtune.engines.deployment import PYTHON, deploy, nearest_model
 from lmtune.engines.running import IN_PYTHON, run_engine
 from lmtune.errors import InputError
 
@@ -36,7 +36,7 @@ def held(engine: str, tuned: tuple[str, dict[str, float]], collection: Collectio
         pytest.skip("Terrier's jars are fetched from a network, which no test asks")
     else:
         pytest.importorskip("sqlite3" if engine == "sqlite" else engine, reason=f"{engine} is not installed")
-    model, values = nearest(ENGINES[engine], *tuned)
+    model, values = nearest_model(ENGINES[engine], *tuned)
     analyzer = collection.analyzer()
     dataset = collection.load(("documents", "topics"))
     try:

@@ -17,7 +17,7 @@ from made_lists import made_lists  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.losses import LOSSES  # noqa: E402
 from lmtune.losses.given_lambdas import lambda_loss  # noqa: E402
-from lmtune.losses.lambda_functions import checked, file_digest, load_function  # noqa: E402
+from lmtune.losses.lambda_functions import checked_function, file_digest, load_function  # noqa: E402
 from lmtune.rerank.learners.feature_networks import Trained, fit  # noqa: E402
 from lmtune.rerank.loss_names import make_loss, parse_loss  # noqa: E402
 from lmtune.rerank.settings import Settings  # noqa: E402
@@ -259,7 +259,7 @@ def test_two_files_of_one_name_and_a_changed_file(tmp_path: Path) -> None:
     (tmp_path / "a" / "f.py").write_text("def f(s, y): return s * 0 + 3\n")
     assert load_function(str(tmp_path / "a" / "f.py:f"))(zeros, zeros)[0] == 3
     assert not list(tmp_path.rglob("*.pyc"))
-    assert checked(first) is first
+    assert checked_function(first) is first
 
 
 def test_the_examples_file_can_be_loaded() -> None:

@@ -29,7 +29,7 @@ from lmtune.rerank.normalisation import Normalisation, Normaliser  # noqa: E402
 from lmtune.rerank.rankers import parse_ranker  # noqa: E402
 from lmtune.rerank.reranker import (  # noqa: E402  # noqa: E402
     CUTOFFS,
-    KIND,
+    MODEL_KIND,
     Reranker,
     learn,
     learn_folds,
@@ -149,7 +149,7 @@ def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, method: Any)
     save_model(tmp_path / "m2", again, {"how": "so"})
     kept = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
     assert kept == {path.name: path.read_bytes() for path in (tmp_path / "m2").iterdir()}
-    assert set(kept) < set(KIND.files or ())
+    assert set(kept) < set(MODEL_KIND.files or ())
     with pytest.raises(InputError, match=r"other features .*'f6'"):
         again.check_features([*names[:-1], "f6"])
 

@@ -24,7 +24,7 @@ from lmtune.rerank.sources import FeatureSettings, judged_topics
 
 
 @dataclass(frozen=True)
-class Reranking:
+class _Reranking:
     """Runs and scores."""
 
     output: Path = usual(
@@ -57,7 +57,7 @@ def apply(
     data: Annotated[
         str | None, "With --run the collection: pydocs, a folder, irds:ID ...; else a LETOR file.", "DATA"
     ],
-    reranking: Reranking,
+    reranking: _Reranking,
     collection: Annotated[Collection, "fields", "exclude_self"],
     text: Annotated[dict[str, Any], TextOptions],
     machine: Machine,
@@ -114,7 +114,7 @@ def apply(
 
 
 @dataclass(frozen=True)
-class Files:
+class _Files:
     """Files."""
 
     run: Path = usual(..., "A TREC run.")
@@ -124,7 +124,7 @@ class Files:
 
 def features(
     dataset: Annotated[str | None, "The collection: pydocs, a folder, irds:ID ...", "DATASET"],
-    files: Files,
+    files: _Files,
     collection: Annotated[Collection, "exclude_self"],
     settings: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
@@ -150,7 +150,7 @@ def features(
 
 
 @dataclass(frozen=True)
-class Shuffling:
+class _Shuffling:
     """Shuffles, tables and pictures."""
 
     run: Path | None = usual(None, "A TREC run of the collection.")
@@ -167,7 +167,7 @@ def importance(
     data: Annotated[
         str | None, "A LETOR file; with --run the collection: pydocs, a folder, irds:ID ...", "DATA"
     ],
-    shuffling: Shuffling,
+    shuffling: _Shuffling,
     collection: Annotated[Collection, "exclude_self"],
     machine: Machine,
 ) -> None:

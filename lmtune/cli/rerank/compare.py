@@ -27,7 +27,7 @@ _CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": 
 
 
 @dataclass(frozen=True)
-class Trials:
+class _Trials:
     """Losses, trials and lists."""
 
     losses: str = usual(
@@ -53,7 +53,7 @@ class Trials:
 
 
 @dataclass(frozen=True)
-class LossesOutput:
+class _LossesOutput:
     """Tables and pictures."""
 
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
@@ -64,7 +64,7 @@ def compare(
     folder: Annotated[
         str | None, "LETOR files, or folds of them; with --run a collection: pydocs ...", "LETOR_DIR"
     ],
-    trials: Trials,
+    trials: _Trials,
     lessons: Lessons,
     collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
@@ -74,7 +74,7 @@ def compare(
     checkpoints: Checkpoints,
     machine: Machine,
     workers: Workers,
-    output: LossesOutput,
+    output: _LossesOutput,
 ) -> None:
     """Train losses several times each; print test nDCG with 95% intervals over trials.
 

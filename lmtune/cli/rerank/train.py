@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Learning(Checkpoints):
+class _Learning(Checkpoints):
     """Training data."""
 
     run: Path | None = usual(None, "A TREC run.")
@@ -65,7 +65,7 @@ class Learning(Checkpoints):
 
 
 @dataclass(frozen=True)
-class Training:
+class _Training:
     """The model, and its training topics."""
 
     output: Path = usual(
@@ -80,8 +80,8 @@ def train(
         "A folder of LETOR files; with --run a collection: pydocs, a folder, irds:ID ...",
         "LETOR_DIR",
     ],
-    training: Training,
-    learning: Learning,
+    training: _Training,
+    learning: _Learning,
     lessons: Lessons,
     collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
@@ -124,15 +124,15 @@ def train(
                 progress=progress,
             )
             known = [part]
-    scored = learn_all(known, training.output, learning, settings, normalisation, machine)
+    scored = _learn_all(known, training.output, learning, settings, normalisation, machine)
     for line in report(scored, settings.chosen_by) if scored else ():
         say(f"{line}\n")
 
 
-def learn_all(
+def _learn_all(
     parts: Sequence[TrainingData],
     folder: Path | None,
-    learning: Learning,
+    learning: _Learning,
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
@@ -152,14 +152,14 @@ def learn_all(
             if distributed.rank() > 0:
                 continue
             if homes:
-                save_model(homes[part.fold], reranker, record(NEURAL, **facts_of(part)))
+                save_model(homes[part.fold], reranker, record(NEURAL, **_facts_of(part)))
             say(f"{part.label}{reranker.scorer.summary}\n")
             if part.test is not None:
                 scored.append((part.test, reranker.score(part.test, device=parse_devices(device)[0])))
     return scored
 
 
-def facts_of(part: TrainingData) -> dict[str, object]:
+def _facts_of(part: TrainingData) -> dict[str, object]:
     """Describe a model's training data."""
     if part.source is not None:
         return describe(part.source.dataset, part.source.index)
@@ -173,7 +173,7 @@ def facts_of(part: TrainingData) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class Crossing:
+class _Crossing:
     """Folds, and their results."""
 
     output: Path = usual(
@@ -193,8 +193,8 @@ def crossval(
         "A folder of LETOR files in Fold1, Fold2 ...; with --run a collection: pydocs, a folder ...",
         "DATA",
     ],
-    crossing: Crossing,
-    learning: Learning,
+    crossing: _Crossing,
+    learning: _Learning,
     lessons: Lessons,
     collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
@@ -221,15 +221,15 @@ def crossval(
         source = lessons.of(list_source(settings, features, text), [settings.method], learning.run)
         known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
-        scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
+        scored = _learn_all(known, crossing.models, learning, settings, normalisation, machine)
     if scored:
         _write(known[0], scored, crossing, learning.run, settings)
 
 
 def _folds(
     collection: Collection,
-    crossing: Crossing,
-    learning: Learning,
+    crossing: _Crossing,
+    learning: _Learning,
     source: ListSource,
     seed: int,
     progress: Progress,
@@ -253,7 +253,7 @@ def _folds(
 
 
 def _write(
-    first: TrainingData, scored: list[Scored], crossing: Crossing, run: Path | None, settings: Settings
+    first: TrainingData, scored: list[Scored], crossing: _Crossing, run: Path | None, settings: Settings
 ) -> None:
     """Write the run, or the scores, and print how good it is."""
     from lmtune.rerank.applying import write_reranked, write_scores
@@ -276,4 +276,4 @@ def _write(
             runs = dict(zip(compared.systems[::-1], [crossing.output, run], strict=True))
             remark = weighted_remark(first.train.weights)
             say(trust(dataset.qrels, runs, compared.measures[0], dataset.qrels_file, remark=remark))
-    write_record(crossing.output, NEURAL, **facts_of(first))
+    write_record(crossing.output, NEURAL, **_facts_of(first))

@@ -43,7 +43,7 @@ from lmtune.losses.songs.pairs import (
 _LONGEST_UNSORTED = 2048
 
 
-class SortedLists(NamedTuple):
+class _SortedLists(NamedTuple):
     """Lists (B, n) by ascending score, and sums over the items above each one's margin.
 
     Attributes
@@ -68,7 +68,7 @@ class SortedLists(NamedTuple):
     margin: float
 
     @classmethod
-    def sort(cls, scores: Tensor, mask: Tensor, margin: float, weights: Tensor) -> SortedLists:
+    def sort(cls, scores: Tensor, mask: Tensor, margin: float, weights: Tensor) -> _SortedLists:
         """Sort `scores` (B, n); where `mask` is False they may hold anything, and weights are 0."""
         kept = torch.where(mask, scores.double(), 0.0)
         centre = kept.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
@@ -274,7 +274,7 @@ class Song(nn.Module):
         return with_gradient(scores, total, gradient)
 
     def _bound(
-        self, batch: Sample, lists: SortedLists, estimate: Tensor, ideal: Tensor
+        self, batch: Sample, lists: _SortedLists, estimate: Tensor, ideal: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Compute the objective's estimate and its gradient (B, n), given u (B, n) and Z (B, 1)."""
         gain = torch.where(batch.relevant, torch.exp2(batch.labels) - 1.0, 0.0)
@@ -335,10 +335,10 @@ class Song(nn.Module):
         """Tell whether kernels go through all pairs of lists (B, n), where a sort would be slower."""
         return bool(scores.numel()) and is_fused(scores) and scores.shape[1] <= _LONGEST_UNSORTED
 
-    def _sums(self, batch: Sample, scores: Tensor) -> SortedLists:
-        return SortedLists.sort(scores, batch.mask, self.margin, batch.others)
+    def _sums(self, batch: Sample, scores: Tensor) -> _SortedLists:
+        return _SortedLists.sort(scores, batch.mask, self.margin, batch.others)
 
-    def _inner(self, batch: Sample, lists: SortedLists) -> Tensor:
+    def _inner(self, batch: Sample, lists: _SortedLists) -> Tensor:
         """Compute g^_i, in which item i counts once whatever its weight among the others."""
         itself = self.margin**2 / batch.lengths
         whole = lists.inner() + itself - self.margin**2 * batch.others

@@ -31,7 +31,7 @@ _BRUCH = (64, 128, 256, 512, 1024)
 _HIDDEN = 10
 _MOST_WIDTH, _MOST_LAYERS = 65536, 64
 
-ACCEPTED = "linear, two-layer, b64, b128, b256, b512, b1024, b:256-64, mlp:256-128-64, attention[:128-2-2]"
+_ACCEPTED = "linear, two-layer, b64, b128, b256, b512, b1024, b:256-64, mlp:256-128-64, attention[:128-2-2]"
 """Names that `make_network` takes, for messages."""
 
 
@@ -55,7 +55,7 @@ class Pointwise(nn.Module):
 
     def items(self, features: Tensor) -> Tensor:
         """Score items: (items, features) to (items,)."""
-        return scores_of(self.last, self.body[:-1](features)).squeeze(-1)
+        return _scores_of(self.last, self.body[:-1](features)).squeeze(-1)
 
     def forward(self, features: Tensor, mask: Tensor, places: Tensor | None = None) -> Tensor:
         """Score queries: (batch, items, features) and (batch, items) to (batch, items).
@@ -100,7 +100,7 @@ class Attention(nn.Module):
         attended = (mask | ~mask.any(-1, keepdim=True))[:, None, None, :]
         for block in self.blocks:
             x = block(x, attended)
-        return torch.where(mask, scores_of(self.last, self.norm(x)).squeeze(-1), 0.0)
+        return torch.where(mask, _scores_of(self.last, self.norm(x)).squeeze(-1), 0.0)
 
 
 class _Block(nn.Module):
@@ -127,7 +127,7 @@ class _Block(nn.Module):
         return result
 
 
-def scores_of(last: nn.Linear, hidden: Tensor) -> Tensor:
+def _scores_of(last: nn.Linear, hidden: Tensor) -> Tensor:
     """Apply the layer that gives scores, (..., its outputs), in float32 whatever came before computes in.
 
     bfloat16 has so few numbers that different items would get the same score.
@@ -236,7 +236,7 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
         rest = "128-2-2"
     numbers = re.fullmatch(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*", rest)
     if numbers is None or kind not in ("mlp", "b", "attention"):
-        raise InputError("unknown network", value=name, accepted=ACCEPTED)
+        raise InputError("unknown network", value=name, accepted=_ACCEPTED)
     widths = tuple(map(int, rest.split("-")))
     if kind == "attention" and (len(widths) != 3 or widths[0] % widths[2]):
         raise InputError(
@@ -246,7 +246,7 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
         )
     layers = widths[1] if kind == "attention" else len(widths)
     if max(widths) > _MOST_WIDTH or layers > _MOST_LAYERS:
-        raise InputError("the network is too large", value=name, accepted=ACCEPTED)
+        raise InputError("the network is too large", value=name, accepted=_ACCEPTED)
     return kind, widths
 
 

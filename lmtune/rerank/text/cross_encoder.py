@@ -79,13 +79,13 @@ def pieces_within(lengths: Sequence[int], tokens: int) -> list[Tensor]:
 
 
 # With 2,048 at a time a network of six layers reached 6% of an H200's peak.
-CPU_TOKENS, GPU_TOKENS = 2048, 32_768
+_CPU_TOKENS, _GPU_TOKENS = 2048, 32_768
 
 _TEXTS = 2
 """A pair's tokens at the least: one of the query and one of the document."""
 
 
-class Pieces(NamedTuple):
+class _Pieces(NamedTuple):
     """Tokens of pairs, as a model reads them.
 
     Attributes
@@ -109,14 +109,14 @@ class CrossEncoder(nn.Module):
     Parameters
     ----------
     model : LanguageModel
-        As `lmtune.rerank.text.cross_encoder.load_language_model` gives it.
+        As `load_language_model` gives it.
     options : TextOptions
         How texts are cut, and into which micro-batches.
     dropout : float, optional
         In place of the model's own.
     """
 
-    def __init__(self, model: LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
+    def __init__(self, model: _LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
         super().__init__()
         self.model, self.tokenizer = model
         self.longest = min(int(self.tokenizer.model_max_length), _positions(self.model))
@@ -151,7 +151,7 @@ class CrossEncoder(nn.Module):
     @property
     def batch_tokens(self) -> int:
         """Tokens that go through the model at a time: by default few on a CPU, for its caches."""
-        return self.options.batch_tokens or (GPU_TOKENS if self.last.weight.is_cuda else CPU_TOKENS)
+        return self.options.batch_tokens or (_GPU_TOKENS if self.last.weight.is_cuda else _CPU_TOKENS)
 
     @property
     def last(self) -> nn.Linear:
@@ -159,10 +159,10 @@ class CrossEncoder(nn.Module):
         return [module for module in self.model.modules() if isinstance(module, nn.Linear)][-1]
 
     def save(self, folder: Path) -> None:
-        """Write the model into a folder; see `lmtune.rerank.text.cross_encoder.save_language_model`."""
-        save_language_model(folder, LanguageModel(self.model, self.tokenizer))
+        """Write the model into a folder; see `_save_language_model`."""
+        _save_language_model(folder, _LanguageModel(self.model, self.tokenizer))
 
-    def encode(self, queries: Sequence[str], documents: Sequence[str]) -> Pieces:
+    def encode(self, queries: Sequence[str], documents: Sequence[str]) -> _Pieces:
         """Tokenise pairs, one or several pieces each.
 
         Raises
@@ -171,10 +171,10 @@ class CrossEncoder(nn.Module):
             Where a query leaves no room for passages.
         """
         if not queries:
-            return Pieces({}, np.empty(0, np.int64), 0)
+            return _Pieces({}, np.empty(0, np.int64), 0)
         if self.options.passages == "first":
             columns = self.tokenizer(list(queries), list(documents), truncation=True)
-            return Pieces(columns, np.arange(len(queries)), len(queries))
+            return _Pieces(columns, np.arange(len(queries)), len(queries))
         try:
             columns = self.tokenizer(
                 list(queries),
@@ -193,7 +193,7 @@ class CrossEncoder(nn.Module):
                 accepted="a larger max length, less overlap, or first passages alone",
             ) from None
         pair = np.asarray(columns.pop("overflow_to_sample_mapping"), np.int64)
-        return Pieces(columns, pair, len(queries))
+        return _Pieces(columns, pair, len(queries))
 
     def graph_bytes(self) -> int:
         """Return how many bytes the graph of a micro-batch takes at most: measured on a longest piece."""
@@ -214,7 +214,7 @@ class CrossEncoder(nn.Module):
         bytes_of_piece = sum(size for address, size in kept.items() if address not in weights)
         return bytes_of_piece * max(1, self.batch_tokens // longest)
 
-    def forward(self, pieces: Pieces, mask: Tensor) -> Tensor:
+    def forward(self, pieces: _Pieces, mask: Tensor) -> Tensor:
         """Score pairs into a padded table, (batch, items); the mask's True are the pairs in order."""
         # A process may have no pair of a batch; what it gives must still have a gradient.
         table = mask.float() * 0.0 * self.last.weight.flatten()[0]
@@ -222,7 +222,7 @@ class CrossEncoder(nn.Module):
             return table
         return table.masked_scatter(mask, self.of_pairs(pieces))
 
-    def of_pairs(self, pieces: Pieces) -> Tensor:
+    def of_pairs(self, pieces: _Pieces) -> Tensor:
         """Score pairs, shape (pairs,)."""
         lengths = [len(tokens) for tokens in pieces.columns["input_ids"]]
         parts = pieces_within(lengths, self.batch_tokens)
@@ -270,7 +270,7 @@ _ACCEPTED = (
 )
 
 
-class LanguageModel(NamedTuple):
+class _LanguageModel(NamedTuple):
     """A model of transformers with one score for a (query, document) pair.
 
     Attributes
@@ -284,7 +284,7 @@ class LanguageModel(NamedTuple):
     tokenizer: Any
 
 
-def find_model(name: str) -> str:
+def find_language_model(name: str) -> str:
     """Return a folder of a model, or its name on the Hub.
 
     Parameters
@@ -331,13 +331,13 @@ def _checked(folder: Path) -> str:
     return str(folder)
 
 
-def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> LanguageModel:
+def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _LanguageModel:
     """Load a model and its tokenizer; a score that the model does not have yet is drawn by a seed.
 
     Parameters
     ----------
     name : str
-        As `find_model` takes; or ``decoder:`` and a causal model; see `lmtune.rerank.text.decoder`.
+        As `find_language_model` takes; or ``decoder:`` and a causal model; see `lmtune.rerank.text.decoder`.
     options : TextOptions
         Of which a causal model takes the prompt, the answers and the adapters' rank.
     seed : int
@@ -348,7 +348,7 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> La
     InputError
         For a model that cannot be had, has other outputs, or lacks a tokenizer.
     """
-    folder = find_model(name)
+    folder = find_language_model(name)
     with _quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         import transformers
@@ -370,7 +370,7 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> La
     return _checked_pair(model, tokenizer, folder)
 
 
-def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True) -> LanguageModel:
+def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True) -> _LanguageModel:
     # Where there is none, transformers makes one that knows its own marks alone.
     if not getattr(tokenizer, "is_fast", False) or len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputError("no tokenizer here", file=folder, accepted="a folder with tokenizer.json")
@@ -385,7 +385,7 @@ def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True)
         )
     if pads and getattr(model.config, "pad_token_id", None) is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-    return LanguageModel(model, tokenizer)
+    return _LanguageModel(model, tokenizer)
 
 
 def _load(kind: Any, folder: str, what: str, **how: Any) -> Any:
@@ -426,7 +426,7 @@ def _quiet() -> Iterator[None]:
             theirs.enable_progress_bar()
 
 
-def save_language_model(folder: Path, language_model: LanguageModel) -> None:
+def _save_language_model(folder: Path, language_model: _LanguageModel) -> None:
     """Write a model's folder, as transformers and sentence-transformers' CrossEncoder load it.
 
     The latter then gives scores as they are, without a sigmoid.

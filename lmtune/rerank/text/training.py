@@ -28,7 +28,7 @@ from lmtune.rerank.learners.feature_networks import digest_of
 from lmtune.rerank.learners.learner import Learner, ScoringOptions
 from lmtune.rerank.settings import TEXT, Settings, TextOptions
 from lmtune.rerank.sources import FeatureSettings, ListSource, RunFeatures, in_order, of_known_topics
-from lmtune.rerank.text.cross_encoder import CrossEncoder, find_model, load_network
+from lmtune.rerank.text.cross_encoder import CrossEncoder, find_language_model, load_network
 from lmtune.rerank.training.loop import (
     ListTask,
     StepProgress,
@@ -172,7 +172,7 @@ class TextLists(RankingData):
         return digest.hexdigest()
 
 
-def check_texts(lists: Any) -> TextLists:
+def _check_texts(lists: Any) -> TextLists:
     """Return lists with texts as such; raise InputError for others."""
     if not isinstance(lists, TextLists):
         raise InputError("no texts to read", accepted="lists of a run, whose documents have text")
@@ -268,13 +268,13 @@ class TextTrained(Training):
         InputError
             For a document without text.
         """
-        lists = check_texts(data)
+        lists = _check_texts(data)
         device, folder, bf16 = how.get("device", "cpu"), how.get("checkpoint"), how.get("bf16", False)
         of = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
         network = self.network.to(device)
         feed = TextFeed(lists, device, bf16=bf16)
         begin = time.perf_counter()
-        scores = feed.scores(network, Kept(folder, of), progress)
+        scores = feed.scores(network, _Kept(folder, of), progress)
         spent = time.perf_counter() - begin
         note(
             f"{quantity(len(scores), 'document')} scored in {spent:.1f} s, {len(scores) / spent:.3g} a second"
@@ -307,7 +307,7 @@ class TextLearner(Learner):
         if not lists:
             accepted = "--run, of a collection with documents"
             raise InputError("no texts to read", value=self.settings.network, accepted=accepted)
-        find_model(self.settings.network)
+        find_language_model(self.settings.network)
 
     def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
         """Return texts, as many of a topic as there would be features."""
@@ -315,10 +315,10 @@ class TextLearner(Learner):
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> TextTrained:
         """Train on lists with texts: see `fit`."""
-        return fit(check_texts(train), check_texts(validation), self.settings, **how)
+        return fit(_check_texts(train), _check_texts(validation), self.settings, **how)
 
 
-class Kept:
+class _Kept:
     """Scores in a folder, block by block, for scoring that is interrupted to go on from.
 
     Parameters
@@ -372,7 +372,7 @@ class TextFeed:
 
     @torch.no_grad()
     def scores(
-        self, network: CrossEncoder, kept: Kept | None = None, progress: StepProgress | None = None
+        self, network: CrossEncoder, kept: _Kept | None = None, progress: StepProgress | None = None
     ) -> Tensor:
         """Score every row, nothing dropped out; in blocks, pairs of like length together."""
         network.eval()
@@ -438,7 +438,7 @@ def fit(
     def make() -> ListTask:
         network = load_network(settings.network, train.options, dropout=settings.dropout, seed=settings.seed)
         network.to(device)
-        check_memory(network, settings, device)
+        _check_memory(network, settings, device)
         feed = partial(TextFeed, device=device, bf16=settings.amp_bf16)
         return ListTask(train, validation, settings, network, feed)
 
@@ -449,7 +449,7 @@ def fit(
     return TextTrained.of(run, network=network.eval())
 
 
-def check_memory(network: CrossEncoder, settings: Settings, device: str) -> None:
+def _check_memory(network: CrossEncoder, settings: Settings, device: str) -> None:
     """Say how much memory training takes at most, as far as weights and graphs go.
 
     Weights count with the best epoch's copy, those that are learnt with their gradients and what the

