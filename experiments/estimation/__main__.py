@@ -2,7 +2,7 @@
 
 A certificate says how far from the best of its training topics a setting is; the rest of its loss is because
 these are few. Settings that are chosen in other ways than by the highest mean are array arithmetic on one
-table, the measure of all topics at all settings of a grid. The protocol is docs/protocols/estimation.md.
+table, the measure of all topics at all settings of a grid. The protocol is PROTOCOL.md.
 """
 
 from __future__ import annotations

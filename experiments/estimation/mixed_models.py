@@ -1,4 +1,4 @@
-"""The stated analysis of docs/protocols/estimation.md: mixed models, and Student's t over collections.
+"""The stated analysis of experiments/estimation/PROTOCOL.md: mixed models, and Student's t over collections.
 
     python -m experiments.estimation --datasets ../shared/data/cranfield,../shared/data/cacm,... --output DIR
     python -m experiments.estimation.mixed_models DIR/fits.csv

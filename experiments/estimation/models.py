@@ -1,4 +1,4 @@
-"""Few topics or the search, of models with many parameters: two parts of docs/protocols/estimation.md.
+"""Few topics or the search, of models with many parameters: two parts of experiments/estimation/PROTOCOL.md.
 
     python -m experiments.estimation.models cranfield --model bm25+weights --topics 10 25 50 > fits.tsv
     python -m experiments.estimation.models cranfield --model bm25f:title,contents > fields.tsv

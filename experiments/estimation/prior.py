@@ -4,7 +4,7 @@
 
 For each collection the setting of the grid with the highest mean, over the others, of a measure divided by
 its highest there, measured on that collection; below, over all collections, the difference to usual settings
-with its 90% interval and one-sided p-value by Student's t. See docs/protocols/estimation.md.
+with its 90% interval and one-sided p-value by Student's t. See experiments/estimation/PROTOCOL.md.
 """
 
 from __future__ import annotations

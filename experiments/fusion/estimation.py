@@ -1,4 +1,4 @@
-"""Few topics or the search, of weights of runs: docs/protocols/estimation.md, "Weights of runs".
+"""Few topics or the search, of weights of runs: experiments/estimation/PROTOCOL.md, "Weights of runs".
 
     python -m experiments.fusion.estimation QRELS RUNS... --runs 3 6 --topics 5 10 20 40 80 > fits.tsv
     python -m experiments.fusion.estimation --tell fits.tsv ...
