@@ -26,7 +26,8 @@ from lmtune.progress import Progress, note, quantity, silent
 from lmtune.rerank.data import RankingData, check_training_data
 from lmtune.rerank.learners.feature_networks import digest_of
 from lmtune.rerank.learners.learner import Learner, ScoringOptions
-from lmtune.rerank.settings import TEXT, Settings, TextOptions
+from lmtune.rerank.settings import TEXT, Settings
+from lmtune.rerank.settings import TextOptions as TextOptions
 from lmtune.rerank.sources import FeatureSettings, ListSource, RunFeatures, in_order, of_known_topics
 from lmtune.rerank.text.cross_encoder import CrossEncoder, find_language_model, load_network
 from lmtune.rerank.training.loop import (
