@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
-# The largest double is above e**709: products stay below e**_ROOM, and exp is taken of no more.
-_ROOM = 600.0
+# A factor is below e**_WIDEST = 1e260, so that a product stays below the largest double, 1e308.
+_WIDEST, _LARGEST = 600.0, 1e40
 
 
 @compiled()
@@ -19,8 +19,7 @@ def pair_costs(
 ) -> None:
     """Fill out[p] with the sum over pairs of ln(1 + e^(s_j - s_i)), i labelled above j.
 
-    A product of factors 1 + e^(s_j - s_i) is as good as the sum of their logarithms as long as it
-    is finite; how many go into one follows from the list's largest difference of scores.
+    The logarithm is taken of products of factors 1 + e^(s_j - s_i), one for as many as stay finite.
 
     Parameters
     ----------
@@ -31,56 +30,25 @@ def pair_costs(
         The first row of the query, or its end, with a lower label.
     out : float64 array of shape (points,)
     """
-    longest = 0
-    for q in range(starts.size - 1):
-        longest = max(longest, starts[q + 1] - starts[q])
-    odds = np.empty(longest)
-    factors = np.ones(longest)
     for p in range(scores.shape[0]):
         total = 0.0
         for q in range(starts.size - 1):
             first, last = starts[q], starts[q + 1]
             s = scores[p, first:last]
-            low, high = s[0], s[0]
-            for j in range(1, s.size):
-                low, high = min(low, s[j]), max(high, s[j])
-            most = high - low + math.log(2.0)  # of a factor's logarithm
-            if not most < _ROOM:
+            low, high = s.min(), s.max()
+            if not high - low < _WIDEST:
                 total += _directly(s, below[first:last], first)
                 continue
-            middle = 0.5 * (low + high)
-            for j in range(s.size):
-                odds[j] = math.exp(s[j] - middle)
-            rows = int(_ROOM / most)
-            taken = 0
+            odds = np.exp(s - 0.5 * (low + high))
             for i in range(s.size):
-                begin = below[first + i] - first
-                if begin == s.size:
-                    break
-                inverse = 1.0 / odds[i]
-                for j in range(begin, s.size):
-                    factors[j] *= 1.0 + odds[j] * inverse
-                taken += 1
-                if taken == rows:
-                    total += _logarithm(factors[: s.size], int(_ROOM / (most * taken)))
-                    taken = 0
-            if taken > 0:
-                total += _logarithm(factors[: s.size], int(_ROOM / (most * taken)))
+                product, inverse = 1.0, 1.0 / odds[i]
+                for j in range(below[first + i] - first, s.size):
+                    product *= 1.0 + odds[j] * inverse
+                    if product > _LARGEST:
+                        total += math.log(product)
+                        product = 1.0
+                total += math.log(product)
         out[p] = total
-
-
-@compiled()
-def _logarithm(factors: NDArray[np.float64], together: int) -> float:
-    """Return the logarithm of the product, with so many factors in one; leave ones behind."""
-    total, product, taken = 0.0, 1.0, 0
-    for j in range(factors.size):
-        product *= factors[j]
-        factors[j] = 1.0
-        taken += 1
-        if taken >= together:
-            total += math.log(product)
-            product, taken = 1.0, 0
-    return total + math.log(product)
 
 
 @compiled()
