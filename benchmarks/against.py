@@ -18,7 +18,6 @@ import hashlib
 import inspect
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -207,6 +206,8 @@ def _line(name: str, new: list[Any], old: list[Any]) -> str:
 
 def processes(checkouts: list[Path], options: argparse.Namespace) -> None:
     """Measure what whole processes take: commands, and the first use with nothing compiled."""
+    from measuring import cost  # as `synthetic` below
+
     (options.scratch / "qrels").write_text("".join(f"{t} 0 d{i} 1\n" for t in range(10) for i in range(50)))
     lines = (f"{t} Q0 d{i} 0 {-i} made\n" for t in range(10) for i in range(1000))
     (options.scratch / "run").write_text("".join(lines))
@@ -219,10 +220,7 @@ def processes(checkouts: list[Path], options: argparse.Namespace) -> None:
                     child = _child(checkouts[place], *first, NUMBA_CACHE_DIR=cache)
                 else:
                     child = _child(checkouts[place], "-c", _COMMAND, *_PROCESSES[name])
-                before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                subprocess.run(**child, check=True, stdout=subprocess.DEVNULL, cwd=options.scratch)
-                after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                _, spent = cost(child.pop("args"), cwd=options.scratch, **child)
             return 1e3 * spent, ""
 
         return work

@@ -10,11 +10,8 @@ what else a machine does only ever adds.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -22,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from measuring import cost, machine, write_figures
 
 _LMTUNE = "import sys; from lmtune.cli import main; sys.argv[0] = 'lmtune'; main()"
 _IR_MEASURES = "from ir_measures.__main__ import main_cli; main_cli()"
@@ -46,9 +45,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         result = measure(options, Path(scratch))
-    print(json.dumps(result, indent=1))
-    if options.output is not None:
-        options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_figures(result, options.output)
 
 
 def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
@@ -71,7 +68,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             timed = cost(command)
             seconds[name] = [min(old, new) for old, new in zip(seconds[name], timed, strict=True)]
     result: dict[str, Any] = {
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+        "machine": machine(),
         "lines": sum(1 for _ in run.open("rb")),
         "judgements": sum(1 for _ in qrels.open("rb")),
         "wall and processor seconds": {
@@ -103,16 +100,6 @@ def streamed(qrels: str, run: str, runs: int) -> dict[str, Any]:
             "wall seconds": round(time.perf_counter() - begin, 2),
         }
     return peaks
-
-
-def cost(command: list[str]) -> tuple[float, float]:
-    """Run a command; return its wall-clock and processor seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    wall = time.perf_counter() - begin
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def output(command: list[str]) -> str:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from measuring import least
 from synthetic import collection
 
 import lmtune
@@ -41,20 +41,8 @@ COLUMNS = GROWS, SIZE, WORK, SECONDS = ["what grows", "how many", "work", "proce
 EXTRACT = "extract candidates"
 MODELS = {2: "bm25", 4: "bm25+rm3", 10: "bm25+weights"}
 AP, PLAIN = parse_measure("AP"), Analyzer(stemmer="none", stopwords="none")
-DEPTH, LONG, TOGETHER = 100, 1.0, 16
+DEPTH, TOGETHER = 100, 16
 Rows = Iterator[tuple[str, float]]
-
-
-def least(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what some work gives, and its least processor seconds of five, or fewer where they are long."""
-    spent = np.inf
-    for _ in range(5):
-        begin = time.process_time()
-        found = work()
-        spent = min(spent, time.process_time() - begin)
-        if spent > LONG:
-            break
-    return found, spent
 
 
 def extracted(index: Any, topics: Mapping[str, str], qrels: Any, model: str = "bm25") -> Rows:

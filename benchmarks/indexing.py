@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import shutil
 import statistics
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from made_corpus import write_corpus
+from measuring import ANSERINI_HELP, cpu_of_children, machine, write_figures
 
 from lmtune.index.lucene.java import is_installed
 
@@ -53,9 +53,7 @@ def main() -> None:
     options = parse_options()
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         result = measure(options, Path(scratch))
-    print(json.dumps(result, indent=1))
-    if options.output is not None:
-        options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_figures(result, options.output)
 
 
 def parse_options() -> argparse.Namespace:
@@ -70,7 +68,7 @@ def parse_options() -> argparse.Namespace:
         "--anserini-python",
         type=Path,
         default=Path(sys.executable) if is_installed() else None,
-        help="a Python that has lmtune[lucene]; by default this one, where it has",
+        help=ANSERINI_HELP,
     )
     parser.add_argument("--scratch", type=Path, help="where corpus and indexes go for the while")
     parser.add_argument("--output", type=Path, help="also write the result to this JSON file")
@@ -90,9 +88,9 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     for _ in range(options.repeats):
         for name, command in commands.items():
             shutil.rmtree(out, ignore_errors=True)
-            used = cpu_seconds()
+            used = cpu_of_children()
             seconds, peak, printed = watch(command)
-            used = cpu_seconds() - used
+            used = cpu_of_children() - used
             measured = {"seconds": seconds, "cpu_seconds": used, "peak_mb": peak / 1e6}
             runs[name].append(measured | {"index_mb": mb(out)})
             if name == "lmtune":
@@ -104,8 +102,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "corpus": {"documents": options.documents, "mb": size / 1e6, "foreign": options.foreign},
         "workers": options.workers,
         "memory_budget_mb": options.memory / 1e6,
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
+        **machine(),
         "runs": runs,
         "median_seconds": medians,
         "median_cpu_seconds": cpu,
@@ -163,12 +160,6 @@ def watch(command: list[str]) -> tuple[float, int, str]:
     if process.returncode:
         raise SystemExit(f"{command[0]} ended with status {process.returncode}")
     return seconds, peak, printed
-
-
-def cpu_seconds() -> float:
-    """Return the processor time of all ended children."""
-    times = os.times()
-    return times.children_user + times.children_system
 
 
 def resident(pid: int) -> int:

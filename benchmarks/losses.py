@@ -14,11 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from measuring import machine, write_figures
 
 _STEP = Path(__file__).with_name("losses_step.py")
 LOSSES = ["ranknet", "lambdarank", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "listmle"]
@@ -46,8 +47,7 @@ def main() -> None:
             rows[loss] = {peer: measured for peer, measured in row.items() if measured}
             print(f"{queries} x {items} {loss}: {line(rows[loss])}", flush=True)
         figures[f"{queries} x {items}"] = rows
-    if options.output is not None:
-        options.output.write_text(json.dumps(figures, indent=1) + "\n")
+    write_figures(figures, options.output, shown=False)
 
 
 def parse_options() -> argparse.Namespace:
@@ -61,14 +61,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=12, help="for one process")
     parser.add_argument("--output", type=Path, help="a JSON file")
     return parser.parse_args()
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-    }
 
 
 def step(python: Path, library: str, loss: str, queries: int, items: int, options: argparse.Namespace) -> Any:

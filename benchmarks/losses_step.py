@@ -11,10 +11,10 @@ import sys
 import time
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import memory, peak_memory
 
 # The shares of the labels 0 to 4 in MSLR-WEB30K.
 SHARES = [0.52, 0.32, 0.13, 0.02, 0.01]
@@ -36,11 +36,8 @@ def main() -> None:
         torch.set_num_threads(threads)
     make(*data(2, 12))()
     step = make(*data(queries, items))
-    resource.setrlimit(resource.RLIMIT_AS, (resident("VmSize") + most,) * 2)
-    before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    step()
-    peak = resident("VmHWM") - before
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory("VmSize")) + most,) * 2)
+    peak = peak_memory(step)
     cpu: list[float] = []
     wall: list[float] = []
     started = time.perf_counter()
@@ -65,14 +62,6 @@ def data(queries: int, items: int) -> tuple[Any, Any]:
     labels = rng.choice(5, size=scores.shape, p=SHARES).astype(np.float32)
     labels[:, 0] = 2
     return scores, labels
-
-
-def resident(name: str) -> int:
-    """Return a figure of this process's memory in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"no {name} in /proc/self/status: this needs Linux")
 
 
 def with_torch(loss: Callable[[Any, Any], Any]) -> Callable[..., Step]:

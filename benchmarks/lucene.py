@@ -9,7 +9,6 @@ docno, each the least of the repeats; bytes of both engines' indexes; whether bo
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from made_corpus import write_corpus
+from measuring import write_figures
 from numpy.typing import NDArray
 
 import lmtune
@@ -37,9 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         result = measure(options, Path(scratch))
-    print(json.dumps(result, indent=1))
-    if options.output:
-        options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_figures(result, options.output)
 
 
 def least(work: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:

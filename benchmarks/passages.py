@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from measuring import answer, build_plain, staged
 from synthetic import collection
 
 STAGES: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {}
@@ -39,7 +38,7 @@ def opened(home: Path, options: argparse.Namespace) -> Any:
     from lmtune.index.columnar import ColumnarIndex
     from lmtune.index.sharded import ShardedIndex
 
-    return (ShardedIndex if options.shards > 1 else ColumnarIndex).open(home / "index")
+    return (ShardedIndex if options.shards else ColumnarIndex).open(home / "index")
 
 
 def candidates(home: Path, options: argparse.Namespace) -> Any:
@@ -54,20 +53,8 @@ def candidates(home: Path, options: argparse.Namespace) -> Any:
 @stage
 def build(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Index the passages."""
-    from lmtune.collections.loading import load
-    from lmtune.index.analysis import Analyzer
-    from lmtune.index.builder import build_index
-    from lmtune.index.sharding import build_sharded_index
-
-    source = load(collection(options.collection), need=["documents"]).documents
-    assert source is not None
-    analyzer = Analyzer(stemmer="none", stopwords="none")
-    if options.shards > 1:
-        build_sharded_index(source, home / "index", analyzer, options.shards)
-    else:
-        build_index(source, home / "index", analyzer)
-    size = sum(path.stat().st_size for path in (home / "index").rglob("*") if path.is_file())
-    return {"documents": opened(home, options).num_docs, "disk_mb": size / 2**20}
+    size = build_plain(collection(options.collection), home / "index", options.shards)
+    return {"documents": opened(home, options).num_docs, "disk_mb": size}
 
 
 @stage
@@ -111,27 +98,10 @@ def certify(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     return {"setting": proven.best_params_, "best": proven.best_value_, "bound": proven.bound_}
 
 
-def run_stage(home: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Do a stage in this process."""
-    from joblib.externals.loky import get_reusable_executor
-
-    from lmtune.parallel import Workers
-
-    begin = time.perf_counter()
-    with Workers(options.workers).engaged():
-        found = STAGES[options.stage](home, options)
-    wall = time.perf_counter() - begin
-    get_reusable_executor().shutdown(wait=True)
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    own, workers = (use.ru_maxrss / 1024 for use in used)
-    cpu = sum(use.ru_utime + use.ru_stime for use in used)
-    return {"wall": wall, "cpu": cpu, "own_mb": own, "worker_mb": workers} | found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--collection", default="msmarco")
-    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--shards", type=int, default=0, help="0: one index")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tolerance", type=float, default=1e-3)
     parser.add_argument("--seconds", type=float, default=600.0, help="of the certificate")
@@ -139,14 +109,14 @@ def main() -> None:
     parser.add_argument("--stage", choices=STAGES)
     options = parser.parse_args()
     if options.stage:
-        print(json.dumps(run_stage(options.home, options)))
+        work = partial(STAGES[options.stage], options.home, options)
+        print(json.dumps(staged(work, options.workers)))
         return
     with tempfile.TemporaryDirectory() as folder:
         home = options.home or Path(folder)
         for name in STAGES:
-            command = [sys.executable, __file__, *sys.argv[1:], "--stage", name, "--home", str(home)]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            print(name, done.stdout.splitlines()[-1], flush=True)
+            found = answer(__file__, *sys.argv[1:], "--stage", name, "--home", home)
+            print(name, json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

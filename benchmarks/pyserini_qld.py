@@ -7,42 +7,21 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from lmtune.index.lucene.java import start
+import lmtune
+from lmtune.index.lucene.index import build_lucene_index
 
 
 def main() -> None:
     corpus, index, topics_file = sys.argv[1:]
-    start()
-    jnius_config = importlib.import_module("jnius_config")
-    subprocess.run(
-        [
-            str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"),
-            "-cp",
-            jnius_config.get_classpath()[0],
-            "io.anserini.index.IndexCollection",
-            "-collection",
-            "JsonCollection",
-            "-generator",
-            "DefaultLuceneDocumentGenerator",
-            "-threads",
-            "2",
-            "-input",
-            corpus,
-            "-index",
-            index,
-        ],
-        check=True,
-        capture_output=True,
-    )
-    # Neural encoders, for which it imports torch and transformers; no search by words asks them.
+    data = lmtune.load(documents=corpus, need=("documents",))
+    assert data.documents is not None
+    build_lucene_index(data.documents, index)
     sys.modules["pyserini.encode"] = MagicMock()
     searching = importlib.import_module("pyserini.search.lucene")
     topics = json.loads(Path(topics_file).read_text(encoding="utf-8"))

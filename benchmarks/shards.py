@@ -12,15 +12,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import resource
 import shutil
-import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import answer, build_plain, staged
 from synthetic import collection
 
 JUDGED = 100
@@ -30,15 +29,7 @@ LARGE = {"ClueWeb09B": 50_220_423, "MS MARCO v2": 138_364_198}
 
 def build(home: Path, name: str, shards: int) -> dict[str, Any]:
     """Index a collection in shards."""
-    from lmtune.collections.loading import load
-    from lmtune.index.analysis import Analyzer
-    from lmtune.index.sharding import build_sharded_index
-
-    source = load(name, need=["documents"]).documents
-    assert source is not None
-    build_sharded_index(source, home / f"{shards}", Analyzer(stemmer="none", stopwords="none"), shards)
-    size = sum(path.stat().st_size for path in (home / f"{shards}").rglob("*") if path.is_file())
-    return {"disk": size}
+    return {"disk": build_plain(name, home / f"{shards}", shards) * 2**20}
 
 
 def extract(home: Path, name: str, shards: int) -> dict[str, Any]:
@@ -74,30 +65,10 @@ def count(home: Path, name: str, shards: int) -> dict[str, Any]:
 STAGES = {stage.__name__: stage for stage in (build, extract, count)}
 
 
-def run_stage(stage: str, home: Path, name: str, shards: int, workers: int) -> None:
-    """Do a stage in this process and print what it took."""
-    from joblib.externals.loky import get_reusable_executor
-
-    from lmtune.parallel import Workers
-
-    begin = time.perf_counter()
-    with Workers(workers).engaged():
-        found = STAGES[stage](home, name, shards)
-    wall = time.perf_counter() - begin
-    if stage != "count":
-        get_reusable_executor().shutdown(wait=True)
-    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    found |= {"wall": wall, "cpu": sum(use.ru_utime + use.ru_stime for use in (own, others))}
-    found |= {"driver_mb": own.ru_maxrss / 1024, "worker_mb": others.ru_maxrss / 1024}
-    print(json.dumps(found))
-
-
 def measured(stage: str, home: Path, name: str, shards: int, workers: int) -> dict[str, Any]:
-    """Run a stage in a process of its own."""
-    command = [sys.executable, __file__, "--stage", stage, "--home", str(home), "--workers", str(workers)]
-    command += ["--documents", name, "--shards", str(shards)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    """Do a stage in a process of its own."""
+    options = ["--home", home, "--workers", workers, "--documents", name, "--shards", shards]
+    found: dict[str, Any] = answer(__file__, "--stage", stage, *options)
     return found
 
 
@@ -111,7 +82,7 @@ def model(rows: list[dict[str, Any]], topics: int) -> None:
     """Print what larger collections would take: straight lines through what was measured."""
     found = [row["extract"] for row in rows]
     seconds, start = line([row["postings"] for row in rows], [own["cpu"] for own in found])
-    driver, driver_0 = line([own["kept"] for own in found], [own["driver_mb"] for own in found])
+    driver, driver_0 = line([own["kept"] for own in found], [own["own_mb"] for own in found])
     # Candidates grow as a power of the documents, the less the larger a collection is.
     sizes = sorted({(row["documents"], row["extract"]["kept"]) for row in rows})[-2:]
     (fewer, kept_of_fewer), (more, kept_of_more) = sizes
@@ -150,7 +121,8 @@ def main() -> None:
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.stage:
-        run_stage(given.stage, given.home, given.documents[0], given.shards[0], given.workers)
+        work = partial(STAGES[given.stage], given.home, given.documents[0], given.shards[0])
+        print(json.dumps(staged(work, given.workers)))
         return
     rows: list[dict[str, Any]] = []
     print("| documents | shards | disk MB | build s | driver, worker MB | extract s | driver, worker MB |")
@@ -167,8 +139,8 @@ def main() -> None:
             built, found = row["build"], row["extract"]
             print(
                 f"| {row['documents']:,} | {shards} | {built['disk'] / 1e6:,.0f} | {built['cpu']:.0f} |"
-                f" {built['driver_mb']:,.0f}, {built['worker_mb']:,.0f} | {found['cpu']:.1f} |"
-                f" {found['driver_mb']:,.0f}, {found['worker_mb']:,.0f} |",
+                f" {built['own_mb']:,.0f}, {built['worker_mb']:,.0f} | {found['cpu']:.1f} |"
+                f" {found['own_mb']:,.0f}, {found['worker_mb']:,.0f} |",
                 flush=True,
             )
             rows.append(row)

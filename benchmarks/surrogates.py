@@ -9,7 +9,6 @@ this process (all threads together), of single evaluations the least of several.
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import least, write_figures
 from numpy.typing import NDArray
 from synthetic import collection
 
@@ -85,18 +85,7 @@ def main() -> None:
         figures: dict[str, Any] = {"machine": platform.machine(), "collection": options.collection}
         figures["evaluations"] = evaluations(pool, options.repeats)
         figures["fits"] = [row for measure in OBJECTIVES for row in fits(pool, measure)]
-    if options.output is not None:
-        options.output.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-
-
-def least(call: Callable[[], Any], repeats: int) -> float:
-    call()
-    seconds = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        call()
-        seconds.append(time.process_time() - begin)
-    return min(seconds)
+    write_figures(figures, options.output, shown=False)
 
 
 def evaluations(pool: CandidatePool, repeats: int) -> list[dict[str, Any]]:
@@ -110,14 +99,17 @@ def evaluations(pool: CandidatePool, repeats: int) -> list[dict[str, Any]]:
     print(f"{'one evaluation':28}{'alpha':>6}{'ms':>9}{'ratio':>8}")
     for name, objectives in OBJECTIVES.items():
         measure = parse_measure(name)
-        alone = least(partial(measure_settings, pool, AT, [measure]), repeats)
+        measuring = partial(measure_settings, pool, AT, [measure])
+        measuring()
+        _, alone = least(measuring, repeats)
         print(f"{name:34}{1e3 * alone:9.2f}")
         for objective in objectives:
             cost = SurrogateCost(lists, parse_objective(objective), pool.positions())
             if objective.startswith("lambda"):
                 cost.freeze(AT)
             for alpha in ALPHAS:
-                seconds = least(partial(cost, AT, alpha), repeats)
+                cost(AT, alpha)
+                _, seconds = least(partial(cost, AT, alpha), repeats)
                 rows.append({"objective": objective, "alpha": alpha, "ms": 1e3 * seconds})
                 rows[-1] |= {"of measuring": seconds / alone}
                 print(f"{objective:28}{alpha:6.0f}{1e3 * seconds:9.2f}{seconds / alone:8.2f}", flush=True)

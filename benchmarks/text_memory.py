@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
+
+from measuring import answer, memory, peak_memory
 
 LISTS = ["16x128", "64x128", "64x156", "256x128"]
 LOSSES = ["sentence-transformers", "sentence-transformers:16", "lmtune", "lmtune:16", "lmtune:4"]
@@ -41,13 +40,11 @@ def main() -> None:
             # As much as 48 MB a document of 128 tokens, all at once, and the model's own.
             documents, tokens = map(int, size.split("x"))
             needed = 700 + (documents * tokens * 3 // 8 if ":" not in loss or "sent" in loss else 0)
-            if needed > 0.9 * resident("MemAvailable", "/proc/meminfo"):
+            if needed > 0.9 * memory("MemAvailable", "/proc/meminfo") / 1e6:
                 print(f"{size}, {loss}: left out, {needed} MB would not fit", flush=True)
                 continue
-            command = [sys.executable, __file__, "--threads", str(options.threads), "--case", size, loss]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            memory, processor, wall = json.loads(done.stdout.splitlines()[-1])
-            print(f"{size}, {loss}: {memory:.0f} MB, {processor:.1f} s, {wall:.1f} s", flush=True)
+            most, processor, wall = answer(__file__, "--threads", options.threads, "--case", size, loss)
+            print(f"{size}, {loss}: {most:.0f} MB, {processor:.1f} s, {wall:.1f} s", flush=True)
 
 
 def case(size: str, named: str, threads: int) -> tuple[float, float, float]:
@@ -80,20 +77,16 @@ def case(size: str, named: str, threads: int) -> tuple[float, float, float]:
     optimizer = torch.optim.AdamW(model.parameters())
     # The kernels of the losses, compiled and loaded before the clock starts.
     LambdaRankLoss(model)([[query], [["a", "b"]]], [torch.tensor([1, 0])])
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
-    before = resident("VmRSS")
-    wall, processor = time.perf_counter(), time.process_time()
-    loss([[query], [texts]], labels).backward()
-    optimizer.step()
-    seconds = time.process_time() - processor, time.perf_counter() - wall
-    return resident("VmHWM") - before, *seconds
+    seconds: list[float] = []
 
+    def step() -> None:
+        wall, processor = time.perf_counter(), time.process_time()
+        loss([[query], [texts]], labels).backward()
+        optimizer.step()
+        seconds[:] = time.process_time() - processor, time.perf_counter() - wall
 
-def resident(name: str, file: str = "/proc/self/status") -> float:
-    """Read one of Linux's figures of memory, in MB."""
-    lines = Path(file).read_text(encoding="ascii").splitlines()
-    [kilobytes] = [line.split()[1] for line in lines if line.startswith(f"{name}:")]
-    return int(kilobytes) / 1_000
+    most = peak_memory(step) / 1e6
+    return most, seconds[0], seconds[1]
 
 
 if __name__ == "__main__":

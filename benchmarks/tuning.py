@@ -12,10 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +23,7 @@ from typing import Any
 
 import ir_measures
 import numpy as np
+from measuring import ANSERINI_HELP, answer, machine, write_figures
 from numpy.typing import NDArray
 from synthetic import collection
 
@@ -49,7 +47,8 @@ _PYSERINI = Path(__file__).with_name("pyserini_qld.py")
 
 def main() -> None:
     options = parse_options()
-    figures: dict[str, Any] = {"machine": machine(), "collection": options.collection}
+    versions = {"numpy": np.__version__, "lmtune": lmtune.__version__}
+    figures: dict[str, Any] = {"machine": machine() | versions, "collection": options.collection}
     data = lmtune.load(collection(options.collection))
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         home = options.indexes or Path(scratch)
@@ -69,10 +68,7 @@ def main() -> None:
         if options.anserini_python is not None:
             pyserini(figures, data, pruned, options.anserini_python, Path(scratch))
     figures["peak memory, MB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    text = json.dumps(figures, indent=1)
-    print(text)
-    if options.output is not None:
-        options.output.write_text(text + "\n")
+    write_figures(figures, options.output)
 
 
 def parse_options() -> argparse.Namespace:
@@ -85,20 +81,10 @@ def parse_options() -> argparse.Namespace:
         "--anserini-python",
         type=Path,
         default=Path(sys.executable) if is_installed() else None,
-        help="a Python that has lmtune[lucene]; by default this one, where it has",
+        help=ANSERINI_HELP,
     )
     parser.add_argument("--output", type=Path, help="a JSON file")
     return parser.parse_args()
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "lmtune": lmtune.__version__ if hasattr(lmtune, "__version__") else "",
-    }
 
 
 @contextmanager
@@ -294,13 +280,7 @@ def pyserini(figures: dict[str, Any], data: Any, pruned: CandidatePool, python: 
             for document in batch.read():
                 file.write(json.dumps({"id": document.docno, "contents": document.text}) + "\n")
     (scratch / "topics.json").write_text(json.dumps(data.topics), encoding="utf-8")
-    done = subprocess.run(
-        [python, _PYSERINI, corpus, scratch / "lucene", scratch / "topics.json"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    theirs = json.loads(done.stdout.splitlines()[-1])
+    theirs = answer(_PYSERINI, corpus, scratch / "lucene", scratch / "topics.json", python=python)
     bm25 = extract_pruned(pruned.index, data.topics, data.qrels, model="bm25")
     with clock(figures, "regions, bm25, 16 x 16"):
         regions = Regions.build(bm25)

@@ -93,19 +93,44 @@ class Protocol:
         return next((each for each in self.sets if re.search(each.pattern, path, re.IGNORECASE)), None)
 
 
-def run_table(
-    protocol: Protocol,
-    data: str,
-    *,
-    validation: str | None,
-    trials: int,
-    network: str,
-    epochs: int,
-    warm_up: int,
-    grids: bool,
-    device: str,
-    seed: int,
-) -> Results:
+@dataclass(frozen=True)
+class TableOptions:
+    """How a paper's table is computed.
+
+    Attributes
+    ----------
+    data : str
+        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files; of folds the first
+    validation : str, optional
+        a share such as 0.2 of the training queries, or a file of them, where no file has any
+    trials : int
+        trials a method, with seeds that follow each other
+    epochs : int
+        passes over the training queries, warm-up aside
+    network : str
+        the scorer of all but the trees
+    warm_up : int
+        epochs of the warm-up's loss before, whatever the loss
+    grids : bool
+        try the paper's grids of losses' options; else their first values
+    device : str
+        cpu or cuda
+    seed : int
+        seed of artificial data and of the first trial
+    """
+
+    data: str = "artificial:300"
+    validation: str | None = None
+    trials: int = 10
+    epochs: int = 100
+    network: str = "attention"
+    warm_up: int = 0
+    grids: bool = True
+    device: str = "cpu"
+    seed: int = 0
+
+
+def run_table(protocol: Protocol, options: TableOptions) -> Results:
     """Train a scorer a method, point of its grid and trial, and lay out the paper's table.
 
     Validation chooses each method's options, by the mean over trials.
@@ -116,9 +141,9 @@ def run_table(
         ``printed``: the table as the paper lays it out; ``claims``: the differences that the paper claims;
         ``table``, ``differences`` of all pairs, ``tried`` options, ``trials`` and ``notes``.
     """
-    asked = method_settings(protocol, data, network=network, epochs=epochs, warm_up=warm_up, grids=grids)
-    keys = [(m, o, t) for m, some in asked.items() for o in range(len(some)) for t in range(trials)]
-    common = {"data": data, "data_seed": seed, "validation": validation, "device": device}
+    asked, data, seed = method_settings(protocol, options), options.data, options.seed
+    keys = [(m, o, t) for m, some in asked.items() for o in range(len(some)) for t in range(options.trials)]
+    common = {"data": data, "data_seed": seed, "validation": options.validation, "device": options.device}
     common |= {"cutoffs": protocol.cutoffs, "normalisation": protocol.normalisation}
     calls = [{**common, "settings": replace(asked[m][o], seed=seed + t)} for m, o, t in keys]
     runs = pd.DataFrame(keys, columns=["method", "option", "trial"]).join(pd.DataFrame(each(train, calls)))
@@ -178,20 +203,18 @@ def _by_trial(outcomes: list[Outcome]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["method", "trial", "measure", "value"])
 
 
-def method_settings(
-    protocol: Protocol, data: str, *, network: str, epochs: int, warm_up: int, grids: bool
-) -> dict[str, list[Settings]]:
+def method_settings(protocol: Protocol, options: TableOptions) -> dict[str, list[Settings]]:
     """Return, by method, the settings that validation chooses from."""
     texts = {method: text for method, text in protocol.methods.items() if text}
-    known = protocol.set_of(data)
+    known = protocol.set_of(options.data)
     fixed = {**protocol.settings, **(known.settings if known else {})}
-    falls = protocol.falls
+    falls, warm_up, epochs = protocol.falls, options.warm_up, options.epochs
     schedule = "constant" if falls is None else f"step:{warm_up + math.ceil(falls * epochs)}"
-    chosen = {"network": network, "epochs": warm_up + epochs, "warm_up": warm_up, "schedule": schedule}
-    common = Settings.from_record({**fixed, **chosen})
+    chosen = {"network": options.network, "epochs": warm_up + epochs, "warm_up": warm_up}
+    common = Settings.from_record({**fixed, **chosen, "schedule": schedule})
     losses = read_losses(",".join(texts.values()), common)
     return {
-        method: [common.by(loss) for loss in (some if grids else some[:1])]
+        method: [common.by(loss) for loss in (some if options.grids else some[:1])]
         for method, some in zip(texts, losses, strict=True)
     }
 

@@ -348,26 +348,48 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     return FlatNetwork.from_weights(weights).point
 
 
-def trained_network(
-    data: str,
-    measure: str,
-    network: str,
-    loss: str,
-    *,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    seed: int,
-) -> tuple[Converged, list[RankingData]]:
-    """Train a network by a loss on all training queries; return it, the training and the test queries."""
-    fold = load_split(data, seed)
-    parts = without_idle_features(fold.train, fold.test)
-    settings = Settings(
-        loss=loss_for(loss, parse_list_measure(measure)),
-        network=network,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        seed=seed,
-    )
-    return train_to_convergence(parts[0], settings), parts
+@dataclass(frozen=True)
+class Training:
+    """A training of networks on all training queries.
+
+    Attributes
+    ----------
+    data : str
+        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files
+    measure : str
+        ndcg[@k], pairwise-error, mrr[@k], wta or ap
+    epochs : int
+        passes over the training queries
+    learning_rate : float
+        Adam's first rate, which falls to 0
+    batch_size : int
+        queries a step
+    seed : int
+        seed of artificial data, first weights, batches and samples
+    """
+
+    data: str = "artificial:2000"
+    measure: str = "ndcg@10"
+    epochs: int = 100
+    learning_rate: float = 0.03
+    batch_size: int = 100
+    seed: int = 0
+
+    @property
+    def sign(self) -> float:
+        """1 for measures of which higher is better, -1 for the others."""
+        return 1.0 if parse_list_measure(self.measure).higher_is_better else -1.0
+
+    def train(self, network: str, loss: str) -> tuple[Converged, list[RankingData]]:
+        """Train a network by a loss; return it, the training and the test queries."""
+        fold = load_split(self.data, self.seed)
+        parts = without_idle_features(fold.train, fold.test)
+        settings = Settings(
+            loss=loss_for(loss, parse_list_measure(self.measure)),
+            network=network,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+        )
+        return train_to_convergence(parts[0], settings), parts

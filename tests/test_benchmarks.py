@@ -45,6 +45,7 @@ PARTS = {
     "lucene_oracle",
     "lucene_scores",
     "made_corpus",
+    "measuring",
     "pyserini_qld",
 }
 NEURAL = {"long_lists", "losses", "ranking_data"}

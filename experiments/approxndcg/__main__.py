@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from experiments.common import Results, main
-from experiments.loss_tables import PaperSet, Protocol, run_table
+from experiments.loss_tables import PaperSet, Protocol, TableOptions, run_table
 from lmtune.rerank import Normalisation
 
+SIZE = TableOptions(network="b1024")
 QUICK = {"trials": 3, "epochs": 15, "network": "b64"}
 _TREES = "lambdamart:leaves=200:learning_rate=0.1:min_rows=50:min_hessian=100:threads=1"
 
@@ -60,46 +59,9 @@ PROTOCOL = Protocol(
 )
 
 
-def experiment(
-    *,
-    data: str = "artificial:300",
-    validation: str | None = None,
-    trials: int = 10,
-    epochs: int = 100,
-    network: str = "b1024",
-    grids: bool = True,
-    device: str = "cpu",
-    seed: int = 0,
-) -> Results:
-    """Train by the paper's protocol and print its table with ours beside it.
-
-    Parameters
-    ----------
-    data : str
-        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files; of folds the first
-    validation : str, optional
-        a share such as 0.2 of the training queries, or a file of them, where no file has any
-    trials : int
-        trials a method, with seeds that follow each other
-    epochs : int
-        passes over the training queries, warm-up aside
-    network : str
-        the scorer of all but the trees
-    grids : bool
-        try the paper's grids of losses' options; else their first values
-    device : str
-        cpu or cuda
-    seed : int
-        seed of artificial data and of the first trial
-    """
-    how: dict[str, Any] = {
-        "network": network,
-        "epochs": epochs,
-        "warm_up": 0,
-        "grids": grids,
-        "device": device,
-    }
-    return run_table(PROTOCOL, data, validation=validation, trials=trials, seed=seed, **how)
+def experiment(options: TableOptions = SIZE) -> Results:
+    """Train by the paper's protocol and print its table with ours beside it."""
+    return run_table(PROTOCOL, options)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from experiments.common import Results, chart, each, gather, main
 from experiments.landscape import count_ascents, directions_needed
-from experiments.networks import FlatNetwork, NetworkMeasure, trained_network
-from lmtune.measures.measure import parse_list_measure
+from experiments.networks import FlatNetwork, NetworkMeasure, Training
 
+TRAINING = Training()
 QUICK = {
     "data": "artificial:300",
     "losses": ("lambdarank", "ranknet"),
@@ -27,9 +27,8 @@ LONGER = 4
 
 
 def experiment(
+    training: Training = TRAINING,
     *,
-    data: str = "artificial:2000",
-    measure: str = "ndcg@10",
     networks: tuple[str, ...] = ("linear", "two-layer"),
     losses: tuple[str, ...] = ("lambdarank", "ranknet", "approxndcg", "song"),
     confidence: float = 0.99,
@@ -38,10 +37,6 @@ def experiment(
     shift: float = 50.0,
     shifts: int = 21,
     weights: int = 50,
-    epochs: int = 100,
-    learning_rate: float = 0.03,
-    batch_size: int = 100,
-    seed: int = 0,
 ) -> Results:
     """Test nets trained to convergence by several losses (Yue and Burges 2007, section 5.3).
 
@@ -52,10 +47,8 @@ def experiment(
 
     Parameters
     ----------
-    data : str
-        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files
-    measure : str
-        ndcg[@k], pairwise-error, mrr[@k], wta or ap
+    training : Training
+        the options of the trainings; two-layer nets take four times the epochs
     networks : tuple of str
         linear, two-layer
     losses : tuple of str
@@ -72,22 +65,13 @@ def experiment(
         shifts of a single weight, an odd number
     weights : int
         single weights a net, the largest of each layer first
-    epochs : int
-        passes over the training queries, by a two-layer net four times that
-    learning_rate : float
-        Adam's first rate, which falls to 0
-    batch_size : int
-        queries a step
-    seed : int
-        seed of artificial data, first weights, batches and directions
     """
-    how = {"learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
     test = {"confidence": confidence, "share": share, "steps": steps}
     grid = {"shift": shift, "shifts": shifts, "weights": weights}
     calls = [
-        {"data": data, "measure": measure, "network": network, "loss": loss, "test": test, "grid": grid}
-        | {"how": {**how, "epochs": epochs * (1 if network == "linear" else LONGER)}}
+        {"training": own, "network": network, "loss": loss, "test": test, "grid": grid}
         for network in networks
+        for own in [training if network == "linear" else replace(training, epochs=LONGER * training.epochs)]
         for loss in losses
     ]
     tables = gather(each(examine, calls))
@@ -106,23 +90,16 @@ def experiment(
 
 
 def examine(
-    *,
-    data: str,
-    measure: str,
-    network: str,
-    loss: str,
-    test: Mapping[str, Any],
-    grid: Mapping[str, Any],
-    how: Mapping[str, Any],
+    *, training: Training, network: str, loss: str, test: Mapping[str, Any], grid: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Train a network by a loss, count ascending directions and shift single weights."""
-    trained, (train, held_out) = trained_network(data, measure, network, loss, **how)
-    sign = 1.0 if parse_list_measure(measure).higher_is_better else -1.0
+    trained, (train, held_out) = training.train(network, loss)
+    sign, measure = training.sign, training.measure
     flat, objective = trained.network, NetworkMeasure(trained.network, train, measure)
     confidence, share = test["confidence"], test["share"]
     directions = directions_needed(confidence, share)
     found = count_ascents(
-        objective, flat.point, flat.scale(), test["steps"], directions, how["seed"], confidence=confidence
+        objective, flat.point, flat.scale(), test["steps"], directions, training.seed, confidence=confidence
     )
     shifts = np.linspace(-grid["shift"], grid["shift"], grid["shifts"])
     # Gains, so that more is better for costs as well.

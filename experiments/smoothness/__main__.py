@@ -9,9 +9,9 @@ import numpy as np
 
 from experiments.common import Results, chart, each, gather, main, power_law
 from experiments.landscape import jump_noise, roughness
-from experiments.networks import FlatNetwork, NetworkMeasure, trained_network
-from lmtune.measures.measure import parse_list_measure
+from experiments.networks import FlatNetwork, NetworkMeasure, Training
 
+TRAINING = Training(data="artificial:10000", batch_size=200)
 QUICK = {
     "data": "artificial:1000",
     "queries": (100, 300, 1000),
@@ -22,19 +22,14 @@ QUICK = {
 
 
 def experiment(
+    training: Training = TRAINING,
     *,
-    data: str = "artificial:10000",
     queries: tuple[int, ...] = (100, 1000, 10000),
-    measure: str = "ndcg@10",
     networks: tuple[str, ...] = ("linear", "two-layer"),
     weights: int = 5,
     shift: float = 100.0,
     zoom: float = 1.0,
     points: int = 401,
-    epochs: int = 100,
-    learning_rate: float = 0.03,
-    batch_size: int = 200,
-    seed: int = 0,
 ) -> Results:
     """Shift single weights of nets trained by LambdaRank (Yue and Burges 2007, section 5.2, figures 2, 3).
 
@@ -44,12 +39,10 @@ def experiment(
 
     Parameters
     ----------
-    data : str
-        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files
+    training : Training
+        the options of the trainings; all nets are trained by LambdaRank
     queries : tuple of int
         sizes of the subsamples
-    measure : str
-        ndcg[@k], pairwise-error, mrr[@k], wta or ap
     networks : tuple of str
         linear, two-layer
     weights : int
@@ -60,18 +53,9 @@ def experiment(
         largest shift of the finer grid, percent
     points : int
         shifts on each grid, an odd number
-    epochs : int
-        passes over the training queries
-    learning_rate : float
-        Adam's first rate, which falls to 0
-    batch_size : int
-        queries a step
-    seed : int
-        seed of artificial data, first weights, batches and samples
     """
-    how = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
     sizes = {"queries": queries, "weights": weights, "points": points}
-    common = {"data": data, "measure": measure, **sizes, "shifts": {"shift": shift, "zoom": zoom}, "how": how}
+    common = {"training": training, **sizes, "shifts": {"shift": shift, "zoom": zoom}}
     tables = gather(each(sweep, [{**common, "network": network} for network in networks]))
     whole = tables["roughness"].query("part == 'shift'")
     figures = ["variation", "excess", "optima", "noise", "range"]
@@ -93,21 +77,19 @@ def experiment(
 
 def sweep(
     *,
-    data: str,
-    measure: str,
+    training: Training,
     network: str,
     queries: tuple[int, ...],
     weights: int,
     points: int,
     shifts: Mapping[str, float],
-    how: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Train a net, and take the measure as single weights are shifted."""
-    trained, (train, _) = trained_network(data, measure, network, "lambdarank", **how)
+    trained, (train, _) = training.train(network, "lambdarank")
     flat = trained.network
     # Of costs the objective is minus them: higher is better.
-    sign = 1.0 if parse_list_measure(measure).higher_is_better else -1.0
-    order = np.random.default_rng([how["seed"], 52]).permutation(len(train.queries))
+    sign, measure = training.sign, training.measure
+    order = np.random.default_rng([training.seed, 52]).permutation(len(train.queries))
     chosen = _weights(flat, weights)
     lines = [("shift", chosen[0]), ("zoom", chosen[0]), *(("shift", weight) for weight in chosen[1:])]
     curves, rough = [], []

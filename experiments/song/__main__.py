@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from experiments.common import Results, main
-from experiments.loss_tables import PaperSet, Protocol, run_table
+from experiments.loss_tables import PaperSet, Protocol, TableOptions, run_table
 from lmtune.rerank import Normalisation
 
+SIZE = TableOptions(warm_up=20)
 QUICK = {"trials": 2, "epochs": 10, "warm_up": 3, "network": "attention:32-1-1", "grids": False}
 _GAMMAS = "gamma=0.1|0.2|0.3|0.4|0.5"
 _OTHERS = ("RankNet", "ListNet", "ListMLE", "LambdaRank", "ApproxNDCG", "NeuralNDCG")
@@ -76,49 +75,9 @@ PROTOCOL = Protocol(
 )
 
 
-def experiment(
-    *,
-    data: str = "artificial:300",
-    validation: str | None = None,
-    trials: int = 10,
-    epochs: int = 100,
-    network: str = "attention",
-    warm_up: int = 20,
-    grids: bool = True,
-    device: str = "cpu",
-    seed: int = 0,
-) -> Results:
-    """Train by the paper's protocol and print its table with ours beside it.
-
-    Parameters
-    ----------
-    data : str
-        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files; of folds the first
-    validation : str, optional
-        a share such as 0.2 of the training queries, or a file of them, where no file has any
-    trials : int
-        trials a method, with seeds that follow each other
-    epochs : int
-        passes over the training queries, warm-up aside
-    network : str
-        the scorer of all but the trees
-    warm_up : int
-        epochs of cross-entropy before, whatever the loss
-    grids : bool
-        try the paper's grids of losses' options; else their first values
-    device : str
-        cpu or cuda
-    seed : int
-        seed of artificial data and of the first trial
-    """
-    how: dict[str, Any] = {
-        "network": network,
-        "epochs": epochs,
-        "warm_up": warm_up,
-        "grids": grids,
-        "device": device,
-    }
-    return run_table(PROTOCOL, data, validation=validation, trials=trials, seed=seed, **how)
+def experiment(options: TableOptions = SIZE) -> Results:
+    """Train by the paper's protocol and print its table with ours beside it."""
+    return run_table(PROTOCOL, options)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.common import call
 from experiments.datasets import load_pool, load_split
 from experiments.landscape import random_directions
 from experiments.optimality import __main__ as nets
@@ -25,15 +26,18 @@ def test_counts_are_those_of_brute_force() -> None:
     from lmtune.rerank import Settings, fit, parse_loss
 
     small: dict[str, Any] = {"epochs": 20, "batch_size": 30, "seed": 2}
-    tables = nets.experiment(
-        data="artificial:60x20",
-        networks=("linear",),
-        losses=("lambdarank",),
-        share=0.2,
-        steps=(0.01, 0.3, 1.0),
-        shifts=5,
-        weights=12,
-        **small,
+    tables = call(
+        nets.experiment,
+        dict(
+            data="artificial:60x20",
+            networks=("linear",),
+            losses=("lambdarank",),
+            share=0.2,
+            steps=(0.01, 0.3, 1.0),
+            shifts=5,
+            weights=12,
+            **small,
+        ),
     )
     fold = load_split("artificial:60x20", 2)
     data = fold.train

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.common import call
 from experiments.datasets import load_pool, load_split
 from experiments.landscape import roughness
 from experiments.smoothness import __main__ as nets
@@ -41,8 +42,16 @@ def test_curves_are_of_the_trained_net() -> None:
     from lmtune.rerank import Settings, fit, parse_loss
 
     small: dict[str, Any] = {"epochs": 8, "batch_size": 20, "seed": 3}
-    tables = nets.experiment(
-        data="artificial:60x20", networks=("linear",), queries=(10, 60, 500), weights=2, points=41, **small
+    tables = call(
+        nets.experiment,
+        dict(
+            data="artificial:60x20",
+            networks=("linear",),
+            queries=(10, 60, 500),
+            weights=2,
+            points=41,
+            **small,
+        ),
     )
     data = load_split("artificial:60x20", 3).train
     settings = Settings(

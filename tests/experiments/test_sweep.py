@@ -22,7 +22,7 @@ from scipy.special import log_softmax  # noqa: E402
 from experiments import sweep  # noqa: E402
 from experiments.approxndcg import __main__ as bruch  # noqa: E402
 from experiments.datasets import load_split  # noqa: E402
-from experiments.loss_tables import method_settings  # noqa: E402
+from experiments.loss_tables import TableOptions, method_settings  # noqa: E402
 from experiments.paper_tables import laid_out, rows_of  # noqa: E402
 from experiments.song import __main__ as qiu  # noqa: E402
 from experiments.sweep import train, whole_objective, with_least_grade  # noqa: E402
@@ -167,7 +167,7 @@ def test_a_papers_means_are_those_of_trainings_by_hand(tmp_path: Path) -> None:
     (web30k / "Fold1").mkdir(parents=True)
     for seed, name in enumerate(["train", "vali", "test"]):
         write_letor(web30k / "Fold1" / f"{name}.txt", made_lists(seed, queries=40, empty=0.1))
-    tables = bruch.experiment(data=str(web30k), network="b:4", trials=2, epochs=2)
+    tables = bruch.experiment(TableOptions(str(web30k), network="b:4", trials=2, epochs=2))
     [fold] = read_letor_folder(web30k)
     values = []
     for seed in (0, 1):
@@ -219,13 +219,12 @@ def test_a_mean_is_better_than_those_that_holms_tests_say() -> None:
 
 
 def test_protocols_as_they_are_printed(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"network": "attention", "epochs": 100, "warm_up": 20, "grids": True}
-    asked = method_settings(qiu.PROTOCOL, str(tmp_path / "yahoo" / "set1"), **how)
+    asked = method_settings(qiu.PROTOCOL, TableOptions(str(tmp_path / "yahoo" / "set1"), warm_up=20))
     assert sum(map(len, asked.values())) == 6 + 5 + 15
     song = asked["SONG"][0]
     assert (song.list_size, song.list_relevant, song.batch_size) == (40, 10, 64)
     assert (song.epochs, song.warm_up, song.schedule) == (120, 20, "step:70")
-    asked = method_settings(bruch.PROTOCOL, str(tmp_path / "yahoo"), **how | {"warm_up": 0, "network": "b64"})
+    asked = method_settings(bruch.PROTOCOL, TableOptions(str(tmp_path / "yahoo"), network="b64"))
     assert {one.norm_momentum for some in asked.values() for one in some} == {0.99}
     assert bruch.PROTOCOL.set_of("/yahoo-user/data/web/mine") is None
 
