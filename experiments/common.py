@@ -1,8 +1,8 @@
 """Command line, cached parallel work, tables and pictures of the experiments.
 
 An experiment is a module with a function ``experiment`` and ``QUICK``, the options of a small run. The
-arguments of the function are the options (a dataclass stands for its fields); it returns its tables and
-pictures by name. The last line of the module calls `main`.
+arguments of the function are the options (a dataclass stands for its fields; an argument without a default
+has no flag); it returns its tables and pictures by name. The last line of the module calls `main`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,10 @@ def main(spec: Any) -> None:
     # Worker processes find its functions by the name of the module, not in `__main__`.
     module = import_module(spec.name)
     parser = _parser(module, f"python -m {spec.name.removesuffix('.__main__')}")
-    given = vars(parser.parse_args())
+    given = {
+        name: tuple(chain(*value)) if isinstance(value, list) else value
+        for name, value in vars(parser.parse_args()).items()
+    }
     output, workers, quick = (given.pop(name) for name in ("output", "workers", "quick"))
     options = {**(module.QUICK if quick else {}), **given}
     if output is not None:
@@ -80,14 +84,19 @@ def _parser(module: Any, program: str) -> argparse.ArgumentParser:
         if isinstance(default, bool):
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, **how)
         elif isinstance(default, tuple):
-            parser.add_argument(flag, type=partial(_values, type(default[0])), **how)
+            parser.add_argument(flag, nargs="+", type=partial(_values, type(default[0])), **how)
+        elif default is inspect.Parameter.empty:
+            many = inspect.signature(module.experiment).parameters[name].annotation == "tuple[str, ...]"
+            parser.add_argument(
+                name, help=text, **({"nargs": "+", "type": lambda one: (one,)} if many else {})
+            )
         else:
             parser.add_argument(flag, type=str if default is None else type(default), **how)
     return parser
 
 
 def _values(kind: type, text: str) -> tuple[Any, ...]:
-    """Read values with commas between."""
+    """Read values with commas between; spaces may separate them as well."""
     return tuple(map(kind, text.split(",")))
 
 

@@ -7,14 +7,15 @@ Needs Java and the package wordfreq, whose lists it takes; counts, no speed.
 
 from __future__ import annotations
 
-import argparse
-
+import pandas as pd
 import wordfreq
 
+from experiments.common import Results, main
 from lmtune.engines.writers import SNOWBALL
 from lmtune.index.analysis import load_stemmer
 from lmtune.index.lucene import java
 
+QUICK = {"words": 1000}
 CODES = {
     "arabic": "ar",
     "catalan": "ca",
@@ -28,25 +29,30 @@ CODES |= {"norwegian": "nb", "portuguese": "pt", "romanian": "ro", "russian": "r
 CODES |= {"swedish": "sv", "turkish": "tr"}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--words", type=int, default=30_000)
-    options = parser.parse_args()
-    jnius = java.start()
+def experiment(*, words: int = 30_000) -> Results:
+    """Compare the stems of frequent words.
+
+    Parameters
+    ----------
+    words : int
+        the most frequent words of each language
+    """
+    jnius, rows = java.start(), []
     for name, language in SNOWBALL.items():
         lucene = jnius.autoclass(f"org.tartarus.snowball.ext.{language}Stemmer")()
         ours = load_stemmer(name)
-        words = [word for word in wordfreq.top_n_list(CODES[name], options.words) if word.isalpha()]
+        frequent = [word for word in wordfreq.top_n_list(CODES[name], words) if word.isalpha()]
         parted = []
-        for word in words:
+        for word in frequent:
             lucene.setCurrent([*word], len(word))
             lucene.stem()
             if lucene.getCurrent() != ours(word):
                 parted.append(f"{word} {lucene.getCurrent()} {ours(word)}")
-        print(
-            f"{name}: {len(parted)} of {len(words)}, {len(parted) / len(words):.3%}; {', '.join(parted[:3])}"
-        )
+        share = len(parted) / len(frequent)
+        row = {"stemmer": name, "different": len(parted), "words": len(frequent), "share": share}
+        rows.append(row | {"examples": ", ".join(parted[:3])})
+    return {"stemmers": pd.DataFrame(rows)}
 
 
 if __name__ == "__main__":
-    main()
+    main(__spec__)

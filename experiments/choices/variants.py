@@ -9,64 +9,72 @@ t-test, corrected by Holm over all rows, and that where both have the usual k1 =
 
 from __future__ import annotations
 
-import argparse
-import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from lmtune.candidates.pool import CandidatePool
-from lmtune.collections.loading import load
-from lmtune.errors import InputError
-from lmtune.index.cache import index_for
+from experiments.common import Results, each, main
+from lmtune import CandidatePool, CertifiedOptimum, CoordinateAscent, GridSearch, InputError, index_for, load
+from lmtune.measures import Measure, parse_measure
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.bm25 import PREFIX, VARIANTS
-from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.direct import CoordinateAscent, GridSearch
 
-REFERENCE, USUAL = "lucene", {"k1": 1.2, "b": 0.75}
+QUICK = {"grid": (8, 8), "tolerance": 0.01}
+USUAL = {"k1": 1.2, "b": 0.75}
 ASCENTS = 3
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("collections", nargs="+")
-    parser.add_argument("--measure", type=parse_measure, default="AP")
-    parser.add_argument("--tolerance", type=float, default=1e-3)
-    parser.add_argument("--grid", type=int, nargs=2, default=[20, 26])
-    options = parser.parse_args()
-    begin, rows = time.process_time(), []
-    for name in options.collections:
-        collection = load(name)
-        assert collection.documents is not None
-        index = index_for(collection.documents)
-        best: dict[str, np.ndarray] = {}
-        usual: dict[str, np.ndarray] = {}
-        for variant in VARIANTS:
-            pool = CandidatePool.build(index, collection.topics, collection.qrels, model=PREFIX + variant)
-            setting, gap = fitted(pool, options.measure, options.tolerance, tuple(options.grid))
-            best[variant], usual[variant] = (
-                measure_settings(pool, own, [options.measure])[:, 0, 0] for own in (setting, USUAL)
-            )
-            row = {
-                "collection": collection.name,
-                "variant": variant,
-                "mean": best[variant].mean(),
-                "gap": gap,
-            }
-            difference = best[variant] - best[REFERENCE]
-            p = stats.ttest_1samp(difference, 0.0).pvalue if difference.any() else np.nan
-            row |= {**setting, "difference": difference.mean(), "p": p}
-            rows.append(row | {"as usual": (usual[variant] - usual[REFERENCE]).mean()})
-    table = pd.DataFrame(rows)
+def experiment(
+    *,
+    collections: tuple[str, ...],
+    measure: str = "AP",
+    tolerance: float = 1e-3,
+    grid: tuple[int, ...] = (20, 26),
+) -> Results:
+    """Compare the variants of BM25 at their best settings.
+
+    Parameters
+    ----------
+    collections : tuple of str
+        collections, as lmtune.load takes them
+    measure : str
+        the measure
+    tolerance : float
+        of the certificates
+    grid : tuple of int
+        points along each parameter, where no proof is known
+    """
+    common = {"measure": measure, "tolerance": tolerance, "grid": grid}
+    rows = each(compare, [{**common, "collection": name} for name in collections])
+    table = pd.DataFrame([row for own in rows for row in own])
     tested = table["p"].notna()
     if tested.any():
         table.loc[tested, "p"] = multipletests(table.loc[tested, "p"], method="holm")[1]
-    print(table.to_string(index=False, float_format="{:.4f}".format))
-    print(f"{time.process_time() - begin:.0f} CPU s")
+    return {"variants": table}
+
+
+def compare(
+    *, collection: str, measure: str, tolerance: float, grid: tuple[int, ...]
+) -> list[dict[str, Any]]:
+    """Return a row a variant, with p-values as they are."""
+    data, judged_by, rows = load(collection), parse_measure(measure), []
+    assert data.documents is not None
+    index = index_for(data.documents)
+    reference: list[Any] = []  # Lucene's, the first
+    for variant in VARIANTS:
+        pool = CandidatePool.build(index, data.topics, data.qrels, model=PREFIX + variant)
+        setting, gap = fitted(pool, judged_by, tolerance, grid)
+        values = [measure_settings(pool, own, [judged_by])[:, 0, 0] for own in (setting, USUAL)]
+        reference = reference or values
+        difference, as_usual = (own - first for own, first in zip(values, reference, strict=True))
+        p = stats.ttest_1samp(difference, 0.0).pvalue if difference.any() else np.nan
+        row = {"collection": data.name, "variant": variant, "mean": values[0].mean(), "gap": gap}
+        row |= {**setting, "difference": difference.mean(), "p": p}
+        rows.append(row | {"as usual": as_usual.mean()})
+    return rows
 
 
 def fitted(
@@ -85,4 +93,4 @@ def fitted(
 
 
 if __name__ == "__main__":
-    main()
+    main(__spec__)

@@ -9,51 +9,61 @@ with its 90% interval and one-sided p-value by Student's t. See experiments/esti
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from experiments.common import Results, main
 from experiments.datasets import load_pool, short_name
+from lmtune.measures import parse_measure
 from lmtune.measures.evaluate import measure_settings
-from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import mean_interval
 from lmtune.tuning.direct import Surface
 from lmtune.tuning.space import ParameterSpace
 
+QUICK = {"grid": (8, 8)}
 USUAL: dict[str, dict[str, tuple[float, float]]] = {
     "bm25": {"Anserini": (0.9, 0.4), "Lucene": (1.2, 0.75)},
     "two-stage": {"Anserini": (0.0, 1000.0)},
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("collections", nargs="+")
-    parser.add_argument("--measure", default="AP")
-    parser.add_argument("--grid", type=int, nargs=2, default=(20, 26))
-    options = parser.parse_args()
-    measure = parse_measure(options.measure)
+def experiment(
+    *, collections: tuple[str, ...], measure: str = "AP", grid: tuple[int, ...] = (20, 26)
+) -> Results:
+    """Learn a setting on all collections but one, and measure it there.
+
+    Parameters
+    ----------
+    collections : tuple of str
+        collections, as lmtune.load takes them
+    measure : str
+        the measure
+    grid : tuple of int
+        points along each parameter
+    """
+    judged_by = parse_measure(measure)
+    results, differences = {}, []
     for model, usual in USUAL.items():
         means, known = {}, {}
-        for name in options.collections:
+        for name in collections:
             pool = load_pool(name, model=model)
-            space = ParameterSpace.of(pool.formula)
-            surface = Surface.compute(pool, [measure], space=space, shape=options.grid)
-            means[short_name(name)] = surface.means(measure, pool.positions())
-            values = measure_settings(pool, np.array(list(usual.values())), [measure])
+            surface = Surface.compute(pool, [judged_by], space=ParameterSpace.of(pool.formula), shape=grid)
+            means[short_name(name)] = surface.means(judged_by, pool.positions())
+            values = measure_settings(pool, np.array(list(usual.values())), [judged_by])
             known[short_name(name)] = values[:, :, 0].mean(axis=0)
-        rows = pd.DataFrame(held_out(means, known, surface.settings, list(usual)))
-        print(f"{model}\n{rows.round(4).to_string(index=False)}")
+        rows = results[model] = pd.DataFrame(held_out(means, known, surface.settings, list(usual)))
+        shares = np.mean([own / own.max() for own in means.values()], axis=0)
+        setting = surface.settings[shares.argmax()].tolist()
         for name in usual:
             gains = (rows["learnt"] - rows[name]).to_numpy()
             low, high = mean_interval(gains, 0.0, 0.9)
             p = stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue
-            print(f"minus {name}: {gains.mean():+.4f} ({low:+.4f} to {high:+.4f}), p = {p:.4f}")
-        shares = np.mean([own / own.max() for own in means.values()], axis=0)
-        print(f"of all collections: {surface.settings[shares.argmax()]}\n")
+            row = {"model": model, "setting of all": setting, "minus": name, "difference": gains.mean()}
+            differences.append(row | {"low": low, "high": high, "p": p})
+    return {**results, "differences": pd.DataFrame(differences)}
 
 
 def held_out(means: Any, known: Any, settings: Any, usual: list[str]) -> list[dict[str, Any]]:
@@ -68,4 +78,4 @@ def held_out(means: Any, known: Any, settings: Any, usual: list[str]) -> list[di
 
 
 if __name__ == "__main__":
-    main()
+    main(__spec__)

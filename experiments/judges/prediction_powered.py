@@ -9,19 +9,22 @@ labels, topics drawn again from the 25: the truth is the mean of the 25. Nominal
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from lmtune.io.qrels import read_qrels
+from experiments.common import Results, main
+from experiments.judges.reading import read_labels
 from lmtune.measures.from_files import topic_values
 from lmtune.measures.judges.prediction_powered import powered_mean
 
+QUICK = {"draws": 100}
+WAYS = ("tuned", "weight 1", "judged alone")
 Doubles = NDArray[np.float64]
 
 
@@ -52,12 +55,7 @@ def simulated(draws: int) -> Iterator[tuple[str, int, int, list[float]]]:
 
 
 def real(folder: Path, draws: int) -> Iterator[tuple[str, int, int, list[float]]]:
-    nist = read_qrels(folder / "qrels.nist.txt")
-    labels = {path.stem: read_qrels(path) for path in sorted((folder / "labels").glob("*.txt"))}
-    runs = {
-        name: {t: {d: float(g) for d, g in own.items()} for t, own in one.items()}
-        for name, one in labels.items()
-    }
+    nist, labels, runs = read_labels(folder)
     names = sorted(runs)[::6]  # rankings; those of one group are much alike
     people = {name: topic_values(nist, runs[name], "nDCG@10")["nDCG@10"].to_numpy() for name in names}
     for n, others in ((8, 50), (10, 50), (10, 400), (25, 50), (25, 400)):
@@ -76,20 +74,25 @@ def real(folder: Path, draws: int) -> Iterator[tuple[str, int, int, list[float]]
             yield f"LLMJudge, {what}: least", n, others, np.min(found, axis=0).tolist()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=4000)
-    parser.add_argument("--labels", type=Path)
-    options = parser.parse_args()
-    print("| what | judged | others | tuned: holds | width | weight 1 | width | judged alone | width |")
-    print("| --- |" + " ---: |" * 8)
-    rows = list(simulated(options.draws))
-    if options.labels is not None:
-        rows += real(options.labels, options.draws // 8)
-    for what, n, others, found in rows:
-        cells = [f"{100 * x:.1f} %" if i % 2 == 0 else f"{x:.3f}" for i, x in enumerate(found)]
-        print(f"| {what} | {n} | {others} | {' | '.join(cells)} |")
+def experiment(*, draws: int = 4000, labels: str = "") -> Results:
+    """Count how often the intervals hold the true mean, and how wide they are.
+
+    Parameters
+    ----------
+    draws : int
+        simulated samples; of real labels an eighth
+    labels : str
+        a folder with qrels.nist.txt and labels
+    """
+    rows = list(simulated(draws))
+    if labels:
+        rows += real(Path(labels), draws // 8)
+    columns = [f"{way}, {figure}" for way in WAYS for figure in ("holds", "width")]
+    table = pd.DataFrame(
+        [(*row[:3], *row[3]) for row in rows], columns=["what", "judged", "others", *columns]
+    )
+    return {"intervals": table}
 
 
 if __name__ == "__main__":
-    main()
+    main(__spec__)

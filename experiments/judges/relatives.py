@@ -8,40 +8,44 @@ rest of its group (the name before the first hyphen).
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from lmtune.io.qrels import read_qrels
+import pandas as pd
+
+from experiments.common import Results, main
+from experiments.judges.reading import read_labels
 from lmtune.measures.judges.agreement import JudgeOptions, compare_judges
 
+QUICK = {"measure": "P@10"}
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--measure", default="nDCG@10")
-    options = parser.parse_args()
-    nist = read_qrels(options.folder / "qrels.nist.txt")
-    labels = {path.stem: read_qrels(path) for path in sorted((options.folder / "labels").glob("*.txt"))}
-    runs = {
-        name: {topic: {docno: float(gain) for docno, gain in own.items()} for topic, own in one.items()}
-        for name, one in labels.items()
-    }
-    print("| judge | relatives | favour | 95 % | places | 95 % |\n| --- |" + " ---: |" * 5)
+
+def experiment(*, folder: str, measure: str = "nDCG@10") -> Results:
+    """Compare each judge's order of runs with NIST's, by families of runs.
+
+    Parameters
+    ----------
+    folder : str
+        a folder with qrels.nist.txt and labels
+    measure : str
+        the measure
+    """
+    (nist, labels, runs), rows = read_labels(Path(folder)), []
     for name, own in labels.items():
         family = f"{name.partition('-')[0]}-*"
         others = {other: run for other, run in runs.items() if other != name}
         if not any(other.startswith(family[:-1]) for other in others):
             continue
-        settings = JudgeOptions(measure=options.measure, families=(family,))
+        settings = JudgeOptions(measure=measure, families=(family,))
         [judge] = compare_judges(nist, {name: own}, others, settings).judges
         assert judge.order is not None
         [found] = judge.order.families
-        print(
-            f"| {name} | {found.runs} | {found.favour:+.3f} | "
-            f"{found.favour_interval[0]:+.3f} to {found.favour_interval[1]:+.3f} | {found.places:+.1f} | "
-            f"{found.places_interval[0]:+.1f} to {found.places_interval[1]:+.1f} |"
-        )
+        row = {"judge": name, "relatives": found.runs}
+        for what in ("favour", "places"):
+            low, high = getattr(found, f"{what}_interval")
+            row |= {what: getattr(found, what), f"{what}_low": low, f"{what}_high": high}
+        rows.append(row)
+    return {"relatives": pd.DataFrame(rows)}
 
 
 if __name__ == "__main__":
-    main()
+    main(__spec__)

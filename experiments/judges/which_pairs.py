@@ -15,14 +15,16 @@ power of their losses. A list is a run's of a topic: with a list its topic is ch
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+from experiments.common import Results, main
+from experiments.judges.reading import Qrels, thinned
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
 from lmtune.measures.from_files import EvaluationOptions, evaluate
@@ -30,7 +32,7 @@ from lmtune.measures.judges.selection import pairs_to_judge
 from lmtune.measures.residual_bounds import difference_bounds
 from lmtune.rerank.sources import in_order
 
-Qrels = dict[str, dict[str, int]]
+QUICK = {"most": 2, "numbers": (10,)}
 Lists = Mapping[str, tuple[list[str], ...]]
 """By topic, each run's documents."""
 Runs = Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -142,48 +144,59 @@ def state(known: Qrels, whole: Qrels, runs: Runs, depth: int) -> np.ndarray:
     return np.array([ends[:, 1] - ends[:, 0], np.abs(gap[list(MEASURES)])])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("qrels", type=Path)
-    parser.add_argument("runs", type=Path)
-    parser.add_argument("--most", type=int, default=6, help="runs, evenly by name")
-    parser.add_argument("--start", type=float, default=0.1, help="part of the judgements at first")
-    parser.add_argument("--numbers", type=int, nargs="+", default=[50, 200, 1000])
-    parser.add_argument("--depth", type=int, default=100)
-    options = parser.parse_args()
-    whole = read_qrels(options.qrels)
-    paths = sorted(options.runs.iterdir())
-    paths = paths[:: max(len(paths) // options.most, 1)][: options.most]
+def experiment(
+    *,
+    qrels: str,
+    runs: str,
+    most: int = 6,
+    start: float = 0.1,
+    numbers: tuple[int, ...] = (50, 200, 1000),
+    depth: int = 100,
+) -> Results:
+    """Judge pairs by each method, for each two of the runs.
+
+    Parameters
+    ----------
+    qrels : str
+        judgements
+    runs : str
+        a folder of runs
+    most : int
+        runs at most, evenly by name
+    start : float
+        part of the judgements at first
+    numbers : tuple of int
+        pairs to judge
+    depth : int
+        documents of a run that count
+    """
+    whole, paths = read_qrels(Path(qrels)), sorted(Path(runs).iterdir())
+    paths = paths[:: max(len(paths) // most, 1)][:most]
     read = {path.name.partition(".")[0]: read_run(path) for path in paths}
-    runs = {name: {t: own for t, own in run.items() if t in whole} for name, run in read.items()}
-    rng = np.random.default_rng(0)
-    order = {t: {d: rng.random() for d in own} for t, own in whole.items()}
-    part = options.start
-    start = {
-        t: {d: g for d, g in own.items() if order[t][d] <= max(part, min(order[t].values()))}
-        for t, own in whole.items()
-    }
-    ranked = {
-        name: {t: in_order(own)[: options.depth] for t, own in run.items()} for name, run in runs.items()
-    }
-    sums: dict[tuple[str, int], list[np.ndarray]] = {}
-    for pair in combinations(runs, 2):
-        two = {name: runs[name] for name in pair}
+    judged = {name: {t: own for t, own in run.items() if t in whole} for name, run in read.items()}
+    first = thinned(whole, start)
+    ranked = {name: {t: in_order(own)[:depth] for t, own in run.items()} for name, run in judged.items()}
+    sums: dict[tuple[int, str], list[np.ndarray]] = {}
+    for pair in combinations(judged, 2):
+        two = {name: judged[name] for name in pair}
         lists = {t: tuple(ranked[name].get(t, []) for name in pair) for t in whole}
-        before = state(start, whole, two, options.depth)
+        before = state(first, whole, two, depth)
         for name, method in methods(two):
-            for number in options.numbers:
-                judging = Judging(start, whole, lists)
+            for number in numbers:
+                judging = Judging(first, whole, lists)
                 method(judging, number)
-                after = state(judging.known, whole, two, options.depth)
-                sums.setdefault((name, number), []).append(np.stack([before, after]))
-    heads = [f"{what}: {measure}" for measure in MEASURES for what in ("width", "error")]
-    print(f"| pairs | chosen by | {' | '.join(heads)} |\n| ---: | --- |" + " ---: |" * len(heads))
-    for (name, number), found in sorted(sums.items(), key=lambda item: item[0][1]):
+                after = state(judging.known, whole, two, depth)
+                sums.setdefault((number, name), []).append(np.stack([before, after]))
+    rows = []
+    for (number, name), found in sorted(sums.items(), key=lambda item: item[0][0]):
         before, after = np.mean(found, axis=0)
-        cells = [f"{after[i, m] / before[i, m]:.3f}" for m in range(len(MEASURES)) for i in (0, 1)]
-        print(f"| {number} | {name} | {' | '.join(cells)} |")
+        shares = dict(zip(MEASURES, (after / before).T.tolist(), strict=True))
+        cells = {
+            f"{what}: {m}": own[i] for m, own in shares.items() for i, what in enumerate(("width", "error"))
+        }
+        rows.append({"pairs": number, "chosen by": name, **cells})
+    return {"pairs": pd.DataFrame(rows)}
 
 
 if __name__ == "__main__":
-    main()
+    main(__spec__)

@@ -94,8 +94,8 @@ def examine_function(
     function = checked_function(known.function, name) if known else load_function(name)
     size: dict[str, Any] = {"label_vectors": label_vectors, "points": points, "seed": seed}
     examination = examine(function, documents=documents, name=name, **size)
-    alpha = needed_alpha(examination)
-    row = _row(examination) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
+    alpha, reason = needed_alpha(examination)
+    row = _row(examination) | {"alpha": alpha, "alpha_reason": reason}
     row |= {"gradient": np.nan, "gradient_error": np.nan, "closed_form": np.nan}
     tables = {"functions": [row], "evidence": _evidence(examination)}
     if examination.has_cost == "no":

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -479,27 +479,20 @@ def rebuild_cost(
     return RebuiltCost(checked_function(function), grades, start)
 
 
-@dataclass(frozen=True)
-class CostCheck:
+class CostCheck(NamedTuple):
     """Whether a rebuilt cost gives the lambdas back.
 
     Attributes
     ----------
-    places : int
-        Scores looked at.
     largest : float
         Distance between the cost's negative gradient and the lambdas, divided by the largest
         lambda of all places, where it is largest beyond errors.
     error : float
         The same of what the error estimates explain.
-    scores : numpy.ndarray, shape (documents,)
-        Where it is largest.
     """
 
-    places: int
     largest: float
     error: float
-    scores: Array
 
     @property
     def excess(self) -> float:
@@ -535,11 +528,11 @@ def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
     places = [_vector("scores", point, cost.labels.size) for point in points]
     lambdas = [cost.function(scores, cost.labels) for scores in places]
     size = max((float(np.abs(forces).max()) for forces in lambdas), default=0.0) or 1.0
-    worst = CostCheck(len(points), -np.inf, 0.0, cost.origin)
+    worst = CostCheck(-np.inf, 0.0)
     for scores, forces in zip(places, lambdas, strict=True):
         for i in range(scores.size):
             slope, error = _slope(cost, scores, i)
-            check = CostCheck(len(points), abs(slope + forces[i]) / size, error / size, scores)
+            check = CostCheck(abs(slope + forces[i]) / size, error / size)
             if check.excess > worst.excess:
                 worst = check
     return worst
@@ -568,59 +561,20 @@ def _vector(name: str, values: ArrayLike, size: int | None) -> Array:
     return array
 
 
-def regularise(function: LambdaFunction, alpha: float) -> CheckedFunction:
-    r"""Return the lambda-function (scores, labels) -> lambdas - alpha scores.
+def needed_alpha(examination: Examination) -> tuple[float, str]:
+    r"""Return how much regularisation makes an examined cost convex, and why.
 
     Burges (2005) adds :math:`\alpha s_i` to lambda_i, "a positive constant along the diagonal of the
     Hessian". With lambda = -dC that takes the other sign: :math:`\lambda_i - \alpha s_i`, the force of
     the cost :math:`C + \alpha |s|^2 / 2`. It keeps J symmetric, and makes no cost where there is none.
 
-    Parameters
-    ----------
-    function : callable
-        (scores, labels) -> lambdas.
-    alpha : float
-        0 or more. The lambdas no longer add up to 0.
-
-    Raises
-    ------
-    InputError
-        For another alpha.
-    """
-    if not 0.0 <= alpha < math.inf:
-        raise InputError("bad alpha", value=alpha, accepted="a finite number, 0 or more")
-    called = checked_function(function)
-
-    def lambdas(scores: Array, labels: Array) -> Array:
-        return called(scores, labels) - alpha * scores
-
-    return CheckedFunction(lambdas, f"{called.name} regularised by {alpha:g}", called.file, called.line)
-
-
-@dataclass(frozen=True)
-class Regulariser:
-    """How much regularisation a cost needs.
-
-    Attributes
-    ----------
-    alpha : float
-        The least that leaves no eigenvalue below 0 at the examined places, rounded up by what the
-        error estimate there leaves open; 0 for what is convex there already; infinite where no
-        alpha will do; NaN where there is no cost.
-    reason : str
-        Why, in a sentence.
-    """
-
-    alpha: float
-    reason: str
-
-
-def needed_alpha(examination: Examination) -> Regulariser:
-    """Tell how much regularisation makes an examined cost convex.
-
     The smallest eigenvalue says it for smooth lambdas. Where lambdas jump the wrong way, so that
     the cost has a ridge, its slope falls by a finite amount over no distance, and no finite alpha
     makes up for that. More places may ask for more.
+
+    Alpha is the least that leaves no eigenvalue below 0 at the examined places, rounded up by what the
+    error estimate there leaves open; 0 for what is convex there already; infinite where no alpha will do;
+    NaN where there is no cost.
 
     Parameters
     ----------
@@ -628,17 +582,14 @@ def needed_alpha(examination: Examination) -> Regulariser:
         What `examine` returned.
     """
     if examination.has_cost == "no":
-        return Regulariser(math.nan, "There is no cost.")
+        return math.nan, "There is no cost."
     kinks, curvature = examination.evidence["kinks"], examination.evidence["curvature"]
     if kinks.outcome == "violated":
         assert kinks.worst is not None
-        return Regulariser(
-            math.inf,
-            "No finite alpha will do: across a tie the cost's slope falls by "
-            f"{kinks.worst.violation:.3g} at once ({kinks.worst.where()}).",
-        )
+        fall = f"{kinks.worst.violation:.3g} at once ({kinks.worst.where()})"
+        return math.inf, f"No finite alpha will do: across a tie the cost's slope falls by {fall}."
     worst = examination.lowest
     if worst is None or curvature.outcome != "violated":
-        return Regulariser(0.0, "No eigenvalue is below 0 at the examined places.")
+        return 0.0, "No eigenvalue is below 0 at the examined places."
     rounded_up = worst.violation + SAFETY * worst.error
-    return Regulariser(rounded_up, f"The smallest eigenvalue is {-worst.violation:.6g}.")
+    return rounded_up, f"The smallest eigenvalue is {-worst.violation:.6g}."

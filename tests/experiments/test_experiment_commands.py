@@ -32,7 +32,11 @@ SMALLEST = {
         "--grid",
         "3,4",
     ],
+    "choices.variants": [folder_of("synthetic:1000x3"), "--grid", "3", "3", "--tolerance", ".1"],
+    "estimation.near_optimal": ["synthetic:1000x8", "--grid", "4", "4", "--samples", "3", "--topics", "5"],
     "estimation.power": ["--datasets", SYNTHETIC, "--topics", "30", "--sizes", "10", "--grid", "3,4"],
+    "estimation.prior": ["synthetic:1000x8", "synthetic:1000x9", "--grid", "3", "3"],
+    "judges.prediction_powered": ["--draws", "20"],
     "lambdas": [
         "--documents",
         "2",
@@ -76,17 +80,10 @@ SMALLEST = {
 
 SCRIPTS = {
     "choices": [SYNTHETIC.replace("x40", "x8"), "--seeds", "1", "--gp", "3", "--tolerance", ".1"],
-    "choices.variants": [SYNTHETIC.replace("x40", "x3"), "--grid", "3", "3", "--tolerance", ".1"],
     "estimation.models": [
         *[SYNTHETIC.replace("x40", "x26"), "--model", "bm25+rm3", "--topics", "6"],
         *["--draws", "1", "--settings", "5", "9"],
     ],
-    "estimation.near_optimal": [
-        *[SYNTHETIC.replace("x40", "x8"), "--grid", "4", "4"],
-        *["--samples", "3", "--topics", "5"],
-    ],
-    "estimation.prior": ["synthetic:1000x8", "synthetic:1000x9", "--grid", "3", "3"],
-    "judges.prediction_powered": ["--draws", "20"],
     "term_weights": [SYNTHETIC.replace("x40", "x12"), "--parts", "+rm3", "--folds", "2"],
 }
 """Scripts that print a table, with all of their options."""

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from experiments.lambdas import examples, functions
-from experiments.lambdas.examine import TESTS, Examination, examine, needed_alpha, regularise
+from experiments.lambdas.examine import TESTS, Examination, examine, needed_alpha
 from lmtune.errors import InputError
 from lmtune.losses.lambda_functions import LambdaFunction
 
@@ -52,6 +52,11 @@ CASES: dict[str, tuple[LambdaFunction, str, str]] = {
     "soft_swaps": (examples.soft_swaps, "no", "no cost"),
     "swap_pull": (examples.swap_pull, "no", "no cost"),
 }
+
+
+def regularise(function: LambdaFunction, alpha: float) -> LambdaFunction:
+    """Return the forces of the cost plus alpha |s|^2 / 2."""
+    return lambda scores, labels: np.asarray(function(scores, labels)) - alpha * scores
 
 
 def small(function: LambdaFunction, *, seed: int = 0) -> Examination:
@@ -213,21 +218,19 @@ def test_bad_settings_and_functions() -> None:
 
 def test_the_regulariser_makes_a_smooth_cost_convex() -> None:
     found = named("soft_errors")
-    needed = needed_alpha(found)
-    assert needed.alpha == pytest.approx(-found.smallest_eigenvalue, rel=1e-6)
-    again = small(regularise(examples.soft_errors, needed.alpha))
+    needed, _ = needed_alpha(found)
+    assert needed == pytest.approx(-found.smallest_eigenvalue, rel=1e-6)
+    again = small(regularise(examples.soft_errors, needed))
     assert (again.has_cost, again.convex) == ("yes", "yes")
     assert again.smallest_eigenvalue == pytest.approx(0.0, abs=1e-6)
-    less = small(regularise(examples.soft_errors, 0.9 * needed.alpha))
+    less = small(regularise(examples.soft_errors, 0.9 * needed))
     assert less.convex == "no"
     assert less.smallest_eigenvalue == pytest.approx(0.1 * found.smallest_eigenvalue, rel=1e-4)
 
 
 def test_no_regulariser_mends_a_ridge_or_a_missing_cost() -> None:
-    assert needed_alpha(named("margin 2")).alpha == math.inf
+    assert needed_alpha(named("margin 2"))[0] == math.inf
     assert small(regularise(functions.margin(2.0), 100.0)).convex == "no"
-    assert math.isnan(needed_alpha(named("lambdarank")).alpha)
+    assert math.isnan(needed_alpha(named("lambdarank"))[0])
     assert small(regularise(functions.lambdarank(), 100.0)).has_cost == "no"
-    assert needed_alpha(named("ranknet")).alpha == 0.0
-    with pytest.raises(InputError, match="bad alpha"):
-        regularise(functions.ranknet(), -1.0)
+    assert needed_alpha(named("ranknet"))[0] == 0.0
