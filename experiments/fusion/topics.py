@@ -8,21 +8,20 @@ Each draw fits every method on a random set of topics and measures it on all oth
 draws, its difference from reciprocal rank fusion on the same topics, and in how many draws it was above that.
 With --beside each tuned method is also fitted once on all topics of other judgements, such as a model's, and
 measured on the same topics as the others: a row METHOD@FILE.
-The picture has a panel for each table: the mean difference, and the range from the worst to the best draw.
+The picture has a panel for each table: the mean difference, and a bar from the worst to the best draw.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
-from experiments.common import chart
 from lmtune.fusion.fusing import judged_topics
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
@@ -32,6 +31,7 @@ from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.comparison import run_labels
+from lmtune.report.figures.style import finish, in_style, legend_below, looks, new_panels, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
     if options.draw is not None:
-        picture(options.files).savefig(options.draw, dpi=200)
+        save(picture(options.files), options.draw)
         return
     files = options.files[1:]
     runs = RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
@@ -96,14 +96,34 @@ def main() -> None:
             print(f"{size}\t{name}\t{figures}\t{(gains > 0).sum()}\t{cost:.1f}", flush=True)
 
 
+@in_style
 def picture(tables: Sequence[Path]) -> Figure:
-    """Draw held-out differences from RRF, a panel a table: the mean, and from the worst to the best draw."""
-    read = pd.concat(pd.read_csv(table, sep="\t").assign(table=table.stem) for table in tables)
-    own = read[read["method"] != "rrf"]
-    between = ("worst", "best")
-    return chart(
-        own, "topics", "from rrf", line="method", panel="table", between=between, log="x", levels=[0.0]
-    )
+    figure, panels, columns = new_panels(len(tables), 2.6)
+    said, read = [], []
+    for table in tables:
+        with table.open(newline="") as stream:
+            read.append([row for row in csv.DictReader(stream, delimiter="\t") if row["method"] != "rrf"])
+    methods = looks(list(dict.fromkeys(row["method"] for rows in read for row in rows)))
+    for ax, table, rows in zip(panels, tables, read, strict=True):
+        for place, (name, look) in enumerate(methods.items()):
+            if not (own := [row for row in rows if row["method"] == name]):
+                continue
+            sizes = [int(row["topics"]) for row in own]
+            mean, worst, best = ([float(row[key]) for row in own] for key in ("from rrf", "worst", "best"))
+            beside = np.array(sizes) * 1.03 ** (place - 0.5 * len(methods))
+            ax.vlines(beside, worst, best, color=look.color, lw=1, alpha=0.6)
+            ax.plot(beside, mean, label=name, **look.options())
+            said.append(f"{table.stem}, {name}: {mean[0]:+.4f} at {sizes[0]}, {mean[-1]:+.4f} at {sizes[-1]}")
+        ax.axhline(0.0, color="#555555", lw=0.8)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(sizes, [str(size) for size in sizes])
+        ax.minorticks_off()
+        ax.set_xlabel("topics that weights are fitted on")
+        ax.set_title(table.stem)
+    for ax in panels[::columns]:
+        ax.set_ylabel("difference from RRF, held out")
+    legend_below(figure, 5)
+    return finish(figure, f"Held-out differences from RRF by topics fitted on. {'; '.join(said)}.")
 
 
 if __name__ == "__main__":
