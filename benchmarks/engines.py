@@ -24,7 +24,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.search import search
+from lmtune.candidates.ranking import search
 from lmtune.collections.collection import Collection
 from lmtune.collections.folds import Fold, cross_validation
 from lmtune.engines.catalogue import ENGINES

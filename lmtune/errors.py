@@ -70,6 +70,33 @@ class InputError(ValueError):
         return _rebuild, (type(self), *arguments)
 
 
+class Place:
+    """A file that is being read: an `InputError` raised inside ``with`` gets its name, and the line's number.
+
+    Parameters
+    ----------
+    file : path-like
+        The file.
+
+    Attributes
+    ----------
+    line : int or None
+        The number of the line that is being read, from 1, to be set before each.
+    """
+
+    def __init__(self, file: PathLike) -> None:
+        self.file = file
+        self.line: int | None = None
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, InputError) and error.file is None:
+            error.file = os.fspath(self.file)
+            error.line = self.line if error.line is None else error.line
+
+
 def check_choice(problem: str, value: object, accepted: Collection[str]) -> None:
     """Raise `InputError` unless a value is among those that are accepted."""
     if value not in accepted:

@@ -2,23 +2,23 @@ r"""When one document beats another whatever the parameters are, in the arithmet
 
 Documents are ranked by :math:`P = \prod_i ((y_i + \mu) r + \lambda)` over the N query words,
 :math:`y = tf / P(w|C)`, :math:`r = (1 - \lambda) / (\mu + |D|)`
-(`lmtune.models.kernels.rank_scores`), ties in the pool's order. A dominates B where
+(`lmtune.models.kernels.rank_two_stage`), ties in the pool's order. A dominates B where
 :math:`|D_A| \le |D_B|`, A stands before B, and one of these holds.
 
 *tf-dominance*: A has at least B's frequency of every term. Rounding is monotone, so A's computed
 score is at least B's at every setting. (Where logarithms stand in for a product that could leave
 the range of a double, this also takes a monotone logarithm.) A floor under the factors
-(`lmtune.models.lucene_dirichlet`) is monotone too. So is BM25: with
+(`lmtune.models.two_stage`) is monotone too. So is BM25: with
 :math:`u = k_1 (1 - b) \ge 0` and :math:`v = k_1 b / L \ge 0` a term adds
 :math:`idf \, tf / (tf + u + v |D|)`, which rises in tf and falls in |D| for every :math:`k_1 \ge 0`
-and :math:`0 \le b \le 1`; `lmtune.models.bm25_kernels.rank_scores` computes it by monotone operations
+and :math:`0 \le b \le 1`; `lmtune.models.bm25_kernels.rank_bm25` computes it by monotone operations
 alone, so that the same holds for computed scores. And so is sequential dependence
 (`lmtune.models.sdm`), where A must have at least B's frequency of every window too: each kind of
 columns is such a product P, and weights of 0 or more, a monotone logarithm and sums keep the order.
 A mixture of fields (`lmtune.models.fields`) is a sum of such factors, each of its own field's
 frequency and length with a weight above 0, under a logarithm: A dominates B there where it stands
 before B, has at least B's frequency of every term in every field, and no field of A is longer.
-`lmtune.models.fields_kernels.rank_scores` is monotone in each of them.
+`lmtune.models.fields_kernels.rank_mixture` is monotone in each of them.
 
 *e-dominance*, for factors without a floor: with
 :math:`c = \mu + \lambda (\mu + |D|) / (1 - \lambda)`, P is proportional to

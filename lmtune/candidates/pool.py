@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.arrays import Doubles, Integers, Integers32
-from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, starts, topic_columns
+from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, read_judgements, starts, topic_columns
 from lmtune.candidates.dominance import Pruning as Pruning
-from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.queries import weigh
 from lmtune.errors import InputError
 from lmtune.index.protocol import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.index.sharded import shards_of
 from lmtune.io.frames import as_qrels, as_topics
-from lmtune.io.given import QrelsLike, TopicsLike
+from lmtune.io.rows import QrelsLike, TopicsLike
 from lmtune.io.term_values import weights_of
 from lmtune.models.formula import Formula, QueryColumn, query_columns
 from lmtune.models.kernels import Documents, TopicDocuments

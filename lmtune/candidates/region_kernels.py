@@ -11,7 +11,7 @@ On a box, G therefore lies within a linear model around the centre plus an inter
 the quadratic form. b and k are monotone in s and u, q is monotone in b, so that intervals of E
 and F come from two corners of the box.
 
-BM25's s is log k1 and its u is b; `lmtune.models.bm25_taylor_kernels` says how far a score is from a
+BM25's s is log k1 and its u is b; `lmtune.models.taylor_kernels` says how far a score is from a
 model of second order, and so from a linear one.
 """
 
@@ -24,8 +24,7 @@ import numpy as np
 
 from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.compiled import compiled
-from lmtune.models.bm25_taylor_kernels import models as bm25_models
-from lmtune.models.taylor_kernels import ROWS
+from lmtune.models.taylor_kernels import ROWS, bm25_models
 
 # Relative error granted to every bound; what is computed here loses some hundred roundings.
 _SLACK = 1e-12

@@ -18,9 +18,9 @@ from lmtune.candidates import region_kernels as kernels
 from lmtune.candidates.dominance import LARGEST_LOG, rounding
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice
-from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
 from lmtune.models.parameter import as_settings
+from lmtune.models.taylor_kernels import slack_of
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count
 from lmtune.threads import over_slices

@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates import skyband
-from lmtune.candidates.columns import UNJUDGED, Columns, starts
+from lmtune.candidates.columns import UNJUDGED, Columns, read_judgements, starts
 from lmtune.candidates.dominance import Pruning
 from lmtune.candidates.extraction import extract_pruned
-from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, PathLike
 from lmtune.index.protocol import Index, field_index

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import click
 
-from lmtune.candidates.search import search
+from lmtune.candidates.ranking import search
 from lmtune.cli.compare import show
 from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Tuned

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from lmtune.candidates.explaining import explain_document, write_explained
-from lmtune.candidates.search import Searched
-from lmtune.candidates.search import search as search_collection
+from lmtune.candidates.ranking import Searched
+from lmtune.candidates.ranking import search as search_collection
 from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import SettingOptions, Tuned
 from lmtune.cli.screen import stages, utf8_output

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.search import Searched
+from lmtune.candidates.ranking import Searched
 from lmtune.errors import InputError
 from lmtune.io.csv_files import csv_text
 from lmtune.io.runs import Ranking

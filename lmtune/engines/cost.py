@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from lmtune.candidates.ranking import rank
-from lmtune.candidates.search import search
+from lmtune.candidates.ranking import rank, search
 from lmtune.collections.collection import Collection
 from lmtune.engines.checking import cut
 from lmtune.engines.deployment import Engine, nearest_model

@@ -42,7 +42,7 @@ from lmtune.fusion.search import (
     joined,
 )
 from lmtune.io.frames import as_qrels
-from lmtune.io.given import QrelsLike, RunsLike
+from lmtune.io.rows import QrelsLike, RunsLike
 from lmtune.io.term_values import weights_of
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures

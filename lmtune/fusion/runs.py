@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.arrays import Booleans, Doubles, Integers
-from lmtune.candidates.columns import UNJUDGED, join_columns, topic_columns
-from lmtune.candidates.judgements import read_judgements
+from lmtune.candidates.columns import UNJUDGED, join_columns, read_judgements, topic_columns
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import pruned
 from lmtune.errors import InputError
 from lmtune.fusion import kernels
 from lmtune.index.protocol import Index, Postings
 from lmtune.io.frames import as_run
-from lmtune.io.given import RunLike
+from lmtune.io.rows import RunLike
 from lmtune.measures.measure import Measure
 from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.locks import temporary
 
 LONGEST_LINE_BYTES = 256 << 20
@@ -230,16 +230,15 @@ def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
         As `open_bytes`, and at a line that is not valid UTF-8 or beyond
         `LONGEST_LINE_BYTES`.
     """
-    number = 0
-    with open_bytes(path) as stream:
+    with open_bytes(path) as stream, Place(path) as place:
         pieces = iter(partial(stream.readline, 1 << 20), b"")
         try:
-            for number, line in enumerate(line_blocks(within_lines(pieces, path)), 1):
-                start = line.removeprefix(BOM) if number == 1 else line
-                yield number, decode_line(start, path, number).removesuffix("\n").removesuffix("\r")
+            for place.line, line in enumerate(line_blocks(within_lines(pieces, path)), 1):
+                start = line.removeprefix(BOM) if place.line == 1 else line
+                yield place.line, decode_line(start).removesuffix("\n").removesuffix("\r")
         except InputError as error:
-            if error.line is None and number:
-                error.line = number + 1
+            if error.file is not None and error.line is None and place.line:  # the next line is too long
+                error.line = place.line + 1
             raise
 
 
@@ -270,15 +269,13 @@ def read_whole_lines(stream: BinaryIO, path: PathLike, size: int) -> Iterator[by
             yield whole if whole.endswith(b"\n") else whole + b"\n"
 
 
-def decode_line(line: bytes, path: PathLike, number: int) -> str:
-    """Decode one line strictly, or name its invalid bytes in an InputError."""
+def decode_line(line: bytes) -> str:
+    """Decode one line strictly, or name its invalid bytes in an InputError, without the line's place."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
         raise InputError(
             f"invalid UTF-8 at byte {error.start + 1} of the line",
-            file=path,
-            line=number,
             value=line[error.start : error.start + 8],
             accepted="UTF-8 text",
         ) from None

@@ -25,15 +25,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, Place
 from lmtune.io.documents import Document, DocumentSource, ListDocuments
-from lmtune.io.given import QrelsLike, RunLike, RunsLike, TopicsLike
 from lmtune.io.qrels import read_qrels
 from lmtune.io.rows import (
     DOCUMENTS,
     RUN,
     TOPICS,
     Kind,
+    QrelsLike,
+    RunLike,
+    RunsLike,
+    TopicsLike,
     field_of_row,
     gains_of,
     identifier,
@@ -100,14 +103,14 @@ def as_topics(data: TopicsLike, *, name: str = "topics") -> dict[str, str]:
     if isinstance(data, _PATH):
         return read_topics(data)
     topics: dict[str, str] = {}
-    for row, (topic, query) in enumerate(rows_of(data, TOPICS, name), 1):
-        topic_id, text = identifier(topic, name, row), query
-        if isinstance(query, dict):
-            text = WeightedQuery.of(query)
-        if not isinstance(text, str) or topics.get(topic_id, text) != text:
-            problem = "has a second text" if isinstance(text, str) else "has no text"
-            raise InputError(f"topic {topic_id} {problem}", file=name, line=row, value=text)
-        topics[topic_id] = text
+    with Place(name) as place:
+        for place.line, (topic, query) in enumerate(rows_of(data, TOPICS, name), 1):
+            topic_id = identifier(topic)
+            text = WeightedQuery.of(query) if isinstance(query, dict) else query
+            if not isinstance(text, str) or topics.get(topic_id, text) != text:
+                problem = "has a second text" if isinstance(text, str) else "has no text"
+                raise InputError(f"topic {topic_id} {problem}", value=text)
+            topics[topic_id] = text
     return _some(topics, TOPICS)
 
 
@@ -128,10 +131,11 @@ def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
         raise InputError("documents by a path", value=data, accepted="lmtune.load(documents=...).documents")
 
     def documents(rows: Any) -> Iterator[Document]:
-        for row, (docno, text) in enumerate(rows_of(rows, DOCUMENTS, name), 1):
-            if not isinstance(text, str):
-                raise InputError("a document has no text", file=name, line=row, value=text)
-            yield Document(identifier(docno, name, row), text)
+        with Place(name) as place:
+            for place.line, (docno, text) in enumerate(rows_of(rows, DOCUMENTS, name), 1):
+                if not isinstance(text, str):
+                    raise InputError("a document has no text", value=text)
+                yield Document(identifier(docno), text)
 
     if hasattr(data, "docs_iter"):
         collection = f"irds:{data.dataset_id()}" if hasattr(data, "dataset_id") else name

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from lmtune.arrays import Integers, Singles
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.files import decode_line, open_bytes, read_whole_lines
 from lmtune.io.letor_kernels import parse_pairs
 from lmtune.progress import note
@@ -103,21 +103,22 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
     docids: list[str | None] = []
     features: list[bytes] = []
     known, query = b"", ""
-    for number, line in enumerate(lines, first):
-        head, _, comment = line.partition(b"#")
-        row = _ROW.match(head)
-        if row is None:
-            if head.strip(b" \t"):
-                raise ValueError(line)
-            continue
-        if row[2] != known:
-            known, query = row[2], decode_line(row[2], path, number)
-        docid = _DOCID.match(comment)
-        docids.append(None if docid is None else decode_line(docid[1], path, number))
-        queries.append(query)
-        labels.append(row[1])
-        numbers.append(number)
-        features.append(head[row.end() :])
+    with Place(path) as place:
+        for place.line, line in enumerate(lines, first):
+            head, _, comment = line.partition(b"#")
+            row = _ROW.match(head)
+            if row is None:
+                if head.strip(b" \t"):
+                    raise ValueError(line)
+                continue
+            if row[2] != known:
+                known, query = row[2], decode_line(row[2])
+            docid = _DOCID.match(comment)
+            docids.append(None if docid is None else decode_line(docid[1]))
+            queries.append(query)
+            labels.append(row[1])
+            numbers.append(place.line)
+            features.append(head[row.end() :])
     rows, ids, values = parse_features(features, lowest, lowest + HIGHEST_ID - 1)
     if once and has_repeats(rows * (HIGHEST_ID + 1) + ids):
         raise ValueError("a feature comes twice")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.files import decode_line, line_blocks
 
 ID_KEYS = ("id", "_id", "docid", "docno")
@@ -46,29 +46,27 @@ def parse_jsonl(
         At a line that is no JSON object in valid UTF-8, lacks an identifier or a text, or has an
         identifier with white space.
     """
-    number = 0
-    for block in line_blocks(blocks):
-        for line in _decoded_lines(block, path, number):
-            number += 1
+    with Place(path) as place:
+        for line in _lines(blocks, place):
             if not line or line.isspace():
                 continue
             try:
                 record = _loads(line)
             except (ValueError, RecursionError) as error:
-                raise _bad(path, number, f"not JSON ({error})", line) from None
+                raise _bad(f"not JSON ({error})", line) from None
             try:
                 docno = record["id"]
                 text = record["contents"]
             except (KeyError, TypeError):
-                docno, text = _other_spelling(path, number, line, record)
+                docno, text = _other_spelling(line, record)
             if field is not None:
                 text = _field_text(record.get(field))
             if type(docno) is not str or type(text) is not str or docno.split() != [docno]:
-                docno = _checked_docno(path, number, docno)
-                text = _checked_text(path, number, text)
+                docno = _checked_docno(docno)
+                text = _checked_text(text)
             if "\\ud" in line or "\\uD" in line:
-                docno, text = _without_surrogates(path, number, docno, text)
-            yield number, docno, text
+                docno, text = _without_surrogates(docno, text)
+            yield place.line, docno, text
 
 
 def keys_with_text(head: bytes) -> list[str]:
@@ -84,44 +82,48 @@ def keys_with_text(head: bytes) -> list[str]:
     return []
 
 
-def _decoded_lines(block: bytes, path: PathLike, before: int) -> list[str]:
-    try:
-        lines = block.decode().split("\n")
-    except UnicodeDecodeError as error:
-        line = block.count(b"\n", 0, error.start)
-        decode_line(block.split(b"\n")[line], path, before + line + 1)
-        raise
-    if not lines[-1]:
-        lines.pop()
-    return lines
+def _lines(blocks: Iterable[bytes], place: Place) -> Iterator[str]:
+    """Yield lines, a block of them decoded at once, and set the number of each."""
+    before = 0
+    for block in line_blocks(blocks):
+        try:
+            lines = block.decode().removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            at = block.count(b"\n", 0, error.start)
+            place.line = before + at + 1
+            decode_line(block.split(b"\n")[at])
+            raise
+        for place.line, line in enumerate(lines, before + 1):
+            yield line
+        before += len(lines)
 
 
-def _other_spelling(path: PathLike, number: int, line: str, record: Any) -> tuple[Any, Any]:
+def _other_spelling(line: str, record: Any) -> tuple[Any, Any]:
     if not isinstance(record, dict):
-        raise _bad(path, number, "not a JSON object", line)
+        raise _bad("not a JSON object", line)
     if _PASSAGE_ID in record and "passage" in record:
         return record[_PASSAGE_ID], record["passage"]
     if "docid" in record and "headings" in record:
-        return record["docid"], _joined(path, number, [record.get(name) for name in MSMARCO_FIELDS])
+        return record["docid"], _joined([record.get(name) for name in MSMARCO_FIELDS])
     key = next((key for key in ID_KEYS if key in record), None)
     if key is None:
         accepted = f"an identifier in one of {', '.join(ID_KEYS)}"
-        raise _bad(path, number, "document without an identifier", line, accepted)
+        raise _bad("document without an identifier", line, accepted)
     if "contents" in record:
         return record[key], record["contents"]
     name = next((name for name in TEXT_KEYS if name in record), None)
     if name is None:
         accepted = f"a text in one of contents, {', '.join(TEXT_KEYS)}"
-        raise _bad(path, number, f"document {record[key]} has no text", line, accepted)
+        raise _bad(f"document {record[key]} has no text", line, accepted)
     title, text = record.get("title"), record[name]
     if title is not None and not isinstance(title, str):
-        raise _bad(path, number, "the title is no string", title, "a string")
+        raise _bad("the title is no string", title, "a string")
     return record[key], f"{title}\n{text}" if title and isinstance(text, str) else text
 
 
-def _joined(path: PathLike, number: int, texts: Iterable[Any]) -> str:
+def _joined(texts: Iterable[Any]) -> str:
     """Join the texts that a document has by line ends."""
-    return "\n".join(_checked_text(path, number, text) for text in texts if text not in (None, ""))
+    return "\n".join(_checked_text(text) for text in texts if text not in (None, ""))
 
 
 def _field_text(value: Any) -> Any:
@@ -131,36 +133,34 @@ def _field_text(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _checked_docno(path: PathLike, number: int, docno: Any) -> str:
+def _checked_docno(docno: Any) -> str:
     if isinstance(docno, int) and not isinstance(docno, bool):
         return str(docno)
     if not isinstance(docno, str) or docno.split() != [docno]:
         accepted = "a string without white space, or an integer"
-        raise _bad(path, number, "bad document identifier", docno, accepted)
+        raise _bad("bad document identifier", docno, accepted)
     return docno
 
 
-def _checked_text(path: PathLike, number: int, text: Any) -> str:
+def _checked_text(text: Any) -> str:
     if not isinstance(text, str):
-        raise _bad(path, number, "the text is no string", text, "a string")
+        raise _bad("the text is no string", text, "a string")
     return text
 
 
-def _without_surrogates(path: PathLike, number: int, docno: str, text: str) -> tuple[str, str]:
+def _without_surrogates(docno: str, text: str) -> tuple[str, str]:
     # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
     try:
         docno.encode()
     except UnicodeEncodeError:
         accepted = "no escaped half of a surrogate pair"
-        raise _bad(path, number, "bad document identifier", ascii(docno), accepted) from None
+        raise _bad("bad document identifier", ascii(docno), accepted) from None
     return docno, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _bad(
-    path: PathLike, number: int, message: str, value: Any, accepted: str = "one JSON object a line"
-) -> InputError:
+def _bad(message: str, value: Any, accepted: str = "one JSON object a line") -> InputError:
     shown = str(value) if value is None or isinstance(value, bool) else value
-    return InputError(message, file=path, line=number, value=shown, accepted=accepted)
+    return InputError(message, value=shown, accepted=accepted)
 
 
 URL = re.compile(rb"[^\s<{]\S*\thttps?://")
@@ -194,19 +194,18 @@ def parse_tab_separated(
     InputError
         At a line that is no valid UTF-8, or is not two columns, the first without white space.
     """
-    number = 0
-    for block in line_blocks(blocks):
-        for raw in block.removesuffix(b"\n").split(b"\n"):
-            number += 1
+    lines = (raw for block in line_blocks(blocks) for raw in block.removesuffix(b"\n").split(b"\n"))
+    with Place(path) as place:
+        for place.line, raw in enumerate(lines, 1):
             if not raw.strip():
                 continue
-            line = decode_line(raw, path, number).rstrip("\r")
+            line = decode_line(raw).rstrip("\r")
             docno, *texts = line.split("\t")
             if len(texts) not in (1, len(TSV_FIELDS)) or docno.split() != [docno]:
                 accepted = "id<TAB>text, or id, url, title and body with tabs between"
-                raise InputError("not a document", file=path, line=number, value=line[:80], accepted=accepted)
+                raise InputError("not a document", value=line[:80], accepted=accepted)
             if field is not None:
                 texts = [
                     text for name, text in zip(TSV_FIELDS, texts, strict=False) if name == field and texts[1:]
                 ]
-            yield number, docno, "\n".join(filter(None, texts))
+            yield place.line, docno, "\n".join(filter(None, texts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.files import atomic_write, decode_line, read_bytes
 from lmtune.io.rows import RUN, gains_of, is_table, swapped, table_values
 
@@ -125,30 +125,31 @@ def _line_by_line(path: PathLike, data: bytes, reads: str | None) -> dict[bytes,
     start = first + 1 if width == 3 else first
     gains: dict[bytes, int] = {}
     qrels: dict[bytes, dict[bytes, int]] = {}
-    for number, line in enumerate(lines[start:], start + 1):
-        columns = line.split()
-        if len(columns) != width or columns[0][0] == 35:
-            if not columns or columns[0][0] == 35:
+    with Place(path) as place:
+        for place.line, line in enumerate(lines[start:], start + 1):
+            columns = line.split()
+            if len(columns) != width or columns[0][0] == 35:
+                if not columns or columns[0][0] == 35:
+                    continue
+                raise _wrong_columns(path, line, width)
+            topic, name, written = columns[0], _docno(columns), columns[-1]
+            if not (topic.isascii() and name.isascii()):
+                decode_line(line)
+            gain = gains.get(written)
+            if gain is None:
+                gain = gains[written] = _parse_gain(written)
+            judged = qrels.setdefault(topic, _CLASSES[reads]())
+            if isinstance(judged, SubtopicJudgements):
+                subtopic = columns[1]
+                if (subtopic, name) in judged.by_subtopic:
+                    raise _duplicate(lines, line, topic, name, subtopic)
+                judged.add(subtopic, name, gain)
                 continue
-            raise _wrong_columns(path, number, line, width)
-        topic, name, written = columns[0], _docno(columns), columns[-1]
-        if not (topic.isascii() and name.isascii()):
-            decode_line(line, path, number)
-        gain = gains.get(written)
-        if gain is None:
-            gain = gains[written] = _parse_gain(path, number, written)
-        judged = qrels.setdefault(topic, _CLASSES[reads]())
-        if isinstance(judged, SubtopicJudgements):
-            subtopic = columns[1]
-            if (subtopic, name) in judged.by_subtopic:
-                raise _duplicate(path, number, lines, topic, name, subtopic)
-            judged.add(subtopic, name, gain)
-            continue
-        if name in judged:
-            raise _duplicate(path, number, lines, topic, name)
-        if isinstance(judged, SampledJudgements):
-            judged.strata[name] = columns[3]
-        judged[name] = gain
+            if name in judged:
+                raise _duplicate(lines, line, topic, name)
+            if isinstance(judged, SampledJudgements):
+                judged.strata[name] = columns[3]
+            judged[name] = gain
     return qrels
 
 
@@ -221,25 +222,19 @@ def _is_beir_header(columns: list[bytes]) -> bool:
     return names == _BEIR_HEADER
 
 
-def _parse_gain(path: PathLike, number: int, written: bytes) -> int:
+def _parse_gain(written: bytes) -> int:
     if _GAIN.fullmatch(written) is None:
         large = re.fullmatch(rb"[+-]?[0-9]+", written) is not None
         raise InputError(
             "the gain is too large" if large else "the gain is no integer",
-            file=path,
-            line=number,
             value=written.decode(errors="backslashreplace"),
             accepted="nine digits at most" if large else "an integer such as 0, 1, 2 or -1",
         )
-    return _whole(written)
-
-
-def _whole(written: bytes) -> int:
     return int(written.partition(b".")[0])
 
 
-def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> InputError:
-    text = decode_line(line, path, number)
+def _wrong_columns(path: PathLike, line: bytes, width: int) -> InputError:
+    text = decode_line(line)
     if len(columns := line.split()) == 6 and columns[3].isdigit() and _NUMBER.fullmatch(columns[4]):
         return swapped(path, RUN)
     named = {3: ", ".join(_BEIR_HEADER), 4: _COLUMNS, 5: _SAMPLED_COLUMNS}
@@ -248,23 +243,19 @@ def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> Inpu
         accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"
     if width == 4 and len(columns) == 5:
         accepted += f", or, for xinfAP and infNDCG, 5: {_SAMPLED_COLUMNS}"
-    return InputError(
-        f"{len(columns)} columns", file=path, line=number, value=text.strip(), accepted=accepted
-    )
+    return InputError(f"{len(columns)} columns", value=text.strip(), accepted=accepted)
 
 
 def _duplicate(
-    path: PathLike, number: int, lines: list[bytes], topic: bytes, docno: bytes, subtopic: bytes | None = None
+    lines: list[bytes], line: bytes, topic: bytes, docno: bytes, subtopic: bytes | None = None
 ) -> InputError:
     first = _find(lines, topic, docno, subtopic)
     under = "" if subtopic is None else f" and subtopic {subtopic.decode()}"
     accepted = "one judgement of each document for a topic" + (under and " and subtopic")
-    if subtopic is None and lines[number - 1].split()[1:2] != lines[(first or 1) - 1].split()[1:2]:
+    if subtopic is None and line.split()[1:2] != lines[(first or 1) - 1].split()[1:2]:
         accepted += "; diversity measures, such as alpha_nDCG@20, read subtopics from column 2"
     return InputError(
         f"document judged twice for topic {topic.decode()}{under}, first in line {first}",
-        file=path,
-        line=number,
         value=docno.decode(),
         accepted=accepted,
     )

@@ -2,6 +2,8 @@
 
 A table's file is known by its suffix: CSV with a header line, Parquet, JSON (records, or ranx's
 ``{topic: {docno: score}}``). Without numpy and, until a table is read, pandas.
+
+The types of what users give as runs, judgements and topics are here too; `lmtune.io.frames` reads them.
 """
 
 from __future__ import annotations
@@ -11,15 +13,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.csv_files import csv_rows
 from lmtune.io.digests import parse_json
 from lmtune.io.files import is_compressed, read_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 _Value = TypeVar("_Value", float, int)
 
@@ -192,21 +195,20 @@ def column_names(data: Any) -> list[str]:
 
 
 def _nested(
-    data: Any, kind: Kind, name: str, read: Callable[[Any, str, int], _Value], first: int
+    data: Any, kind: Kind, name: str, read: Callable[[Any], _Value], first: int
 ) -> dict[str, dict[str, _Value]]:
     by_topic: dict[str, dict[str, _Value]] = {}
-    for row, (topic, docno, value) in enumerate(rows_of(data, kind, name), first):
-        values = by_topic.setdefault(identifier(topic, name, row), {})
-        document = identifier(docno, name, row)
-        if document in values:
-            raise InputError(
-                f"a document comes twice for topic {topic}",
-                file=name,
-                line=row,
-                value=document,
-                accepted="each document once for a topic",
-            )
-        values[document] = read(value, name, row)
+    with Place(name) as place:
+        for place.line, (topic, docno, value) in enumerate(rows_of(data, kind, name), first):
+            values = by_topic.setdefault(identifier(topic), {})
+            document = identifier(docno)
+            if document in values:
+                raise InputError(
+                    f"a document comes twice for topic {topic}",
+                    value=document,
+                    accepted="each document once for a topic",
+                )
+            values[document] = read(value)
     return by_topic
 
 
@@ -268,35 +270,27 @@ def field_of_row(record: Any, names: Iterable[str]) -> Any:
     return next((getattr(record, name) for name in names if hasattr(record, name)), None)
 
 
-def identifier(value: Any, name: str, row: int) -> str:
+def identifier(value: Any) -> str:
     """Return a topic or docno as text, or raise InputError."""
     if isinstance(value, str):
         return value
     if isinstance(value, Integral):
         return str(int(value))
-    raise InputError(
-        "a topic or docno is neither text nor an integer",
-        file=name,
-        line=row,
-        value=value,
-        accepted="such as '51'",
-    )
+    raise InputError("a topic or docno is neither text nor an integer", value=value, accepted="such as '51'")
 
 
-def _score(value: Any, name: str, row: int) -> float:
+def _score(value: Any) -> float:
     if not _is_finite(value):
-        raise InputError(
-            "the score is no finite number", file=name, line=row, value=value, accepted="such as -7.25"
-        )
+        raise InputError("the score is no finite number", value=value, accepted="such as -7.25")
     return float(value)
 
 
-def _gain(value: Any, name: str, row: int) -> int:
+def _gain(value: Any) -> int:
     if type(value) is int and abs(value) <= _LARGEST_GAIN:
         return value  # as nearly all are
     if not _is_finite(value) or int(value) != value or abs(value) > _LARGEST_GAIN:
         accepted = "an integer such as 0, 1, 2 or -1; if this is a run: judgements come first"
-        raise InputError("the gain is no integer", file=name, line=row, value=value, accepted=accepted)
+        raise InputError("the gain is no integer", value=value, accepted=accepted)
     return int(value)
 
 
@@ -305,3 +299,55 @@ def _is_finite(value: Any) -> bool:
         return isinstance(value, Real) and math.isfinite(value)
     except OverflowError:  # an integer beyond a float
         return False
+
+
+class Frame(Protocol):
+    """A frame: pandas', polars'."""
+
+    @property
+    def columns(self) -> Any:
+        """Names of its columns."""
+
+
+class HasDict(Protocol):
+    """A run or judgements of ranx."""
+
+    def to_dict(self) -> Any:
+        """Return values by topic and docno."""
+
+
+class Scored(Protocol):
+    """A collection of ir_datasets with a run."""
+
+    def scoreddocs_iter(self) -> Any:
+        """Yield rows."""
+
+
+class Judged(Protocol):
+    """A collection of ir_datasets with judgements."""
+
+    def qrels_iter(self) -> Any:
+        """Yield rows."""
+
+
+class Asked(Protocol):
+    """A collection of ir_datasets with topics."""
+
+    def queries_iter(self) -> Any:
+        """Yield rows."""
+
+
+Rows: TypeAlias = Iterable[tuple[Any, ...]] | Iterable[Mapping[str, Any]]
+"""Named tuples, or dictionaries."""
+
+RunLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, float]] | Rows | HasDict | Scored
+"""A run: a file's path, a frame, scores by topic and docno, rows, rankings, a run of ranx."""
+
+RunsLike: TypeAlias = RunLike | Mapping[str, RunLike] | Iterable[RunLike]
+"""A run, several, or several by name."""
+
+QrelsLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, int]] | Rows | HasDict | Judged
+"""Judgements, likewise, with gains."""
+
+TopicsLike: TypeAlias = PathLike | Frame | Mapping[str, Any] | Rows | Asked
+"""Topics: text, or weighted terms, by identifier."""

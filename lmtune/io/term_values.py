@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.files import read_lines
 from lmtune.options import option
 
@@ -34,32 +34,29 @@ def read_term_values(path: PathLike, what: str = "word") -> dict[str, dict[str, 
     """
     accepted = f"topic<TAB>{what}<TAB>value, the value a finite number, each topic and {what} once"
     values: dict[str, dict[str, float]] = {}
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        topic, word, value = _columns(path, number, line, what, accepted)
-        of_topic = values.setdefault(topic, {})
-        if word in of_topic:
-            raise InputError(
-                f"a second value of a {what} in topic {topic}",
-                file=path,
-                line=number,
-                value=word,
-                accepted=accepted,
-            )
-        of_topic[word] = value
+    with Place(path) as place:
+        for place.line, line in read_lines(path):
+            if not line.strip():
+                continue
+            topic, word, value = _columns(line, what, accepted)
+            of_topic = values.setdefault(topic, {})
+            if word in of_topic:
+                raise InputError(
+                    f"a second value of a {what} in topic {topic}", value=word, accepted=accepted
+                )
+            of_topic[word] = value
     if not values:
         raise InputError(f"no values of {what}s: the file is empty", file=path, accepted=accepted)
     return values
 
 
-def _columns(path: PathLike, number: int, line: str, what: str, accepted: str) -> tuple[str, str, float]:
+def _columns(line: str, what: str, accepted: str) -> tuple[str, str, float]:
     topic, word, value = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
     if line.count("\t") != 2 or not topic or not word:
-        raise InputError("no three columns", file=path, line=number, value=line, accepted=accepted)
+        raise InputError("no three columns", value=line, accepted=accepted)
     parsed = _number(value)
     if not math.isfinite(parsed):
-        raise InputError(f"bad value of a {what}", file=path, line=number, value=value, accepted=accepted)
+        raise InputError(f"bad value of a {what}", value=value, accepted=accepted)
     return topic, word, parsed
 
 

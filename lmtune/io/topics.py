@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import math
 import re
@@ -10,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.digests import parse_json
 from lmtune.io.files import atomic_write, read_lines
+from lmtune.io.trec_documents import ENTITY, decode_entities
 
 Weight = float | tuple[float, ...]
 
@@ -104,7 +104,6 @@ FIELDS = ("title", "desc", "narr")
 """The fields that a query can be made of."""
 
 _LABELS = {"num": "number", "title": "topic", "desc": "description", "narr": "narrative"}
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _XML_TOPIC = re.compile(r"<top(ic)?[\s>]", re.I)
 # What TREC's XML topics call the fields.
 _XML_NAMES = {
@@ -124,13 +123,12 @@ _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9_-]*)(?:\s[^<>]*)?>")
 _KNOWN = frozenset({"top", *_LABELS, "head", "dom", "smry", "con", "fac", "nat", "time", "def"})
 
 
-@dataclass(frozen=True)
-class FieldedTopic:
-    """One topic: its number without leading zeros, where it begins, and its texts by field."""
+class Topic(NamedTuple):
+    """A topic as found: its identifier, its texts by field, and the line where it begins."""
 
     identifier: str
-    line: int
     texts: dict[str, str]
+    line: int
 
 
 @dataclass
@@ -140,7 +138,7 @@ class _Open:
     current: str | None = None
 
 
-def parse_sgml_topics(path: PathLike, lines: Iterable[tuple[int, str]]) -> Iterator[FieldedTopic]:
+def _sgml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Topic]:
     """Yield the topics of numbered lines.
 
     Raises
@@ -150,28 +148,28 @@ def parse_sgml_topics(path: PathLike, lines: Iterable[tuple[int, str]]) -> Itera
         missing or malformed ``<num>``.
     """
     topic: _Open | None = None
-    for number, line in lines:
+    for place.line, line in lines:
         for closing, name, text in _pieces(line):
             if name == "top":
                 if closing:
                     if topic is None:
-                        raise _stray(path, number, "</top>")
-                    yield _finish(path, topic)
+                        raise _stray("</top>")
+                    yield _finish(topic)
                     topic = None
                 elif topic is not None:
-                    raise _unclosed(path, topic)
+                    raise _unclosed(topic)
                 else:
-                    topic = _Open(number)
+                    topic = _Open(place.line)
             elif name is not None:
-                _turn(path, number, topic, name, closing=closing)
+                _turn(topic, name, closing=closing)
             if not text.strip():
                 continue
             if topic is None:
-                raise _stray(path, number, text.strip())
+                raise _stray(text.strip())
             if topic.current is not None:
                 topic.pieces[topic.current].append(text)
     if topic is not None:
-        raise _unclosed(path, topic)
+        raise _unclosed(topic)
 
 
 def format_topic(path: PathLike, identifier: str, text: str) -> str:
@@ -184,15 +182,14 @@ def format_topic(path: PathLike, identifier: str, text: str) -> str:
     """
     # A text that begins as a label does would lose its first word without one of ours before it.
     label = "Topic: " if _strip_label("title", text) != text else ""
-    written = _ENTITY.sub(lambda entity: f"&amp;{entity[0][1:]}", text)
+    written = ENTITY.sub(lambda entity: f"&amp;{entity[0][1:]}", text)
     block = f"<top>\n<num> Number: {identifier}\n<title> {label}{written}\n</top>\n\n"
     lines = list(enumerate(block.split("\n"), 1))
     try:
-        topics = list(parse_sgml_topics(path, lines))
+        topics = list(_sgml_topics(Place(path), lines))
     except InputError:
         topics = []
-    expected = [(identifier, {"title": text})]
-    if not text or [(topic.identifier, topic.texts) for topic in topics] != expected:
+    if not text or [topic[:2] for topic in topics] != [(identifier, {"title": text})]:
         raise InputError(
             f"cannot write topic {identifier!r} as TREC SGML",
             file=path,
@@ -212,43 +209,36 @@ def _pieces(line: str) -> Iterator[tuple[bool, str | None, str]]:
         yield bool(match[1]), match[2].lower(), line[match.end() : end]
 
 
-def _turn(path: PathLike, number: int, topic: _Open | None, name: str, *, closing: bool) -> None:
+def _turn(topic: _Open | None, name: str, *, closing: bool) -> None:
     if topic is None:
         if name in _LABELS:
-            raise _stray(path, number, f"<{name}>")
+            raise _stray(f"<{name}>")
         return
     topic.current = None
     if name in _LABELS and not closing:
         if name in topic.pieces:
             raise InputError(
                 f"a second <{name}> in the topic that begins in line {topic.line}",
-                file=path,
-                line=number,
                 accepted=f"one <{name}> between <top> and </top>",
             )
         topic.pieces[name] = []
         topic.current = name
 
 
-def _finish(path: PathLike, topic: _Open) -> FieldedTopic:
+def _finish(topic: _Open) -> Topic:
     texts = {
-        name: _strip_label(name, " ".join(_ENTITY.sub(_decoded, " ".join(pieces)).split()))
+        name: _strip_label(name, " ".join(decode_entities(" ".join(pieces)).split()))
         for name, pieces in topic.pieces.items()
     }
     written = texts.pop("num", None)
-    return FieldedTopic(_identifier(path, topic.line, written, "<num> Number: 301"), topic.line, texts)
+    return Topic(_number(topic.line, written, "<num> Number: 301"), texts, topic.line)
 
 
-def _decoded(entity: re.Match[str]) -> str:
-    return html.unescape(entity[0])
-
-
-def _identifier(path: PathLike, line: int, written: str | None, accepted: str) -> str:
+def _number(line: int, written: str | None, accepted: str) -> str:
     """Check a topic's number, and return it without leading zeros."""
     if written is None or written.split() != [written]:
         raise InputError(
             "bad topic number" if written else "topic without number",
-            file=path,
             line=line,
             value=written or None,
             accepted=accepted,
@@ -256,7 +246,7 @@ def _identifier(path: PathLike, line: int, written: str | None, accepted: str) -
     return (written.lstrip("0") or "0") if written.isascii() and written.isdigit() else written
 
 
-def parse_xml_topics(path: PathLike, lines: Iterable[tuple[int, str]]) -> Iterator[FieldedTopic]:
+def _xml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Topic]:
     """Yield the topics of TREC's XML: ``<topic number="1">`` with fields, or with the title alone.
 
     Raises
@@ -278,25 +268,25 @@ def parse_xml_topics(path: PathLike, lines: Iterable[tuple[int, str]]) -> Iterat
             etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, encoding="utf-8"),
         )
     except etree.XMLSyntaxError as error:
-        raise InputError(
-            f"not XML: {error.msg}", file=path, line=(error.lineno or 1) + first - 1, accepted=_ACCEPTED
-        ) from None
+        place.line = (error.lineno or 1) + first - 1
+        raise InputError(f"not XML: {error.msg}", accepted=_ACCEPTED) from None
     for element in root.iter("topic"):
-        yield _of_element(path, element, element.sourceline + first - 1)
+        place.line = element.sourceline + first - 1
+        yield _of_element(element, place.line)
 
 
-def _of_element(path: PathLike, element: Any, line: int) -> FieldedTopic:
+def _of_element(element: Any, line: int) -> Topic:
     texts: dict[str, str] = {}
     for child in element.iterchildren("*"):
         name = _XML_NAMES.get(child.tag.lower())
         if name in texts:
-            raise InputError(f"a second <{child.tag}> in a topic", file=path, line=line, accepted="one")
+            raise InputError(f"a second <{child.tag}> in a topic", accepted="one")
         if name is not None:
             texts[name] = " ".join("".join(child.itertext()).split())
     written = texts.pop("num", None) or element.get("number") or element.get("id")
     if not len(element):
         texts["title"] = " ".join((element.text or "").split())
-    return FieldedTopic(_identifier(path, line, written, '<topic number="301">'), line, texts)
+    return Topic(_number(line, written, '<topic number="301">'), texts, line)
 
 
 def _strip_label(name: str, text: str) -> str:
@@ -304,12 +294,12 @@ def _strip_label(name: str, text: str) -> str:
     return rest.lstrip() if colon and word.strip().lower() == _LABELS[name] else text
 
 
-def _stray(path: PathLike, line: int, value: str) -> InputError:
-    return InputError("text outside <top>", file=path, line=line, value=value, accepted="<top> ... </top>")
+def _stray(value: str) -> InputError:
+    return InputError("text outside <top>", value=value, accepted="<top> ... </top>")
 
 
-def _unclosed(path: PathLike, topic: _Open) -> InputError:
-    return InputError("unclosed <top>", file=path, line=topic.line, accepted="<top> ... </top>")
+def _unclosed(topic: _Open) -> InputError:
+    return InputError("unclosed <top>", line=topic.line, accepted="<top> ... </top>")
 
 
 _ACCEPTED = (
@@ -323,14 +313,6 @@ _HEADER_IDS = frozenset({"qid", "query_id", "query-id", "topic_id"})
 _HEADERS = frozenset(
     (name, text) for name in (*_ID_KEYS, "number", "num") for text in (*_TEXT_KEYS, "question")
 )
-
-
-class Topic(NamedTuple):
-    """A topic as found: its identifier, its text and the line where it begins."""
-
-    identifier: str
-    text: str
-    line: int
 
 
 def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[str, str]:
@@ -375,8 +357,11 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
             value=",".join(wanted),
             accepted="title for this file",
         )
-    topics = own.read(path, lines)
-    return _collect(path, _with_fields(path, topics, wanted) if own.has_fields else topics)
+    with Place(path) as place:
+        topics = _collect(own.read(place, lines), wanted)
+    if not topics:
+        raise InputError("no topics", file=path, accepted=_ACCEPTED)
+    return topics
 
 
 def write_topics(path: PathLike, topics: Mapping[str, str]) -> None:
@@ -411,26 +396,30 @@ def _check_fields(fields: Sequence[str]) -> tuple[str, ...]:
     return wanted
 
 
-def _collect(path: PathLike, read: Iterator[Topic]) -> dict[str, str]:
+def _collect(found: Iterator[Topic], wanted: tuple[str, ...]) -> dict[str, str]:
     topics: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for identifier, text, line in read:
+    for identifier, texts, line in found:
+        missing = [name for name in wanted if name not in texts]
+        if missing:
+            raise InputError(
+                f"topic {identifier} has no <{missing[0]}>",
+                line=line,
+                accepted=f"fields that every topic has; here: {', '.join(texts) or 'none'}",
+            )
         if identifier in topics:
             raise InputError(
                 f"topic defined twice, first in line {lines[identifier]}",
-                file=path,
                 line=line,
                 value=identifier,
                 accepted="each topic once",
             )
-        topics[identifier] = text if isinstance(text, WeightedQuery) else " ".join(text.split())
+        first, *rest = (texts[name] for name in wanted)
+        is_weighted = isinstance(first, WeightedQuery)
+        topics[identifier] = first if is_weighted else " ".join(" ".join((first, *rest)).split())
         lines[identifier] = line
         if not topics[identifier]:
-            raise InputError(
-                f"topic {identifier} has no text", file=path, line=line, accepted="at least one word"
-            )
-    if not topics:
-        raise InputError("no topics", file=path, accepted=_ACCEPTED)
+            raise InputError(f"topic {identifier} has no text", line=line, accepted="at least one word")
     return topics
 
 
@@ -449,28 +438,12 @@ def _is_xml(lines: list[tuple[int, str]]) -> bool:
     return False
 
 
-def _with_fields(path: PathLike, topics: Iterable[FieldedTopic], wanted: tuple[str, ...]) -> Iterator[Topic]:
-    for topic in topics:
-        missing = [field for field in wanted if field not in topic.texts]
-        if missing:
-            raise InputError(
-                f"topic {topic.identifier} has no <{missing[0]}>",
-                file=path,
-                line=topic.line,
-                accepted=f"fields that every topic has; here: {', '.join(topic.texts) or 'none'}",
-            )
-        text = " ".join(topic.texts[field] for field in wanted)
-        yield Topic(topic.identifier, text, topic.line)
-
-
-def _tsv_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic]:
-    for position, (number, line) in enumerate(lines):
+def _tsv_topics(place: Place, lines: list[tuple[int, str]]) -> Iterator[Topic]:
+    for position, (place.line, line) in enumerate(lines):
         columns = line.strip("\r\n ").split("\t")
         if len(columns) != 2:
             raise InputError(
                 f"{len(columns) - 1} tabs in a topic line" if len(columns) > 1 else "no tab",
-                file=path,
-                line=number,
                 value=line,
                 accepted=_ACCEPTED if position == 0 else "id<TAB>text",
             )
@@ -478,68 +451,55 @@ def _tsv_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic]
         named = identifier.lower(), columns[1].strip().lower()
         if position == 0 and (named[0] in _HEADER_IDS or named in _HEADERS):
             continue
-        _check_identifier(path, number, identifier)
-        yield Topic(identifier, columns[1], number)
+        _check_identifier(identifier)
+        yield Topic(identifier, {"title": columns[1]}, place.line)
 
 
-def _json_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic]:
-    for number, line in lines:
+def _json_topics(place: Place, lines: list[tuple[int, str]]) -> Iterator[Topic]:
+    accepted = "one JSON object a line"
+    for place.line, line in lines:
         try:
             record = parse_json(line)
         except ValueError as error:
-            raise InputError(
-                f"not JSON ({error})", file=path, line=number, value=line, accepted="one JSON object a line"
-            ) from None
+            raise InputError(f"not JSON ({error})", value=line, accepted=accepted) from None
         if not isinstance(record, dict):
-            raise InputError(
-                "not a JSON object", file=path, line=number, value=line, accepted="one JSON object a line"
-            )
+            raise InputError("not a JSON object", value=line, accepted=accepted)
         identifier = next((record[key] for key in _ID_KEYS if key in record), None)
         text = next((record[key] for key in _TEXT_KEYS if key in record), None)
         if _WEIGHTS_KEY in record:
-            text = _weighted(path, number, record[_WEIGHTS_KEY])
+            text = _weighted(record[_WEIGHTS_KEY])
         if not isinstance(identifier, str | int) or isinstance(identifier, bool):
             raise InputError(
                 "no topic identifier" if identifier is None else "bad topic identifier",
-                file=path,
-                line=number,
                 value=line if identifier is None else identifier,
                 accepted=f"a string or an integer as one of {', '.join(_ID_KEYS)}",
             )
         if not isinstance(text, str):
             raise InputError(
                 f"topic {identifier} has no text",
-                file=path,
-                line=number,
                 value=text,
                 accepted=f"a string as one of {', '.join(_TEXT_KEYS)}",
             )
-        _check_identifier(path, number, str(identifier))
-        # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
-        is_weighted = isinstance(text, WeightedQuery)
-        yield Topic(
-            str(identifier), text if is_weighted else text.encode("utf-8", "replace").decode(), number
-        )
+        _check_identifier(str(identifier))
+        if not isinstance(text, WeightedQuery):
+            # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
+            text = text.encode("utf-8", "replace").decode()
+        yield Topic(str(identifier), {"title": text}, place.line)
 
 
-def _weighted(path: PathLike, line: int, weights: object) -> WeightedQuery:
+def _weighted(weights: object) -> WeightedQuery:
     """Read the weights of a query's terms: by term, or as text."""
-    try:
-        if isinstance(weights, str):
-            return WeightedQuery.parse(weights)
-        if isinstance(weights, dict):
-            return WeightedQuery.of(weights)
-    except InputError as error:
-        raise InputError(error.message, file=path, line=line, value=error.value, accepted=ACCEPTED) from None
-    raise InputError("no weights of terms", file=path, line=line, value=weights, accepted=ACCEPTED)
+    if isinstance(weights, str):
+        return WeightedQuery.parse(weights)
+    if isinstance(weights, dict):
+        return WeightedQuery.of(weights)
+    raise InputError("no weights of terms", value=weights, accepted=ACCEPTED)
 
 
-def _check_identifier(path: PathLike, line: int, identifier: str) -> None:
+def _check_identifier(identifier: str) -> None:
     if identifier.split() != [identifier] or not identifier.isprintable():
         raise InputError(
             "bad topic identifier",
-            file=path,
-            line=line,
             value=ascii(identifier) if not identifier.isprintable() else identifier,
             accepted="one word, without white space",
         )
@@ -555,20 +515,20 @@ class TopicFormat(NamedTuple):
     matches : callable
         From a file's numbered lines, without blank ones, to whether they are of this format.
     read : callable
-        From the path and these lines to `Topic`, or to `FieldedTopic` where there are fields.
+        From the place, whose line it sets, and these lines to topics.
     has_fields : bool
         Whether topics have other fields than the title.
     """
 
     suffixes: tuple[str, ...]
     matches: Callable[[list[tuple[int, str]]], bool]
-    read: Callable[[PathLike, list[tuple[int, str]]], Iterator[Any]]
+    read: Callable[[Place, list[tuple[int, str]]], Iterator[Topic]]
     has_fields: bool = False
 
 
 TOPIC_FORMATS = (
-    TopicFormat(("xml",), _is_xml, parse_xml_topics, has_fields=True),
-    TopicFormat(("trec", "sgml"), _is_markup, parse_sgml_topics, has_fields=True),
+    TopicFormat(("xml",), _is_xml, _xml_topics, has_fields=True),
+    TopicFormat(("trec", "sgml"), _is_markup, _sgml_topics, has_fields=True),
     TopicFormat(("jsonl",), lambda lines: lines[0][1].lstrip().startswith("{"), _json_topics),
     TopicFormat(("tsv", "txt"), lambda _: True, _tsv_topics),
 )

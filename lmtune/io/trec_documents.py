@@ -23,7 +23,7 @@ _DOCNO = re.compile(r"<DOCNO\s*>", re.IGNORECASE)
 _DOCNO_END = re.compile(r"</DOCNO\s*>", re.IGNORECASE)
 _HEADER = re.compile(r"<DOCHDR\s*>(?:.*?(</DOCHDR\s*>))?", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<[!?/]?[A-Za-z-][^>]*>")
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
 def parse_trec(
@@ -118,9 +118,12 @@ def without_markup(markup: str) -> str:
     """Return text with tags replaced by spaces, and entities decoded."""
     stop = _past_tags(markup)
     text = _MARKUP.sub(" ", markup[:stop]) + markup[stop:] if "<" in markup else markup
-    if "&" in text:
-        text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-    return text.strip()
+    return decode_entities(text).strip()
+
+
+def decode_entities(text: str) -> str:
+    """Return text with HTML's entities, such as ``&amp;``, decoded."""
+    return ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
 
 
 def _docno(path: PathLike, line: int, source: str) -> tuple[str, str]:

@@ -22,9 +22,8 @@ from lmtune.measures.trec_measures import interpolated_precision
 from lmtune.models.bm25 import BM25
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
-from lmtune.models.lucene_dirichlet import LuceneDirichlet
 from lmtune.models.parameter import Setting, as_settings
-from lmtune.models.two_stage import TwoStage
+from lmtune.models.two_stage import LuceneDirichlet, TwoStage
 from lmtune.progress import Count
 from lmtune.threads import over_slices
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, as_text
 from lmtune.io.columns import RunColumns, read_run_columns
-from lmtune.io.given import QrelsLike, RunLike, RunsLike
 from lmtune.io.qrels import STRATA, SUBTOPICS, read_judgements
+from lmtune.io.rows import QrelsLike, RunLike, RunsLike
 from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
 from lmtune.measures.measure import MeasuresLike, split_names

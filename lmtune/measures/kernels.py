@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 from lmtune.measures.value_kernels import MeasureScale, value_of_ranks
-from lmtune.models import bm25_kernels
-from lmtune.models.kernels import Documents, rank_topic, topic_of
+from lmtune.models.bm25_kernels import rank_bm25_topic
+from lmtune.models.kernels import Documents, rank_two_stage_topic, topic_of
 
 
 class Targets(NamedTuple):
@@ -343,8 +343,9 @@ def measure_cells(
 ) -> None:
     """Fill out[i, s, m] for topic i, setting s and measure m; ``scores`` has room for the longest topic's.
 
-    Scores are query likelihoods, ``floored`` or not as `lmtune.models.kernels.rank_scores` says, or those of
-    BM25 by the ``mean_length``; the other of the two is None, by whose type numba leaves its branches out.
+    Scores are query likelihoods, ``floored`` or not as `lmtune.models.kernels.rank_two_stage` says, or
+    those of BM25 by the ``mean_length``; the other of the two is None, by whose type numba leaves its
+    branches out.
     """
     longest = documents.longest
     for i in range(out.shape[0]):
@@ -365,9 +366,9 @@ def measure_cells(
                 some, found = settings[part], out[i, part]
                 score = scores[: docs * found.shape[0]].reshape(found.shape[0], docs)
                 if mean_length is not None:
-                    bm25_kernels.rank_topic(own_tf, own_length, value * count, mean_length, some, score)
+                    rank_bm25_topic(own_tf, own_length, value * count, mean_length, some, score)
                 if floored is not None and docs > 0:
-                    rank_topic(own_tf, own_length, value, count, longest, some, floored, score)
+                    rank_two_stage_topic(own_tf, own_length, value, count, longest, some, floored, score)
                 measure_topic(score, places, gains, targets, i, found)
 
 

@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError, as_text
 from lmtune.io.columns import RunColumns
-from lmtune.io.given import QrelsLike, RunsLike
+from lmtune.io.rows import QrelsLike, RunsLike
 from lmtune.measures.families import parse_families
 from lmtune.measures.from_files import (
     Evaluation,

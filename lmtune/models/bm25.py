@@ -30,8 +30,8 @@ from lmtune.arrays import Doubles, Integers32
 from lmtune.errors import InputError, check_choice
 from lmtune.index.protocol import CollectionSize, Index, TermCounts
 from lmtune.index.quantised import quantised_lengths
-from lmtune.models import bm25_kernels
-from lmtune.models.formula import CompiledFormula, Factor, Formula, Held, QueryColumn
+from lmtune.models.bm25_kernels import LEAST_ROOM, bm25_likelihoods, differentiate_bm25, rank_bm25
+from lmtune.models.formula import CompiledFormula, Factor, Formula, Held, Kernels, QueryColumn
 from lmtune.models.kernels import TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
 
@@ -171,7 +171,7 @@ class BM25(CompiledFormula):
 
     parameters = (K1, B)
     value_name = "idf"
-    kernels = bm25_kernels
+    kernels = Kernels(rank_bm25, differentiate_bm25, bm25_likelihoods)
 
     def __init__(self, variant: Variant = EXACT, name: str = "bm25") -> None:
         self.variant, self.name = variant, name
@@ -198,7 +198,7 @@ class BM25(CompiledFormula):
         of = {"freq": held.tf, "k1": k1, "b": b, "dl": held.length, "avgdl": held.mean_length}
         return [
             Factor("idf", self.term_value(held.term), self.variant.idf_text, {"df": df, "N": documents}),
-            self._saturation(held.tf, max(k1 * share, bm25_kernels.LEAST_ROOM), share, of),
+            self._saturation(held.tf, max(k1 * share, LEAST_ROOM), share, of),
         ]
 
     def _saturation(self, tf: int, room: float, share: float, of: dict[str, float]) -> Factor:  # noqa: ARG002
@@ -230,7 +230,7 @@ class BM25(CompiledFormula):
         k1, b = setting.tolist()
         relative = topic.length / topic.mean_length
         share = (1.0 - b) + b * relative
-        whole = topic.tf + np.maximum(k1 * share, bm25_kernels.LEAST_ROOM)
+        whole = topic.tf + np.maximum(k1 * share, LEAST_ROOM)
         parts = topic.tf / whole
         parts *= topic.value[:, None]
         slopes = np.divide(parts, whole, out=whole)
@@ -256,9 +256,9 @@ class LowerBoundedBM25(BM25):
         """Score and differentiate each term by itself."""
         k1, b = setting.tolist()
         relative, shift = topic.length / topic.mean_length, self.variant.shift
-        share = np.maximum((1.0 - b) + b * relative, bm25_kernels.LEAST_ROOM)
+        share = np.maximum((1.0 - b) + b * relative, LEAST_ROOM)
         idf_held = np.where(topic.tf > 0, topic.value[:, None], 0.0)
-        whole = topic.tf + np.maximum((k1 + shift) * share, bm25_kernels.LEAST_ROOM)
+        whole = topic.tf + np.maximum((k1 + shift) * share, LEAST_ROOM)
         upper = topic.tf + shift * share
         parts = idf_held * ((k1 + 1.0) * upper / whole + self.variant.bonus)
         # With u = tf + d s and v = tf + (k1 + d) s: u' v - u v' in s is -k1 tf.

@@ -13,7 +13,7 @@ LEAST_ROOM = 1e-300
 
 
 @compiled()
-def rank_scores(documents: Documents, settings: Doubles, out: Doubles) -> None:
+def rank_bm25(documents: Documents, settings: Doubles, out: Doubles) -> None:
     """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; settings are k1 and b.
 
     With n = k1 (1 - b + b |D| / L), L the mean length, a term's part is computed as
@@ -25,12 +25,14 @@ def rank_scores(documents: Documents, settings: Doubles, out: Doubles) -> None:
         topic = topic_of(documents, i)
         docs = topic.length.size
         own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
-        rank_topic(topic.tf, topic.length, topic.value * topic.counts, documents.mean_length, settings, own)
+        rank_bm25_topic(
+            topic.tf, topic.length, topic.value * topic.counts, documents.mean_length, settings, own
+        )
         filled += own.size
 
 
 @compiled()
-def rank_topic(
+def rank_bm25_topic(
     tf: Integers32, length: Integers32, weight: Doubles, mean_length: float, settings: Doubles, out: Doubles
 ) -> None:
     """Fill out[s, j] for setting s and document j of one topic."""
@@ -49,7 +51,7 @@ def rank_topic(
 
 
 @compiled()
-def differentiate(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
+def differentiate_bm25(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
     """Fill scores, shape (documents,), and their derivatives in k1 and b, shape (2, documents)."""
     k1, b = setting
     tf, length, mean_length, weight = topic.tf, topic.length, topic.mean_length, topic.value * topic.counts
@@ -68,7 +70,7 @@ def differentiate(topic: TopicDocuments, setting: Doubles, score: Doubles, gradi
 
 
 @compiled()
-def likelihoods(
+def bm25_likelihoods(
     documents: Documents, setting: Doubles, score: Doubles, gradient: Doubles, product: Booleans
 ) -> None:
     """Fill the same for each of some topics, one after the other; no products."""
@@ -77,5 +79,5 @@ def likelihoods(
     for i in range(documents.docs.shape[0]):
         topic = topic_of(documents, i)
         own = slice(filled, filled + topic.length.size)
-        differentiate(topic, setting, score[own], gradient[:, own])
+        differentiate_bm25(topic, setting, score[own], gradient[:, own])
         filled += topic.length.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -334,19 +334,30 @@ class Formula(ABC):
             filled = end
 
 
+class Kernels(NamedTuple):
+    """The compiled methods of a formula.
+
+    Each takes a topic or documents, a setting or several, the formula's switches, and the arrays that it
+    fills; `differentiate` gets zeros. Without `likelihoods`, `differentiate` is called for each topic.
+    """
+
+    rank_scores: Callable[..., None]
+    differentiate: Callable[..., None]
+    likelihoods: Callable[..., None] | None = None
+
+
 class CompiledFormula(Formula):
     """A formula of compiled arithmetic.
 
     Attributes
     ----------
-    kernels : module
-        With `differentiate`, `rank_scores` and perhaps `likelihoods`. Each takes a topic or documents, a
-        setting or several, `switches`, and what it fills: `differentiate` fills zeros.
+    kernels : Kernels
+        What computes it.
     switches : tuple of bool
-        What formulas of one module differ in.
+        What formulas of the same kernels differ in.
     """
 
-    kernels: Any
+    kernels: Kernels
     switches: tuple[bool, ...] = ()
 
     def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
@@ -369,7 +380,7 @@ class CompiledFormula(Formula):
         product: Booleans,
     ) -> None:
         """Fill what RankNet's pairs are made of."""
-        if hasattr(self.kernels, "likelihoods"):
+        if self.kernels.likelihoods is not None:
             self.kernels.likelihoods(documents, setting, *self.switches, likelihood, gradient, product)
         else:
             super().likelihoods(documents, setting, likelihood, gradient, product)

@@ -160,7 +160,7 @@ def repeats(counts: NDArray[Any]) -> int:
 
 @compiled()
 def scores_as_product(p_min: float, longest: int, weight: int, lambda_: float, mu: float) -> bool:
-    """Say whether `rank_scores` multiplies, whichever documents there are to score.
+    """Say whether `rank_two_stage` multiplies, whichever documents there are to score.
 
     ``longest`` is the collection's longest document: the answer, and with it every bit of a
     score, must not depend on the other candidates. No y exceeds |D| / P(w|C), and
@@ -172,7 +172,7 @@ def scores_as_product(p_min: float, longest: int, weight: int, lambda_: float, m
 
 
 @compiled()
-def rank_scores(documents: Documents, settings: Doubles, floored: bool, out: Doubles) -> None:
+def rank_two_stage(documents: Documents, settings: Doubles, floored: bool, out: Doubles) -> None:
     """Fill scores that order documents exactly as the query likelihood does.
 
     With y = tf / P(w|C) the likelihood is proportional to the product over query terms of
@@ -191,12 +191,12 @@ def rank_scores(documents: Documents, settings: Doubles, floored: bool, out: Dou
             continue
         own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
         columns = topic.tf, topic.length, topic.value, topic.counts
-        rank_topic(*columns, documents.longest, settings, floored, own)
+        rank_two_stage_topic(*columns, documents.longest, settings, floored, own)
         filled += own.size
 
 
 @compiled()
-def rank_topic(
+def rank_two_stage_topic(
     tf: Integers32,
     length: Integers32,
     p: Doubles,
@@ -288,7 +288,7 @@ def add_term(
 
 
 @compiled()
-def differentiate(
+def differentiate_two_stage(
     topic: TopicDocuments, setting: Doubles, floored: bool, score: Doubles, gradient: Doubles
 ) -> None:
     """Fill the scores, and add both derivatives to zeros; ``floored`` as Lucene's Dirichlet smoothing."""
@@ -376,7 +376,7 @@ def floored_log_likelihood(topic: TopicDocuments, mu: float, score: Doubles, slo
 
 
 @compiled()
-def likelihoods(
+def two_stage_likelihoods(
     documents: Documents,
     setting: Doubles,
     floored: bool,

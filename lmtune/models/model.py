@@ -9,13 +9,11 @@ from lmtune.errors import InputError, perhaps
 from lmtune.index.windows import KINDS
 from lmtune.models.bm25 import K1, VARIANTS, B, bm25
 from lmtune.models.bm25 import PREFIX as BM25_PREFIX
-from lmtune.models.bm25_fields import BM25F, SummedBM25
-from lmtune.models.fields import FieldFormula, Fields
+from lmtune.models.fields import BM25F, FieldFormula, Fields, SummedBM25
 from lmtune.models.formula import Formula
-from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter, as_settings
 from lmtune.models.sdm import SDM
-from lmtune.models.two_stage import LAMBDA, MU, TWO_STAGE
+from lmtune.models.two_stage import LAMBDA, LUCENE_DIRICHLET, MU, TWO_STAGE
 from lmtune.models.weighted import WEIGHTS, Weighted, weighted
 
 TABLE_COLUMNS = (

@@ -25,12 +25,12 @@ from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.index.protocol import Index, Postings
 from lmtune.index.windows import Window, count_windows, windows_of
-from lmtune.models import sdm_kernels
-from lmtune.models.formula import CompiledFormula, QueryColumn
+from lmtune.models.formula import CompiledFormula, Kernels, QueryColumn
 from lmtune.models.parameter import ANSERINI, Parameter
+from lmtune.models.sdm_kernels import GROUPS, differentiate_sdm, rank_sdm, sdm_likelihoods
 from lmtune.models.two_stage import LAMBDA, MU, check_parameters
 
-TERMS, ORDERED, UNORDERED = range(sdm_kernels.GROUPS)
+TERMS, ORDERED, UNORDERED = range(GROUPS)
 """The groups of columns."""
 
 _WEIGHTS = (
@@ -71,7 +71,7 @@ class SequentialDependence(CompiledFormula):
     dominance = "tf"
     needs_positions = True
     group_names = ("", "ordered", "unordered")
-    kernels = sdm_kernels
+    kernels = Kernels(rank_sdm, differentiate_sdm, sdm_likelihoods)
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return each distinct term, phrase and window of neighbours; a window in one order alone."""

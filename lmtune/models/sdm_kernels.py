@@ -43,12 +43,12 @@ def weight_of(setting: Doubles, group: int) -> float:
 
 
 @compiled()
-def rank_scores(documents: Documents, settings: Doubles, out: Doubles) -> None:
+def rank_sdm(documents: Documents, settings: Doubles, out: Doubles) -> None:
     """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says.
 
     A group's likelihood over that of a document without length is a product of factors, or a sum of
     their logarithms where the product could leave the range of a double, as in
-    `lmtune.models.kernels.rank_scores`; it is computed anew only where lambda or mu differ from the
+    `lmtune.models.kernels.rank_two_stage`; it is computed anew only where lambda or mu differ from the
     setting before. Each operation is monotone in every factor, the logarithm taken to be.
     """
     filled = 0
@@ -83,7 +83,7 @@ def rank_scores(documents: Documents, settings: Doubles, out: Doubles) -> None:
 
 
 @compiled()
-def differentiate(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
+def differentiate_sdm(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
     """Fill scores, shape (documents,), and their derivatives, shape (8, documents)."""
     starts = group_starts(topic.group)
     own, slopes = np.empty(score.size), np.empty((2, score.size))
@@ -105,7 +105,7 @@ def differentiate(topic: TopicDocuments, setting: Doubles, score: Doubles, gradi
 
 
 @compiled()
-def likelihoods(
+def sdm_likelihoods(
     documents: Documents, setting: Doubles, score: Doubles, gradient: Doubles, product: Booleans
 ) -> None:
     """Fill the same for each of some topics, one after the other; no products."""
@@ -114,5 +114,5 @@ def likelihoods(
     for i in range(documents.docs.shape[0]):
         topic = topic_of(documents, i)
         own = slice(filled, filled + topic.length.size)
-        differentiate(topic, setting, score[own], gradient[:, own])
+        differentiate_sdm(topic, setting, score[own], gradient[:, own])
         filled += topic.length.size

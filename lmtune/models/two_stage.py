@@ -8,16 +8,26 @@ Modeling Smoothing Parameters" (SIGIR 2007), section 3; two-stage smoothing is Z
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.arrays import Doubles
+from lmtune.arrays import Booleans, Doubles, Integers32
 from lmtune.errors import InputError
-from lmtune.models import kernels as two_stage_kernels
-from lmtune.models.formula import CompiledFormula, Factor, Formula, Held
-from lmtune.models.kernels import SMALLEST_MU, TopicDocuments
+from lmtune.index.protocol import Index, TermCounts
+from lmtune.index.quantised import quantised_lengths
+from lmtune.models.formula import CompiledFormula, Factor, Formula, Held, Kernels
+from lmtune.models.kernels import (
+    SMALLEST_MU,
+    Documents,
+    TopicDocuments,
+    differentiate_two_stage,
+    log_probabilities,
+    rank_two_stage,
+    two_stage_likelihoods,
+)
 from lmtune.models.parameter import ANSERINI, Parameter
 
 LAMBDA = Parameter(
@@ -59,7 +69,8 @@ class TwoStage(CompiledFormula):
     parameters = (LAMBDA, MU)
     dominance = "e"
     is_likelihood = True
-    kernels, switches = two_stage_kernels, (False,)
+    kernels = Kernels(rank_two_stage, differentiate_two_stage, two_stage_likelihoods)
+    switches: tuple[bool, ...] = (False,)
 
     def check(self, settings: Doubles) -> None:
         """Raise `InputError` unless settings are as `check_parameters` wants them."""
@@ -70,7 +81,7 @@ class TwoStage(CompiledFormula):
     def parts(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Score and differentiate each term by itself."""
         parts, gradients = np.empty(topic.tf.shape), np.empty((2, *topic.tf.shape))
-        two_stage_kernels.log_probabilities(topic, setting[0], setting[1], parts, gradients)
+        log_probabilities(topic, setting[0], setting[1], parts, gradients)
         return parts, gradients
 
     def account(self, held: Held, setting: Doubles) -> list[Factor]:
@@ -253,3 +264,54 @@ def _check(*wrong: tuple[str, Any, NDArray[Any], str]) -> None:
         if bad.any():
             value = values[int(np.argmax(bad))].item()
             raise InputError(f"{what} is outside its domain", value=value, accepted=accepted)
+
+
+class LuceneDirichlet(TwoStage):
+    r"""Lucene's Dirichlet smoothing (LMDirichletSimilarity): two-stage smoothing with no factor below 1.
+
+    .. math:: \sum_w \max\Big(0, \log\big(1 + \frac{tf}{\mu p}\big) + \log\frac{\mu}{\mu + |D|}\Big)
+        = \sum_w \log \max(1, x) \quad (\lambda = 0),
+
+    with p = (cf + 1) / (\|C\| + 1) and lengths rounded as in `lmtune.index.quantised`. A term
+    that the document lacks has x < 1, so that the floor leaves it out, as Lucene does. Lucene
+    computes each term in single precision; here it is double.
+    """
+
+    name = "lucene-dirichlet"
+    parameters = (replace(LAMBDA, low=0.0, high=0.0), MU)
+    dominance = "tf"
+    is_likelihood = False
+    switches = (True,)
+
+    def term_value(self, term: TermCounts) -> float:
+        """Return P(w|C), smoothed by one occurrence."""
+        return (term.cf + 1.0) / (term.size.terms + 1.0)
+
+    def account(self, held: Held, setting: Doubles) -> list[Factor]:
+        """Return the score of a term, of Lucene's termWeight and norm."""
+        mu, p = float(setting[1]), self.term_value(held.term)
+        value = max(0.0, math.log1p(held.tf / (mu * p)) + math.log(mu / (held.length + mu)))
+        formula = "max(0, log(1 + freq / (mu P)) + log(mu / (dl + mu))), P = (cf + 1) / (|C| + 1)"
+        of = {"freq": held.tf, "dl": held.length, "P": p, "cf": held.term.cf, "|C|": held.term.size.terms}
+        return [Factor("score", value, formula, {**of, "mu": mu})]
+
+    def lengths(self, index: Index) -> Integers32:
+        """Return the lengths of all documents as Lucene rounds them."""
+        return quantised_lengths(np.asarray(index.lengths))
+
+    parts = Formula.parts
+
+    def likelihoods(
+        self,
+        documents: Documents,
+        setting: Doubles,
+        likelihood: Doubles,
+        gradient: Doubles,
+        product: Booleans,
+    ) -> None:
+        """Fill products of max(1, x) where they are safe, and derivatives: none in lambda."""
+        super().likelihoods(documents, setting, likelihood, gradient, product)
+        gradient[0] = 0.0
+
+
+LUCENE_DIRICHLET = LuceneDirichlet()

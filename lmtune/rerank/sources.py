@@ -18,7 +18,7 @@ from lmtune.collections.folds import make_folds, select_topics
 from lmtune.errors import InputError, check_least
 from lmtune.index.protocol import Index
 from lmtune.io.frames import as_qrels, as_run, as_topics
-from lmtune.io.given import QrelsLike, RunLike, TopicsLike
+from lmtune.io.rows import QrelsLike, RunLike, TopicsLike
 from lmtune.io.runs import Ranking, read_run
 from lmtune.io.term_values import weights_of
 from lmtune.measures.judged_ranking import trec_eval_order

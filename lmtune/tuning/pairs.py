@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lmtune.arrays import Booleans, Doubles, Integers
-from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, topic_columns
-from lmtune.candidates.judgements import frequencies
+from lmtune.candidates.columns import UNJUDGED, Columns, frequencies, join_columns, topic_columns
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
 from lmtune.models.parameter import Setting, as_settings

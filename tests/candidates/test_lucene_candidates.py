@@ -16,8 +16,7 @@ from lmtune.candidates.storage import stored_pool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
-from lmtune.models.two_stage import as_topic
+from lmtune.models.two_stage import LUCENE_DIRICHLET, as_topic
 
 MODEL = "lucene-dirichlet"
 MUS = [1e-3, 0.5, 5.0, 40.0, 700.0, 1e5]

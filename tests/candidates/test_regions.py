@@ -24,8 +24,7 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.bm25 import BM25
-from lmtune.models.lucene_dirichlet import LuceneDirichlet
-from lmtune.models.two_stage import TwoStage
+from lmtune.models.two_stage import LuceneDirichlet, TwoStage
 from lmtune.tuning.space import ParameterSpace
 
 WEIGHTS = [(1,), (3,), (1, 1), (2, 1), (1, 1, 1), (1, 2, 3), (1, 1, 1, 1, 1), (1,) * 60]

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from made_engines import write_collection
 
-from lmtune.candidates.search import Searched, search
+from lmtune.candidates.ranking import Searched, search
 from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.engines.checking import Check, _Both, check_run, cut, rounding_bound

@@ -18,7 +18,7 @@ from made_lucene import require_java
 
 from lmtune import Analyzer, evaluate
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.search import search
+from lmtune.candidates.ranking import search
 from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.engines import writers

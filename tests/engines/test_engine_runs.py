@@ -13,7 +13,7 @@ from made_engines import write_collection
 from made_lucene import require_java, require_searcher
 
 from lmtune import Analyzer
-from lmtune.candidates.search import search
+from lmtune.candidates.ranking import search
 from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.engines.catalogue import ENGINES

@@ -19,7 +19,7 @@ from support import COLLECTIONS, FieldedTiny
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
-from lmtune.models.bm25_fields import BM25F, SummedBM25
+from lmtune.models.fields import BM25F, SummedBM25
 from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import find_model
 

@@ -21,9 +21,8 @@ from lmtune.errors import InputError
 from lmtune.index.lucene.index import LuceneIndex
 from lmtune.index.quantised import quantised_lengths
 from lmtune.models.kernels import Documents
-from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.model import find_model
-from lmtune.models.two_stage import TWO_STAGE, as_topic
+from lmtune.models.two_stage import LUCENE_DIRICHLET, TWO_STAGE, as_topic
 
 mp.dps = 50
 MODEL = "lucene-dirichlet"

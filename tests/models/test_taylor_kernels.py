@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import COLLECTIONS
 
-from lmtune.models.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, half_width, models
+from lmtune.models.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, half_width, two_stage_models
 
 mpmath.mp.dps = 50
 
@@ -59,7 +59,7 @@ def test_scores_stay_within_the_error_of_their_model(
     # The error must hold by itself: the slack is for the rounding of values alone.
     slack = 1e-11
     every = np.arange(len(docs), dtype=np.int32)
-    models(y, length, every, np.array(count), product, slack, box, out)
+    two_stage_models(y, length, every, np.array(count), product, slack, box, out)
     hs, hu = half_width(*box[:2]), half_width(*box[2:])
     corners = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]
     for a, b in inside + corners:
@@ -86,7 +86,7 @@ def test_errors_shrink_with_the_cube_of_the_box() -> None:
     for width in (0.4, 0.2, 0.1):
         out = np.empty((ROWS, 2))
         box = (-1.0, -1.0 + width, 5.0, 5.0 + width)
-        models(y, length, np.arange(2, dtype=np.int32), np.ones(2, np.int64), True, 0.0, box, out)
+        two_stage_models(y, length, np.arange(2, dtype=np.int32), np.ones(2, np.int64), True, 0.0, box, out)
         errors.append(out[ERROR])
     assert (errors[0] > 6.0 * errors[1]).all()
     assert (errors[1] > 6.0 * errors[2]).all()
@@ -96,6 +96,6 @@ def test_a_score_beyond_a_double_has_an_infinite_error() -> None:
     out = np.empty((ROWS, 1))
     box = (-1e-300, 0.0, -800.0, -740.0)
     every = np.zeros(1, np.int32)
-    models(np.zeros((1, 1)), np.ones(1), every, np.ones(1, np.int64), True, 0.0, box, out)
+    two_stage_models(np.zeros((1, 1)), np.ones(1), every, np.ones(1, np.int64), True, 0.0, box, out)
     assert out[ERROR, 0] == np.inf
     assert (out[:ERROR] == 0.0).all()

@@ -13,7 +13,7 @@ from support import COLLECTIONS
 
 from lmtune.errors import InputError
 from lmtune.models.formula import Formula
-from lmtune.models.kernels import Documents, TopicDocuments, rank_scores
+from lmtune.models.kernels import Documents, TopicDocuments, rank_two_stage
 from lmtune.models.two_stage import TWO_STAGE, check_parameters, score, score_and_gradient
 
 mp.dps = 50
@@ -184,7 +184,7 @@ def test_blocks_and_pairs_of_terms_leave_each_score_its_bits(
     documents = Documents(docs, tfs, terms, length, tf.ravel(), value, np.array(count), group, 900, 300.0)
     found = np.empty((2, size))
     settings_ = np.array([[0.3, 120.0], [0.0, 2000.0]])
-    rank_scores(documents, settings_, floored, found.ravel())
+    rank_two_stage(documents, settings_, floored, found.ravel())
     for (lambda_, mu), scores in zip(settings_, found, strict=True):
         ratio, expected = (1.0 - lambda_) / (mu + length), np.ones(size)
         for row in np.repeat(y, count, axis=0):

@@ -12,8 +12,7 @@ from mpmath import mp, mpf
 from support import COLLECTIONS, TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import rank
-from lmtune.candidates.search import topic_notes, unexpanded_topics
+from lmtune.candidates.ranking import rank, topic_notes, unexpanded_topics
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.io.topics import LARGEST_WEIGHT, WeightedQuery

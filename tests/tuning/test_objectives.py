@@ -18,9 +18,8 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import TopicDocuments
-from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter
-from lmtune.models.two_stage import TWO_STAGE
+from lmtune.models.two_stage import LUCENE_DIRICHLET, TWO_STAGE
 from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import SurrogateCost, parse_objective

@@ -1,4 +1,8 @@
-"""Start Java on Anserini's jar, in this process, without a Java of the system."""
+"""Java in this process, on Anserini's jar, without a Java of the system; bulk reading at Java's speed.
+
+A call from Python to Java costs microseconds. `java.lang.invoke.MethodHandles` composes whole loops
+out of Lucene's public methods, which Java compiles: one call reads millions of postings.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,13 @@ import importlib.util
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lmtune.arrays import Booleans, Integers32
 from lmtune.errors import InputError, MissingExtraError, install_command
 
 LEAST = 21
@@ -144,3 +152,224 @@ def _silence(jnius: Any) -> None:
 
 
 _lucene_logger: Any = None
+
+
+_POSTINGS = "Lorg/apache/lucene/index/PostingsEnum;"
+_TERMS = "Lorg/apache/lucene/index/TermsEnum;"
+_BYTES = "Lorg/apache/lucene/util/BytesRef;"
+_NUMERIC = "Lorg/apache/lucene/index/NumericDocValues;"
+_BINARY = "Lorg/apache/lucene/index/BinaryDocValues;"
+_INTS = "Ljava/nio/IntBuffer;"
+_BITS = "Lorg/apache/lucene/util/Bits;"
+_STREAM = "Ljava/io/ByteArrayOutputStream;"
+FREQS = 8
+"""Lucene's `PostingsEnum.FREQS`: documents and frequencies, no positions."""
+POSITIONS = 24
+"""Lucene's `PostingsEnum.POSITIONS`: these too."""
+
+# Pairs of integers that one call brings over: 32 MiB.
+_PIECE = 1 << 22
+_TERMS_AT_A_TIME = 1 << 14
+_LINE_END = 10
+
+
+@functools.cache
+def loops() -> Loops:
+    """Return the process's loops, starting Java where it does not run yet."""
+    return Loops()
+
+
+class Loops:
+    """Compiled loops over Lucene's iterators."""
+
+    def __init__(self) -> None:
+        self.jnius = start()
+        load = self.jnius.autoclass
+        self._handles = load("java.lang.invoke.MethodHandles")
+        self._type = load("java.lang.invoke.MethodType")
+        self._class = load("java.lang.Class")
+        self._list = load("java.util.ArrayList")
+        self._int = load("java.lang.Integer")
+        self._buffer = load("java.nio.ByteBuffer")
+        self._stream = load("java.io.ByteArrayOutputStream")
+        self._order = load("java.nio.ByteOrder").LITTLE_ENDIAN
+        self._lookup = self._handles.publicLookup()
+        self._loader = self._named(_POSTINGS).getClassLoader()
+        self._postings = self._pairs(_POSTINGS, "freq", "I")
+        self._positions = self._put_positions()
+        self._norms = self._pairs(_NUMERIC, "longValue", "J")
+        self._sums = self._sum_frequencies()
+        self._flags = self._put_flags()
+        self._strings = self._write_lines()
+
+    def postings(self, postings: Any, count: int) -> Integers32:
+        """Read documents and frequencies from a PostingsEnum, shape (count, 2)."""
+        return self._read_pairs(self._postings, postings, count)
+
+    def positions(self, postings: Any, tfs: Integers32) -> Integers32:
+        """Read all positions from a PostingsEnum, whose documents' frequencies are known, (sum of tfs,)."""
+        ends = np.cumsum(tfs, dtype=np.int64)
+        pieces = np.flatnonzero(np.diff(ends // (2 * _PIECE))) + 1
+        found = [np.empty(0, np.int32)]
+        for part in np.split(tfs, pieces):
+            buffer = self._buffer.allocate(4 * int(part.sum(dtype=np.int64))).order(self._order)
+            self._call(self._positions, postings, buffer.asIntBuffer(), self._int(part.size))
+            found.append(np.frombuffer(_raw(buffer.array()), "<i4"))
+        return np.concatenate(found)
+
+    def numbers(self, values: Any, count: int) -> Integers32:
+        """Read documents and values from a NumericDocValues, shape (count, 2)."""
+        return self._read_pairs(self._norms, values, count)
+
+    def sums(
+        self, terms: Any, count: int, size: int, progress: Callable[[int], None] | None = None
+    ) -> Integers32:
+        """Sum the frequencies of the next `count` terms of a TermsEnum by document, (size,)."""
+        buffer = self._buffer.allocate(4 * size).order(self._order)
+        for begin in range(0, count, _TERMS_AT_A_TIME):
+            piece = min(count - begin, _TERMS_AT_A_TIME)
+            self._call(self._sums, terms, buffer.asIntBuffer(), self._int(piece))
+            if progress is not None:
+                progress(piece)
+        return np.frombuffer(_raw(buffer.array()), "<i4")
+
+    def flags(self, bits: Any, count: int) -> Booleans:
+        """Read the first `count` of a Bits."""
+        buffer = self._buffer.allocate(4 * count).order(self._order)
+        self._call(self._flags, bits, buffer.asIntBuffer(), self._int(count))
+        flags: Booleans = np.frombuffer(_raw(buffer.array()), "<i4") != 0
+        return flags
+
+    def strings(self, values: Any, count: int) -> list[bytes]:
+        """Read `count` values of a BinaryDocValues, in document order; none may hold a newline."""
+        lines: list[bytes] = []
+        while count > 0:
+            piece = min(count, _PIECE)
+            stream = self._stream()
+            self._call(self._strings, values, stream, self._int(piece))
+            lines += _raw(stream.toByteArray()).split(b"\n")[:-1]
+            count -= piece
+        return lines
+
+    def _read_pairs(self, loop: Any, iterator: Any, count: int) -> Integers32:
+        found = np.empty((count, 2), np.int32)
+        for begin in range(0, count, _PIECE):
+            piece = min(count - begin, _PIECE)
+            buffer = self._buffer.allocate(8 * piece).order(self._order)
+            self._call(loop, iterator, buffer.asIntBuffer(), self._int(piece))
+            found[begin : begin + piece] = np.frombuffer(_raw(buffer.array()), "<i4").reshape(-1, 2)
+        return found
+
+    def _call(self, loop: Any, *arguments: Any) -> None:
+        given = self._list()
+        for argument in arguments:
+            given.add(argument)
+        loop.invokeWithArguments(given)
+
+    def _pairs(self, iterator: str, value: str, returned: str) -> Any:
+        """Make (iterator, IntBuffer, n)IntBuffer: n times put nextDoc() and the value."""
+        wide = self._virtual(iterator, value, f"(){returned}")
+        second = self._handles.explicitCastArguments(wide, self._of(f"({iterator})I"))
+        put = self._virtual(_INTS, "put", f"(I){_INTS}")
+        put_doc = self._collect(put, 1, self._virtual(iterator, "nextDoc", "()I"))
+        put_value = self._collect(put, 1, second)
+        both = self._collect(put_value, 0, put_doc)  # (IntBuffer, iterator, iterator)
+        return self._counted(both, iterator)
+
+    def _counted(self, step: Any, iterator: str, uses: int = 2) -> Any:
+        """Repeat (IntBuffer, iterator, iterator)IntBuffer, or another number of iterators, n times."""
+        body = self._permute(step, f"({_INTS}I{iterator}{_INTS}I){_INTS}", 0, *[2] * uses)
+        return self._handles.countedLoop(*self._start(iterator), body)
+
+    def _start(self, iterator: str) -> tuple[Any, Any]:
+        """Of (iterator, IntBuffer, n): the number of rounds, and what the first starts with."""
+        given = f"{iterator}{_INTS}I"
+        return (self._identity("I", f"({given})I", 2), self._identity(_INTS, f"({given}){_INTS}", 1))
+
+    def _put_flags(self) -> Any:
+        """Make (Bits, IntBuffer, n)IntBuffer: put 1 or 0 for each of the first n."""
+        get = self._virtual(_BITS, "get", "(I)Z")
+        get = self._handles.explicitCastArguments(get, self._of(f"({_BITS}I)I"))
+        put = self._collect(self._virtual(_INTS, "put", f"(I){_INTS}"), 1, get)
+        body = self._permute(put, f"({_INTS}I{_BITS}{_INTS}I){_INTS}", 0, 2, 1)
+        return self._handles.countedLoop(*self._start(_BITS), body)
+
+    def _sum_frequencies(self) -> Any:
+        """Make (TermsEnum, IntBuffer, n)IntBuffer: of n terms, add up frequencies by document."""
+        get = self._virtual(_INTS, "get", "(I)I")
+        put = self._virtual(_INTS, "put", f"(II){_INTS}")
+        add = self._lookup.findStatic(self._named("Ljava/lang/Integer;"), "sum", self._of("(II)I"))
+        frequency = self._virtual(_POSTINGS, "freq", "()I")
+        # (IntBuffer, doc, PostingsEnum): what stands there, and the frequency.
+        total = self._collect(self._collect(add, 1, frequency), 0, get)
+        place = self._permute(self._collect(put, 2, total), f"(I{_INTS}{_POSTINGS}){_INTS}", 1, 0, 1, 0, 2)
+        step = self._collect(place, 0, self._virtual(_POSTINGS, "nextDoc", "()I"))
+        step = self._permute(step, f"({_INTS}{_POSTINGS}{_POSTINGS}){_INTS}", 1, 0, 2)
+        inner = self._counted(step, _POSTINGS)  # (PostingsEnum, IntBuffer, n)
+        postings = self._handles.insertArguments(
+            self._virtual(_TERMS, "postings", f"({_POSTINGS}I){_POSTINGS}"), 1, None, self._int(FREQS)
+        )
+        count = self._virtual(_TERMS, "docFreq", "()I")
+        term = self._collect(self._collect(inner, 2, count), 0, postings)
+        return self._each(term, _TERMS, self._virtual(_TERMS, "next", f"(){_BYTES}"))
+
+    def _put_positions(self) -> Any:
+        """Make (PostingsEnum, IntBuffer, n)IntBuffer: of n documents, put each position."""
+        put = self._virtual(_INTS, "put", f"(I){_INTS}")
+        put = self._collect(put, 1, self._virtual(_POSTINGS, "nextPosition", "()I"))
+        inner = self._counted(put, _POSTINGS, 1)  # (PostingsEnum, IntBuffer, n)
+        document = self._collect(inner, 2, self._virtual(_POSTINGS, "freq", "()I"))
+        return self._each(document, _POSTINGS, self._virtual(_POSTINGS, "nextDoc", "()I"))
+
+    def _each(self, own: Any, iterator: str, advance: Any) -> Any:
+        """Repeat n times: advance an iterator, then (iterator, IntBuffer, iterator)IntBuffer."""
+        step = self._permute(own, f"({iterator}{_INTS}){_INTS}", 0, 1, 0)
+        step = self._handles.foldArguments(step, advance.asType(self._of(f"({iterator})V")))
+        step = self._permute(step, f"({_INTS}{iterator}{iterator}){_INTS}", 1, 0)
+        return self._counted(step, iterator)
+
+    def _write_lines(self) -> Any:
+        """Make (BinaryDocValues, stream, n): write n values, each with a newline."""
+        owner = self._named(_BYTES)
+        bytes_, number = self._class.forName("[B"), self._int.TYPE
+        write = self._virtual(_STREAM, "write", "([BII)V")
+        for at, (field, kind) in enumerate([("bytes", bytes_), ("offset", number), ("length", number)], 1):
+            getter = self._lookup.findGetter(owner, field, kind)
+            write = self._handles.filterArguments(write, at, getter)
+        text = self._permute(write, f"({_STREAM}{_BYTES})V", 0, 1, 1, 1)
+        text = self._collect(text, 1, self._virtual(_BINARY, "binaryValue", f"(){_BYTES}"))
+        end = self._handles.insertArguments(self._virtual(_STREAM, "write", "(I)V"), 1, self._int(_LINE_END))
+        # The first to run is the innermost: advance, write the value, end the line.
+        line = self._handles.foldArguments(self._handles.dropArguments(end, 1, self._named(_BINARY)), text)
+        advance = self._virtual(_BINARY, "nextDoc", "()I")
+        advance = advance.asType(self._of(f"({_BINARY})V"))
+        advance = self._handles.dropArguments(advance, 0, self._named(_STREAM))
+        line = self._handles.foldArguments(line, advance)  # (stream, BinaryDocValues)
+        body = self._permute(line, f"(I{_BINARY}{_STREAM}I)V", 2, 1)
+        count = self._identity("I", f"({_BINARY}{_STREAM}I)I", 2)
+        return self._handles.countedLoop(count, None, body)
+
+    def _virtual(self, owner: str, name: str, signature: str) -> Any:
+        return self._lookup.findVirtual(self._named(owner), name, self._of(signature))
+
+    def _named(self, descriptor: str) -> Any:
+        return self._class.forName(descriptor[1:-1].replace("/", "."))
+
+    def _of(self, signature: str) -> Any:
+        loader = getattr(self, "_loader", None)
+        return self._type.fromMethodDescriptorString(signature, loader)
+
+    def _collect(self, target: Any, at: int, source: Any) -> Any:
+        return self._handles.collectArguments(target, at, source)
+
+    def _permute(self, target: Any, signature: str, *order: int) -> Any:
+        return self._handles.permuteArguments(target, self._of(signature), *order)
+
+    def _identity(self, kind: str, signature: str, at: int) -> Any:
+        owner = self._int.TYPE if kind == "I" else self._named(kind)
+        return self._permute(self._handles.identity(owner), signature, at)
+
+
+def _raw(array: Any) -> bytes:
+    """Copy a Java byte[] to Python."""
+    return bytes(array.tostring()) if hasattr(array, "tostring") else bytes(array)

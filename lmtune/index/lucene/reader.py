@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lmtune.arrays import Integers, Integers32
 from lmtune.errors import InputError, PathLike
 from lmtune.index.columns import SMALL_BYTES
-from lmtune.index.lucene.loops import FREQS, POSITIONS, loops
+from lmtune.index.lucene.java import FREQS, POSITIONS, loops
 from lmtune.index.protocol import CONTENTS
 from lmtune.io.line_documents import keys_with_text, parse_jsonl
 from lmtune.io.trec_documents import TEXT_ELEMENTS, element_names, news_text, without_markup

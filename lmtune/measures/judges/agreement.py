@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.arrays import Doubles
 from lmtune.errors import InputError
-from lmtune.io.given import QrelsLike, RunsLike
+from lmtune.io.rows import QrelsLike, RunsLike
 from lmtune.measures.from_files import Evaluation, Judgements, as_judgements, evaluate_by_each, run_names
 from lmtune.measures.measure import parse_measure
 from lmtune.options import check, option, usual

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from lmtune.arrays import Doubles
 from lmtune.errors import InputError
-from lmtune.io.given import QrelsLike, RunsLike
+from lmtune.io.rows import QrelsLike, RunsLike
 from lmtune.measures.from_files import as_judgements, evaluate_by_each
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.showing import Shown

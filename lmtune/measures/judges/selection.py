@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike, check_least
 from lmtune.io.files import atomic_write, read_bytes
-from lmtune.io.given import QrelsLike, RunsLike
 from lmtune.io.locks import locked
 from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure

@@ -47,8 +47,7 @@ from lmtune.candidates.region_kernels import LinearModels, from_plane, linear
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 from lmtune.measures.value_kernels import MeasureScale, ndcg_from_counts, value_from_counts
-from lmtune.models.bm25_taylor_kernels import models as bm25_models
-from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Sides, models
+from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Sides, bm25_models, two_stage_models
 
 TWO_STAGE, BM25 = range(2)
 """Whose scores are bounded."""
@@ -281,8 +280,8 @@ def _count_topic(
                 bm25_models(block, length, here, value, slack, box, m)
                 bm25_models(r_block, r_length, places, value, slack, box, r)
             else:
-                models(block, length, here, count, product, slack, box, m)
-                models(r_block, r_length, places, count, product, slack, box, r)
+                two_stage_models(block, length, here, count, product, slack, box, m)
+                two_stage_models(r_block, r_length, places, count, product, slack, box, r)
             if here.size > columns.cutoff:
                 here = _in_reach(m, here, columns.cutoff)
                 m = m[:, : here.size]

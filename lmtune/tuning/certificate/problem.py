@@ -17,10 +17,9 @@ from lmtune.measures.evaluate import divisors, worths
 from lmtune.measures.kinds import KINDS, SUMS
 from lmtune.measures.measure import Measure
 from lmtune.measures.value_kernels import MeasureScale, ndcg_from_counts
-from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import product_is_safe
-from lmtune.models.taylor_kernels import Sides
+from lmtune.models.taylor_kernels import Sides, slack_of
 from lmtune.tuning.certificate.bound_kernels import (
     BM25,
     TWO_STAGE,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.search import few, topic_notes
+from lmtune.candidates.ranking import few, topic_notes
 from lmtune.candidates.storage import pool_for
 from lmtune.collections.collection import AnyIndex, Collection
 from lmtune.collections.dataset import Dataset, check, split_topics

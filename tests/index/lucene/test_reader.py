@@ -192,8 +192,8 @@ def test_an_index_without_norms_has_no_quantised_lengths(tmp_path: Path) -> None
 
 
 def test_postings_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmtune.index.lucene.loops._PIECE", 7)
-    monkeypatch.setattr("lmtune.index.lucene.loops._TERMS_AT_A_TIME", 4)
+    monkeypatch.setattr("lmtune.index.lucene.java._PIECE", 7)
+    monkeypatch.setattr("lmtune.index.lucene.java._TERMS_AT_A_TIME", 4)
     segments = made_segments(11, [40, 15])
     reader = LuceneReader(write_index(tmp_path / "index", segments))
     documents = {docno: text for segment in segments for docno, text in segment.items()}

@@ -13,8 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.skyband import skyband
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.models.bm25_taylor_kernels import models
-from lmtune.models.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, half_width
+from lmtune.models.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, bm25_models, half_width
 from lmtune.tuning.certificate.branch_and_bound import bound_part, whole
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import Problem
@@ -46,7 +45,7 @@ def test_scores_stay_within_the_error_of_their_model(
     tf, weight = (np.array(part, np.float64) for part in zip(*terms, strict=True))
     out = np.empty((ROWS, 1))
     slack = 1e-11  # of values alone
-    models(tf[:, None], np.array([length]), np.zeros(1, np.int32), weight, slack, box, out)
+    bm25_models(tf[:, None], np.array([length]), np.zeros(1, np.int32), weight, slack, box, out)
     row = [mpf(float(value)) for value in out[:, 0]]
     hs, hb = half_width(*box[:2]), half_width(*box[2:])
     for along, across in [*inside, (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]:
