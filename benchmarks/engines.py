@@ -104,7 +104,7 @@ def rows_of(collection: Collection, options: argparse.Namespace) -> list[dict[st
     dataset, measure = collection.load(("documents", "topics", "qrels")), options.measure
     assert dataset.documents is not None
     index = index_for(dataset.documents, collection.analyzer())
-    names = [MODEL, *dict.fromkeys(PREFIX + own.variant for own in ENGINES.values())]
+    names = [MODEL, *dict.fromkeys(BM25_PREFIX + own.variant for own in ENGINES.values())]
     judged = {topic for topic, own in dataset.qrels.items() if max(own.values()) > 0}
     topics = {topic: text for topic, text in dataset.topics.items() if topic in judged}
     pools = {name: CandidatePool.build(index, topics, dataset.qrels, model=name) for name in names}
@@ -115,7 +115,7 @@ def rows_of(collection: Collection, options: argparse.Namespace) -> list[dict[st
     rows = []
     for alike in _alike():
         engine = ENGINES[alike[0]]
-        own, usual = tuned[PREFIX + engine.variant], USUAL[alike[0]]
+        own, usual = tuned[BM25_PREFIX + engine.variant], USUAL[alike[0]]
         default = own.at(usual, measure)
         best = default if engine.fixed else own.held_out(folds, own.places)
         lost = (default if engine.fixed else own.held_out(folds, tuned[MODEL].places)) - ours

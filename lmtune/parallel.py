@@ -163,7 +163,7 @@ def run_all(
     return iter(parallel(delayed(_call)(*call, shared) for call in _calls(sent, here)))
 
 
-def in_order(found: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+def in_task_order(found: Iterable[tuple[int, Any]]) -> Iterator[Any]:
     """Yield results of `run_all` in the order of their tasks, each as soon as those before it are there."""
     held: dict[int, Any] = {}
     following = 0

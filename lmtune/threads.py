@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lmtune.progress import Count
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # Slices a thread: enough that none idles while another finishes a long one.
 _SHARES = 4
@@ -80,7 +80,7 @@ def over_slices(
         raise
 
 
-def over_places(work: Callable[[int], T], total: int, **how: Any) -> list[T]:
+def over_places(work: Callable[[int], _T], total: int, **how: Any) -> list[_T]:
     """Return what `work` makes of each number below `total`, as `over_slices` runs it."""
     made: list[Any] = [None] * total
 

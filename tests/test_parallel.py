@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from lmtune import parallel
 from lmtune.errors import InputError, LostWorkerError
-from lmtune.parallel import Task, Workers, in_order, run_all, width
+from lmtune.parallel import Task, Workers, in_task_order, run_all, width
 
 PLACES = ["1", "2", "3", "threading", "loky", "multiprocessing", "cluster", "joblib's dask"]
 
@@ -103,7 +103,7 @@ def test_tasks_are_asked_for_when_their_turn_comes() -> None:
 @pytest.mark.usefixtures("place")
 def test_what_tasks_share_reaches_them() -> None:
     given = [(tasks.add, {"x": x}) for x in range(6)]
-    found = in_order(run_all(given, shared=[10]))
+    found = in_task_order(run_all(given, shared=[10]))
     assert [total for total, _ in found] == [10, 11, 12, 13, 14, 15]
 
 
@@ -115,7 +115,7 @@ def test_order_is_kept_without_waiting_for_all() -> None:
             asked.append(place)
             yield place, name
 
-    ordered = in_order(found())
+    ordered = in_task_order(found())
     assert (next(ordered), asked) == ("a", [1, 0])
     assert list(ordered) == ["b", "c"]
 
@@ -263,4 +263,4 @@ def test_paths_begin_where_the_caller_is_by_then(tmp_path: Path, monkeypatch: py
         (tmp_path / name / f"{name}.txt").write_text(name)
         monkeypatch.chdir(tmp_path / name)
         given = [(tasks.text_of, {"held": tasks.Relative(f"{name}.txt")}) for _ in range(4)]
-        assert list(in_order(run_all(given))) == [name] * 4
+        assert list(in_task_order(run_all(given))) == [name] * 4

@@ -106,7 +106,7 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
     )
 
 
-class Judgements(NamedTuple):
+class PoolJudgements(NamedTuple):
     """What a pool knows of its topics' judgements; the attributes are `CandidatePool`'s.
 
     Attributes
@@ -127,7 +127,7 @@ class Judgements(NamedTuple):
     unknown_documents: int
 
 
-def read_judgements(
+def look_up_judgements(
     index: Index,
     formula: Formula,
     topics: Sequence[str],
@@ -136,7 +136,7 @@ def read_judgements(
     qrels: Mapping[str, Mapping[str, int]],
     *,
     exclude_self: bool = False,
-) -> tuple[Integers32, Judgements]:
+) -> tuple[Integers32, PoolJudgements]:
     """Look judgements up in an index.
 
     Parameters
@@ -185,7 +185,7 @@ def read_judgements(
         gain_of[found_here.docs] = 0
         judged.append(topic_columns(found_here.docs, found_here.lengths, own_gains, found_here.tf))
     unknown = sum(map(len, usable)) - known
-    return gain, Judgements(join_columns(judged), starts(all_gains), np.concatenate(all_gains), unknown)
+    return gain, PoolJudgements(join_columns(judged), starts(all_gains), np.concatenate(all_gains), unknown)
 
 
 class Found(NamedTuple):
@@ -214,7 +214,7 @@ def find_judged(
     docnos: Sequence[Sequence[str]],
     excluded: Sequence[str] | None,
 ) -> list[Found]:
-    """Look each topic's documents up in an index, but for an excluded one of each; see `read_judgements`."""
+    """Look each topic's documents up in an index, but for an excluded one; see `look_up_judgements`."""
     lengths = formula.lengths(shard)
     distinct = list(dict.fromkeys(docno for own in docnos for docno in own))
     numbers = dict(zip(distinct, shard.doc_numbers(distinct).tolist(), strict=True))

@@ -51,7 +51,7 @@ import numpy as np
 from lmtune.arrays import Booleans, Doubles, Integers, Integers32
 from lmtune.errors import InputError
 
-UNIT = 2.0**-53
+_UNIT = 2.0**-53
 """The relative error of one rounding."""
 
 LARGEST_LOG, LARGEST_WEIGHT = 600.0, 200
@@ -137,8 +137,8 @@ def rounding(weight: int, largest_log: float | None = None) -> float:
     float
     """
     if largest_log is None:
-        return 6 * weight * UNIT
-    return (6 * weight + weight * largest_log * (weight + 10)) * UNIT
+        return 6 * weight * _UNIT
+    return (6 * weight + weight * largest_log * (weight + 10)) * _UNIT
 
 
 def smallest_factor(weight: int) -> float:
@@ -165,7 +165,7 @@ def margin(weight: int, longest: int, lambda_high: float, mu_high: float) -> tup
     """
     largest_c = mu_high + lambda_high * (mu_high + longest) / (1.0 - lambda_high)
     # Each polynomial takes up to 2 N roundings, in A and in B.
-    relative = 4.0 * (rounding(weight) + 4 * weight * UNIT)
+    relative = 4.0 * (rounding(weight) + 4 * weight * _UNIT)
     return relative, relative * largest_c
 
 
@@ -221,7 +221,7 @@ def polynomials(y: Doubles, count: Integers) -> Doubles:
     return e[1:]
 
 
-def ranked(e: Doubles, relative: float, absolute: float) -> tuple[Integers32, Integers32]:
+def dominance_ranks(e: Doubles, relative: float, absolute: float) -> tuple[Integers32, Integers32]:
     """Turn polynomials into whole numbers: A e-dominates B where ``has[:, A] >= needs[:, B]``.
 
     Parameters

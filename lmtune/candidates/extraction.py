@@ -109,7 +109,7 @@ def extract_best(
     """
     formula = find_model(model).formula
     [vector] = as_settings(formula.parameters, setting)
-    keep, formula = Best(vector, hits), formula.drawing(vector)
+    keep, formula = BestAtSetting(vector, hits), formula.drawing(vector)
     how: dict[str, Any] = {"name": name, "exclude_self": exclude_self, "progress": progress}
     if isinstance(index, ShardedIndex):
         return _join(extract_from_shards(index, topics, formula, lambda *_: keep, **how).pools)
@@ -117,7 +117,7 @@ def extract_best(
     return _join([pruned(part, keep) for part in parts])
 
 
-class Best(NamedTuple):
+class BestAtSetting(NamedTuple):
     """Keeps the best candidates at one setting.
 
     Attributes

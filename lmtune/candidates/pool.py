@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.arrays import Doubles, Integers, Integers32
-from lmtune.candidates.columns import UNJUDGED, Columns, join_columns, read_judgements, starts, topic_columns
+from lmtune.candidates.columns import (
+    UNJUDGED,
+    Columns,
+    join_columns,
+    look_up_judgements,
+    starts,
+    topic_columns,
+)
 from lmtune.candidates.dominance import Pruning as Pruning
 from lmtune.candidates.queries import weigh
 from lmtune.errors import InputError
@@ -196,7 +203,7 @@ class CandidatePool(Shown, by="summaries.pool"):
         """Return this pool with other judgements, given as to `build`, looked up in its index."""
         gains = as_qrels(qrels)
         known = self.index, self.formula, self.topics, self.columns, self.candidates
-        gain, judged = read_judgements(*known, gains, exclude_self=self.exclude_self)
+        gain, judged = look_up_judgements(*known, gains, exclude_self=self.exclude_self)
         pool = replace(self, candidates=replace(self.candidates, gain=gain), **judged._asdict())
         return pool if self.redraw is None else replace(pool, redraw=partial(self.redraw, qrels=gains))
 
@@ -548,7 +555,7 @@ class PoolBuilder:
         """Return the pool of the topics that were added, and forget them."""
         candidates = join_columns(self.candidates)
         known = self.index, self.formula, self.topics, self.columns, candidates
-        gain, judged = read_judgements(*known, qrels, exclude_self=self.exclude_self)
+        gain, judged = look_up_judgements(*known, qrels, exclude_self=self.exclude_self)
         columns = [column for own in self.columns for column in own]
         pool = CandidatePool(
             name=name,

@@ -15,7 +15,7 @@ from lmtune.index.windows import count_windows, document_vectors, windows_of
 from lmtune.io.topics import WeightedQuery
 from lmtune.models.feedback import (
     EXPANSIONS,
-    Collection,
+    Corpus,
     FeedbackDocument,
     Weights,
     feedback_weights,
@@ -56,7 +56,7 @@ def weigh(
     found = _best(index, first, formula.first, wanted.documents) if formula.searches_first else {}
     counts = {topic: _counts(index, text, formula) for topic, text in topics.items()}
     known = {term: term_statistics(index, term) for term in _terms(counts.values(), found)}
-    collection = Collection(known, index.num_docs, index.total_terms)
+    collection = Corpus(known, index.num_docs, index.total_terms)
     computes = [
         own.compute.of_terms(index.analyze, topics) if isinstance(own.compute, TermFile) else own.compute
         for own in formula.features.values()
@@ -87,11 +87,7 @@ def _scaled(feedback: Weights, counts: Mapping[str, float], norm: float | None) 
 
 
 def _query_terms(
-    topic: str,
-    counts: Mapping[str, float],
-    shares: Weights,
-    collection: Collection,
-    beside: Mapping[str, int],
+    topic: str, counts: Mapping[str, float], shares: Weights, collection: Corpus, beside: Mapping[str, int]
 ) -> list[QueryTerm]:
     """Return what features look at of a query's terms that the collection holds."""
     known = [term for term in counts if collection.terms[term].df]

@@ -80,7 +80,7 @@ class Counts(NamedTuple):
         )
 
 
-class Part(NamedTuple):
+class ShardCandidates(NamedTuple):
     """A shard's candidates that were kept, topic by topic, and how many of each topic there were."""
 
     columns: list[Columns]
@@ -196,7 +196,7 @@ def extract_part(
     topics: Mapping[str, Sequence[tuple[QueryColumn, float]]],
     keep: Keep,
     exclude_self: bool,
-) -> Part:
+) -> ShardCandidates:
     """Extract a shard's candidates, and keep those that can matter.
 
     Parameters
@@ -219,7 +219,7 @@ def extract_part(
         pool = builder.finish("", {})
         kept.append(pruned(pool, keep).candidates)
         docs.append(pool.candidates.doc.size)
-    return Part(kept, np.array(docs, np.int64))
+    return ShardCandidates(kept, np.array(docs, np.int64))
 
 
 class _Merging:

@@ -19,11 +19,11 @@ from lmtune.arrays import Integers
 from lmtune.candidates import skyband_kernels as kernels
 from lmtune.candidates.dominance import (
     Pruning,
+    dominance_ranks,
     e_is_finite,
     e_is_safe,
     margin,
     polynomials,
-    ranked,
     smallest_factor,
 )
 from lmtune.candidates.pool import CandidatePool
@@ -35,7 +35,7 @@ from lmtune.threads import over_places
 
 Margins: TypeAlias = tuple[float, float]
 MODES = ("auto", "e", "tf")
-VERSION = 2
+SKYBAND_VERSION = 2
 """Raised whenever other documents may be kept than before."""
 
 
@@ -49,7 +49,13 @@ class Exactness(TypedDict, total=False):
     mu_high: float
 
 
-DEFAULT: Exactness = {"depth": 1000, "mode": "auto", "lambda_high": 0.9999, "mu_low": 1e-6, "mu_high": 1e6}
+DEFAULT_EXACTNESS: Exactness = {
+    "depth": 1000,
+    "mode": "auto",
+    "lambda_high": 0.9999,
+    "mu_low": 1e-6,
+    "mu_high": 1e6,
+}
 """What pruned pools are exact for unless told otherwise."""
 
 
@@ -59,10 +65,10 @@ def exactness_in(depth: int, ranges: Mapping[str, tuple[float, float]]) -> Exact
     mu_low, mu_high = ranges.get("mu", (0.0, 0.0))
     return {
         "depth": depth,
-        "lambda_high": max(DEFAULT["lambda_high"], lambda_high),
+        "lambda_high": max(DEFAULT_EXACTNESS["lambda_high"], lambda_high),
         # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
-        "mu_low": min(DEFAULT["mu_low"], mu_low or DEFAULT["mu_low"]),
-        "mu_high": max(DEFAULT["mu_high"], mu_high),
+        "mu_low": min(DEFAULT_EXACTNESS["mu_low"], mu_low or DEFAULT_EXACTNESS["mu_low"]),
+        "mu_high": max(DEFAULT_EXACTNESS["mu_high"], mu_high),
     }
 
 
@@ -134,7 +140,7 @@ def skyband(
 
 def check_exactness(formula: Formula, exactness: Exactness) -> Exactness:
     """Return what pruned pools of a formula shall be exact for, with defaults; raise as `skyband`."""
-    wanted = DEFAULT | exactness
+    wanted = DEFAULT_EXACTNESS | exactness
     depth, mode = wanted["depth"], wanted["mode"]
     lambda_high, mu_low, mu_high = wanted["lambda_high"], wanted["mu_low"], wanted["mu_high"]
     check_choice("unknown mode of pruning", mode, MODES)
@@ -204,7 +210,7 @@ class Undominated(NamedTuple):
         margins = self.margins[pool.topics[t]]
         if margins is not None:
             y = vectors * (1.0 / pool.value[terms])[:, None]
-            has, needs = ranked(polynomials(y, pool.count[terms]), *margins)
+            has, needs = dominance_ranks(polynomials(y, pool.count[terms]), *margins)
             # Of documents of one length, a dominator has the greater e_1, or is equal and earlier.
             key = (groups - 1 - has[0])[group]
             order = kernels.order_within_lengths(

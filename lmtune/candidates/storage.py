@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates import skyband
-from lmtune.candidates.columns import UNJUDGED, Columns, read_judgements, starts
+from lmtune.candidates.columns import UNJUDGED, Columns, look_up_judgements, starts
 from lmtune.candidates.dominance import Pruning
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.pool import CandidatePool
@@ -35,7 +35,7 @@ from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count
 
-FORMAT = "lmtune candidates 2"
+_CANDIDATES_FORMAT = "lmtune candidates 2"
 """Raised whenever the file's content changes its meaning."""
 
 
@@ -143,13 +143,13 @@ def stored_pool(
     """
     formula = find_model(model).formula
     wanted: dict[str, Any] = {
-        "format": FORMAT,
-        "pruning": skyband.VERSION,
+        "format": _CANDIDATES_FORMAT,
+        "pruning": skyband.SKYBAND_VERSION,
         "index": "/".join(
             own.fingerprint for own in (index, *(field_index(index, f) for f in formula.fields))
         ),
         "topics": _digest(topics),
-        **skyband.DEFAULT,
+        **skyband.DEFAULT_EXACTNESS,
         **exactness,
     }
     of_model = "" if formula.name == TWO_STAGE.name else "-" + re.sub("[:/]", "-", formula.name)
@@ -230,7 +230,7 @@ def _read(
         raise StaleError(f"damaged: {error}") from error
     exclude_self = "exclude_self" in wanted
     known = index, formula, header["topics"], columns, candidates
-    gain, judged = read_judgements(*known, qrels, exclude_self=exclude_self)
+    gain, judged = look_up_judgements(*known, qrels, exclude_self=exclude_self)
     return CandidatePool(
         name=name,
         index=index,

@@ -13,11 +13,10 @@ from lmtune.errors import InputError
 from lmtune.index.builder import build_index
 from lmtune.index.cache import cached_path
 from lmtune.index.columnar import ColumnarIndex
-from lmtune.index.lucene.writer import KIND as LUCENE_KIND
-from lmtune.index.manifest import KIND
+from lmtune.index.lucene.writer import LUCENE_KIND
+from lmtune.index.manifest import INDEX_KIND
 from lmtune.index.protocol import CONTENTS, StoredIndex
-from lmtune.index.sharded import KIND as SHARDED_KIND
-from lmtune.index.sharded import ShardedIndex
+from lmtune.index.sharded import SHARDED_KIND, ShardedIndex
 from lmtune.index.sharding import HowBuilt, build_sharded_index, join_indexes
 from lmtune.index.text_store import keep_texts
 from lmtune.io.documents import DocumentSource, ListDocuments, check_held
@@ -111,7 +110,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
         if building.shards is not None:
             kind = SHARDED_KIND
         else:
-            kind = LUCENE_KIND if building.engine == LUCENE else KIND
+            kind = LUCENE_KIND if building.engine == LUCENE else INDEX_KIND
         check_directory(building.output, kind, reads=collection.files())
     data = load(collection.name, documents=collection.documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])

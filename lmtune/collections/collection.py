@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lmtune.collections.dataset import Dataset
 from lmtune.collections.loading import PARTS, check_exists, files_of, load
-from lmtune.collections.names import LUCENE, SHARDED, find_index
+from lmtune.collections.names import LUCENE, PYDOCS, SHARDED, find_index
 from lmtune.errors import InputError
 from lmtune.index.analysis import Analyzer, default_stopwords
 from lmtune.index.protocol import field_index
-from lmtune.index.windows import KINDS
+from lmtune.index.windows import WINDOW_KINDS
 from lmtune.io.documents import check_fields
 from lmtune.options import given_words, option, usual
 from lmtune.progress import Progress, note, silent, timed
@@ -118,7 +118,7 @@ class Collection:
     @property
     def text_fields(self) -> tuple[str, ...]:
         """The fields without kinds of windows; one that comes twice does, to be refused."""
-        return tuple(f for f in self.fields if f not in KINDS or self.fields.count(f) > 1)
+        return tuple(f for f in self.fields if f not in WINDOW_KINDS or self.fields.count(f) > 1)
 
     def analyzer(self) -> Analyzer:
         """Return the analysis of an index of lmtune's own.
@@ -169,7 +169,7 @@ class Collection:
         InputError
             As `lmtune.collections.loading.load`.
         """
-        from lmtune.collections.pydocs import NAME, write_pydocs
+        from lmtune.collections.pydocs import write_pydocs
 
         self.analyzer()  # what is wrong with it is said before anything is read
         dataset = load(
@@ -184,14 +184,14 @@ class Collection:
         )
         if self.exclude_self is not None:
             dataset = replace(dataset, exclude_self=self.exclude_self)
-        if self.name == NAME and self.topics is None and self.qrels is None:
+        if self.name == PYDOCS and self.topics is None and self.qrels is None:
             try:
                 written = write_pydocs(".", dataset)
             except InputError as error:
-                note(f"{NAME}: its topics and judgements are not kept here ({error})")
+                note(f"{PYDOCS}: its topics and judgements are not kept here ({error})")
             else:
                 if written.changed:
-                    note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
+                    note(f"{PYDOCS}: wrote {written.topics_file} and {written.qrels_file}")
         return dataset
 
     def note_excluded(self, dataset: Dataset) -> None:
@@ -264,10 +264,10 @@ class Collection:
 
     def _standing_for(self, dataset: Dataset) -> str:
         """Name the index that stands for a collection without documents."""
-        from lmtune.index.manifest import FILE
+        from lmtune.index.manifest import INDEX_FILE
 
         path = self.indexes / (dataset.index or "")
-        if (path / FILE).is_file():
+        if (path / INDEX_FILE).is_file():
             return str(path)
         if path.is_dir():
             found = find_index(str(path))

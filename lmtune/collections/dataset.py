@@ -93,7 +93,7 @@ class SplitTopics(NamedTuple):
     skipped: list[str]
 
 
-def check(
+def check_dataset(
     dataset: Dataset,
     *,
     doc_numbers: Callable[[Sequence[str]], NDArray[np.integer]] | None = None,

@@ -14,7 +14,7 @@ from lmtune.collections.dataset import Dataset
 from lmtune.errors import InputError
 from lmtune.io.documents import Document, ListDocuments
 
-PREFIX = "irds:"
+IRDS = "irds:"
 # How ir_datasets' collections call the fields that TREC calls title, desc and narr.
 _FIELD_NAMES = {"title": ("title",), "desc": ("description", "desc"), "narr": ("narrative", "narr")}
 _WHAT_TO_DO = (
@@ -60,19 +60,19 @@ def load_irds(
     if lacking:
         raise InputError(
             f"this collection of ir_datasets has no {' and no '.join(lacking)}",
-            value=PREFIX + identifier,
+            value=IRDS + identifier,
             accepted="one with all of documents, queries and qrels, often one level below",
         )
     documents = ListDocuments(
-        PREFIX + identifier, partial(_documents, identifier), _fields(identifier, collection)
+        IRDS + identifier, partial(_documents, identifier), _fields(identifier, collection)
     )
     return Dataset(
-        name=PREFIX + identifier,
+        name=IRDS + identifier,
         documents=documents if "documents" in need else None,
         topics=_topics(identifier, collection, topic_fields) if "topics" in need else {},
         qrels=_qrels(identifier, collection) if "qrels" in need else {},
-        topics_file=PREFIX + identifier,
-        qrels_file=PREFIX + identifier,
+        topics_file=IRDS + identifier,
+        qrels_file=IRDS + identifier,
         versions={"ir_datasets": _version()},
     )
 
@@ -91,7 +91,7 @@ def _find(identifier: str) -> Any:
         except KeyError:
             raise InputError(
                 "ir_datasets has no such collection",
-                value=PREFIX + identifier,
+                value=IRDS + identifier,
                 accepted="an identifier that it lists, such as irds:beir/nfcorpus/test",
             ) from None
 
@@ -136,7 +136,7 @@ def _field(identifier: str, field: str, has: Sequence[str]) -> Callable[[Any], s
     there = [field for field, names in _FIELD_NAMES.items() if set(names) & set(has)]
     raise InputError(
         "the topics do not have this field",
-        file=PREFIX + identifier,
+        file=IRDS + identifier,
         value=field,
         accepted=", ".join(dict.fromkeys(["title", *there])),
     )
@@ -151,7 +151,7 @@ def _qrels(identifier: str, collection: Any) -> dict[str, dict[str, int]]:
             if qrels.setdefault(topic, {}).setdefault(docno, gain) != gain:
                 raise InputError(
                     f"judgement {number} of topic {topic} gives a document a second gain",
-                    file=PREFIX + identifier,
+                    file=IRDS + identifier,
                     value=docno,
                     accepted="one gain for each topic and document",
                 )
@@ -169,7 +169,7 @@ def _one_line_errors(identifier: str) -> Iterator[None]:
         cause = _cause(error)
         raise InputError(
             f"ir_datasets cannot read this collection ({type(cause).__name__}: {_first(cause)})",
-            value=PREFIX + identifier,
+            value=IRDS + identifier,
             accepted=_WHAT_TO_DO,
         ) from error
 

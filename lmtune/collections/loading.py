@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from lmtune.collections import irds
 from lmtune.collections.dataset import Dataset
+from lmtune.collections.irds import IRDS, load_irds
 from lmtune.collections.names import LINES, PACKED, PYDOCS, excludes_self, find_named, named_files
 from lmtune.collections.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.errors import InputError, PathLike, name_of
@@ -223,7 +223,7 @@ def available() -> list[tuple[str, str]]:
     return [
         (PYDOCS, "docstrings of numpy, scipy and pandas: in every installation, made in a second"),
         ("FOLDER", "a folder with docs.jsonl or TREC document files, topics.* and qrels.*; BEIR's folders"),
-        (f"{irds.PREFIX}ID", "a collection of ir_datasets, by its identifier (it downloads)"),
+        (f"{IRDS}ID", "a collection of ir_datasets, by its identifier (it downloads)"),
         *(
             (name, f"{known.documents}: over your index indexes/{name}, split as in the paper")
             for name, known in PAPER_COLLECTIONS.items()
@@ -306,8 +306,8 @@ def _load(
         from lmtune.collections.pydocs import load_pydocs
 
         base = load_pydocs(home)
-    elif isinstance(name, str) and name.startswith(irds.PREFIX):
-        base = irds.load_irds(name.removeprefix(irds.PREFIX), topic_fields=topic_fields, need=own)
+    elif isinstance(name, str) and name.startswith(IRDS):
+        base = load_irds(name.removeprefix(IRDS), topic_fields=topic_fields, need=own)
     elif name in PAPER_COLLECTIONS and not Path(name).is_dir():
         base = load_paper_collection(str(name), topic_fields=topic_fields, need=own)
     else:
@@ -371,7 +371,7 @@ def check_exists(name: PathLike) -> None:
 
 def _is_known(name: PathLike) -> bool:
     """Tell whether a name is a collection's even where a folder is called so."""
-    return name == PYDOCS or str(name).startswith(irds.PREFIX)
+    return name == PYDOCS or str(name).startswith(IRDS)
 
 
 def _locate(

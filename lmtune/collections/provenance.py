@@ -31,7 +31,7 @@ NEURAL = ("torch", "safetensors")
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 
 
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Return the versions of Python, lmtune and the libraries that its numbers depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
 
@@ -72,7 +72,7 @@ def _engine(index: AnyIndex) -> dict[str, Any]:
     return {"lucene": {"lengths": index.lengths_kind, **index.origin, "pyserini": pyserini}}
 
 
-def command() -> str:
+def command_line() -> str:
     """Return the command line without what does not influence the result."""
     arguments = iter(sys.argv[1:])
     kept = []
@@ -86,7 +86,7 @@ def command() -> str:
 
 def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
     """Return how something was made: the command, the versions, and further facts."""
-    return {"command": command(), "versions": versions() | installed(*libraries), **facts}
+    return {"command": command_line(), "versions": library_versions() | installed(*libraries), **facts}
 
 
 def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:

@@ -25,7 +25,6 @@ from lmtune.io.locks import StaleError, build_once
 from lmtune.io.qrels import write_qrels
 from lmtune.io.topics import write_topics
 
-NAME = PYDOCS
 _FEWEST_LINKS = 2
 _KEPT = "lmtune pydocs 1"  # raised whenever other pages are made of the same docstrings
 _NAME_PARTS = re.compile(r"[._]+|(?<=[a-z0-9])(?=[A-Z])")
@@ -84,7 +83,7 @@ def load_pydocs(home: PathLike | None = None) -> Dataset:
     InputError
         If Python was started without docstrings (``-OO``).
     """
-    pages = _pages() if home is None else _kept_pages(Path(home, f"{NAME}.pages"))
+    pages = _pages() if home is None else _kept_pages(Path(home, f"{PYDOCS}.pages"))
     aliases = {name: docno for docno, page in pages.items() for name in page.names}
     siblings: dict[str, list[str]] = defaultdict(list)
     for docno in pages:
@@ -102,9 +101,9 @@ def load_pydocs(home: PathLike | None = None) -> Dataset:
         others = [name for name in siblings[docno.rpartition(".")[0]] if name not in relevant]
         qrels[topic] = dict.fromkeys(relevant, 1) | dict.fromkeys(others, 0)
     return Dataset(
-        name=NAME,
+        name=PYDOCS,
         documents=ListDocuments(
-            NAME,
+            PYDOCS,
             [Document(docno, page.parts.body) for docno, page in pages.items()],
             {
                 "name": [Document(docno, _NAME_PARTS.sub(" ", docno)) for docno in pages],
@@ -142,8 +141,8 @@ def write_pydocs(home: PathLike, dataset: Dataset) -> Written:
     InputError
         If a file cannot be written; then it is as it was.
     """
-    topics_file = Path(home, "topics", f"topics.{NAME}.txt")
-    qrels_file = Path(home, "qrels", f"qrels.{NAME}.txt")
+    topics_file = Path(home, "topics", f"topics.{PYDOCS}.txt")
+    qrels_file = Path(home, "qrels", f"qrels.{PYDOCS}.txt")
     changed = [
         _write_if_new(topics_file, lambda path: write_topics(path, dataset.topics)),
         _write_if_new(qrels_file, lambda path: write_qrels(path, dataset.qrels)),
@@ -194,7 +193,7 @@ def _pages() -> dict[str, _Page]:
     """Take the public docstrings apart; keep those with words beyond the summary, by docno."""
     if sys.flags.optimize >= 2:
         raise InputError(
-            f"{NAME} is made of docstrings, which this Python was told to drop",
+            f"{PYDOCS} is made of docstrings, which this Python was told to drop",
             value=f"optimization level {sys.flags.optimize}",
             accepted="Python without -OO and PYTHONOPTIMIZE=2",
         )

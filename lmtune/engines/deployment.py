@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lmtune.errors import InputError
 from lmtune.index.analysis import Analyzer
-from lmtune.models.bm25 import PREFIX, VARIANTS, bm25
+from lmtune.models.bm25 import BM25_PREFIX, VARIANTS, bm25_formula
 from lmtune.models.model import find_model
 
 README = "README.txt"
@@ -155,7 +155,11 @@ class Engine(NamedTuple):
     def computed(self) -> dict[str, str]:
         """The model that it computes by each of its formulas, the nearest to query likelihood first."""
         dirichlet = "lucene-dirichlet" if self.rounds else "dirichlet"
-        named = {"dirichlet": dirichlet, "jelinek-mercer": "jelinek-mercer", "bm25": PREFIX + self.variant}
+        named = {
+            "dirichlet": dirichlet,
+            "jelinek-mercer": "jelinek-mercer",
+            "bm25": BM25_PREFIX + self.variant,
+        }
         return {formula: name for formula, name in named.items() if formula in self.formulas}
 
     @property
@@ -267,7 +271,7 @@ def _expressed(engine: Engine, model: str, setting: Mapping[str, float]) -> tupl
 def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
     """Return the formula that engines have and its values; an empty one where none is the model."""
     if (model == "lucene-bm25" or model.partition(":")[0] == "bm25") and "+" not in model:
-        own = bm25(model).variant
+        own = bm25_formula(model).variant
         if own.shift or own.bonus:
             return "", {}
         return "bm25", {name: float(setting[name]) for name in ("k1", "b")}
@@ -308,10 +312,13 @@ def _contents(deployment: Deployment) -> str:
 
 def _variants(engine: Engine, deployment: Deployment) -> list[str]:
     """Say where the engine's BM25 differs from the one that was tuned."""
-    differences = bm25(deployment.model).variant.differences(VARIANTS[engine.variant])
+    differences = bm25_formula(deployment.model).variant.differences(VARIANTS[engine.variant])
     if not differences:
         return []
-    return [*differences, f"It computes --model {PREFIX}{engine.variant}: tune that to tune what is run."]
+    return [
+        *differences,
+        f"It computes --model {BM25_PREFIX}{engine.variant}: tune that to tune what is run.",
+    ]
 
 
 def _lengths(engine: Engine, deployment: Deployment) -> str:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from lmtune.engines.writers import SNOWBALL
 from lmtune.errors import InputError, check_choice
-from lmtune.index.analysis import LISTS, LUCENE_ENGLISH, load_stopwords
+from lmtune.index.analysis import LUCENE_ENGLISH, STOPWORD_LISTS, load_stopwords
 from lmtune.index.tokenizer import MAX_TOKEN_UNITS, lower_case
 from lmtune.io.files import read_bytes
 
@@ -210,7 +210,7 @@ def stem_step(path: Path, place: str, language: str, stemmers: Mapping[str, str]
 
 def stopwords_name(path: Path, words: frozenset[str], file: str | None) -> str:
     """Return what lmtune calls stopwords: one of its lists, or the file that holds them."""
-    for name in (*LISTS, *filter(None, [file])):
+    for name in (*STOPWORD_LISTS, *filter(None, [file])):
         if load_stopwords(name) == words:
             return name
     raise InputError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.arrays import Booleans, Doubles, Integers
-from lmtune.candidates.columns import UNJUDGED, join_columns, read_judgements, topic_columns
+from lmtune.candidates.columns import UNJUDGED, join_columns, look_up_judgements, topic_columns
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import pruned
 from lmtune.errors import InputError
@@ -325,7 +325,7 @@ class RunSet:
         formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded))
         candidates = join_columns(collected)
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
-        gain, judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
+        gain, judged = look_up_judgements(index, formula, topics, queries, candidates, qrels or {})
         candidates.gain[:] = gain
         each = len(self.names) * len(topics)
         return CandidatePool(

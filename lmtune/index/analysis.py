@@ -127,7 +127,7 @@ def _with_surrogates(word: str, stem: Stemmer) -> str:
     return re.sub(_STAND_IN, lambda _: next(characters), stemmed)
 
 
-KROVETZ_LONGEST = 24
+_KROVETZ_LONGEST = 24
 """Words with more letters are their own stems to the library; Lucene stems up to 49."""
 
 
@@ -139,7 +139,7 @@ def _krovetz() -> Stemmer:
     stem = krovetzstemmer.Stemmer().stem
 
     def krovetz(word: str) -> str:
-        if len(word) > KROVETZ_LONGEST or not (word.isascii() and word.isalpha()):
+        if len(word) > _KROVETZ_LONGEST or not (word.isascii() and word.isalpha()):
             return word
         return str(stem(word))
 
@@ -153,7 +153,7 @@ _ENGLISH = (
 LUCENE_ENGLISH = frozenset(_ENGLISH.split())
 """The 33 words of ``org.apache.lucene.analysis.en.EnglishAnalyzer``."""
 
-LISTS = ("lucene", "none")
+STOPWORD_LISTS = ("lucene", "none")
 """The lists that have a name; any other is a file."""
 
 _ACCEPTED = "lucene, none, or the path of a file with one word a line"
@@ -211,7 +211,7 @@ def default_stopwords(stemmer: str) -> str:
     return "none" if stemmer in PyStemmer.algorithms() else "lucene"
 
 
-ANALYSIS_VERSION = 1
+_ANALYSIS_VERSION = 1
 """Raised whenever the same settings come to give other terms."""
 
 _POSSESSIVES = ("'s", "\N{RIGHT SINGLE QUOTATION MARK}s", "\N{FULLWIDTH APOSTROPHE}s")
@@ -280,7 +280,7 @@ class Analyzer:
     def settings(self) -> dict[str, str | list[str]]:
         """What makes an equal analyzer elsewhere: the words of a file go with its name."""
         named: dict[str, str | list[str]] = {"stemmer": self.stemmer, "stopwords": self.stopwords}
-        return named if self.stopwords in LISTS else {**named, "words": sorted(self._dropped)}
+        return named if self.stopwords in STOPWORD_LISTS else {**named, "words": sorted(self._dropped)}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Analyzer:
@@ -296,6 +296,6 @@ class Analyzer:
     @property
     def fingerprint(self) -> str:
         """A hexadecimal digest that changes when the terms of some text may change."""
-        settings = [f"analysis {ANALYSIS_VERSION}", f"stemmer {self.stemmer}", "stopwords"]
+        settings = [f"analysis {_ANALYSIS_VERSION}", f"stemmer {self.stemmer}", "stopwords"]
         text = "\n".join([*settings, *sorted(self._dropped)])
         return hashlib.sha256(text.encode()).hexdigest()

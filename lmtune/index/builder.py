@@ -122,7 +122,7 @@ def build_index(
 def _new_folders(analyzers: Mapping[Path, Analyzer]) -> Iterator[dict[Path, Analyzer]]:
     """Give new folders, which stand at the paths at the end."""
     with contextlib.ExitStack() as made:
-        folders = [made.enter_context(atomic_directory(path, manifest.KIND)) for path in analyzers]
+        folders = [made.enter_context(atomic_directory(path, manifest.INDEX_KIND)) for path in analyzers]
         yield dict(zip(folders, analyzers.values(), strict=True))
 
 
@@ -148,7 +148,7 @@ def build_field(
         As `build_index`, and for a field that no document has.
     """
     view, whole = field_of(source, field), {Path(index): analyzer, **(beside or {})}
-    places = {Path(own, manifest.FIELDS, field): analyzer for own, analyzer in whole.items()}
+    places = {Path(own, manifest.FIELDS_FOLDER, field): analyzer for own, analyzer in whole.items()}
     path = next(iter(places))
     with _new_folders(places) as folders:
         made, *_ = write_indexes(view, folders, How(workers, memory_bytes, progress))
@@ -195,7 +195,11 @@ def _keep(
         total_terms=int(Column[Any](folder, columns["doc_lengths"])[:].sum(dtype=np.int64)),
         unique_terms=columns["term_bytes"].count - 1,
         num_postings=postings,
-        columns={name: columns[name] for name in (*manifest.COLUMNS, *manifest.POSITIONS) if name in columns},
+        columns={
+            name: columns[name]
+            for name in (*manifest.INDEX_COLUMNS, *manifest.POSITION_COLUMNS)
+            if name in columns
+        },
     )
     manifest.write_manifest(folder, made)
     return made

@@ -15,7 +15,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.index.analysis import Analyzer
 from lmtune.index.builder import build_field, build_index
 from lmtune.index.columnar import ColumnarIndex
-from lmtune.index.manifest import FIELDS, FORMAT
+from lmtune.index.manifest import FIELDS_FOLDER, INDEX_FORMAT
 from lmtune.io.documents import field_of
 from lmtune.io.file_documents import FileDocuments
 from lmtune.io.frames import as_documents
@@ -41,7 +41,7 @@ def cached_path(
     words = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
     name = ".".join(part.replace(os.sep, "_").replace(":", "_") for part in words)
     origin = source.origin if isinstance(source, FileDocuments) else source.name
-    parts = [FORMAT, origin, analyzer.settings, *(["positions"] if positions else [])]
+    parts = [INDEX_FORMAT, origin, analyzer.settings, *(["positions"] if positions else [])]
     whole = json.dumps(parts, sort_keys=True)
     digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
     return Path(home, f"{name}.{digest[:8]}")
@@ -122,13 +122,13 @@ def index_for(
             others = {}
             for own in beside:
                 with contextlib.suppress(StaleError):
-                    kept = read(own).path / FIELDS / field
+                    kept = read(own).path / FIELDS_FOLDER / field
                     others[kept] = own, partial(_open_current, kept, view, own)
-            with _lacking(others, index.path / FIELDS / field, on_build) as more:
+            with _lacking(others, index.path / FIELDS_FOLDER / field, on_build) as more:
                 whole = {kept.parents[1]: own for kept, own in more.items()}
                 return build_field(source, index.path, field, analyzer, progress=report, beside=whole)
 
-        kept = index.path / FIELDS / field
+        kept = index.path / FIELDS_FOLDER / field
         build_once(kept, partial(_open_current, kept, view, analyzer), build_it, on_build)
     return index
 

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from lmtune.arrays import Integers, Integers32
 from lmtune.errors import InputError, PathLike
 from lmtune.index.columns import REBUILD, SMALL_BYTES, Column, Docnos, Strings, decode, encode
-from lmtune.index.manifest import FIELDS, FILE, POSITIONS, Manifest, make_fingerprint, read_manifest
+from lmtune.index.manifest import (
+    FIELDS_FOLDER,
+    INDEX_FILE,
+    POSITION_COLUMNS,
+    Manifest,
+    make_fingerprint,
+    read_manifest,
+)
 from lmtune.index.protocol import CONTENTS, Positions, Postings
 from lmtune.index.text_store import KeptTexts
 
@@ -163,7 +170,7 @@ class ColumnarIndex:
         if analyzer.fingerprint != self.manifest.analyzer_fingerprint:
             raise InputError(
                 "the index was built with an analysis that this version of lmtune does not have",
-                file=self.path / FILE,
+                file=self.path / INDEX_FILE,
                 value=self.manifest.analyzer["stemmer"],
                 accepted=REBUILD,
             )
@@ -197,7 +204,7 @@ class ColumnarIndex:
     @property
     def has_positions(self) -> bool:
         """Whether the index was built with positions."""
-        return POSITIONS.keys() <= self._columns.keys()
+        return POSITION_COLUMNS.keys() <= self._columns.keys()
 
     def positions(self, term: str) -> Positions | None:
         """Return where a term stands, or None where the collection lacks the term.
@@ -286,7 +293,7 @@ class ColumnarIndex:
             Where it was not built, or is of other documents.
         """
         if name not in self._fields:
-            path = self.path / FIELDS / name
+            path = self.path / FIELDS_FOLDER / name
             found = ColumnarIndex.open(path) if path.is_dir() else None
             # The same docnos in the same order.
             if found is None or found.manifest.columns["docnos"] != self.manifest.columns["docnos"]:

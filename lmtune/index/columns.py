@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from lmtune.arrays import Bytes, Integers, Integers32
 from lmtune.errors import InputError, PathLike
-from lmtune.io.digests import checked, digest
+from lmtune.io.digests import digest, require_types
 from lmtune.io.files import unreadable
 
 # Looking up one docno costs about as much as reading this many in one go.
@@ -108,7 +108,7 @@ SMALL_BYTES = 256 << 20
 
 _SPARE = 8
 
-T = TypeVar("T", bound=np.generic)
+_T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ def read_columns(content: Any, names: Collection[str]) -> dict[str, StoredColumn
         Where one is missing, or is described otherwise.
     """
     kinds = typing.get_type_hints(StoredColumn)
-    columns = checked(content, dict.fromkeys(names, dict))
-    described = {name: checked(columns[name], kinds) for name in names}
+    columns = require_types(content, dict.fromkeys(names, dict))
+    described = {name: require_types(columns[name], kinds) for name in names}
     return {name: StoredColumn(**{key: own[key] for key in kinds}) for name, own in described.items()}
 
 
@@ -303,7 +303,7 @@ class Blocks:
         return InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)
 
 
-class Column(Generic[T]):
+class Column(Generic[_T]):
     """A memory-mapped column, whose blocks are checked before they are first used.
 
     Parameters
@@ -344,13 +344,13 @@ class Column(Generic[T]):
         if digest(digests) != column.crc32:
             raise InputError("damaged: a checksum differs", file=path, accepted=accepted)
         self.blocks = Blocks(self.bytes, digests, path, accepted)
-        self._values: NDArray[T] = np.frombuffer(self.bytes, np.dtype(column.dtype))
+        self._values: NDArray[_T] = np.frombuffer(self.bytes, np.dtype(column.dtype))
         self._item = self._values.itemsize
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def __getitem__(self, part: slice) -> NDArray[T]:
+    def __getitem__(self, part: slice) -> NDArray[_T]:
         """Return consecutive values, shape (values,), read-only."""
         begin, end, _ = part.indices(len(self._values))
         self.blocks.check(begin * self._item, end * self._item)
@@ -369,10 +369,10 @@ class Column(Generic[T]):
         self.blocks.check(at * self._item, (at + 2) * self._item)
         return int(self._values[at]), int(self._values[at + 1])
 
-    def take(self, places: NDArray[np.integer]) -> NDArray[T]:
+    def take(self, places: NDArray[np.integer]) -> NDArray[_T]:
         """Return the values at some places, of their shape."""
         self.blocks.check_places(np.asarray(places, np.int64) * self._item)
-        values: NDArray[T] = self._values[places]
+        values: NDArray[_T] = self._values[places]
         return values
 
 

@@ -14,11 +14,11 @@ from lmtune.io.digests import parse_json, sealed_text, unsealed
 from lmtune.io.files import unreadable
 from lmtune.io.folders import FolderKind, is_folder
 
-FORMAT = "lmtune columnar index"
-VERSION = 3
-FILE = "index.json"
+INDEX_FORMAT = "lmtune columnar index"
+_INDEX_VERSION = 3
+INDEX_FILE = "index.json"
 
-COLUMNS = {
+INDEX_COLUMNS = {
     "postings": "of each term how many, gaps between documents, frequencies: by `posting_kernels`",
     "posting_offsets": "where each term's postings begin, and where the last one's end",
     "terms": "the terms in ascending code-point order, one after the other in UTF-8",
@@ -30,7 +30,7 @@ COLUMNS = {
 }
 """The columns of an index, each a file of that name, and what they hold."""
 
-POSITIONS = {
+POSITION_COLUMNS = {
     "positions": "each term's positions as gaps, posting by posting: by `posting_kernels`",
     "position_offsets": "where each term's positions begin, and where the last one's end",
 }
@@ -38,14 +38,14 @@ POSITIONS = {
 
 _FORMER = ("posting_docs", "posting_tfs", "term_cfs")
 
-FIELDS = "fields"
+FIELDS_FOLDER = "fields"
 """The folder in an index that holds an index of each field."""
 
-TEXTS = "texts"
+TEXTS_FOLDER = "texts"
 """The folder in an index that holds documents' text, a folder for each field."""
 
-_OWN = (FILE, *COLUMNS, *POSITIONS, *_FORMER)
-KIND = FolderKind(FILE, (*_OWN, "candidates/*", f"{FIELDS}/*/*", f"{TEXTS}/*/*"))
+_OWN = (INDEX_FILE, *INDEX_COLUMNS, *POSITION_COLUMNS, *_FORMER)
+INDEX_KIND = FolderKind(INDEX_FILE, (*_OWN, "candidates/*", f"{FIELDS_FOLDER}/*/*", f"{TEXTS_FOLDER}/*/*"))
 """An index's folder, with candidates, fields and texts; building replaces no folder that holds more."""
 
 
@@ -101,16 +101,16 @@ def make_fingerprint(source_digest: str, analyzer_fingerprint: str) -> str:
     str
         64 hexadecimal digits.
     """
-    parts = [FORMAT, str(VERSION), source_digest, analyzer_fingerprint]
+    parts = [INDEX_FORMAT, str(_INDEX_VERSION), source_digest, analyzer_fingerprint]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``index.json`` into an index's folder."""
-    content = {"format": FORMAT, "version": VERSION, "fingerprint": manifest.fingerprint}
+    content = {"format": INDEX_FORMAT, "version": _INDEX_VERSION, "fingerprint": manifest.fingerprint}
     content |= asdict(manifest)
     text = sealed_text(content)
-    (folder / FILE).write_text(text, encoding="ascii")
+    (folder / INDEX_FILE).write_text(text, encoding="ascii")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -121,7 +121,7 @@ def read_manifest(folder: Path) -> Manifest:
     InputError
         If there is no index, or it is damaged or of another format version.
     """
-    path = folder / FILE
+    path = folder / INDEX_FILE
     if not is_folder(folder):
         raise InputError("there is no index here", file=folder, accepted="a folder that `lmtune index` wrote")
     try:
@@ -131,18 +131,18 @@ def read_manifest(folder: Path) -> Manifest:
         raise unreadable(path, error) from None
     except OSError:
         raise InputError(
-            f"not an index: no {FILE} in the folder",
+            f"not an index: no {INDEX_FILE} in the folder",
             file=folder,
             accepted="a folder that `lmtune index` wrote",
         ) from None
     except (ValueError, KeyError, TypeError):
         raise _damaged(path) from None
-    if (found, content.get("version")) != (FORMAT, VERSION):
+    if (found, content.get("version")) != (INDEX_FORMAT, _INDEX_VERSION):
         raise InputError(
             "the index has another format",
             file=path,
             value=f"{found} {content.get('version')}",
-            accepted=f"{FORMAT} {VERSION}; build the index again with `lmtune index`",
+            accepted=f"{INDEX_FORMAT} {_INDEX_VERSION}; build the index again with `lmtune index`",
         )
     try:
         return _parse(unsealed(content, kinds=typing.get_type_hints(Manifest) | {"columns": dict}))
@@ -153,7 +153,7 @@ def read_manifest(folder: Path) -> Manifest:
 def _parse(content: dict[str, Any]) -> Manifest:
     # The checksum held, so this is what `write_manifest` wrote.
     fields = {name: content[name] for name in Manifest.__dataclass_fields__}
-    named = [*COLUMNS, *(name for name in POSITIONS if name in content["columns"])]
+    named = [*INDEX_COLUMNS, *(name for name in POSITION_COLUMNS if name in content["columns"])]
     fields["columns"] = read_columns(content["columns"], named)
     return Manifest(**fields)
 

@@ -14,7 +14,7 @@ from lmtune.arrays import Bytes, Integers, Integers32
 from lmtune.compiled import compiled
 from lmtune.index.protocol import Positions
 
-BLOCK = 128
+_BLOCK = 128
 _MOST_BITS = 31
 _MOST_PER_BYTE = 1 << 7  # a block of zeros is one byte
 
@@ -36,7 +36,7 @@ def encode_postings(docs: Integers32, tfs: Integers32, dfs: Integers) -> tuple[B
     sizes : array of int64, shape (terms,)
         The bytes of each term.
     """
-    packed = np.empty(8 * docs.size + 2 * (docs.size // BLOCK) + 7 * dfs.size, np.uint8)
+    packed = np.empty(8 * docs.size + 2 * (docs.size // _BLOCK) + 7 * dfs.size, np.uint8)
     sizes = np.empty(dfs.size, np.int64)
     df, gaps, more = np.empty(1, np.int32), np.empty(docs.size, np.int32), np.empty(docs.size, np.int32)
     at = begin = np.int64(0)
@@ -101,7 +101,7 @@ def encode_positions(gaps: Integers32, cfs: Integers) -> tuple[Bytes, Integers]:
     packed, sizes
         As of `encode_postings`.
     """
-    packed = np.empty(4 * gaps.size + gaps.size // BLOCK + cfs.size, np.uint8)
+    packed = np.empty(4 * gaps.size + gaps.size // _BLOCK + cfs.size, np.uint8)
     sizes = np.empty(cfs.size, np.int64)
     at = begin = np.int64(0)
     for term in range(cfs.size):
@@ -139,8 +139,8 @@ def decode_positions(
 @compiled()
 def _pack(values: Integers32, packed: Bytes, at: int) -> int:
     """Pack numbers from 0 to 2**31 - 1 into bytes from one on; return where they end."""
-    for first in range(0, values.size, BLOCK):
-        block = values[first : first + BLOCK]
+    for first in range(0, values.size, _BLOCK):
+        block = values[first : first + _BLOCK]
         together = np.uint64(0)
         for value in block:
             together |= np.uint64(value)
@@ -167,8 +167,8 @@ def _pack(values: Integers32, packed: Bytes, at: int) -> int:
 @compiled()
 def _unpack(words: NDArray[np.uint64], at: int, end: int, values: Integers32) -> int:
     """Fill an array with what `_pack` packed; return where it ends, or end + 1 where it is damaged."""
-    for first in range(0, values.size, BLOCK):
-        block = values[first : first + BLOCK]
+    for first in range(0, values.size, _BLOCK):
+        block = values[first : first + _BLOCK]
         bits = int(np.int64(words[at] & np.uint64(255))) if at < end else _MOST_BITS
         begin, step = np.uint64(at + 1), np.uint64(bits)
         at += 1 + (bits * block.size + 7) // 8
@@ -194,7 +194,7 @@ def _number(words: NDArray[np.uint64], begin: np.uint64, bits: np.uint64, i: int
 
 
 @compiled()
-def count_windows(
+def count_window_documents(
     first: Positions, second: Positions, same: bool, ordered: bool, width: int
 ) -> tuple[Integers32, Integers32]:
     """Count the windows of two words, as `lmtune.index.windows` says, in each document with some.

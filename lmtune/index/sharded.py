@@ -20,7 +20,7 @@ from lmtune.index.columnar import ColumnarIndex
 from lmtune.index.columns import Column, StoredColumn, read_columns
 from lmtune.index.protocol import CONTENTS, Index, Positions, Postings, field_index
 from lmtune.index.text_store import KeptTexts
-from lmtune.io.digests import checked, sealed_text, unsealed
+from lmtune.io.digests import require_types, sealed_text, unsealed
 from lmtune.io.files import read_bytes
 from lmtune.io.folders import FolderKind, is_folder
 from lmtune.parallel import Task, run_all
@@ -29,18 +29,20 @@ if TYPE_CHECKING:
     from lmtune.index.lucene.index import LuceneIndex
     from lmtune.io.documents import DocumentSource
 
-FORMAT, VERSION = "lmtune sharded index", 1
-FILE, RANKS = "shards.json", "docno_ranks"
+SHARDED_FORMAT, SHARDED_VERSION = "lmtune sharded index", 1
+SHARDS_FILE, RANKS = "shards.json", "docno_ranks"
 _SHARD = "shard-*"
-_OF_SHARDS = tuple(f"{_SHARD}/{name}" for name in manifest.KIND.files or ())
-KIND = FolderKind(FILE, (FILE, RANKS, "candidates/*", f"{manifest.TEXTS}/*/*", *_OF_SHARDS))
+_OF_SHARDS = tuple(f"{_SHARD}/{name}" for name in manifest.INDEX_KIND.files or ())
+SHARDED_KIND = FolderKind(
+    SHARDS_FILE, (SHARDS_FILE, RANKS, "candidates/*", f"{manifest.TEXTS_FOLDER}/*/*", *_OF_SHARDS)
+)
 """A sharded index's folder; shards may also lie elsewhere."""
 
 _ACCEPTED = (
     "the shard as it was, or the shards joined again: lmtune index --join SHARD,SHARD,... --output PATH"
 )
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 AnyShard: TypeAlias = "ColumnarIndex | LuceneIndex"
 
 
@@ -292,12 +294,12 @@ def open_shard(home: Path, shard: StoredShard) -> AnyShard:
     InputError
         Where it is missing, damaged or another one than when it was joined.
     """
-    from lmtune.index.lucene.index import PREFIX, LuceneIndex
+    from lmtune.index.lucene.index import LUCENE_PREFIX, LuceneIndex
 
-    path = Path(os.path.normpath(home / shard.path.removeprefix(PREFIX)))
+    path = Path(os.path.normpath(home / shard.path.removeprefix(LUCENE_PREFIX)))
     if not path.is_dir():
         raise InputError("a shard is missing", file=path, value=f"of {home}", accepted=_ACCEPTED)
-    is_lucene = shard.path.startswith(PREFIX)
+    is_lucene = shard.path.startswith(LUCENE_PREFIX)
     opened = LuceneIndex.open(path) if is_lucene else ColumnarIndex.open(path, verify=False)
     if (opened.fingerprint, opened.num_docs) != (shard.fingerprint, shard.num_docs):
         raise InputError("a shard has changed", file=path, value=f"of {home}", accepted=_ACCEPTED)
@@ -309,7 +311,7 @@ def shards_of(index: Index) -> Sequence[Index]:
     return index.shards if isinstance(index, ShardedIndex) else [index]
 
 
-def over_shards(index: Index, function: Callable[..., T], **arguments: Any) -> Iterator[tuple[int, T]]:
+def over_shards(index: Index, function: Callable[..., _T], **arguments: Any) -> Iterator[tuple[int, _T]]:
     """Call a function with each shard of an index, in parallel where that is asked for.
 
     Parameters
@@ -334,15 +336,15 @@ def over_shards(index: Index, function: Callable[..., T], **arguments: Any) -> I
         yield int(index.bases[place]), result
 
 
-def _call(function: Callable[..., T], shard: Index, **arguments: Any) -> T:
+def _call(function: Callable[..., _T], shard: Index, **arguments: Any) -> _T:
     return function(shard, **arguments)
 
 
 def write_shards(folder: Path, manifest: ShardsManifest) -> None:
     """Write ``shards.json`` into a sharded index's folder."""
-    content = {"format": FORMAT, "version": VERSION} | asdict(manifest)
+    content = {"format": SHARDED_FORMAT, "version": SHARDED_VERSION} | asdict(manifest)
     text = sealed_text(content)
-    (folder / FILE).write_text(text, encoding="ascii")
+    (folder / SHARDS_FILE).write_text(text, encoding="ascii")
 
 
 def read_shards(folder: Path) -> ShardsManifest:
@@ -353,7 +355,7 @@ def read_shards(folder: Path) -> ShardsManifest:
     InputError
         If there is no sharded index, or it is damaged or of another format version.
     """
-    path = folder / FILE
+    path = folder / SHARDS_FILE
     if not is_folder(folder) or not path.is_file():
         raise InputError(
             "there is no sharded index here",
@@ -362,13 +364,13 @@ def read_shards(folder: Path) -> ShardsManifest:
         )
     try:
         content = unsealed(read_bytes(path), kinds=typing.get_type_hints(ShardsManifest) | _PARTS)
-        if (content["format"], content["version"]) != (FORMAT, VERSION):
+        if (content["format"], content["version"]) != (SHARDED_FORMAT, SHARDED_VERSION):
             raise ValueError("another format")
         kinds = typing.get_type_hints(StoredShard)
-        shards = [StoredShard(**checked(own, kinds)) for own in content["shards"]]
+        shards = [StoredShard(**require_types(own, kinds)) for own in content["shards"]]
         ranks = read_columns({RANKS: content["ranks"]}, [RANKS])[RANKS]
         source, joined, fingerprints = (content[name] for name in ("source", "joined", "fingerprints"))
-        checked(fingerprints, {"": str})
+        require_types(fingerprints, {"": str})
     except (ValueError, KeyError, TypeError):
         raise InputError(
             "the manifest of a sharded index is damaged, or of another version", file=path, accepted=_ACCEPTED

@@ -15,21 +15,20 @@ from lmtune.errors import InputError, PathLike, name_of
 from lmtune.index.builder import How, duplicate, no_field, workers_for, write_indexes
 from lmtune.index.columnar import ColumnarIndex
 from lmtune.index.columns import DuplicateDocnoError, StoredColumn, write_column
-from lmtune.index.lucene.index import PREFIX as LUCENE
-from lmtune.index.lucene.index import LuceneIndex
-from lmtune.index.manifest import FIELDS, make_fingerprint
+from lmtune.index.lucene.index import LUCENE_PREFIX, LuceneIndex
+from lmtune.index.manifest import FIELDS_FOLDER, make_fingerprint
 from lmtune.index.sharded import (
-    FILE,
-    FORMAT,
-    KIND,
     RANKS,
+    SHARDED_FORMAT,
+    SHARDED_KIND,
+    SHARDS_FILE,
     AnyShard,
     ShardedIndex,
     ShardsManifest,
     StoredShard,
     write_shards,
 )
-from lmtune.io.documents import DocumentSource, field_of, parts_of, unchanged
+from lmtune.io.documents import DocumentSource, cut_documents, field_of, unchanged
 from lmtune.io.folders import atomic_directory, check_directory
 from lmtune.parallel import Task, run_all, width
 from lmtune.progress import Count
@@ -79,9 +78,9 @@ def build_sharded_index(
     workers = workers_for(how.get("workers"), source.size)
     budget = how.get("memory_bytes", 1 << 30) // max(width(workers), 1)
     own: HowBuilt = {"fields": fields, "positions": how.get("positions", False), "memory_bytes": budget}
-    with unchanged(source), atomic_directory(path, KIND) as folder:
+    with unchanged(source), atomic_directory(path, SHARDED_KIND) as folder:
         digest = source.digest()
-        parts = parts_of(source, shards, digest)
+        parts = cut_documents(source, shards, digest)
         places = [folder / f"shard-{number:0{len(str(shards - 1))}}" for number in range(shards)]
         tasks: list[Task] = [
             (_write_shard, {"part": part, "place": place, "analyzer": analyzer, "how": own})
@@ -135,19 +134,19 @@ def join_indexes(paths: Sequence[PathLike], path: PathLike, *, name: str | None 
     shards = [shard for own in paths for shard in _shards_at(os.fspath(own))]
     if not shards:
         raise InputError("no indexes to join", accepted="one or more")
-    check_directory(path, KIND, reads=[own.path for own in shards])
+    check_directory(path, SHARDED_KIND, reads=[own.path for own in shards])
     _check_analysis(shards)
     home = Path(os.path.realpath(path))
     stored = [
         StoredShard(
-            (LUCENE if isinstance(own, LuceneIndex) else "")
+            (LUCENE_PREFIX if isinstance(own, LuceneIndex) else "")
             + os.path.relpath(os.path.realpath(own.path), home),
             own.fingerprint,
             own.num_docs,
         )
         for own in shards
     ]
-    with atomic_directory(path, KIND) as folder:
+    with atomic_directory(path, SHARDED_KIND) as folder:
         try:
             ranks = _write_ranks(folder, shards)
         except DuplicateDocnoError as error:
@@ -165,7 +164,7 @@ def _write_shard(part: DocumentSource, place: Path, analyzer: Analyzer, how: How
     own = How(1, memory, positions=how.get("positions", False))
     write_indexes(part, {place: analyzer}, own)
     for field in how.get("fields", ()):
-        below = place / FIELDS / field
+        below = place / FIELDS_FOLDER / field
         below.mkdir(parents=True)
         write_indexes(field_of(part, field), {below: analyzer}, own._replace(positions=False))
 
@@ -199,9 +198,9 @@ def _sorted_docnos(shard: AnyShard, base: int) -> Iterator[tuple[str, int]]:
 
 
 def _shards_at(name: str) -> list[AnyShard]:
-    if name.startswith(LUCENE):
-        return [LuceneIndex.open(name.removeprefix(LUCENE))]
-    if Path(name, FILE).is_file():
+    if name.startswith(LUCENE_PREFIX):
+        return [LuceneIndex.open(name.removeprefix(LUCENE_PREFIX))]
+    if Path(name, SHARDS_FILE).is_file():
         return list(ShardedIndex.open(name).shards)
     return [ColumnarIndex.open(name)]
 
@@ -233,9 +232,9 @@ def _twice(shards: Sequence[AnyShard], docno: str) -> InputError:
 
 def _common_fields(shards: Sequence[AnyShard]) -> list[str]:
     """Return the fields that all shards have."""
-    names = [{own.name for own in Path(shard.path, FIELDS).glob("*")} for shard in shards]
+    names = [{own.name for own in Path(shard.path, FIELDS_FOLDER).glob("*")} for shard in shards]
     return sorted(set.intersection(*names)) if all(isinstance(own, ColumnarIndex) for own in shards) else []
 
 
 def _digest(parts: Iterable[str]) -> str:
-    return hashlib.sha256("\0".join([FORMAT, *parts]).encode()).hexdigest()
+    return hashlib.sha256("\0".join([SHARDED_FORMAT, *parts]).encode()).hexdigest()

@@ -25,7 +25,7 @@ from lmtune.index.columns import (
     write_column,
     write_strings,
 )
-from lmtune.index.manifest import TEXTS
+from lmtune.index.manifest import TEXTS_FOLDER
 from lmtune.index.protocol import CONTENTS, Index, StoredIndex
 from lmtune.io.digests import sealed_text, unsealed
 from lmtune.io.documents import DocumentSource, field_of, unchanged
@@ -33,8 +33,8 @@ from lmtune.io.folders import FolderKind, atomic_directory
 from lmtune.io.locks import locked
 from lmtune.progress import Count
 
-FORMAT = "lmtune texts 1"
-FILE = "texts.json"
+_TEXTS_FORMAT = "lmtune texts 1"
+_TEXTS_FILE = "texts.json"
 
 _BLOCK_BYTES = 1 << 14
 _DOCNOS_AT_A_TIME = 1 << 12
@@ -45,7 +45,7 @@ _COLUMNS = {
     "text_ends": "where each document's text ends within its block",
     "block_docs": "the first document of each block, and the number of documents",
 }
-_KIND = FolderKind(FILE, (FILE, *_COLUMNS))
+_KIND = FolderKind(_TEXTS_FILE, (_TEXTS_FILE, *_COLUMNS))
 _REMOVE = "this folder removed; it is made again where the documents are"
 
 
@@ -97,7 +97,7 @@ class KeptTexts:
     """
 
     def __init__(self, index: Path, fingerprint: str) -> None:
-        self._folder = index / TEXTS
+        self._folder = index / TEXTS_FOLDER
         self._fingerprint = fingerprint
         self._opened: dict[str, StoredTexts] = {}
 
@@ -107,7 +107,7 @@ class KeptTexts:
 
     def fields(self) -> list[str]:
         """Return the fields whose text is kept."""
-        return sorted(file.parent.name for file in self._folder.glob(f"*/{FILE}"))
+        return sorted(file.parent.name for file in self._folder.glob(f"*/{_TEXTS_FILE}"))
 
     def open(self, field: str, digest: str | None = None) -> StoredTexts | None:
         """Open a field's text; None where there is none, or of another index or other documents.
@@ -127,7 +127,7 @@ class KeptTexts:
         if digest is None and field in self._opened:
             return self._opened[field]
         try:
-            content = unsealed((self.path(field) / FILE).read_bytes(), FORMAT, _FACTS)
+            content = unsealed((self.path(field) / _TEXTS_FILE).read_bytes(), _TEXTS_FORMAT, _FACTS)
             columns = read_columns(content["columns"], _COLUMNS)
         except (OSError, ValueError):
             return None
@@ -195,8 +195,8 @@ def keep_texts(
             columns = _write(folder, _documents(view, index, progress))
             described = {name: asdict(column) for name, column in columns.items()}
             content = {"index": index.fingerprint, "digest": digest, "columns": described}
-            text = sealed_text(content, FORMAT)
-            (folder / FILE).write_text(text, encoding="ascii")
+            text = sealed_text(content, _TEXTS_FORMAT)
+            (folder / _TEXTS_FILE).write_text(text, encoding="ascii")
     return True
 
 

@@ -27,7 +27,7 @@ from lmtune.index.sharded import shards_of
 WIDTH = 8
 """Positions that an unordered window spans, at most."""
 
-KINDS = {"#1": True, "#uw8": False}
+WINDOW_KINDS = {"#1": True, "#uw8": False}
 """Kinds of windows by Indri's names: whether they are ordered."""
 
 
@@ -80,7 +80,7 @@ def count_windows(index: Index, windows: Sequence[Window]) -> list[Postings | No
             counted.append(None)
             continue
         same, width = window.first == window.second, 2 if window.ordered else WIDTH
-        found = Postings(*kernels.count_windows(first, second, same, window.ordered, width))
+        found = Postings(*kernels.count_window_documents(first, second, same, window.ordered, width))
         counted.append(found if found.docs.size else None)
     return counted
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike
 from lmtune.io.files import read_bytes
-from lmtune.io.rows import QRELS, is_table, scores_of, swapped, table_values
+from lmtune.io.rows import QRELS, is_table, read_scores, swapped, table_values
 
-COLUMNS = "6 columns: topic, Q0, docno, rank, score, tag"
+_RUN_COLUMNS = "6 columns: topic, Q0, docno, rank, score, tag"
 _RANK = re.compile(rb"[+-]?[0-9]+")
 _COMMENT = b"#"[0]
 _LINES_COMPARED = 4096
@@ -75,12 +75,12 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
         return within it; if there are no lines; as `open_bytes`.
     """
     if is_table(path):
-        run = RunColumns(_stem(path), _as_columns(table_values(path, scores_of)), {})
+        run = RunColumns(_stem(path), _as_columns(table_values(path, read_scores)), {})
     else:
         data = read_bytes(path, text=True)
         run = _ranks_alone(path, data) or _line_by_line(path, data, lenient, like_trec_eval)
     if not run.topics:
-        raise InputError("the run is empty", file=path, accepted=COLUMNS)
+        raise InputError("the run is empty", file=path, accepted=_RUN_COLUMNS)
     return run
 
 
@@ -194,7 +194,7 @@ def _check_form(line: bytes, width: int, extra_columns: bool) -> None:
         value = line.rstrip(b"\r\n")[error.start : error.start + 8]
         raise _DefectError("invalid UTF-8", message, value, "UTF-8 text") from None
     if width < 6 or (width > 6 and not extra_columns):
-        raise _DefectError("wrong number of columns", f"{width} columns", line.strip(), COLUMNS)
+        raise _DefectError("wrong number of columns", f"{width} columns", line.strip(), _RUN_COLUMNS)
     if b"\r" in line.rstrip(b"\r\n"):
         accepted = "lines that end with LF or CRLF"
         raise _DefectError("carriage returns", "a carriage return in a line", line.strip(), accepted)

@@ -49,7 +49,7 @@ def unsealed(content: Any, of: str = "", kinds: Mapping[str, Any] = MappingProxy
     content : bytes or object
         A JSON file's bytes, or what they hold.
     of, kinds
-        As for `sealed` and `checked`.
+        As for `sealed` and `require_types`.
 
     Raises
     ------
@@ -63,10 +63,10 @@ def unsealed(content: Any, of: str = "", kinds: Mapping[str, Any] = MappingProxy
     rest = {key: value for key, value in content.items() if key != _KEY}
     if content[_KEY] != _json_digest(rest, of):
         raise ValueError("the checksum differs")
-    return checked(rest, kinds)
+    return require_types(rest, kinds)
 
 
-def checked(content: Any, kinds: Mapping[str, Any]) -> dict[str, Any]:
+def require_types(content: Any, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object whose values are of some types.
 
     Parameters
@@ -128,7 +128,7 @@ def read_json(path: PathLike, kinds: Mapping[str, Any] | None = None, *, accepte
     if kinds is None:
         return content
     try:
-        return checked(content, kinds)
+        return require_types(content, kinds)
     except ValueError as error:
         raise InputError(str(error), file=path, accepted=accepted) from None
 

@@ -103,7 +103,7 @@ class Divisible(Protocol):
         ...
 
 
-def parts_of(source: DocumentSource, count: int, digest: str) -> Sequence[DocumentSource]:
+def cut_documents(source: DocumentSource, count: int, digest: str) -> Sequence[DocumentSource]:
     """Cut a source into so many parts of consecutive documents, in order.
 
     Raises
@@ -123,7 +123,7 @@ def parts_of(source: DocumentSource, count: int, digest: str) -> Sequence[Docume
     return parts
 
 
-def cut(sizes: Sequence[int], count: int) -> list[slice]:
+def cut_evenly(sizes: Sequence[int], count: int) -> list[slice]:
     """Cut pieces of some sizes into at most `count` runs of about equal size, each of one piece or more."""
     count = min(count, len(sizes))
     begins = np.cumsum([0, *sizes[:-1]]) if len(sizes) else np.zeros(0)
@@ -206,7 +206,7 @@ def unchanged(source: DocumentSource) -> Iterator[None]:
 
 _BATCH_BYTES = 1 << 20
 
-Documents = Sequence[Document] | Callable[[], Iterable[Document]]
+_Documents = Sequence[Document] | Callable[[], Iterable[Document]]
 
 
 @dataclass(frozen=True)
@@ -236,8 +236,8 @@ class ListDocuments:
     """
 
     name: str
-    documents: Documents
-    fields: Mapping[str, Documents] = field(default_factory=dict)
+    documents: _Documents
+    fields: Mapping[str, _Documents] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Name the collection, and count documents in memory."""
@@ -312,7 +312,7 @@ class ListDocuments:
                 {name: _some(documents, part) for name, documents in self.fields.items()},
                 f"{digest}/{number}of{count}",
             )
-            for number, part in enumerate(cut([1] * total, count), 1)
+            for number, part in enumerate(cut_evenly([1] * total, count), 1)
         ]
 
     def _all(self) -> Iterable[Document]:
@@ -330,7 +330,7 @@ class ListPart(ListDocuments):
         return self.own_digest
 
 
-def _some(documents: Documents, part: slice) -> Documents:
+def _some(documents: _Documents, part: slice) -> _Documents:
     if callable(documents):
         return partial(_read_some, documents, part)
     return documents[part]

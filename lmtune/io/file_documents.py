@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from lmtune.errors import InputError, PathLike, check_least
-from lmtune.io.documents import Document, cut
+from lmtune.io.documents import Document, cut_evenly
 from lmtune.io.files import BOM, is_compressed, open_bytes, unreadable, within_lines
 from lmtune.io.line_documents import FIRST, TSV_FIELDS, URL, keys_with_text, parse_jsonl, parse_tab_separated
 from lmtune.io.trec_documents import START, element_names, parse_trec
@@ -181,7 +181,7 @@ class FileDocuments:
         """Return at most so many parts of about equal bytes; plain files are cut, others stay whole."""
         step = max(1, min(self.batch_bytes, self.size // (count * _PIECES_PER_PART)))
         pieces = tuple(replace(self, batch_bytes=step).batches())
-        places = cut([piece.size for piece in pieces], count)
+        places = cut_evenly([piece.size for piece in pieces], count)
         return [
             FilePart(self.name, pieces[part], f"{digest}/{number}of{count}")
             for number, part in enumerate(places, 1)

@@ -38,10 +38,10 @@ from lmtune.io.rows import (
     RunsLike,
     TopicsLike,
     field_of_row,
-    gains_of,
     identifier,
+    read_gains,
+    read_scores,
     rows_of,
-    scores_of,
 )
 from lmtune.io.runs import Ranking, printed_scores, read_run
 from lmtune.io.topics import WeightedQuery, read_topics
@@ -73,7 +73,7 @@ def as_run(data: RunLike, *, name: str = "run") -> dict[str, dict[str, float]]:
     """
     if isinstance(data, _PATH):
         return read_run(data)
-    return _some(scores_of(data, name), RUN)
+    return _some(read_scores(data, name), RUN)
 
 
 def as_qrels(data: QrelsLike, *, name: str = "judgements") -> dict[str, dict[str, int]]:
@@ -89,7 +89,7 @@ def as_qrels(data: QrelsLike, *, name: str = "judgements") -> dict[str, dict[str
     >>> as_qrels([{"qid": 1, "docno": "a", "label": 2.0}])
     {'1': {'a': 2}}
     """
-    return read_qrels(data) if isinstance(data, _PATH) else gains_of(data, name)
+    return read_qrels(data) if isinstance(data, _PATH) else read_gains(data, name)
 
 
 def as_topics(data: TopicsLike, *, name: str = "topics") -> dict[str, str]:

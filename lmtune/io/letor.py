@@ -20,7 +20,7 @@ from lmtune.io.letor_rows import HIGHEST_ID, Letor, ZeroIdError, read_rows
 from lmtune.io.locks import StaleError, build_once
 from lmtune.progress import note
 
-FORMAT = "lmtune letor 5"
+_LETOR_FORMAT = "lmtune letor 5"
 """Raised whenever the files' content changes its meaning."""
 
 WORTH_KEEPING_BYTES = 1 << 24
@@ -77,7 +77,7 @@ def _build(folder: Path, key: str, path: Path, **read: Any) -> Letor:
 
 def _key(path: Path, read: Mapping[str, Any]) -> str:
     status = path.stat()
-    return repr((FORMAT, status.st_size, status.st_mtime_ns, sorted(read.items())))
+    return repr((_LETOR_FORMAT, status.st_size, status.st_mtime_ns, sorted(read.items())))
 
 
 def _checksum(key: str, *arrays: NDArray[Any]) -> int:

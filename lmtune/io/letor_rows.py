@@ -22,7 +22,7 @@ from lmtune.progress import note
 HIGHEST_ID = 1 << 16
 """The largest feature id: rows are kept dense."""
 
-BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
 _ROW = re.compile(rb"[ \t]*([0-9+.eE-]+)[ \t]+qid:([^ \t]+)")
 _TOKEN = re.compile(rb"[^ \t]+")
 _DOCID = re.compile(rb"[ \t#]*doc_?(?:id|no)[ \t]*[=:][ \t]*([^ \t]+)", re.IGNORECASE)
@@ -72,7 +72,7 @@ class Block:
 
 
 def read_blocks(
-    path: PathLike, *, repeated: str, zero_based: bool = False, block_bytes: int = BLOCK_BYTES
+    path: PathLike, *, repeated: str, zero_based: bool = False, block_bytes: int = _BLOCK_BYTES
 ) -> Iterator[Block]:
     """Parse a file block by block; see `lmtune.io.letor.read_letor`."""
     line, lowest, once = 1, 0 if zero_based else 1, repeated == "error"

@@ -11,9 +11,9 @@ from typing import Any
 from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.files import decode_line, line_blocks
 
-ID_KEYS = ("id", "_id", "docid", "docno")
-TEXT_KEYS = ("text", "body")
-MSMARCO_FIELDS = ("url", "title", "headings", "body", "segment")
+_ID_KEYS = ("id", "_id", "docid", "docno")
+_TEXT_KEYS = ("text", "body")
+_MSMARCO_FIELDS = ("url", "title", "headings", "body", "segment")
 """What makes the text of MS MARCO's documents of version 2, as in Anserini; a segment has no body."""
 
 _PASSAGE_ID = "pid"
@@ -29,7 +29,7 @@ def parse_jsonl(
     The docno is ``id``, ``_id``, ``docid`` or ``docno``, a string or an integer. The text is
     ``contents`` alone, as Anserini indexes it, or else the ``title``, if any, a line end and
     ``text`` or ``body``, as for BEIR. Of MS MARCO's version 2, passages have ``pid`` and ``passage``;
-    documents and segments all of `MSMARCO_FIELDS` that they have.
+    documents and segments all of `_MSMARCO_FIELDS` that they have.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def keys_with_text(head: bytes) -> list[str]:
         return [
             key
             for key, value in record.items()
-            if type(_field_text(value)) is str and key not in (*ID_KEYS, _PASSAGE_ID)
+            if type(_field_text(value)) is str and key not in (*_ID_KEYS, _PASSAGE_ID)
         ]
     return []
 
@@ -104,16 +104,16 @@ def _other_spelling(line: str, record: Any) -> tuple[Any, Any]:
     if _PASSAGE_ID in record and "passage" in record:
         return record[_PASSAGE_ID], record["passage"]
     if "docid" in record and "headings" in record:
-        return record["docid"], _joined([record.get(name) for name in MSMARCO_FIELDS])
-    key = next((key for key in ID_KEYS if key in record), None)
+        return record["docid"], _joined([record.get(name) for name in _MSMARCO_FIELDS])
+    key = next((key for key in _ID_KEYS if key in record), None)
     if key is None:
-        accepted = f"an identifier in one of {', '.join(ID_KEYS)}"
+        accepted = f"an identifier in one of {', '.join(_ID_KEYS)}"
         raise _bad("document without an identifier", line, accepted)
     if "contents" in record:
         return record[key], record["contents"]
-    name = next((name for name in TEXT_KEYS if name in record), None)
+    name = next((name for name in _TEXT_KEYS if name in record), None)
     if name is None:
-        accepted = f"a text in one of contents, {', '.join(TEXT_KEYS)}"
+        accepted = f"a text in one of contents, {', '.join(_TEXT_KEYS)}"
         raise _bad(f"document {record[key]} has no text", line, accepted)
     title, text = record.get("title"), record[name]
     if title is not None and not isinstance(title, str):

@@ -20,7 +20,7 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class StaleError(Exception):
@@ -29,10 +29,10 @@ class StaleError(Exception):
 
 def build_once(
     path: PathLike,
-    read: Callable[[], T],
-    build: Callable[[], T],
+    read: Callable[[], _T],
+    build: Callable[[], _T],
     on_build: Callable[[Path, str], None] | None = None,
-) -> T:
+) -> _T:
     """Read the content of a path, building it first where it is not current.
 
     Of several processes that find nothing current, one builds and the others wait, then read.

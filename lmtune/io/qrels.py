@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.files import atomic_write, decode_line, read_bytes
-from lmtune.io.rows import RUN, gains_of, is_table, swapped, table_values
+from lmtune.io.rows import RUN, is_table, read_gains, swapped, table_values
 
 _COLUMNS = "topic, iteration, docno, gain"
 _SAMPLED_COLUMNS = "topic, iteration, docno, stratum, gain"
@@ -110,7 +110,7 @@ def read_judgements(path: PathLike, reads: str | None = None) -> dict[bytes, dic
     if is_table(path):
         if reads:
             raise InputError(f"a table has no {reads}", file=path, accepted=f"lines of {columns}")
-        qrels = table_values(path, gains_of)
+        qrels = table_values(path, read_gains)
     else:
         qrels = _line_by_line(path, read_bytes(path, text=True), reads)
     if not qrels:

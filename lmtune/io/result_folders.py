@@ -97,7 +97,7 @@ class StoredFolder:
         path : path-like
             The folder.
         kinds : mapping of str to type
-            What the record holds, as for `lmtune.io.digests.checked`.
+            What the record holds, as for `lmtune.io.digests.require_types`.
         needed : iterable of str
             Files that have to be there.
         accepted : str

@@ -103,16 +103,16 @@ def swapped(path: PathLike, kind: Kind) -> InputError:
     return InputError(message, file=path, accepted="judgements come first, then runs")
 
 
-def scores_of(data: Any, name: str, first: int = 1) -> dict[str, dict[str, float]]:
+def read_scores(data: Any, name: str, first: int = 1) -> dict[str, dict[str, float]]:
     """Return scores by topic and docno; where there are ranks alone, the score is minus the rank."""
-    names = column_names(data)
+    names = frame_columns(data)
     if names and "score" not in names and "rank" in names and not set(names) & set(_GRADES):
         ranks = _nested(data, _RANKS, name, _score, first)
         return {topic: {docno: -rank for docno, rank in places.items()} for topic, places in ranks.items()}
     return _nested(data, RUN, name, _score, first)
 
 
-def gains_of(data: Any, name: str, first: int = 1) -> dict[str, dict[str, int]]:
+def read_gains(data: Any, name: str, first: int = 1) -> dict[str, dict[str, int]]:
     """Return gains by topic and docno; `first` is the first row's line."""
     if isinstance(data, dict) and all(map(_are_gains, data, data.values())):
         return {topic: dict(own) for topic, own in data.items() if own}
@@ -130,7 +130,7 @@ def _are_gains(topic: Any, gains: Any) -> bool:
 def table_values(
     path: PathLike, read: Callable[[Any, str, int], dict[str, dict[str, _Value]]]
 ) -> dict[bytes, dict[bytes, _Value]]:
-    """Read a table's file by `scores_of` or `gains_of`, its topics and docnos as UTF-8."""
+    """Read a table's file by `read_scores` or `read_gains`, its topics and docnos as UTF-8."""
     by_topic = read(read_table(path), os.fspath(path), 2 if _suffix(path) == ".csv" else 1)
     try:
         return {
@@ -189,7 +189,7 @@ def _number(text: str) -> float | str:
         return text
 
 
-def column_names(data: Any) -> list[str]:
+def frame_columns(data: Any) -> list[str]:
     """Return the columns of a frame; none of anything else."""
     return [str(name) for name in getattr(data, "columns", ())]
 
@@ -214,7 +214,7 @@ def _nested(
 
 def rows_of(data: Any, kind: Kind, name: str) -> Iterable[tuple[Any, ...]]:
     """Return rows of the columns that a kind has, from whatever is given."""
-    if names := column_names(data):
+    if names := frame_columns(data):
         chosen = [next((alias for alias in wanted if alias in names), None) for wanted in kind.columns]
         if None in chosen:
             lacking = kind.columns[chosen.index(None)]
@@ -316,21 +316,21 @@ class HasDict(Protocol):
         """Return values by topic and docno."""
 
 
-class Scored(Protocol):
+class HasScores(Protocol):
     """A collection of ir_datasets with a run."""
 
     def scoreddocs_iter(self) -> Any:
         """Yield rows."""
 
 
-class Judged(Protocol):
+class HasQrels(Protocol):
     """A collection of ir_datasets with judgements."""
 
     def qrels_iter(self) -> Any:
         """Yield rows."""
 
 
-class Asked(Protocol):
+class HasQueries(Protocol):
     """A collection of ir_datasets with topics."""
 
     def queries_iter(self) -> Any:
@@ -340,14 +340,14 @@ class Asked(Protocol):
 Rows: TypeAlias = Iterable[tuple[Any, ...]] | Iterable[Mapping[str, Any]]
 """Named tuples, or dictionaries."""
 
-RunLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, float]] | Rows | HasDict | Scored
+RunLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, float]] | Rows | HasDict | HasScores
 """A run: a file's path, a frame, scores by topic and docno, rows, rankings, a run of ranx."""
 
 RunsLike: TypeAlias = RunLike | Mapping[str, RunLike] | Iterable[RunLike]
 """A run, several, or several by name."""
 
-QrelsLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, int]] | Rows | HasDict | Judged
+QrelsLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, int]] | Rows | HasDict | HasQrels
 """Judgements, likewise, with gains."""
 
-TopicsLike: TypeAlias = PathLike | Frame | Mapping[str, Any] | Rows | Asked
+TopicsLike: TypeAlias = PathLike | Frame | Mapping[str, Any] | Rows | HasQueries
 """Topics: text, or weighted terms, by identifier."""

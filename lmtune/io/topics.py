@@ -18,7 +18,7 @@ Weight = float | tuple[float, ...]
 
 LARGEST_WEIGHT = 1e9
 """Of a term in a query, either sign: scores, and squares of their gradients, stay finite."""
-ACCEPTED = (
+_WEIGHTS_ACCEPTED = (
     f'weights by term from {-LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, {{"fish": 2.5, "oil": 0.5}}, or words '
     "such as fish^2.5 oil"
 )
@@ -55,9 +55,9 @@ class WeightedQuery(str):
             if not term.strip() or not all(
                 isinstance(x, int | float) and not isinstance(x, bool) and abs(x) <= largest for x in numbers
             ):
-                raise InputError(f"bad weight of the term {term!r}", value=weight, accepted=ACCEPTED)
+                raise InputError(f"bad weight of the term {term!r}", value=weight, accepted=_WEIGHTS_ACCEPTED)
         if not weights:
-            raise InputError("a query without terms", value=dict(weights), accepted=ACCEPTED)
+            raise InputError("a query without terms", value=dict(weights), accepted=_WEIGHTS_ACCEPTED)
         query = cls(" ".join(f"{term}^{_written(weight)}" for term, weight in weights.items()))
         query.weights = dict(weights)
         query.are_terms = are_terms
@@ -75,7 +75,7 @@ class WeightedQuery(str):
             try:
                 weight = float(number) if mark else 1.0
             except ValueError:
-                raise InputError("bad weight in a query", value=word, accepted=ACCEPTED) from None
+                raise InputError("bad weight in a query", value=word, accepted=_WEIGHTS_ACCEPTED) from None
             name = term if mark else word
             weights[name] = _plus(weights.get(name), weight)
         return cls.of(weights)
@@ -100,7 +100,7 @@ def _written(weight: Weight) -> str:
     return ",".join(f"{number!r}" for number in (weight if isinstance(weight, tuple) else (weight,)))
 
 
-FIELDS = ("title", "desc", "narr")
+_TOPIC_FIELDS = ("title", "desc", "narr")
 """The fields that a query can be made of."""
 
 _LABELS = {"num": "number", "title": "topic", "desc": "description", "narr": "narrative"}
@@ -387,9 +387,9 @@ def write_topics(path: PathLike, topics: Mapping[str, str]) -> None:
 
 def _check_fields(fields: Sequence[str]) -> tuple[str, ...]:
     wanted = (fields,) if isinstance(fields, str) else tuple(fields)
-    accepted = f"one or more of {', '.join(FIELDS)}, each once"
+    accepted = f"one or more of {', '.join(_TOPIC_FIELDS)}, each once"
     for position, name in enumerate(wanted):
-        if name not in FIELDS or name in wanted[:position]:
+        if name not in _TOPIC_FIELDS or name in wanted[:position]:
             raise InputError("bad topic field", value=name, accepted=accepted)
     if not wanted:
         raise InputError("no topic field", accepted=accepted)
@@ -493,7 +493,7 @@ def _weighted(weights: object) -> WeightedQuery:
         return WeightedQuery.parse(weights)
     if isinstance(weights, dict):
         return WeightedQuery.of(weights)
-    raise InputError("no weights of terms", value=weights, accepted=ACCEPTED)
+    raise InputError("no weights of terms", value=weights, accepted=_WEIGHTS_ACCEPTED)
 
 
 def _check_identifier(identifier: str) -> None:

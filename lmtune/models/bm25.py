@@ -129,7 +129,7 @@ def _lv_zhai(df: int, documents: int) -> float:
 
 
 _ODDS = "log((N - df + .5) / (df + .5))"
-EXACT = Variant("BM25 with exact document lengths", empty=False)
+_EXACT = Variant("BM25 with exact document lengths", empty=False)
 """What ``bm25`` is."""
 LUCENE = Variant("Lucene's BM25Similarity", rounded=True, empty=False)
 _ALL_COUNT = Variant("BM25 in which empty documents count")
@@ -148,7 +148,7 @@ VARIANTS = {
     "plus": Variant("BM25+", _lv_zhai, "log((N + 1) / df)", empty=False, bonus=1.0),
 }
 """The variants by what ``--model`` has after ``bm25:``."""
-PREFIX = "bm25:"
+BM25_PREFIX = "bm25:"
 
 
 class BM25(CompiledFormula):
@@ -173,13 +173,13 @@ class BM25(CompiledFormula):
     value_name = "idf"
     kernels = Kernels(rank_bm25, differentiate_bm25, bm25_likelihoods)
 
-    def __init__(self, variant: Variant = EXACT, name: str = "bm25") -> None:
+    def __init__(self, variant: Variant = _EXACT, name: str = "bm25") -> None:
         self.variant, self.name = variant, name
         self.dominance = None if variant.negative or variant.shift or variant.bonus else "tf"
 
     def __reduce__(self) -> tuple[Callable[[str], BM25], tuple[str]]:
         """Travel to other processes by name."""
-        return bm25, (self.name,)
+        return bm25_formula, (self.name,)
 
     @property
     def bounds(self) -> str:
@@ -277,7 +277,7 @@ class LowerBoundedBM25(BM25):
     likelihoods = Formula.likelihoods
 
 
-def bm25(name: str) -> BM25:
+def bm25_formula(name: str) -> BM25:
     """Return BM25 by what it is called: ``bm25``, ``lucene-bm25``, or a variant, ``bm25:atire``.
 
     Raises
@@ -289,7 +289,7 @@ def bm25(name: str) -> BM25:
         return BM25()
     if name == "lucene-bm25":
         return BM25(LUCENE, name)
-    key = name.removeprefix(PREFIX)
+    key = name.removeprefix(BM25_PREFIX)
     check_choice("unknown variant of BM25", key, VARIANTS)
     kind = LowerBoundedBM25 if VARIANTS[key].shift or VARIANTS[key].bonus else BM25
     return kind(VARIANTS[key], name)

@@ -34,7 +34,7 @@ class TermStatistics(NamedTuple):
     df: int
 
 
-class Collection(NamedTuple):
+class Corpus(NamedTuple):
     """What feedback looks at of a collection.
 
     Attributes
@@ -67,11 +67,11 @@ class Expansion(NamedTuple):
 
     what: str
     norm: float
-    weigh: Callable[[Sequence[FeedbackDocument], int, Collection], Weights]
+    weigh: Callable[[Sequence[FeedbackDocument], int, Corpus], Weights]
     needs_positive_scores: bool = False
 
 
-def _relevance_model(documents: Sequence[FeedbackDocument], terms: int, collection: Collection) -> Weights:  # noqa: ARG001
+def _relevance_model(documents: Sequence[FeedbackDocument], terms: int, collection: Corpus) -> Weights:  # noqa: ARG001
     """Return P(w|F) = sum_D P(w|D) exp(score(D)), over its sum."""
     best = max(document.score for document in documents)
     likelihoods = [math.exp(document.score - best) for document in documents]
@@ -80,7 +80,7 @@ def _relevance_model(documents: Sequence[FeedbackDocument], terms: int, collecti
     return {term: weight / total for term, weight in weights.items()}
 
 
-def _divergence(documents: Sequence[FeedbackDocument], terms: int, collection: Collection) -> Weights:
+def _divergence(documents: Sequence[FeedbackDocument], terms: int, collection: Corpus) -> Weights:
     """Return P(w|F) log(P(w|F) / P(w|C)) of the relevance model, where it is above 0."""
     shares = _relevance_model(documents, terms, collection)
     ratios = {term: own * collection.tokens / collection.terms[term].cf for term, own in shares.items()}
@@ -90,7 +90,7 @@ def _divergence(documents: Sequence[FeedbackDocument], terms: int, collection: C
 def _anserini_relevance_model(
     documents: Sequence[FeedbackDocument],
     terms: int,
-    collection: Collection,  # noqa: ARG001
+    collection: Corpus,  # noqa: ARG001
 ) -> Weights:
     """Return sum_D P(w|D) score(D), P(w|D) among a document's `terms` most frequent terms."""
     kept = [_heaviest(document.terms, terms) for document in documents]
@@ -107,7 +107,7 @@ def _mixed(documents: Sequence[Mapping[str, float]], weights: Sequence[float]) -
     return mixed
 
 
-def _centroid(documents: Sequence[FeedbackDocument], terms: int, collection: Collection) -> Weights:  # noqa: ARG001
+def _centroid(documents: Sequence[FeedbackDocument], terms: int, collection: Corpus) -> Weights:  # noqa: ARG001
     """Return the mean of the documents' vectors of length 1, of their `terms` most frequent terms."""
     weights: Weights = {}
     for document in documents:
@@ -118,7 +118,7 @@ def _centroid(documents: Sequence[FeedbackDocument], terms: int, collection: Col
     return weights
 
 
-def _bose_einstein(documents: Sequence[FeedbackDocument], terms: int, collection: Collection) -> Weights:  # noqa: ARG001
+def _bose_einstein(documents: Sequence[FeedbackDocument], terms: int, collection: Corpus) -> Weights:  # noqa: ARG001
     """Return tf log2((1 + P) / P) + log2(1 + P), tf in all the documents together and P = cf / N."""
     counts: dict[str, int] = {}
     for document in documents:
@@ -146,7 +146,7 @@ EXPANSIONS = {
 
 
 def feedback_weights(
-    expansion: Expansion, documents: Sequence[FeedbackDocument], terms: int, collection: Collection
+    expansion: Expansion, documents: Sequence[FeedbackDocument], terms: int, collection: Corpus
 ) -> Weights:
     """Return a topic's feedback terms with their positive weights, heaviest first; equal ones by the term.
 
@@ -178,7 +178,7 @@ def term_statistics(index: Index, term: str) -> TermStatistics:
     return TermStatistics(int(postings.tfs.sum(dtype=np.int64)), postings.docs.size)
 
 
-def _is_kept(term: str, collection: Collection) -> bool:
+def _is_kept(term: str, collection: Corpus) -> bool:
     is_word = _SHORTEST <= len(term) <= _LONGEST and term.isalnum()
     return is_word and _COMMON * collection.terms[term].df <= collection.documents
 

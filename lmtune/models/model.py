@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.errors import InputError, perhaps
-from lmtune.index.windows import KINDS
-from lmtune.models.bm25 import K1, VARIANTS, B, bm25
-from lmtune.models.bm25 import PREFIX as BM25_PREFIX
+from lmtune.index.windows import WINDOW_KINDS
+from lmtune.models.bm25 import BM25_PREFIX, K1, VARIANTS, B, bm25_formula
 from lmtune.models.fields import BM25F, FieldFormula, Fields, SummedBM25
 from lmtune.models.formula import Formula
 from lmtune.models.parameter import Parameter, as_settings
@@ -104,7 +103,7 @@ MODELS = {
         Model(
             "bm25",
             "BM25 with exact document lengths; Lucene and Elasticsearch keep them in a byte: lucene-bm25",
-            bm25("bm25"),
+            bm25_formula("bm25"),
             (K1, B),
         ),
         Model(
@@ -122,7 +121,7 @@ MODELS = {
             SDM,
             SDM.parameters,
         ),
-        Model("lucene-bm25", "Lucene's BM25Similarity", bm25("lucene-bm25"), (K1, B)),
+        Model("lucene-bm25", "Lucene's BM25Similarity", bm25_formula("lucene-bm25"), (K1, B)),
     )
 }
 """All models by name, but for mixtures of fields, which say of which, and variants of BM25."""
@@ -169,7 +168,7 @@ def known_model(name: str) -> Model | None:
         own = (*known.parameters, *formula.parameters[len(known.parameters) :])
         return Model(name, f"{known.what}, with weights of the query's terms", formula, own)
     if name.startswith(BM25_PREFIX):
-        variant = bm25(name)
+        variant = bm25_formula(name)
         return Model(name, variant.variant.what, variant, (K1, B))
     kind, colon, fields = name.partition(":")
     if not (colon and kind in OF_FIELDS):
@@ -186,7 +185,7 @@ def named_model(name: str, fields: Sequence[str]) -> str:
     InputError
         For ``fields`` without fields, fields beside another model, and windows among them.
     """
-    if windows := KINDS.keys() & fields:
+    if windows := WINDOW_KINDS.keys() & fields:
         raise InputError(
             "windows are no fields to mix",
             value=",".join(sorted(windows)),

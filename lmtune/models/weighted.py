@@ -35,19 +35,21 @@ from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import ANSERINI, Parameter
 from lmtune.models.term_features import ALL, QueryTerm, TermFile, term_features
 
-ORIGINAL = Parameter(
+_ORIGINAL = Parameter(
     "original", 0.0, 0.999, "logit", 0.5, "the weight of the original query", source=ANSERINI
 )
 PLAIN = "plain"
 """The query as it is: neither feedback nor weights."""
-SHARPNESS = Parameter("sharpness", 0.25, 4.0, "log", 1.0, "how much heavy feedback terms outweigh light ones")
+_SHARPNESS = Parameter(
+    "sharpness", 0.25, 4.0, "log", 1.0, "how much heavy feedback terms outweigh light ones"
+)
 _SIZES = re.compile(r"|[1-9][0-9]{0,5},[1-9][0-9]{0,5}")
 WEIGHTS = "weights"
 """What a model's name says after ``+`` where terms have weights by features; they follow a colon."""
 
-THETA = Parameter("theta", -3.0, 3.0, "linear", 0.0)
+_THETA = Parameter("theta", -3.0, 3.0, "linear", 0.0)
 """Of each feature: the power to which weights are raised by it; 0 leaves them."""
-CENTRE = Parameter("centre", 0.0, 0.0, "linear", 0.0, is_counted=True)
+_CENTRE = Parameter("centre", 0.0, 0.0, "linear", 0.0, is_counted=True)
 SPREAD = Parameter("spread", 1.0, 1.0, "log", 1.0, is_counted=True)
 """What a user's feature is standardised by: its mean over query terms, and its standard deviation."""
 _LARGEST = 300.0
@@ -125,7 +127,7 @@ class Weighted(Formula):
                 )
             name += f"+{feedback.kind}:{feedback.documents},{feedback.terms}"
         own = [
-            replace(THETA, name=f"theta_{name}", what=f"the power of {feature.what}")
+            replace(_THETA, name=f"theta_{name}", what=f"the power of {feature.what}")
             for name, feature in self.features.items()
         ]
         self.needs_positions = any(feature.needs_positions for feature in self.features.values())
@@ -133,16 +135,16 @@ class Weighted(Formula):
         self._users = np.array([name in users for name in self.features], np.bool_)
         units = [
             replace(unit, name=f"{unit.name}_{name}", what=f"the {unit.name} of {name} in a fit's topics")
-            for unit in (CENTRE, SPREAD)
+            for unit in (_CENTRE, SPREAD)
             for name in users
         ]
         self.norm = None if feedback is None else EXPANSIONS[feedback.kind].norm
-        more = () if feedback is None else (ORIGINAL, SHARPNESS)
+        more = () if feedback is None else (_ORIGINAL, _SHARPNESS)
         self.weight_rows = 1 + (feedback is not None) + len(self.features)
         self.parameters: tuple[Parameter, ...] = (*base.parameters, *more, *own, *units)
         none = {parameter.name: 0.0 for parameter in own}
         unexpanded = {
-            parameter.name: value for parameter, value in zip(more, (ORIGINAL.high, 1.0), strict=False)
+            parameter.name: value for parameter, value in zip(more, (_ORIGINAL.high, 1.0), strict=False)
         }
         self.simpler = ((PLAIN, unexpanded | none), *([("feedback", none)] if more else []))
         named = [own if isinstance(own, str) else own.__name__ for own in features]

@@ -21,7 +21,7 @@ from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
 from lmtune.measures.significance.comparison import compare as compare_values
 from lmtune.measures.significance.tests import FEWEST, MeanInterval, confidence_interval
-from lmtune.parallel import Task, in_order
+from lmtune.parallel import Task, in_task_order
 from lmtune.rerank.data import RankingSplit
 from lmtune.rerank.learners.learner import Scorer
 from lmtune.rerank.loss_names import Loss, parse_losses
@@ -251,7 +251,7 @@ def _trained(
                 options["checkpoint"] = home / f"{settings.method.name}-{digest(content):08x}-fold{fold + 1}"
             yield _train, {"fold": fold, "settings": seeded, "how": options}
 
-    for done, tried in enumerate(in_order(run_on_devices(list(tasks()), devices, shared=data)), 1):
+    for done, tried in enumerate(in_task_order(run_on_devices(list(tasks()), devices, shared=data)), 1):
         if report is not None and spread:
             report("trainings", done, len(every), "")
         yield tried

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.index.protocol import CollectionSize, Index, Postings, field_index
-from lmtune.index.windows import KINDS, count_windows, windows_of
+from lmtune.index.windows import WINDOW_KINDS, count_windows, windows_of
 from lmtune.models.bm25 import idf
 from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import MODELS
@@ -49,7 +49,7 @@ class RankedDocuments:
         The tuned parameters of two-stage smoothing.
     fields : dict of str to RankedDocuments
         The same of fields of the documents, by their names, and of windows of neighbouring query terms,
-        by `lmtune.index.windows.KINDS`: windows stand for terms, and lengths are the documents'.
+        by `lmtune.index.windows.WINDOW_KINDS`: windows stand for terms, and lengths are the documents'.
     """
 
     tf: NDArray[np.int32]
@@ -145,11 +145,12 @@ def look_up_documents(
         return table(index, counts, [index.postings(term) for term in counts])
 
     def of_windows(kind: str) -> RankedDocuments:
-        counts = windows_of(index.analyze(query), ordered=KINDS[kind])
+        counts = windows_of(index.analyze(query), ordered=WINDOW_KINDS[kind])
         return table(index, counts, count_windows(index, list(counts)))
 
     within = {
-        name: of_windows(name) if name in KINDS else of_terms(field_index(index, name)) for name in fields
+        name: of_windows(name) if name in WINDOW_KINDS else of_terms(field_index(index, name))
+        for name in fields
     }
     return replace(of_terms(index), fields=within)
 
@@ -330,7 +331,7 @@ def features_of(fields: Sequence[str] = ()) -> tuple[_Feature, ...]:
         within(field, feature)
         for field in fields
         for feature in of_text
-        if not (field in KINDS and feature.name in _OF_TEXT)
+        if not (field in WINDOW_KINDS and feature.name in _OF_TEXT)
     )
 
 

@@ -22,7 +22,7 @@ from lmtune.io.files import read_bytes
 from lmtune.io.folders import FolderKind, atomic_directory, check_directory, is_folder
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, column_names, exponential_ndcg
-from lmtune.parallel import Task, in_order
+from lmtune.parallel import Task, in_task_order
 from lmtune.progress import Progress, counted, quantity, timed
 from lmtune.rerank.data import RankingData
 from lmtune.rerank.learners.feature_networks import WEIGHTS, NetworkLearner
@@ -399,7 +399,7 @@ def learn_folds(
         own["checkpoint"] = checkpoint and checkpoint / part.fold
         own["progress"] = None if spread else partial(progress, f"{part.label}training")
         tasks.append((learn, shared | own))
-    learnt = in_order(run_on_devices(tasks, device))
+    learnt = in_task_order(run_on_devices(tasks, device))
     for done, part in enumerate(parts, 1):
         with timed(f"{part.label}{quantity(len(part.train.queries), 'query', 'queries')} learnt from"):
             reranker = next(learnt)

@@ -263,7 +263,7 @@ def test_classics_rank_the_same(name: str, shared_data: Path, tmp_path: Path) ->
     index = lmtune.index_for(data.documents, home=tmp_path)
     pool = CandidatePool.build(index, data.topics, data.qrels)
     rng = np.random.default_rng(0)
-    points = corner_settings(0.9999, 1e6, module.DEFAULT["mu_low"])
+    points = corner_settings(0.9999, 1e6, module.DEFAULT_EXACTNESS["mu_low"])
     points = [(lambda_, mu) for lambda_, mu in points if mu > 0.0 or lambda_ > 1e-3]
     points += list(zip(rng.uniform(0, 0.95, 20), np.exp(rng.uniform(0, 11, 20)), strict=True))
     lambdas, mus = zip(*points, strict=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lmtune.collections.dataset import Dataset, check, split_topics
+from lmtune.collections.dataset import Dataset, check_dataset, split_topics
 from lmtune.errors import InputError
 from lmtune.io.qrels import read_qrels
 
@@ -26,7 +26,7 @@ def dataset(tmp_path: Path) -> Dataset:
 
 def test_an_unknown_topic_is_named_with_its_line(dataset: Dataset) -> None:
     with pytest.raises(InputError) as caught:
-        check(dataset, doc_numbers=doc_numbers)
+        check_dataset(dataset, doc_numbers=doc_numbers)
     text = str(caught.value)
     assert text.startswith(f"{dataset.qrels_file}:6: judgement of a topic that topics.tsv lacks")
     assert "(2 such topics in all, 3 judgements): '4'; accepted: a topic such as 1" in text
@@ -35,13 +35,13 @@ def test_an_unknown_topic_is_named_with_its_line(dataset: Dataset) -> None:
 
 def test_some_unknown_documents_are_counted(dataset: Dataset) -> None:
     dataset.topics.update({"4": "four", "5": "five"})
-    assert check(dataset, doc_numbers=doc_numbers) == (dataset, 0, 3)  # x, y and z
+    assert check_dataset(dataset, doc_numbers=doc_numbers) == (dataset, 0, 3)  # x, y and z
 
 
 def test_the_first_of_nothing_but_unknown_documents_is_named_with_its_line(dataset: Dataset) -> None:
     dataset.topics.update({"4": "four", "5": "five"})
     with pytest.raises(InputError) as caught:
-        check(dataset, doc_numbers=lambda docnos: np.full(len(docnos), -1))
+        check_dataset(dataset, doc_numbers=lambda docnos: np.full(len(docnos), -1))
     text = str(caught.value)
     assert text.startswith(f"{dataset.qrels_file}:1: the collection lacks every judged document")
     assert "(6 documents in all): 'a'; accepted: " in text
@@ -49,7 +49,7 @@ def test_the_first_of_nothing_but_unknown_documents_is_named_with_its_line(datas
 
 
 def test_ignoring_leaves_unknown_topics_out_and_keeps_unknown_documents(dataset: Dataset) -> None:
-    checked = check(dataset, doc_numbers=doc_numbers, ignore_unknown=True)
+    checked = check_dataset(dataset, doc_numbers=doc_numbers, ignore_unknown=True)
     assert checked.unknown_topics == 2
     assert checked.unknown_docnos == 2  # x and y: z is judged for an unknown topic only
     assert checked.dataset.qrels == {topic: dataset.qrels[topic] for topic in "123"}
@@ -59,13 +59,13 @@ def test_ignoring_leaves_unknown_topics_out_and_keeps_unknown_documents(dataset:
 def test_known_parts_pass_unchanged(dataset: Dataset) -> None:
     dataset.qrels.pop("4")
     dataset.qrels.pop("5")
-    assert check(dataset) == (dataset, 0, 0)
+    assert check_dataset(dataset) == (dataset, 0, 0)
 
 
 def test_without_files_there_is_no_line() -> None:
     dataset = Dataset("d", None, {"1": "one"}, {"2": {"a": 1}})
     with pytest.raises(InputError, match=r"^d: judgement of a topic that the topics lacks"):
-        check(dataset)
+        check_dataset(dataset)
 
 
 def test_topics_without_relevant_documents_are_set_apart(dataset: Dataset) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lmtune.collections.dataset import Dataset, check, split_topics
+from lmtune.collections.dataset import Dataset, check_dataset, split_topics
 from lmtune.collections.loading import (
     available,
     find_documents,
@@ -307,7 +307,7 @@ def test_the_classics(
     dataset = load(shared_data / name)
     found = docnos(dataset)
     numbers = {docno: number for number, docno in enumerate(found)}
-    checked = check(
+    checked = check_dataset(
         dataset, doc_numbers=lambda judged: np.array([numbers.get(docno, -1) for docno in judged])
     )
     assert (len(found), len(dataset.topics)) == (documents, topics)

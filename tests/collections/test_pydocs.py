@@ -17,7 +17,7 @@ import pytest
 
 import lmtune.collections.pydocs
 from lmtune.collections.collection import Collection
-from lmtune.collections.dataset import Dataset, check, split_topics
+from lmtune.collections.dataset import Dataset, check_dataset, split_topics
 from lmtune.collections.docstrings import public_docstrings
 from lmtune.collections.pydocs import load_pydocs, write_pydocs
 from lmtune.errors import InputError
@@ -166,7 +166,9 @@ def test_no_text_or_name_depends_on_the_machine(documents: dict[str, str]) -> No
 
 def test_parts_belong_together(pydocs: Dataset, documents: dict[str, str]) -> None:
     numbers = {docno: number for number, docno in enumerate(documents)}
-    checked = check(pydocs, doc_numbers=lambda judged: np.array([numbers.get(docno, -1) for docno in judged]))
+    checked = check_dataset(
+        pydocs, doc_numbers=lambda judged: np.array([numbers.get(docno, -1) for docno in judged])
+    )
     assert checked == (pydocs, 0, 0)
     assert split_topics(pydocs).skipped == []
 

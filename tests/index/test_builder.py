@@ -24,7 +24,7 @@ from lmtune.errors import InputError, LostWorkerError
 from lmtune.index.analysis import Analyzer
 from lmtune.index.builder import build_index
 from lmtune.index.columnar import ColumnarIndex
-from lmtune.index.manifest import COLUMNS
+from lmtune.index.manifest import INDEX_COLUMNS
 from lmtune.io.documents import Document, DocumentSource, ListDocuments
 from lmtune.io.file_documents import FileDocuments
 from lmtune.parallel import Workers
@@ -145,7 +145,7 @@ def test_an_index_of_the_former_format_is_replaced(tmp_path: Path) -> None:
     for former in ("posting_docs", "posting_tfs", "term_cfs"):
         (tmp_path / "i" / former).write_bytes(b"old")
     build_index(source, tmp_path / "i", Analyzer())
-    assert {path.name for path in (tmp_path / "i").iterdir()} == {"index.json", *COLUMNS}
+    assert {path.name for path in (tmp_path / "i").iterdir()} == {"index.json", *INDEX_COLUMNS}
 
 
 def test_documents_without_terms(tmp_path: Path) -> None:

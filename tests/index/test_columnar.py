@@ -88,7 +88,7 @@ def test_pickling_opens_the_index_again(built: Path) -> None:
         pickle.loads(kept)
 
 
-@pytest.mark.parametrize("column", sorted(manifests.COLUMNS))
+@pytest.mark.parametrize("column", sorted(manifests.INDEX_COLUMNS))
 @pytest.mark.parametrize("harm", ["flip", "truncate", "extend", "remove"])
 def test_damage_of_each_file(built: Path, column: str, harm: str) -> None:
     path = built / column
@@ -129,7 +129,7 @@ def test_a_flipped_bit_of_a_large_index_is_never_used(
     assert use(ColumnarIndex.open(path)) == kept
     rng = np.random.default_rng(7)
     refused = 0
-    columns = sorted(manifests.COLUMNS)
+    columns = sorted(manifests.INDEX_COLUMNS)
     for column in columns:
         whole = (path / column).read_bytes()
         assert len(whole) > 4
@@ -176,7 +176,7 @@ def test_what_is_looked_at_is_all_that_is_checked(tmp_path: Path) -> None:
     ],
 )
 def test_a_changed_manifest(built: Path, change: dict[str, object], text: str) -> None:
-    path = built / manifests.FILE
+    path = built / manifests.INDEX_FILE
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InputError, match=text):
         ColumnarIndex.open(built)
@@ -184,7 +184,7 @@ def test_a_changed_manifest(built: Path, change: dict[str, object], text: str) -
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", "\xff"])
 def test_a_manifest_that_is_none(built: Path, content: str) -> None:
-    (built / manifests.FILE).write_text(content, encoding="latin-1")
+    (built / manifests.INDEX_FILE).write_text(content, encoding="latin-1")
     with pytest.raises(InputError, match="manifest is damaged"):
         ColumnarIndex.open(built)
 

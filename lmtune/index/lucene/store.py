@@ -33,7 +33,7 @@ from lmtune.io.digests import sealed_text, unsealed
 from lmtune.io.folders import FolderKind, atomic_directory
 from lmtune.io.kept_values import KeptValues
 
-FORMAT = "lmtune lucene store 2"
+STORE_FORMAT = "lmtune lucene store 2"
 """Raised whenever the files' content changes its meaning."""
 
 _FILE = "store.json"
@@ -98,7 +98,7 @@ class LuceneStore:
                     accepted="an index where each docno comes once",
                 ) from None
             described = {name: asdict(column) for name, column in columns.items()}
-            content = {"format": FORMAT, "facts": dict(facts), "columns": described}
+            content = {"format": STORE_FORMAT, "facts": dict(facts), "columns": described}
             (folder / _FILE).write_text(sealed_text(content), encoding="utf-8")
         return cls(path, dict(facts), columns)
 
@@ -172,6 +172,6 @@ def stored_paths(home: PathLike, name: str) -> list[Path]:
 
 def _read(file: Path) -> dict[str, Any]:
     content = unsealed(file.read_bytes(), kinds={"facts": dict, "columns": dict})
-    if content.get("format") != FORMAT:
+    if content.get("format") != STORE_FORMAT:
         raise ValueError("another format")
     return content

@@ -20,7 +20,7 @@ from lmtune.io.folders import FolderKind, atomic_directory
 NOTE = "lmtune.json"
 """The file that notes, beside Lucene's own, how documents were analysed."""
 
-KIND = FolderKind(NOTE, (NOTE, "segments_*", "_*", "write.lock"))
+LUCENE_KIND = FolderKind(NOTE, (NOTE, "segments_*", "_*", "write.lock"))
 """A folder of a Lucene index that lmtune made."""
 
 _POLL_SECONDS = 0.05
@@ -70,7 +70,7 @@ def write_lucene_index(
         If pyserini is not installed.
     """
     jnius = java.start()
-    with atomic_directory(path, KIND) as folder:
+    with atomic_directory(path, LUCENE_KIND) as folder:
         scratch = folder / "scratch"  # no file, so that Lucene passes over it
         scratch.mkdir()
         with unchanged(source):

@@ -9,7 +9,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import few, topic_notes
 from lmtune.candidates.storage import pool_for
 from lmtune.collections.collection import AnyIndex, Collection
-from lmtune.collections.dataset import Dataset, check, split_topics
+from lmtune.collections.dataset import Dataset, check_dataset, split_topics
 from lmtune.collections.folds import Fold, make_folds
 from lmtune.collections.loading import PARTS
 from lmtune.errors import InputError
@@ -85,7 +85,7 @@ def prepare(
     if split.topic_weights is not None:
         check_uncertified(plan.certify)
     # What can be wrong without looking at a document is found before they are indexed.
-    loaded = check(_load(collection, split), ignore_unknown=split.ignore_unknown)
+    loaded = check_dataset(_load(collection, split), ignore_unknown=split.ignore_unknown)
     dataset = loaded.dataset
     collection.note_excluded(dataset)
     usable, skipped = split_topics(dataset)
@@ -105,7 +105,7 @@ def prepare(
     formula = find_model(plan.model).formula
     fielded = replace(collection, fields=formula.fields)
     index = fielded.open_index(dataset, positions=formula.needs_positions, beside=beside, progress=progress)
-    checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
+    checked = check_dataset(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
     pool = _pool(dataset, index, topics, plan, progress)
     if plan.certify is not None:
         Problem.check_pool(pool)

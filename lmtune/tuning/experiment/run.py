@@ -189,7 +189,7 @@ def _run_folds(shared: Shared, folds: Sequence[Fold]) -> Iterator[_FoldResult]:
     spread, progress = width() > 0, shared.progress
     if spread:
         shared = replace(shared, progress=silent, steps=replace(shared.steps, progress=silent))
-    for done, part in enumerate(in_order(run_all(tasks, shared=shared)), 1):
+    for done, part in enumerate(in_task_order(run_all(tasks, shared=shared)), 1):
         if spread:
             progress("tuning", done, len(every))
         yield part

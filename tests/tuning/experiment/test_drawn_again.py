@@ -16,7 +16,7 @@ from lmtune.collections.folds import Fold
 from lmtune.index.windows import document_vectors
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.models.feedback import EXPANSIONS, Collection, FeedbackDocument, feedback_weights, term_statistics
+from lmtune.models.feedback import EXPANSIONS, Corpus, FeedbackDocument, feedback_weights, term_statistics
 from lmtune.tuning.experiment import methods
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import CollectionResult
@@ -57,7 +57,7 @@ def test_feedback_is_of_the_best_documents_at_the_setting() -> None:
         vectors = document_vectors(index, index.doc_numbers(best.docnos))
         found = [FeedbackDocument(v, s) for v, s in zip(vectors, best.scores, strict=True)]
         terms = {term for own in found for term in own.terms}
-        size = Collection({w: term_statistics(index, w) for w in terms}, index.num_docs, index.total_terms)
+        size = Corpus({w: term_statistics(index, w) for w in terms}, index.num_docs, index.total_terms)
         weights = feedback_weights(EXPANSIONS["rm3"], found, 8, size)
         own = dict(zip(drawn.terms[t], drawn.count[1, drawn.term_rows(t)].tolist(), strict=True))
         shares = {term: value / sum(own.values()) for term, value in own.items() if value}
