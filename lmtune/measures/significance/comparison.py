@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError, PathLike, as_text
 from lmtune.io.frames import named_runs
-from lmtune.io.given import QrelsLike, RunsLike
+from lmtune.io.rows import QrelsLike, RunsLike
 from lmtune.measures.from_files import EvaluationOptions, evaluations, for_judgements
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds
