@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lmtune.collections.collection import Collection
 from lmtune.collections.loading import load
@@ -17,7 +18,7 @@ from lmtune.index.lucene.writer import LUCENE_KIND
 from lmtune.index.manifest import INDEX_KIND
 from lmtune.index.protocol import CONTENTS, StoredIndex
 from lmtune.index.sharded import SHARDED_KIND, ShardedIndex
-from lmtune.index.sharding import HowBuilt, build_sharded_index, join_indexes
+from lmtune.index.sharding import build_sharded_index, join_indexes
 from lmtune.index.text_store import keep_texts
 from lmtune.io.documents import DocumentSource, ListDocuments, check_held
 from lmtune.io.folders import check_directory
@@ -156,7 +157,7 @@ def _build_own(
 ) -> Path:
     analyzer = collection.analyzer()
     path = building.output or cached_path(source, analyzer, positions=building.positions)
-    how: HowBuilt = {
+    how: dict[str, Any] = {
         "fields": collection.fields,
         "positions": building.positions,
         "memory_bytes": building.memory << 20,

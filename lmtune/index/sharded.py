@@ -319,7 +319,7 @@ def over_shards(index: Index, function: Callable[..., _T], **arguments: Any) -> 
     index : Index
         One without shards counts as one shard, and the function is called here.
     function : callable
-        A module's, as it may be called elsewhere; it takes the shard and the other arguments.
+        A module's, as it may be called elsewhere; it takes the shard as ``shard``, and the other arguments.
 
     Yields
     ------
@@ -329,15 +329,9 @@ def over_shards(index: Index, function: Callable[..., _T], **arguments: Any) -> 
     if not isinstance(index, ShardedIndex):
         yield 0, function(index, **arguments)
         return
-    tasks: list[Task] = [
-        (_call, {"function": function, "shard": shard, **arguments}) for shard in index.shards
-    ]
+    tasks: list[Task] = [(function, {"shard": shard, **arguments}) for shard in index.shards]
     for place, result in run_all(tasks):
         yield int(index.bases[place]), result
-
-
-def _call(function: Callable[..., _T], shard: Index, **arguments: Any) -> _T:
-    return function(shard, **arguments)
 
 
 def write_shards(folder: Path, manifest: ShardsManifest) -> None:

@@ -7,7 +7,7 @@ import heapq
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,25 +41,24 @@ _DOCNOS_AT_A_TIME = 4096
 _ANALYSIS = ("stemmer", "stopwords")
 
 
-class HowBuilt(TypedDict, total=False):
-    """As for `lmtune.index.builder.build_index`."""
-
-    fields: Sequence[str]
-    positions: bool
-    workers: int | None
-    memory_bytes: int
-    progress: Count | None
-    finish: Callable[[StoredIndex], None] | None
-
-
 def build_sharded_index(
-    source: DocumentSource, path: PathLike, analyzer: Analyzer, shards: int, **how: Unpack[HowBuilt]
+    source: DocumentSource,
+    path: PathLike,
+    analyzer: Analyzer,
+    shards: int,
+    *,
+    fields: Sequence[str] = (),
+    positions: bool = False,
+    workers: int | None = None,
+    memory_bytes: int = 1 << 30,
+    progress: Count | None = None,
+    finish: Callable[[StoredIndex], None] | None = None,
 ) -> ShardedIndex:
     """Index a collection in shards, parts of consecutive documents of about equal size.
 
     Parameters
     ----------
-    source, path, analyzer, how
+    source, path, analyzer, fields, positions, workers, memory_bytes, progress, finish
         As for `lmtune.index.builder.build_index`.
     shards : int
         How many.
@@ -74,16 +73,14 @@ def build_sharded_index(
     InputError
         As `lmtune.index.builder.build_index`, and where the documents cannot be cut into so many.
     """
-    fields, progress = how.get("fields", ()), how.get("progress")
-    workers = workers_for(how.get("workers"), source.size)
-    budget = how.get("memory_bytes", 1 << 30) // max(width(workers), 1)
-    own: HowBuilt = {"fields": fields, "positions": how.get("positions", False), "memory_bytes": budget}
+    workers = workers_for(workers, source.size)
+    how = How(1, memory_bytes // max(width(workers), 1), positions=positions)
     with unchanged(source), atomic_directory(path, SHARDED_KIND) as folder:
         digest = source.digest()
         parts = cut_documents(source, shards, digest)
         places = [folder / f"shard-{number:0{len(str(shards - 1))}}" for number in range(shards)]
         tasks: list[Task] = [
-            (_write_shard, {"part": part, "place": place, "analyzer": analyzer, "how": own})
+            (_write_shard, {"part": part, "place": place, "analyzer": analyzer, "fields": fields, "how": how})
             for part, place in zip(parts, places, strict=True)
         ]
         done = 0
@@ -104,7 +101,7 @@ def build_sharded_index(
             raise duplicate(source, str(error)) from None
         stored = [StoredShard(one.path.name, one.fingerprint, one.num_docs) for one in opened]
         write_shards(folder, ShardsManifest(source.name, False, fingerprints, stored, ranks))
-        if finish := how.get("finish"):
+        if finish is not None:
             finish(ShardedIndex.open(folder))
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
@@ -158,15 +155,15 @@ def join_indexes(paths: Sequence[PathLike], path: PathLike, *, name: str | None 
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
 
-def _write_shard(part: DocumentSource, place: Path, analyzer: Analyzer, how: HowBuilt) -> None:
-    memory = how.get("memory_bytes", 1 << 30)
+def _write_shard(
+    part: DocumentSource, place: Path, analyzer: Analyzer, fields: Sequence[str], how: How
+) -> None:
     place.mkdir()
-    own = How(1, memory, positions=how.get("positions", False))
-    write_indexes(part, {place: analyzer}, own)
-    for field in how.get("fields", ()):
+    write_indexes(part, {place: analyzer}, how)
+    for field in fields:
         below = place / FIELDS_FOLDER / field
         below.mkdir(parents=True)
-        write_indexes(field_of(part, field), {below: analyzer}, own._replace(positions=False))
+        write_indexes(field_of(part, field), {below: analyzer}, how._replace(positions=False))
 
 
 def _write_ranks(folder: Path, shards: Sequence[AnyShard]) -> StoredColumn:

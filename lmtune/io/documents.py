@@ -233,11 +233,14 @@ class ListDocuments:
         The documents in collection order; a callable must give the same ones every time.
     fields : mapping of str to the same, optional
         The same documents with one field's text alone, by the field's name.
+    given_digest : str
+        The documents' digest where it is known; computed by default.
     """
 
     name: str
     documents: _Documents
     fields: Mapping[str, _Documents] = field(default_factory=dict)
+    given_digest: str = ""
 
     def __repr__(self) -> str:
         """Name the collection, and count documents in memory."""
@@ -280,6 +283,8 @@ class ListDocuments:
 
     def digest(self) -> str:
         """Return a digest (BLAKE2b, 128 bits) of the docnos and texts."""
+        if self.given_digest:
+            return self.given_digest
         state = hashlib.blake2b(digest_size=16)
         for docno, text in self._all():
             for part in (docno.encode(), text.encode("utf-8", "surrogatepass")):
@@ -306,7 +311,7 @@ class ListDocuments:
         """Return at most so many parts of about equally many documents."""
         total = sum(1 for _ in self._all())
         return [
-            ListPart(
+            ListDocuments(
                 self.name,
                 _some(self.documents, part),
                 {name: _some(documents, part) for name, documents in self.fields.items()},
@@ -317,17 +322,6 @@ class ListDocuments:
 
     def _all(self) -> Iterable[Document]:
         return self.documents() if callable(self.documents) else self.documents
-
-
-@dataclass(frozen=True)
-class ListPart(ListDocuments):
-    """Some consecutive documents of others, which one they are in `own_digest`."""
-
-    own_digest: str = ""
-
-    def digest(self) -> str:
-        """Return the part's digest."""
-        return self.own_digest
 
 
 def _some(documents: _Documents, part: slice) -> _Documents:
