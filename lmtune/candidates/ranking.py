@@ -218,6 +218,6 @@ def unexpanded_topics(pool: CandidatePool) -> list[str]:
     return [topic for topic, own in rows if own.stop > own.start and not pool.count[1, own].any()]
 
 
-def few(names: Sequence[str], most: int = 5) -> str:
-    """List the first few names."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+def few(names: Sequence[str]) -> str:
+    """List the first five names."""
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

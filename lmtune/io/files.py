@@ -289,7 +289,8 @@ def atomic_write(path: PathLike, *, mode: Literal["text"] = "text") -> AbstractC
 def atomic_write(path: PathLike, *, mode: Literal["binary"]) -> AbstractContextManager[BinaryIO]: ...
 
 
-def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") -> AbstractContextManager[Any]:
+@contextlib.contextmanager
+def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") -> Iterator[Any]:
     r"""Write a file whole or not at all.
 
     The stream goes to a temporary file beside the target, which replaces the target when the
@@ -305,9 +306,9 @@ def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") ->
     mode : {"text", "binary"}
         ``"text"`` gives a UTF-8 stream with ``\n`` line ends on every platform.
 
-    Returns
-    -------
-    context manager of TextIO or BinaryIO
+    Yields
+    ------
+    TextIO or BinaryIO
         The stream to write to.
 
     Raises
@@ -315,7 +316,29 @@ def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") ->
     InputError
         If the target is a directory or cannot be made.
     """
-    return _atomic_write(Path(path), text=mode == "text")
+    given = Path(path)
+    check_no_directory(given)
+    # Under /dev a regular file is one that the shell has redirected to: it is not ours to replace.
+    direct = given.exists() and (not given.is_file() or given.parent.parts[:2] == ("/", "dev"))
+    # Through a symbolic link, so that the link survives.
+    target = given if direct else Path(os.path.realpath(given))
+    with contextlib.ExitStack() as stack:
+        try:
+            written = given
+            if not direct:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                written = stack.enter_context(temporary(target, partial(Path.touch, exist_ok=False)))
+            raw = written.open("ab" if direct else "wb", buffering=_BUFFER_BYTES)
+        except OSError as error:
+            raise unwritable(given, error) from error
+        try:
+            with raw, _encoded(raw, target, text=mode == "text") as stream:
+                yield stream
+            if not direct:
+                _replace(written, target)
+        except BaseException as error:
+            named(error, given)
+            raise
 
 
 def check_no_directory(path: PathLike) -> None:
@@ -326,32 +349,6 @@ def check_no_directory(path: PathLike) -> None:
         raise unwritable(path, error) from error
     if is_directory:
         raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
-
-
-@contextlib.contextmanager
-def _atomic_write(path: Path, *, text: bool) -> Iterator[IO[Any]]:
-    check_no_directory(path)
-    # Under /dev a regular file is one that the shell has redirected to: it is not ours to replace.
-    direct = path.exists() and (not path.is_file() or path.parent.parts[:2] == ("/", "dev"))
-    # Through a symbolic link, so that the link survives.
-    target = path if direct else Path(os.path.realpath(path))
-    with contextlib.ExitStack() as stack:
-        try:
-            written = path
-            if not direct:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                written = stack.enter_context(temporary(target, partial(Path.touch, exist_ok=False)))
-            raw = written.open("ab" if direct else "wb", buffering=_BUFFER_BYTES)
-        except OSError as error:
-            raise unwritable(path, error) from error
-        try:
-            with raw, _encoded(raw, target, text=text) as stream:
-                yield stream
-            if not direct:
-                _replace(written, target)
-        except BaseException as error:
-            named(error, path)
-            raise
 
 
 @contextlib.contextmanager

@@ -11,15 +11,13 @@ from lmtune.io.files import read_lines
 from lmtune.options import option
 
 
-def read_term_values(path: PathLike, what: str = "word") -> dict[str, dict[str, float]]:
+def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
     """Read values of topics' words.
 
     Parameters
     ----------
     path : path-like
         A UTF-8 file, plain or compressed, of lines ``topic<TAB>word<TAB>value``; blank lines do no harm.
-    what : str
-        What has values, for messages.
 
     Returns
     -------
@@ -32,32 +30,25 @@ def read_term_values(path: PathLike, what: str = "word") -> dict[str, dict[str, 
         For a line without three columns, a value that is no finite number, a topic and word that come
         again, or an empty file.
     """
-    accepted = f"topic<TAB>{what}<TAB>value, the value a finite number, each topic and {what} once"
+    accepted = "topic<TAB>word<TAB>value, the value a finite number, each topic and word once"
     values: dict[str, dict[str, float]] = {}
     with Place(path) as place:
         for place.line, line in read_lines(path):
             if not line.strip():
                 continue
-            topic, word, value = _columns(line, what, accepted)
+            topic, word, written = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
+            if line.count("\t") != 2 or not topic or not word:
+                raise InputError("no three columns", value=line, accepted=accepted)
+            value = _number(written)
+            if not math.isfinite(value):
+                raise InputError("bad value of a word", value=written, accepted=accepted)
             of_topic = values.setdefault(topic, {})
             if word in of_topic:
-                raise InputError(
-                    f"a second value of a {what} in topic {topic}", value=word, accepted=accepted
-                )
+                raise InputError(f"a second value of a word in topic {topic}", value=word, accepted=accepted)
             of_topic[word] = value
     if not values:
-        raise InputError(f"no values of {what}s: the file is empty", file=path, accepted=accepted)
+        raise InputError("no values of words: the file is empty", file=path, accepted=accepted)
     return values
-
-
-def _columns(line: str, what: str, accepted: str) -> tuple[str, str, float]:
-    topic, word, value = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
-    if line.count("\t") != 2 or not topic or not word:
-        raise InputError("no three columns", value=line, accepted=accepted)
-    parsed = _number(value)
-    if not math.isfinite(parsed):
-        raise InputError(f"bad value of a {what}", value=value, accepted=accepted)
-    return topic, word, parsed
 
 
 def _number(text: str) -> float:
@@ -86,15 +77,16 @@ def read_topic_weights(path: PathLike) -> dict[str, float]:
         again, or an empty file.
     """
     weights: dict[str, float] = {}
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        topic, _, text = (part.strip() for part in line.partition("\t"))
-        weight = _number(text)
-        if topic in weights or not topic or not 0.0 < weight < math.inf:
-            problem = "a second weight of a topic" if topic in weights else "bad weight of a topic"
-            raise InputError(problem, file=path, line=number, value=line, accepted=_ACCEPTED)
-        weights[topic] = weight
+    with Place(path) as place:
+        for place.line, line in read_lines(path):
+            if not line.strip():
+                continue
+            topic, _, text = (part.strip() for part in line.partition("\t"))
+            weight = _number(text)
+            if topic in weights or not topic or not 0.0 < weight < math.inf:
+                problem = "a second weight of a topic" if topic in weights else "bad weight of a topic"
+                raise InputError(problem, value=line, accepted=_ACCEPTED)
+            weights[topic] = weight
     if not weights:
         raise InputError("no weights of topics: the file is empty", file=path, accepted=_ACCEPTED)
     return weights
