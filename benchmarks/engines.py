@@ -35,7 +35,7 @@ from lmtune.errors import InputError
 from lmtune.index.cache import index_for
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.models.bm25 import PREFIX
+from lmtune.models.bm25 import BM25_PREFIX
 from lmtune.tuning.direct import Surface
 from lmtune.tuning.space import ParameterSpace
 

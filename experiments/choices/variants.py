@@ -20,7 +20,7 @@ from experiments.common import Results, each, main
 from lmtune import CandidatePool, CertifiedOptimum, CoordinateAscent, GridSearch, InputError, index_for, load
 from lmtune.measures import Measure, parse_measure
 from lmtune.measures.evaluate import measure_settings
-from lmtune.models.bm25 import PREFIX, VARIANTS
+from lmtune.models.bm25 import BM25_PREFIX, VARIANTS
 
 QUICK = {"grid": (8, 8), "tolerance": 0.01}
 USUAL = {"k1": 1.2, "b": 0.75}
@@ -65,7 +65,7 @@ def compare(
     index = index_for(data.documents)
     reference: list[Any] = []  # Lucene's, the first
     for variant in VARIANTS:
-        pool = CandidatePool.build(index, data.topics, data.qrels, model=PREFIX + variant)
+        pool = CandidatePool.build(index, data.topics, data.qrels, model=BM25_PREFIX + variant)
         setting, gap = fitted(pool, judged_by, tolerance, grid)
         values = [measure_settings(pool, own, [judged_by])[:, 0, 0] for own in (setting, USUAL)]
         reference = reference or values

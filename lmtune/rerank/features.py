@@ -322,7 +322,7 @@ def features_of(fields: Sequence[str] = ()) -> tuple[_Feature, ...]:
     """
 
     def within(field: str, feature: _Feature) -> _Feature:
-        where = f"of {field} windows for terms" if field in KINDS else f"in {field}"
+        where = f"of {field} windows for terms" if field in WINDOW_KINDS else f"in {field}"
         name, what = f"{field}_{feature.name}", f"{feature.what}; {where}"
         return _Feature(name, what, lambda d: feature.compute(d.fields[field]))
 

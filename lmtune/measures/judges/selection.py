@@ -15,6 +15,7 @@ from typing import NamedTuple
 from lmtune.errors import InputError, PathLike, check_least
 from lmtune.io.files import atomic_write, read_bytes
 from lmtune.io.locks import locked
+from lmtune.io.rows import QrelsLike, RunsLike
 from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.measures.residual_bounds import read_rankings

@@ -20,7 +20,7 @@ from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import FEWEST, paired_t_test
 from lmtune.models.model import described, find_model
 from lmtune.models.parameter import Setting
-from lmtune.parallel import Task, in_order, run_all, width
+from lmtune.parallel import Task, in_task_order, run_all, width
 from lmtune.progress import Count, Progress, note, silent, staged
 from lmtune.tuning.direct import Surface
 from lmtune.tuning.experiment.methods import FoldChoice, FoldMethods, Shared
