@@ -84,12 +84,6 @@ usual = functools.partial(option, usual=True)
 """An option that ``--help`` shows."""
 
 
-def other_default(settings: type[Any], name: str, default: Any) -> Any:
-    """Make an option that is as another dataclass declares it but for its default."""
-    [declared] = [field for field in dataclasses.fields(settings) if field.name == name]
-    return dataclasses.field(default=default, metadata=declared.metadata)
-
-
 def options_of(settings: Any) -> Iterator[dataclasses.Field[Any]]:
     """Yield the fields, of a dataclass or an instance, that `option` has made."""
     return (field for field in dataclasses.fields(settings) if "help" in field.metadata)

@@ -344,9 +344,7 @@ def write_scores(output: Path, scored: Sequence[Scored], *, tag: str) -> None:
 
 
 def _as_run(data: RankingData) -> Run:
-    docnos = data.docnos or ()
-    every = enumerate(data.queries)
-    return {query: dict.fromkeys(docnos[data.rows(q)], 0.0) for q, query in every}
+    return {query: dict.fromkeys(docnos, 0.0) for query, docnos in _lists(data)}
 
 
 _WHOLE = "all features"

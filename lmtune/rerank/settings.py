@@ -173,10 +173,6 @@ class Settings:
         return min(max((self.list_size or 0) // 4, 2), 10)
 
     @property
-    def _losses(self) -> tuple[Loss, Loss]:
-        return self.loss, self.warm_up_loss
-
-    @property
     def _samples_for_song(self) -> bool:
         losses = [self.loss, self.warm_up_loss] if self.warm_up else [self.loss]
         return self.list_size is not None and any(loss.family == SONG for loss in losses)
@@ -188,7 +184,7 @@ class Settings:
             loss |= {"ranker": self.ranker.name, "ranker_options": dict(self.ranker.options)}
         names = [field.name for field in fields(self) if field.name not in ("loss", "ranker")]
         rest = {name: getattr(self, name) for name in names}
-        own = [str(one) for one in self._losses if one.own]
+        own = [str(one) for one in (self.loss, self.warm_up_loss) if one.own]
         marked = {"own_losses": own} if own else {}
         return loss | rest | {"warm_up_loss": str(self.warm_up_loss)} | marked
 

@@ -18,7 +18,6 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.rerank.loss_names import Loss
 from lmtune.rerank.rankers import Ranker
-from lmtune.rerank.settings import Settings, TextOptions
 from lmtune.rerank.sources import FeatureSettings, ListSource, Taught
 
 
@@ -110,13 +109,6 @@ def tuned_features(
             accepted="results of two-stage, dirichlet or jelinek-mercer",
         )
     return replace(features, lambda_=values["lambda"], mu=values["mu"]), collection
-
-
-def list_source(settings: Settings, features: FeatureSettings, text: TextOptions) -> ListSource:
-    """Return what the network is to see of a run's documents."""
-    from lmtune.rerank.reranker import learner_of
-
-    return learner_of(settings).source(features, text)
 
 
 def _need_neural() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source
+from lmtune.cli.rerank import Checkpoints, Lessons, Machine
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.collections.collection import Collection
 from lmtune.errors import InputError, name_of
@@ -91,9 +91,10 @@ def compare(
 
     if folder is None and trials.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
-    learner_of(settings).check(lists=trials.run is not None)
+    learner = learner_of(settings)
+    learner.check(lists=trials.run is not None)
     losses = read_losses(trials.losses, settings)
-    source = lessons.of(list_source(settings, features, text), chain(*losses), trials.run)
+    source = lessons.of(learner.source(features, text), chain(*losses), trials.run)
     made: list[TrainingData] = []
     data = str(trials.run or folder)
     if output.output is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from lmtune.cli.compare import ComparisonOutput, show
 from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
-from lmtune.cli.rerank import Checkpoints, Lessons, Machine, list_source, tuned_features
+from lmtune.cli.rerank import Checkpoints, Lessons, Machine, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.collections.collection import Collection
 from lmtune.collections.provenance import NEURAL, check_recorded, describe, record, write_record
@@ -104,8 +104,9 @@ def train(
     if learning.run is None and tuned.results is not None:
         raise InputError("--from without --run", accepted="--run, whose features it is for")
     features, named = tuned_features(features, tuned, replace(collection, name=data))
-    learner_of(settings).check(lists=learning.run is not None)
-    source = lessons.of(list_source(settings, features, text), [settings.method], learning.run)
+    learner = learner_of(settings)
+    learner.check(lists=learning.run is not None)
+    source = lessons.of(learner.source(features, text), [settings.method], learning.run)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
     if learning.run is not None:
@@ -214,11 +215,12 @@ def crossval(
     from lmtune.rerank.reranker import learner_of
 
     learning.check(data)
-    learner_of(settings).check(lists=learning.run is not None)
+    learner = learner_of(settings)
+    learner.check(lists=learning.run is not None)
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
-        source = lessons.of(list_source(settings, features, text), [settings.method], learning.run)
+        source = lessons.of(learner.source(features, text), [settings.method], learning.run)
         known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
         scored = _learn_all(known, crossing.models, learning, settings, normalisation, machine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -366,10 +367,23 @@ class PairState(nn.Module):
         known = sought & (self.keys[slot] == key)
         return torch.where(known, slot, len(self.keys) - 1), relevant & ~known
 
-    def write(self, slots: Tensor, values: Tensor) -> None:
-        """Set the estimates of `slots`."""
-        self.kept[slots] = values.to(self.kept.dtype)
-        self.kept[-1:].fill_(torch.nan)
+    def move(self, slots: Tensor, current: Tensor, moved: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the estimates of `slots`, and in training move and keep them.
+
+        Parameters
+        ----------
+        slots : int64 Tensor (B, n)
+        current : float64 Tensor (B, n)
+            What stands for estimates that are not known.
+        moved : callable
+            Takes the known estimates to the next ones.
+        """
+        old = self.kept[slots].double()
+        new = torch.where(torch.isnan(old), current, moved(old) if self.training else old)
+        if self.training:
+            self.kept[slots] = new.to(self.kept.dtype)
+            self.kept[-1:].fill_(torch.nan)
+        return new
 
     def notice(self, faults: Tensor) -> None:
         """Raise, or on other devices than the CPU keep, what is wrong with a batch's lists.

@@ -348,12 +348,8 @@ class Song(nn.Module):
     def _estimate(self, batch: Sample, current: Tensor) -> Tensor:
         """Move u and return it as (B, n), with g^ where there is no state."""
         assert batch.slots is not None
-        old = self.state.kept[batch.slots].double()
-        if not self.training:
-            return torch.where(torch.isnan(old), current, old)
-        new = torch.where(torch.isnan(old), current, old + batch.gamma(self.gamma) * (current - old))
-        self.state.write(batch.slots, new)
-        return new
+        gamma = batch.gamma(self.gamma)
+        return self.state.move(batch.slots, current, lambda old: old + gamma * (current - old))
 
     def _select(self, batch: Sample, ranks: Tensor) -> Selection | None:
         """Weigh the items, whose estimated bounds of ranks N u (B, n) are given; None weighs all alike."""
@@ -424,16 +420,14 @@ class ListwiseCrossEntropy(nn.Module):
 
     def _estimate(self, batch: Sample, current: Tensor) -> Tensor:
         assert batch.slots is not None
-        old = self.state.kept[batch.slots].double()
-        if not self.training:
-            return torch.where(torch.isnan(old), current, old)
         gamma = batch.gamma(self.gamma)
-        # Neither term can overflow, and a gamma of 1 leaves the second at -inf: no weight at all.
-        moved = torch.logaddexp(current + torch.log(gamma), old + torch.log1p(-gamma))
-        moved = torch.minimum(moved, current + _MOST_ABOVE)
-        new = torch.where(torch.isnan(old), current, moved)
-        self.state.write(batch.slots, new)
-        return new
+
+        def moved(old: Tensor) -> Tensor:
+            # Neither term can overflow, and a gamma of 1 leaves the second at -inf: no weight at all.
+            mean = torch.logaddexp(current + torch.log(gamma), old + torch.log1p(-gamma))
+            return torch.minimum(mean, current + _MOST_ABOVE)
+
+        return self.state.move(batch.slots, current, moved)
 
 
 def _sum_beside(scores: Tensor, logits: Tensor, lengths: Tensor, relevant: Tensor) -> Tensor:

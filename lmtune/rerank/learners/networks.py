@@ -15,8 +15,6 @@ biases before a batch norm and of the attention's keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import cast
 
 import torch
@@ -248,14 +246,6 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
     if max(widths) > _MOST_WIDTH or layers > _MOST_LAYERS:
         raise InputError("the network is too large", value=name, accepted=_ACCEPTED)
     return kind, widths
-
-
-def hidden_layers(widths: Sequence[int], dropout: float) -> nn.Sequential:
-    """Make what follows the first of some hidden layers: rectified units, and layers of the other widths."""
-    layers: list[nn.Module] = [nn.ReLU(), nn.Dropout(dropout)] if widths else []
-    for before, after in pairwise(widths):
-        layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-    return nn.Sequential(*layers)
 
 
 def _perceptron(features: int, widths: tuple[int, ...], dropout: float, norm: float | None) -> Pointwise:

@@ -275,7 +275,7 @@ class TextTrained(Training):
         network = self.network.to(device)
         feed = TextFeed(lists, device, bf16=bf16)
         begin = time.perf_counter()
-        scores = feed.scores(network, _Kept(folder, of), progress)
+        scores = feed.scores(network, _kept_scores(folder, of), progress)
         spent = time.perf_counter() - begin
         note(
             f"{quantity(len(scores), 'document')} scored in {spent:.1f} s, {len(scores) / spent:.3g} a second"
@@ -319,35 +319,15 @@ class TextLearner(Learner):
         return fit(_check_texts(train), _check_texts(validation), self.settings, **how)
 
 
-class _Kept:
-    """Scores in a folder, block by block, for scoring that is interrupted to go on from.
-
-    Parameters
-    ----------
-    folder : path, optional
-        None keeps nothing.
-    of : str
-        What the scores are of; those of others are passed over.
-    """
-
-    def __init__(self, folder: Path | None, of: str) -> None:
-        self._values: KeptValues | None = None
-        if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise unwritable(folder, error) from error
-            self._values = KeptValues(folder / _SCORES, of)
-
-    def get(self, first: int) -> NDArray[np.float32]:
-        """Return the scores of the rows from `first` on; none where they are not kept."""
-        found = None if self._values is None else self._values.get(str(first))
-        return np.frombuffer(found or b"", np.float32)
-
-    def add(self, first: int, scores: NDArray[np.float32]) -> None:
-        """Keep the scores of rows from `first` on."""
-        if self._values is not None:
-            self._values.put(str(first), scores.tobytes())
+def _kept_scores(folder: Path | None, of: str) -> KeptValues | None:
+    """Open the scores that are kept in a folder, for scoring that was interrupted to go on from."""
+    if folder is None:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    return KeptValues(folder / _SCORES, of)
 
 
 class TextFeed:
@@ -373,7 +353,7 @@ class TextFeed:
 
     @torch.no_grad()
     def scores(
-        self, network: CrossEncoder, kept: _Kept | None = None, progress: StepProgress | None = None
+        self, network: CrossEncoder, kept: KeptValues | None = None, progress: StepProgress | None = None
     ) -> Tensor:
         """Score every row, nothing dropped out; in blocks, pairs of like length together."""
         network.eval()
@@ -381,7 +361,7 @@ class TextFeed:
         begin, scored = time.perf_counter(), 0
         for rows in self.lists.blocks():
             first = int(rows[0])
-            found = kept.get(first) if kept is not None else ()
+            found = np.frombuffer((kept and kept.get(str(first))) or b"", np.float32)
             if len(found) == rows.size:
                 out[rows] = found
                 continue
@@ -390,7 +370,7 @@ class TextFeed:
                 out[rows] = network.of_pairs(pieces).cpu().numpy()
             scored += rows.size
             if kept is not None:
-                kept.add(first, out[rows])
+                kept.put(str(first), out[rows].tobytes())
             if progress is not None:
                 rate = scored / (time.perf_counter() - begin)
                 progress(first + rows.size, out.size, f"{rate:.3g} documents a second")

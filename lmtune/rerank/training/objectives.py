@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from lmtune.devices import to_device
 from lmtune.errors import InputError
 from lmtune.losses.given_lambdas import loss_from_options
 from lmtune.losses.gumbel_noise import stochastic
-from lmtune.losses.songs import KSong, Song
+from lmtune.losses.songs import KSong, ListwiseCrossEntropy, RelevantPairs, Song
 from lmtune.losses.table import LOSSES, SONGS
 from lmtune.rerank.data import Batch
 from lmtune.rerank.loss_names import (
@@ -33,10 +33,6 @@ from lmtune.rerank.loss_names import (
 from lmtune.rerank.rankers import Ranker
 from lmtune.rerank.training.checkpoints import prefixed, without_prefix
 from lmtune.rerank.training.distributed import sum_over_processes
-
-if TYPE_CHECKING:
-    from lmtune.rerank.rankers import Ranker
-from lmtune.losses.songs import ListwiseCrossEntropy, RelevantPairs
 
 
 @dataclass(frozen=True)
