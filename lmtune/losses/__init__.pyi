@@ -1,7 +1,7 @@
 """The losses that users import."""
 
-from .given_lambdas import lambda_loss as lambda_loss
-from .gumbel_noise import stochastic as stochastic
+from .derived import lambda_loss as lambda_loss
+from .derived import stochastic as stochastic
 from .lambda_functions import load_function as load_function
 from .listwise import approx_ndcg as approx_ndcg
 from .listwise import k_song as k_song

@@ -159,8 +159,8 @@ class TeacherOptions:
 
 def _declaration(name: str) -> tuple[str, type[Any]]:
     """Return what kind of loss has a name, and the dataclass of its options."""
+    from lmtune.losses.derived import StochasticOptions
     from lmtune.losses.evaluation import declared_options
-    from lmtune.losses.gumbel_noise import StochasticOptions
     from lmtune.losses.table import LOSSES, SONGS
 
     if name.removesuffix(TEACHER) in LOSSES:

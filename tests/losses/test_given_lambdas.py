@@ -16,7 +16,7 @@ from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.losses import LOSSES  # noqa: E402
-from lmtune.losses.given_lambdas import lambda_loss  # noqa: E402
+from lmtune.losses.derived import lambda_loss  # noqa: E402
 from lmtune.losses.lambda_functions import checked_function, file_digest, load_function  # noqa: E402
 from lmtune.rerank.learners.feature_networks import Trained, fit  # noqa: E402
 from lmtune.rerank.loss_names import make_loss, parse_loss  # noqa: E402

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.losses import LOSSES, lambdarank, listmle, ranknet, song, stochastic  # noqa: E402
-from lmtune.losses.gumbel_noise import with_noise  # noqa: E402
+from lmtune.losses.derived import with_noise  # noqa: E402
 from lmtune.rerank.loss_names import parse_loss  # noqa: E402
 from lmtune.rerank.training.objectives import BatchLabels, make_objective  # noqa: E402
 

@@ -27,7 +27,7 @@ from lmtune.losses import (  # noqa: E402
     ranknet,
     song,
 )
-from lmtune.losses.given_lambdas import lambda_loss  # noqa: E402
+from lmtune.losses.derived import lambda_loss  # noqa: E402
 from lmtune.losses.songs import KSong, ListwiseCrossEntropy, RelevantPairs, Song  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")

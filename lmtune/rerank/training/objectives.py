@@ -14,8 +14,7 @@ from torch import Tensor
 
 from lmtune.devices import to_device
 from lmtune.errors import InputError
-from lmtune.losses.given_lambdas import loss_from_options
-from lmtune.losses.gumbel_noise import stochastic
+from lmtune.losses.derived import loss_from_options, stochastic
 from lmtune.losses.songs import KSong, ListwiseCrossEntropy, RelevantPairs, Song
 from lmtune.losses.table import LOSSES, SONGS
 from lmtune.rerank.data import Batch
