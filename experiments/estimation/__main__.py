@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -38,43 +39,59 @@ FIGURES = ["train", "test", "optimisation", "unproven", "below", "above", "part"
 REFERENCES = ("below", "above")
 
 
-def experiment(
-    *,
-    datasets: tuple[str, ...] = ("pydocs",),
-    models: tuple[str, ...] = ("bm25", "two-stage"),
-    measure: str = "AP",
-    sizes: tuple[int, ...] = (5, 10, 25, 50, 100, 200),
-    draws: int = 20,
-    tolerance: float = 0.001,
-    grid: tuple[int, ...] = (20, 26),
-    margin: float = 0.005,
-    topics: int = 0,
-    seed: int = 0,
-) -> Results:
-    """Fit by several methods on many training sets, and cut each loss in two.
+@dataclass(frozen=True)
+class Fitting:
+    """How settings are fitted, and on which topics.
 
-    Parameters
+    Attributes
     ----------
-    datasets : tuple of str
-        collections, as lmtune.load takes them
-    models : tuple of str
-        bm25, two-stage
     measure : str
         AP, P@k, nDCG@k
-    sizes : tuple of int
-        training topics, where 20 others are left
     draws : int
         training sets of each size: disjoint, then drawn anew
     tolerance : float
         of the certificate; 0 for none, the best known stands for it
     grid : tuple of int
         points along the parameters
-    margin : float
-        differences below it do not matter
     topics : int
         how many topics, drawn by the seed; 0 for all
     seed : int
         seed of topics, training sets and the methods' starts
+    """
+
+    measure: str = "AP"
+    draws: int = 20
+    tolerance: float = 0.001
+    grid: tuple[int, ...] = (20, 26)
+    topics: int = 0
+    seed: int = 0
+
+
+FITTING = Fitting()
+
+
+def experiment(
+    fitting: Fitting = FITTING,
+    *,
+    datasets: tuple[str, ...] = ("pydocs",),
+    models: tuple[str, ...] = ("bm25", "two-stage"),
+    sizes: tuple[int, ...] = (5, 10, 25, 50, 100, 200),
+    margin: float = 0.005,
+) -> Results:
+    """Fit by several methods on many training sets, and cut each loss in two.
+
+    Parameters
+    ----------
+    fitting : Fitting
+        the options of a fit
+    datasets : tuple of str
+        collections, as lmtune.load takes them
+    models : tuple of str
+        bm25, two-stage
+    sizes : tuple of int
+        training topics, where 20 others are left
+    margin : float
+        differences below it do not matter
 
     Returns
     -------
@@ -83,16 +100,14 @@ def experiment(
         ``cells``, ``low`` and ``high`` are the ends of the 90% interval of ``part``, or of the estimation
         gap in the rows ``below`` and ``above``, with topics and training sets as drawn at random.
     """
-    common = {"measure": measure, "draws": draws, "tolerance": tolerance, "grid": grid}
-    common |= {"topics": topics, "seed": seed}
     calls = [
-        {**common, "dataset": dataset, "model": model, "size": size, "first": first}
+        {"fitting": fitting, "dataset": dataset, "model": model, "size": size, "first": first}
         for dataset in datasets
-        for available in [topics or len(usable_topics(dataset))]
+        for available in [fitting.topics or len(usable_topics(dataset))]
         for model in models
         for size in sizes
         if size <= available - FEWEST
-        for first in range(0, draws, TOGETHER)
+        for first in range(0, fitting.draws, TOGETHER)
     ]
     results = each(examine, calls)
     fits = pd.DataFrame([row for result in results for row in result["fits"]])
@@ -126,19 +141,7 @@ def draw_gaps(answer: pd.DataFrame) -> Any:
     return chart(long, "size", "lost on average", line="gap", panel="model", log="x", levels=(0.0,))
 
 
-def examine(
-    *,
-    dataset: str,
-    model: str,
-    size: int,
-    first: int,
-    measure: str,
-    draws: int,
-    tolerance: float,
-    grid: tuple[int, ...],
-    topics: int,
-    seed: int,
-) -> dict[str, Any]:
+def examine(*, fitting: Fitting, dataset: str, model: str, size: int, first: int) -> dict[str, Any]:
     """Fit by every method on a few training sets, and cut the losses.
 
     Returns
@@ -147,16 +150,16 @@ def examine(
         Rows of tables: ``fits``, a row a set and method; ``sums``, by method the sums over the sets of
         each test topic's loss to the optimum, of references the gain, and how many sets, ``counts``.
     """
-    methods, table = _prepared(dataset, model, topics, measure, grid, seed)
+    methods, table = _prepared(dataset, model, fitting)
     every = methods.pool.topics
     rows: list[dict[str, Any]] = []
     counts, sums = np.zeros(len(every), np.int64), dict[str, Vector]()
-    sets = disjoint_sets(every, size, draws, seed=seed)
+    sets = disjoint_sets(every, size, fitting.draws, seed=fitting.seed)
     for number, subset in islice(enumerate(sets), first, first + TOGETHER):
         train = methods.pool.positions(subset)
         test = np.setdiff1d(methods.pool.positions(), train)
-        rng = np.random.default_rng([seed, size, number])
-        settings, by_topic, bound = _fitted(methods, table, subset, rng, measure, tolerance)
+        rng = np.random.default_rng([fitting.seed, size, number])
+        settings, by_topic, bound = _fitted(methods, table, subset, rng, fitting)
         parts = decompose(by_topic, train, test)
         best = [*by_topic.values(), table.values[:, table.values[test].mean(axis=0).argmax()]]
         above = max(best, key=lambda own: float(own[test].mean()))[test]
@@ -183,15 +186,10 @@ def examine(
 
 
 def _fitted(
-    methods: Methods,
-    grid: Grid,
-    subset: Sequence[str],
-    rng: np.random.Generator,
-    measure: str,
-    tolerance: float,
+    methods: Methods, grid: Grid, subset: Sequence[str], rng: np.random.Generator, fitting: Fitting
 ) -> tuple[dict[str, Vector], dict[str, Vector], float]:
     """Return settings and topics' values by method, and a bound of the mean on the training topics."""
-    pool, space, judged_by = methods.pool, methods.space, parse_measure(measure)
+    pool, space, judged_by = methods.pool, methods.space, parse_measure(fitting.measure)
     train = pool.positions(subset)
     fits = {
         DIRECT: methods.direct(judged_by, subset),
@@ -202,9 +200,9 @@ def _fitted(
     settings = grid.choices(train, rng)
     settings |= {name: space.vector(choice.tuner.best_params_) for name, choice in fits.items()}
     bound, tried = math.nan, list(settings.values())
-    if tolerance:
+    if fitting.tolerance:
         starts = [space.named(own) for own in tried]
-        proven = CertifiedOptimum(judged_by, tolerance=tolerance, space=space, starts=starts)
+        proven = CertifiedOptimum(judged_by, tolerance=fitting.tolerance, space=space, starts=starts)
         bound = proven.fit(pool, topics=subset).bound_
         tried.insert(0, space.vector(proven.best_params_))
     values = measure_settings(pool, np.array(tried), [judged_by])[:, :, 0].T
@@ -243,13 +241,10 @@ def _answer(cells: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
 
 
 @lru_cache(maxsize=2)
-def _prepared(
-    dataset: str, model: str, topics: int, measure: str, shape: tuple[int, ...], seed: int
-) -> tuple[Methods, Grid]:
-    """Return what does not depend on training topics."""
-    pool = load_pool(dataset, model=model, topics=topics, seed=seed)
-    what = parse_measure(measure)
-    methods = Methods.over(pool, [what], shape, seed)
+def _prepared(dataset: str, model: str, fitting: Fitting) -> tuple[Methods, Grid]:
+    pool = load_pool(dataset, model=model, topics=fitting.topics, seed=fitting.seed)
+    what = parse_measure(fitting.measure)
+    methods = Methods.over(pool, [what], fitting.grid, fitting.seed)
     default = methods.space.vector({})
     values = measure_settings(pool, default[None], [what])[:, :, 0]
     settings = np.concatenate([methods.surface.settings, default[None]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -46,28 +47,12 @@ WARM = 20
 """Topics that compile all kernels before anything is timed."""
 
 
-def experiment(
-    *,
-    datasets: tuple[str, ...] = ("pydocs",),
-    models: tuple[str, ...] = ("dirichlet", "jelinek-mercer", "two-stage", "bm25", "sdm"),
-    measure: str = "AP",
-    folds: int = 2,
-    restarts: int = 4,
-    evaluations: int = EVALUATIONS,
-    certify: float = 0.0,
-    seed: int = 0,
-) -> Results:
-    """Tune models by several methods on each fold's training topics, and measure them on the others.
+@dataclass(frozen=True)
+class Tuning:
+    """How each model is tuned.
 
-    Methods are compared with Direct, and models with one another by what Direct chose, by paired t-tests
-    with Holm's correction.
-
-    Parameters
+    Attributes
     ----------
-    datasets : tuple of str
-        collections, as lmtune.load takes them
-    models : tuple of str
-        models, as fields:title+contents
     measure : str
         AP, P@k, Bpref, nDCG@k, RR
     folds : int
@@ -80,6 +65,38 @@ def experiment(
         prove Optimal to be this near the best, of models with a proof; 0: no
     seed : int
         seed of folds and starts
+    """
+
+    measure: str = "AP"
+    folds: int = 2
+    restarts: int = 4
+    evaluations: int = EVALUATIONS
+    certify: float = 0.0
+    seed: int = 0
+
+
+TUNING = Tuning()
+
+
+def experiment(
+    tuning: Tuning = TUNING,
+    *,
+    datasets: tuple[str, ...] = ("pydocs",),
+    models: tuple[str, ...] = ("dirichlet", "jelinek-mercer", "two-stage", "bm25", "sdm"),
+) -> Results:
+    """Tune models by several methods on each fold's training topics, and measure them on the others.
+
+    Methods are compared with Direct, and models with one another by what Direct chose, by paired t-tests
+    with Holm's correction.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        the options of a fit
+    datasets : tuple of str
+        collections, as lmtune.load takes them
+    models : tuple of str
+        models, as fields:title+contents
 
     Returns
     -------
@@ -87,9 +104,9 @@ def experiment(
         ``methods``: a row a collection, model and method, with means over test topics, the difference to
         Direct, and a fold's mean work; ``models``: each pair of models; ``folds``: settings and climbs.
     """
-    common = {"measure": measure, "folds": folds, "restarts": restarts}
-    common |= {"evaluations": evaluations, "certify": certify, "seed": seed}
-    calls = [{**common, "dataset": dataset, "model": model} for dataset in datasets for model in models]
+    calls = [
+        {"tuning": tuning, "dataset": dataset, "model": model} for dataset in datasets for model in models
+    ]
     every = pd.DataFrame([row for rows in each(tune, calls) for row in rows])
     by = ["dataset", "model", "parameters"]
     rows, values = [], {}
@@ -115,28 +132,19 @@ def experiment(
     }
 
 
-def tune(
-    *,
-    dataset: str,
-    model: str,
-    measure: str,
-    folds: int,
-    restarts: int,
-    evaluations: int,
-    certify: float,
-    seed: int,
-) -> list[dict[str, Any]]:
+def tune(*, tuning: Tuning, dataset: str, model: str) -> list[dict[str, Any]]:
     """Tune a model on a collection; return a row a method and fold, and one of Optimal."""
+    measure, seed = tuning.measure, tuning.seed
     plan = Plan((measure,), model=_name(model), seed=seed)  # type: ignore[arg-type]
     [collection] = named_collections([folder_of(dataset)], Collection())
-    ready = prepare(collection, Split(folds=str(folds)), plan)
+    ready = prepare(collection, Split(folds=str(tuning.folds)), plan)
     over = Methods.over(ready.pool, plan.measures, plan.grid, seed, plan.space)
     judged_by = parse_measure(measure)
     shared: dict[str, Any] = {"measure": measure, "seed": seed}
     methods: dict[str, Callable[[Sequence[str]], Choice]] = {
         DIRECT: partial(over.direct, judged_by),
-        "coordinate ascent": partial(over.search, CoordinateAscent(restarts=restarts, **shared)),
-        "SPSA": partial(over.search, SPSA(evaluations=evaluations, **shared)),
+        "coordinate ascent": partial(over.search, CoordinateAscent(restarts=tuning.restarts, **shared)),
+        "SPSA": partial(over.search, SPSA(evaluations=tuning.evaluations, **shared)),
         RANKNET: over.ranknet,
         "RankNet, L-BFGS": partial(over.ranknet, optimizer="l-bfgs"),
         APPROX: partial(over.surrogate, str(smooth_form(judged_by)), ALPHAS),
@@ -147,7 +155,7 @@ def tune(
     rows = []
     for number, fold in enumerate(ready.folds, 1):
         chosen = {name: choose(fold.train) for name, choose in methods.items()}
-        rows += [keys | {"fold": number, **row} for row in _rows(over, fold, chosen, measure, certify)]
+        rows += [keys | {"fold": number, **row} for row in _rows(over, fold, chosen, measure, tuning.certify)]
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -46,22 +47,48 @@ NAMES = {"ranknet": "RankNet over lists"}
 Vector = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """Which surrogates choose, for which measures, on which topics.
+
+    Attributes
+    ----------
+    topics : int
+        how many topics, drawn by the seed; 0 for all
+    measures : tuple of str
+        AP, P@k, Bpref, nDCG@k, RR
+    alphas : tuple of float
+        the smooth AP's last steepness; of other measures, the first
+    objectives : tuple of str
+        further surrogates, for AP; lambda-ap takes long
+    grid : tuple of int
+        Direct's points along lambda and mu
+    seed : int
+        seed of topics, training sets and the methods' starts
+    """
+
+    topics: int = 0
+    measures: tuple[str, ...] = ("AP", "nDCG@10", "P@10", "Bpref", "RR")
+    alphas: tuple[float, ...] = (32.0, 4.0, 8.0, 16.0)
+    objectives: tuple[str, ...] = ("softmax", "ranknet", "song")
+    grid: tuple[int, ...] = (20, 26)
+    seed: int = 0
+
+
+TUNING = Tuning()
+
+
 def experiment(
+    tuning: Tuning = TUNING,
     *,
     datasets: tuple[str, ...] = ("pydocs",),
-    topics: int = 0,
-    measures: tuple[str, ...] = ("AP", "nDCG@10", "P@10", "Bpref", "RR"),
     sizes: tuple[int, ...] = (10, 25, 50, 0),
     fits: int = 20,
-    alphas: tuple[float, ...] = (32.0, 4.0, 8.0, 16.0),
-    objectives: tuple[str, ...] = ("softmax", "ranknet", "song"),
-    grid: tuple[int, ...] = (20, 26),
     margin: float = 0.002,
     parameters: tuple[int, ...] = (2, 5, 20),
     draws: int = 5,
     made_up: str = "synthetic:1000x40",
     evaluations: int = 400,
-    seed: int = 0,
 ) -> Results:
     """Choose parameters by RankNet, cures of it and smooth measures, and compare them with direct search.
 
@@ -71,22 +98,14 @@ def experiment(
 
     Parameters
     ----------
+    tuning : Tuning
+        the options of a fit
     datasets : tuple of str
         collections, as lmtune.load takes them
-    topics : int
-        how many topics, drawn by the seed; 0 for all
-    measures : tuple of str
-        AP, P@k, Bpref, nDCG@k, RR
     sizes : tuple of int
         training topics, where they are half of all at most; 0 for half
     fits : int
         training sets of each size: disjoint, then drawn anew
-    alphas : tuple of float
-        the smooth AP's last steepness; of other measures, the first
-    objectives : tuple of str
-        further surrogates, for AP; lambda-ap takes long
-    grid : tuple of int
-        Direct's points along lambda and mu
     margin : float
         differences below it do not matter
     parameters : tuple of int
@@ -97,8 +116,6 @@ def experiment(
         the collection whose documents they rank
     evaluations : int
         what SPSA and FDSA may measure on them
-    seed : int
-        seed of topics, training sets and the methods' starts
 
     Returns
     -------
@@ -109,22 +126,20 @@ def experiment(
         ``collections``, of `over_collections`; ``work`` and ``shares`` of Direct's; ``fits``, a row a
         training set; ``causes`` and ``surfaces`` of `find_causes`; ``parameters``, of the made-up models.
     """
-    fitted = fitted_by(measures, alphas, objectives)
-    common = {"topics": topics, "fitted": fitted, "grid": grid, "seed": seed}
     calls = [
-        {**common, "dataset": dataset, "size": size, "first": first, "fits": fits}
+        {"tuning": tuning, "dataset": dataset, "size": size, "first": first, "fits": fits}
         for dataset in datasets
-        for half in [(topics or len(usable_topics(dataset))) // 2]
+        for half in [(tuning.topics or len(usable_topics(dataset))) // 2]
         for size in sizes
         if 1 <= (size or half) <= half
         for first in range(0, fits, TOGETHER)
     ]
     results = each(compare, calls)
-    if parse_measure("AP") in fitted:
-        results += each(causes, [{**common, "dataset": name, "alpha": alphas[0]} for name in datasets])
+    if parse_measure("AP") in fitted_by(tuning):
+        results += each(causes, [{"tuning": tuning, "dataset": name} for name in datasets])
     models = [(dimensions, draw) for dimensions in parameters for draw in range(draws)]
     shared = {"dataset": made_up, "evaluations": evaluations}
-    results += each(search, [{**shared, "dimensions": d, "seed": seed + draw} for d, draw in models])
+    results += each(search, [{**shared, "dimensions": d, "seed": tuning.seed + draw} for d, draw in models])
     tables = gather(results)
     summed = tables.pop("sums")
     equivalence = _equivalence(tables["fits"], summed, margin)
@@ -141,35 +156,23 @@ def experiment(
     }
 
 
-def fitted_by(
-    measures: tuple[str, ...], alphas: tuple[float, ...], objectives: tuple[str, ...]
-) -> dict[Measure, list[Fitted]]:
+def fitted_by(tuning: Tuning) -> dict[Measure, list[Fitted]]:
     """Return each measure's surrogates."""
     fitted: dict[Measure, list[Fitted]] = {}
-    for measure in parse_measures(measures):
+    for measure in parse_measures(tuning.measures):
         is_ap = measure == parse_measure("AP")
         objective = parse_objective(f"approx-{measure}")
         fitted[measure] = [
             (f"{objective}, alpha {alpha:g}", str(objective), continuation(alpha))
-            for alpha in (alphas if is_ap else alphas[:1])
+            for alpha in (tuning.alphas if is_ap else tuning.alphas[:1])
         ]
-        for name in objectives if is_ap else ():
+        for name in tuning.objectives if is_ap else ():
             further = str(parse_objective(name))
-            fitted[measure].append((NAMES.get(further, further), further, continuation(alphas[0])))
+            fitted[measure].append((NAMES.get(further, further), further, continuation(tuning.alphas[0])))
     return fitted
 
 
-def compare(
-    *,
-    dataset: str,
-    size: int,
-    first: int,
-    fits: int,
-    topics: int,
-    fitted: Mapping[Measure, list[Fitted]],
-    grid: tuple[int, ...],
-    seed: int,
-) -> dict[str, Any]:
+def compare(*, tuning: Tuning, dataset: str, size: int, first: int, fits: int) -> dict[str, Any]:
     """Compare the methods over a few training sets.
 
     Returns
@@ -179,14 +182,14 @@ def compare(
         ``sums``, by measure and method the sums over the sets of each test topic's difference to
         Direct, and in how many sets a topic was a test topic, ``counts``.
     """
-    methods = _methods(dataset, topics, tuple(fitted), grid, seed)
+    methods, fitted = _methods(dataset, tuning), fitted_by(tuning)
     every = methods.pool.topics
     train = size or len(every) // 2
     keys = {"dataset": short_name(dataset), "size": size, "topics": train}
     rows: list[dict[str, Any]] = []
     counts = np.zeros(len(every), np.int64)
     sums: defaultdict[tuple[str, str], Vector] = defaultdict(lambda: np.zeros(len(every)))
-    sets = disjoint_sets(every, train, fits, seed=seed)
+    sets = disjoint_sets(every, train, fits, seed=tuning.seed)
     for number, subset in islice(enumerate(sets), first, first + TOGETHER):
         compared = compare_on(methods, fitted, subset)
         rows += [{**keys, "set": number, **row} for row in compared.rows]
@@ -201,25 +204,16 @@ def compare(
     return {"fits": rows, "sums": summed}
 
 
-def causes(
-    *,
-    dataset: str,
-    topics: int,
-    fitted: Mapping[Measure, list[Fitted]],
-    grid: tuple[int, ...],
-    seed: int,
-    alpha: float,
-) -> dict[str, Any]:
+def causes(*, tuning: Tuning, dataset: str) -> dict[str, Any]:
     """Compute RankNet's cost, cures of it and the smooth AP over the grid, on all topics."""
-    tables = find_causes(_methods(dataset, topics, tuple(fitted), grid, seed), alpha)
+    tables = find_causes(_methods(dataset, tuning), tuning.alphas[0])
     return {name: [{"dataset": short_name(dataset), **row} for row in rows] for name, rows in tables.items()}
 
 
 @lru_cache(maxsize=2)
-def _methods(
-    dataset: str, topics: int, measures: tuple[Measure, ...], grid: tuple[int, ...], seed: int
-) -> Methods:
-    return Methods.over(load_pool(dataset, topics=topics, seed=seed), measures, grid, seed)
+def _methods(dataset: str, tuning: Tuning) -> Methods:
+    pool = load_pool(dataset, topics=tuning.topics, seed=tuning.seed)
+    return Methods.over(pool, tuple(fitted_by(tuning)), tuning.grid, tuning.seed)
 
 
 def _equivalence(fits: pd.DataFrame, summed: pd.DataFrame, margin: float) -> pd.DataFrame:

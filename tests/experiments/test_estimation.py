@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.common import call
 from experiments.datasets import load_pool
-from experiments.estimation.__main__ import _fitted, experiment
+from experiments.estimation.__main__ import Fitting, _fitted, experiment
 from experiments.estimation.choices import (
     OPTIMUM,
     STRENGTHS,
@@ -43,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(place: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        return experiment(**SMALL, grid=GRID)
+        return call(experiment, {**SMALL, "grid": GRID})
 
 
 def _values(topics: int, settings: int, seed: int) -> Any:
@@ -183,7 +184,7 @@ def test_other_topics_do_not_change_a_fit(place: Path, monkeypatch: pytest.Monke
         values = np.hstack([methods.surface.values[:, :, 0]] * 2)[:, : len(methods.surface.settings) + 1]
         settings = np.concatenate([methods.surface.settings, methods.surface.settings[:1]])
         grid = Grid(methods.space, settings, values)
-        found = _fitted(methods, grid, subset, np.random.default_rng(0), "AP", 0.001)
+        found = _fitted(methods, grid, subset, np.random.default_rng(0), Fitting())
         chosen.append((found, values))
     (first, before), (second, after) = chosen
     assert not np.array_equal(before, after)
