@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,3 +158,35 @@ def decompose(by_topic: Mapping[str, Vector], train: Places, test: Places) -> di
         name: {"train": own[0], "test": own[1], "optimisation": top[0] - own[0], "part": top[1] - own[1]}
         for name, own in means.items()
     }
+
+
+def parts_and_gaps(
+    values: Mapping[str, Vector],
+    refit: Callable[[Places], Vector],
+    train: Places,
+    test: Places,
+    rng: np.random.Generator,
+    **common: float,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `decompose`, with the least and most that few topics lose: ``below``, ``above``.
+
+    Parameters
+    ----------
+    values : mapping of str to numpy.ndarray
+        Each method's values of all topics, `OPTIMUM` among them.
+    refit : callable
+        Of topics; fits on these, and returns the setting's values of all topics.
+    train, test : numpy.ndarray
+        The topics that methods were fitted on, and the others.
+    rng : numpy.random.Generator
+        Cuts the others in halves that judge each other's setting.
+    **common : float
+        What all rows have as well.
+    """
+    halves = np.array_split(rng.permutation(test), 2)
+    crossed = [refit(other)[own] for own, other in zip(halves, halves[::-1], strict=True)]
+    hindsight = max(refit(test)[test].mean(), *(own[test].mean() for own in values.values()))
+    held_out = values[OPTIMUM][test].mean()
+    gaps = {"below": np.concatenate(crossed).mean() - held_out, "above": hindsight - held_out}
+    for name, row in decompose(values, train, test).items():
+        yield {"method": name, **row, **common, **gaps}

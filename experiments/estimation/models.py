@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import lmtune
-from experiments.estimation.choices import OPTIMUM, decompose
+from experiments.estimation.choices import OPTIMUM, parts_and_gaps
 from experiments.fusion.estimation import FEWEST, told
 from experiments.term_weights.__main__ import AP, by_gradient, direct
 from lmtune.candidates.pool import CandidatePool
@@ -95,15 +95,7 @@ def fits(
     values = {name: by_topic(setting) for name, setting in found.items()}
     best = climbed(train, found[max(found, key=lambda name: float(values[name][train].mean()))])
     values |= {OPTIMUM: by_topic(best), "plain": by_topic(direct(plain, own, settings[0]).params, plain)}
-    halves = np.array_split(rng.permutation(test), 2)
-    crossed = [by_topic(climbed(other, best))[half] for half, other in zip(halves, halves[::-1], strict=True)]
-    hindsight = max(
-        by_topic(climbed(test, best))[test].mean(), *(one[test].mean() for one in values.values())
-    )
-    held_out = values[OPTIMUM][test].mean()
-    gaps = {"below": np.concatenate(crossed).mean() - held_out, "above": hindsight - held_out}
-    for name, row in decompose(values, train, test).items():
-        yield {"method": name, **row, **gaps}
+    yield from parts_and_gaps(values, lambda places: by_topic(climbed(places, best)), train, test, rng)
 
 
 if __name__ == "__main__":

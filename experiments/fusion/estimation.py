@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from experiments.estimation.choices import OPTIMUM, decompose
+from experiments.estimation.choices import OPTIMUM, parts_and_gaps
 from lmtune.candidates.pool import CandidatePool
 from lmtune.fusion.certificate import certify
 from lmtune.fusion.fusing import judged_topics
@@ -107,19 +107,12 @@ def fits(
         boxes=boxes,
     )
     values |= {OPTIMUM: by_topic(proof.weights), "equal": by_topic(equal), "rrf": by_topic(equal, ranks)}
-    halves = np.array_split(rng.permutation(test), 2)
-    crossed = [by_topic(fit("linear", other))[own] for own, other in zip(halves, halves[::-1], strict=True)]
-    hindsight = max(
-        by_topic(fit("linear", test))[test].mean(), *(own[test].mean() for own in values.values())
-    )
-    held_out = values[OPTIMUM][test].mean()
-    common = {
-        "unproven": proof.bound - values[OPTIMUM][train].mean(),
-        "below": np.concatenate(crossed).mean() - held_out,
-        "above": hindsight - held_out,
-    }
-    for name, row in decompose(values, train, test).items():
-        yield {"method": name, **row, **common}
+    unproven = float(proof.bound - values[OPTIMUM][train].mean())
+
+    def refit(places: np.ndarray) -> np.ndarray:
+        return by_topic(fit("linear", places))
+
+    yield from parts_and_gaps(values, refit, train, test, rng, unproven=unproven)
 
 
 def told(fits: pd.DataFrame, keys: Sequence[str] = KEYS) -> pd.DataFrame:
