@@ -44,7 +44,8 @@ what one occurrence of a term is worth; `e_is_safe` then says no, and tf-dominan
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -84,6 +85,17 @@ class Pruning:
     mu_high: float
     factor_low: float
     by_e: Booleans
+
+    def also(self, others: Iterable[Pruning], by_e: Booleans) -> Pruning:
+        """Return what a pool is exact for that was pruned in these ways too."""
+        parts = (self, *others)
+        return replace(
+            self,
+            lambda_high=min(part.lambda_high for part in parts),
+            mu_high=min(part.mu_high for part in parts),
+            factor_low=max(part.factor_low for part in parts),
+            by_e=by_e,
+        )
 
     def check(self, settings: Doubles, depth: int, longest: int) -> None:
         """Raise InputError for a depth or a setting that the pool is not exact for.

@@ -10,7 +10,6 @@ import numpy as np
 
 from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.columns import join_columns, starts
-from lmtune.candidates.dominance import Pruning
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.shards import ColumnCounts, extract_from_shards
 from lmtune.candidates.skyband import (
@@ -161,6 +160,10 @@ def _pruned_from_shards(
 def _join(pools: Sequence[CandidatePool]) -> CandidatePool:
     """Put the topics of pools without judgements one after another."""
     terms = tuple(term for pool in pools for term in pool.terms)
+    pruning, *others = [pool.pruning for pool in pools]
+    if pruning is not None:
+        known = [own for own in others if own is not None]
+        pruning = pruning.also(known, np.concatenate([own.by_e for own in (pruning, *known)]))
     unknown: dict[str, int] = {}
     for pool in pools:
         for term, topics in pool.unknown_terms.items():
@@ -175,17 +178,5 @@ def _join(pools: Sequence[CandidatePool]) -> CandidatePool:
         group=np.concatenate([pool.group for pool in pools]),
         candidates=join_columns([pool.candidates for pool in pools]),
         unknown_terms=unknown,
-        pruning=_join_pruning([pool.pruning for pool in pools if pool.pruning is not None]),
-    )
-
-
-def _join_pruning(parts: Sequence[Pruning]) -> Pruning | None:
-    if not parts:
-        return None
-    return replace(
-        parts[0],
-        lambda_high=min(part.lambda_high for part in parts),
-        mu_high=min(part.mu_high for part in parts),
-        factor_low=max(part.factor_low for part in parts),
-        by_e=np.concatenate([part.by_e for part in parts]),
+        pruning=pruning,
     )

@@ -283,11 +283,5 @@ def pruning_of(pool: CandidatePool, wanted: Exactness, margins: Sequence[Margins
             factor_low=smallest_factor(int(weights.max())),
         )
     if pool.pruning is not None:
-        pruning = replace(
-            pruning,
-            lambda_high=min(pruning.lambda_high, pool.pruning.lambda_high),
-            mu_high=min(pruning.mu_high, pool.pruning.mu_high),
-            factor_low=max(pruning.factor_low, pool.pruning.factor_low),
-            by_e=by_e | pool.pruning.by_e,
-        )
+        return pruning.also([pool.pruning], by_e | pool.pruning.by_e)
     return pruning
