@@ -80,13 +80,13 @@ class Place:
 
     Attributes
     ----------
-    line : int or None
-        The number of the line that is being read, from 1, to be set before each.
+    line : int
+        The number of the line that is being read, from 1, to be set before each; 0 before the first.
     """
 
     def __init__(self, file: PathLike) -> None:
         self.file = file
-        self.line: int | None = None
+        self.line = 0
 
     def __enter__(self) -> Place:
         return self
@@ -94,7 +94,7 @@ class Place:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, InputError) and error.file is None:
             error.file = os.fspath(self.file)
-            error.line = self.line if error.line is None else error.line
+            error.line = error.line or self.line or None
 
 
 def check_choice(problem: str, value: object, accepted: Collection[str]) -> None:
