@@ -37,8 +37,8 @@ from .models.parameter import Parameter as Parameter
 from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
-from .tuning.choices.cases import make_cases as make_cases
 from .tuning.choices.experiment import ChoiceResult as ChoiceResult
+from .tuning.choices.experiment import make_cases as make_cases
 from .tuning.choices.experiment import tune_choices as tune_choices
 from .tuning.direct import CoordinateAscent as CoordinateAscent
 from .tuning.direct import GridSearch as GridSearch

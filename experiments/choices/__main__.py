@@ -24,8 +24,7 @@ from lmtune.collections.collection import Collection
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.choices.cases import make_cases
-from lmtune.tuning.choices.experiment import halve
+from lmtune.tuning.choices.experiment import halve, make_cases
 from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.experiment.plan import Split
 from lmtune.tuning.experiment.preparation import prepare

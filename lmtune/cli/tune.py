@@ -26,7 +26,7 @@ from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.space import CHOICES, Choice
 
 if TYPE_CHECKING:
-    from lmtune.tuning.choices.cases import Case
+    from lmtune.tuning.choices.experiment import Case
     from lmtune.tuning.experiment.preparation import Prepared
     from lmtune.tuning.experiment.result import CollectionResult, Row
 
@@ -139,7 +139,7 @@ def tune(
         if output.output is not None and len(collections) > 1:
             accepted = "one collection, or a folder for each"
             raise InputError("--choose keeps one collection in a folder", value=datasets, accepted=accepted)
-        from lmtune.tuning.choices.cases import make_cases
+        from lmtune.tuning.choices.experiment import make_cases
 
         how: Any = {"ranges": ranges.of, "baseline": baseline.of}
         for cases in [make_cases(choosing.choose, one, plan, **how) for one in collections]:

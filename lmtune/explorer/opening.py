@@ -28,7 +28,7 @@ from lmtune.measures.significance.comparison import named_files
 from lmtune.models.model import NAMES, find_model, named_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed
-from lmtune.tuning.choices.cases import make_cases
+from lmtune.tuning.choices.experiment import make_cases
 from lmtune.tuning.choices.stored import read_choices
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import Prepared, prepare

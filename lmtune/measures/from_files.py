@@ -11,18 +11,108 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, as_text
 from lmtune.io.columns import RunColumns, read_run_columns
-from lmtune.io.qrels import STRATA, SUBTOPICS, read_judgements
 from lmtune.io.rows import QrelsLike, RunLike, RunsLike
-from lmtune.measures.families import parse_families
+from lmtune.io.qrels import STRATA, SUBTOPICS, SubtopicJudgements, read_judgements
+from lmtune.measures.ir_measures_bridge import is_sum, values_by_topic
 from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
-from lmtune.measures.measure import MeasuresLike, split_names
-from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value
+from lmtune.measures.measure import ACCEPTED as _MEASURE_NAMES
+from lmtune.measures.measure import Measure, MeasuresLike, parse_measure, split_names
+from lmtune.measures.trec_names import (
+    NICKNAMES,
+    VERSIONS,
+    Family,
+    ParameterError,
+    Summary,
+    Value,
+    families,
+    members,
+    split_name,
+)
 from lmtune.options import check, option, usual
 from lmtune.progress import note
 from lmtune.showing import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_ACCEPTED = (
+    "official, all_trec, set, trec_eval's names with parameters (map, P.5,10, ndcg_cut_20, "
+    "iprec_at_recall.0.1), ir_measures' (AP, nDCG@10, 'AP(rel=2)@100')"
+)
+
+
+def parse_families(given: MeasuresLike, version: str = VERSIONS[0]) -> tuple[Family, ...]:
+    """Read names of measures.
+
+    Parameters
+    ----------
+    given : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
+        trec_eval's names, with parameters behind a dot or an underscore, and its nicknames
+        ``official``, ``all_trec`` and ``set``; or ir_measures' names. A text may hold several,
+        with blanks or commas between.
+    version : str
+        trec_eval's, one of `lmtune.measures.trec_names.VERSIONS`.
+
+    Returns
+    -------
+    tuple of Family
+        trec_eval's measures in its order, then the others as they are named; those that
+        ir_measures computes last.
+
+    Raises
+    ------
+    InputError
+        One that lists all names that are unknown, or have parameters that they cannot have.
+    """
+    names = split_names(given)
+    if not names:
+        raise InputError("no measures", accepted=_ACCEPTED)
+    trec: list[tuple[str, str]] = []
+    own: list[Measure] = []
+    wrong: list[InputError] = []
+    for name in names:
+        try:
+            if not isinstance(name, str):
+                own.append(parse_measure(name))
+            elif name in NICKNAMES:
+                trec += [(family, "") for family in members(name, version)]
+            elif (split := split_name(name)) is not None:
+                families([split])
+                trec.append(split)
+            else:
+                own.append(parse_measure(name))
+        except ParameterError as error:
+            wrong.append(InputError("unknown measure", value=name, accepted=str(error)))
+        except InputError as error:
+            if error.accepted is not None:
+                error.accepted = error.accepted.replace(_MEASURE_NAMES, _ACCEPTED)
+            wrong.append(error)
+    if wrong:
+        if len(wrong) == 1 or "unknown" not in wrong[0].message:
+            raise wrong[0]
+        raise InputError("unknown measures", value=[error.value for error in wrong], accepted=_ACCEPTED)
+    try:
+        made = families(trec, version)
+    except ParameterError as error:
+        raise InputError("measures that do not go together", value=names, accepted=str(error)) from None
+    unique = sorted(dict.fromkeys(own), key=lambda measure: measure.declared.value is None)
+    return (*made, *(_family(measure) for measure in unique))
+
+
+def _family(measure: Measure) -> Family:
+    value = measure.declared.value
+    if value is None:
+        summary = Summary.SUM if is_sum(str(measure)) else Summary.MEAN
+        return Family((str(measure),), None, summary, reads=measure.declared.reads)
+    return Family(
+        (str(measure),),
+        lambda ranking: (value(ranking, measure),),
+        Summary.MEAN,
+        measure.rel,
+        measure.declared.reads,
+    )
+
 
 Judgements = Mapping[bytes, Mapping[bytes, int]]
 
@@ -410,10 +500,8 @@ def evaluate_run(
     columns = _columns(families, judged, present, settings, run.tag)
     others = {family.labels[0]: family.summary for family in families if family.values is None}
     if others:
-        from lmtune.measures.families import from_ir_measures
-
         shown = {topic: _kept(rankings[topic], judgements[topic], settings) for topic in rankings}
-        for label, values in from_ir_measures(judgements, shown, topics, [*others]).items():
+        for label, values in _from_ir_measures(judgements, shown, topics, [*others]).items():
             kept = tuple(map(int, values)) if others[label] is Summary.SUM else values
             columns.append(MeasureColumn(label, others[label], kept, _sum_up(kept, others[label])))
     return Evaluation(
@@ -428,6 +516,31 @@ def evaluate_run(
         version=settings.version,
         reversed_ranks=run.reversed_ranks,
     )
+
+
+def _from_ir_measures(
+    judgements: Judgements,
+    rankings: Mapping[bytes, Sequence[bytes]],
+    topics: Sequence[bytes],
+    names: Sequence[str],
+) -> dict[str, tuple[float, ...]]:
+    """Measure rankings with ir_measures: by name, one value a topic; 0 where it gives none."""
+    judged = {
+        topic.decode(): {docno.decode(): gain for docno, gain in judgements[topic].items()}
+        for topic in topics
+    }
+    ranked = {topic.decode(): list(map(bytes.decode, docnos)) for topic, docnos in rankings.items()}
+    subtopics = {
+        topic.decode(): {
+            (own.decode(), docno.decode()): gain for (own, docno), gain in found.by_subtopic.items()
+        }
+        for topic in topics
+        if isinstance(found := judgements[topic], SubtopicJudgements)
+    }
+    values = {name: dict.fromkeys(judged, 0.0) for name in names}
+    for topic, name, value in values_by_topic(names, judged, ranked, subtopics):
+        values[name][topic] = value
+    return {name: tuple(found.values()) for name, found in values.items()}
 
 
 def topic_values(

@@ -45,7 +45,6 @@ from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError, as_text
 from lmtune.io.columns import RunColumns
 from lmtune.io.rows import QrelsLike, RunsLike
-from lmtune.measures.families import parse_families
 from lmtune.measures.from_files import (
     Evaluation,
     EvaluationOptions,
@@ -53,6 +52,7 @@ from lmtune.measures.from_files import (
     as_judgements,
     evaluate_run,
     for_judgements,
+    parse_families,
     read_runs,
     run_names,
 )

@@ -10,8 +10,7 @@ import pytest
 from lmtune.errors import InputError
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
-from lmtune.measures.families import parse_families
-from lmtune.measures.from_files import EvaluationOptions, evaluations, topic_values
+from lmtune.measures.from_files import EvaluationOptions, evaluations, parse_families, topic_values
 from lmtune.measures.trec_names import ParameterError, families, split_name
 
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n3 0 a 0\n10 0 z 1\n"

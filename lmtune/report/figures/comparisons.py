@@ -30,7 +30,7 @@ from lmtune.report.figures.style import (
     short,
 )
 from lmtune.report.table import listed
-from lmtune.tuning.choices.cases import case_name
+from lmtune.tuning.choices.experiment import case_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

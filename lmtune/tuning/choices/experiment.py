@@ -7,32 +7,140 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
+from lmtune.collections.collection import Collection
 from lmtune.collections.folds import Fold, cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import mean_interval, paired_t_test
-from lmtune.models.model import find_model
+from lmtune.models.model import OF_FIELDS, find_model, named_model
 from lmtune.models.taylor_kernels import Sides
+from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Progress, silent, timed
 from lmtune.showing import Plotted
 from lmtune.threads import over_places
 from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, parts_of, whole
 from lmtune.tuning.certificate.optimum import CertifiedOptimum, check_uncertified
 from lmtune.tuning.certificate.problem import Problem, proof_of
-from lmtune.tuning.choices.cases import Case
 from lmtune.tuning.direct import Surface
-from lmtune.tuning.experiment.plan import Split
+from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import Prepared, prepare
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row
 from lmtune.tuning.experiment.run import default_result, run_experiment
-from lmtune.tuning.space import Choice
+from lmtune.tuning.space import ANALYSIS, EXPAND, MODEL, NONE, Choice, ParameterSpace
+
+_MOST = 256
+
+
+@dataclass(frozen=True)
+class Case:
+    """A value of every choice, and what is tuned with it.
+
+    Attributes
+    ----------
+    values : dict of str to str
+        Of each choice by name.
+    collection : Collection
+        With its analysis and fields.
+    plan : Plan
+        Of its model.
+    """
+
+    values: dict[str, str]
+    collection: Collection
+    plan: Plan
+
+    def __str__(self) -> str:
+        return case_name(self.values)
+
+
+def case_name(values: Mapping[str, str]) -> str:
+    """Name a case by its value of every choice."""
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def make_cases(
+    choices: Sequence[Choice] | ParameterSpace,
+    collection: Collection,
+    plan: Mapping[str, Any],
+    **of_model: Callable[[str], Any],
+) -> list[Case]:
+    """Combine all values of all choices, the usual ones first.
+
+    Parameters
+    ----------
+    choices : sequence of Choice, or ParameterSpace
+        Each of another name; a space's, whose ranges then are the plan's.
+    collection : Collection
+        What is not chosen of it holds for all.
+    plan : mapping of str to object
+        `Plan`'s arguments by name; ``certify`` is of the union of cases, not of one.
+    **of_model : callable
+        Further arguments, which depend on the model's name.
+
+    Raises
+    ------
+    InputError
+        For a choice that comes twice or that something else contradicts, an unknown stemmer, model or field,
+        and more than 256 cases.
+    """
+    if isinstance(choices, ParameterSpace):
+        searched = [own for own in choices.parameters if not own.share and not own.is_counted]
+        plan = {**plan, "ranges": {own.name: (own.low, own.high) for own in searched}}
+        choices = choices.choices
+    names = [choice.name for choice in choices]
+    for choice in choices:
+        given = plan.get(MODEL) if choice.name == MODEL else _option(collection, choice.name)
+        if names.count(choice.name) > 1 or given:
+            raise InputError(
+                f"{choice.name} is given twice", value=choice.name, accepted="it once, to --choose from"
+            )
+    combined = list(product(*(choice.values for choice in choices)))
+    if len(combined) > _MOST:
+        raise InputError("too many combinations of choices", value=len(combined), accepted=f"{_MOST} at most")
+    return list(_cases(combined, names, collection, plan, of_model))
+
+
+def _cases(
+    combined: Sequence[Sequence[str]],
+    names: Sequence[str],
+    collection: Collection,
+    plan: Mapping[str, Any],
+    of_model: Mapping[str, Callable[[str], Any]],
+) -> Iterator[Case]:
+    for values in combined:
+        case = dict(zip(names, values, strict=True))
+        own: dict[str, Any] = {
+            name.replace("-", "_"): _parsed(name, value) for name, value in case.items() if name in ANALYSIS
+        }
+        analysed = replace(collection, **own)
+        analysed.analyzer()
+        model = case.get(MODEL, plan.get(MODEL, TWO_STAGE.name))
+        model = named_model(model, analysed.fields if model in OF_FIELDS or MODEL not in case else ())
+        if case.get(EXPAND, NONE) != NONE:
+            model += f"+{case[EXPAND]}"
+        more = {name: made(model) for name, made in of_model.items()}
+        yield Case(case, analysed, Plan(**{"baseline": {}, **plan, **more, MODEL: model, "certify": None}))
+
+
+def _option(collection: Collection, name: str) -> Any:
+    """Return what is said of a choice elsewhere."""
+    if name not in ANALYSIS or name == "topic-fields":
+        return None
+    return getattr(collection, name)
+
+
+def _parsed(name: str, value: str) -> str | tuple[str, ...] | None:
+    if not name.endswith("fields"):
+        return value
+    return () if value == NONE else tuple(value.split("+"))
+
 
 _SETTINGS = 16
 """That the first round of halving measures of each case; each round doubles them."""
@@ -168,7 +276,7 @@ _Key = tuple[Measure, str]
 """A measure and a method."""
 
 
-class Proof(NamedTuple):
+class CaseProof(NamedTuple):
     """What branch and bound over the union of all cases shows of one of them, on all topics.
 
     Attributes
@@ -226,7 +334,7 @@ class ChoiceResult(Plotted, by="choice_tables.choice"):
         The experiment on each; of a case that a race left untuned, its default alone.
     rows : tuple of ChosenRow
         The procedure, measure by measure and method by method.
-    proofs : dict of (Measure, int) to Proof
+    proofs : dict of (Measure, int) to CaseProof
         Of cases by their number, where they were asked for and the model has one.
     inner : int
         Inner folds that cases were compared on; 0 where it was their training value.
@@ -239,7 +347,7 @@ class ChoiceResult(Plotted, by="choice_tables.choice"):
     cases: tuple[Case, ...]
     results: tuple[CollectionResult, ...]
     rows: tuple[ChosenRow, ...]
-    proofs: dict[tuple[Measure, int], Proof]
+    proofs: dict[tuple[Measure, int], CaseProof]
     inner: int = 0
     race: bool = False
 
@@ -298,7 +406,7 @@ def tune_choices(
     choices : sequence of Choice
         What is chosen from.
     cases : sequence of Case
-        As `lmtune.tuning.choices.cases.make_cases` makes them.
+        As `lmtune.tuning.choices.experiment.make_cases` makes them.
     split : Split
         Training and test topics.
     inner : int
@@ -333,7 +441,7 @@ def tune_choices(
         for measure in cases[0].plan.measures:
             Problem.check(measure)
     search = _Search(cases, split, inner, progress if callable(progress) else silent)
-    proofs: dict[tuple[Measure, int], Proof] = {}
+    proofs: dict[tuple[Measure, int], CaseProof] = {}
     alive: _Alive = {}
     if race and certify is None:
         alive = halve(len(cases), search.look)
@@ -385,7 +493,7 @@ class _Search:
             with self.ready(number) as (case, ready):
                 self.tune(number, case, ready) if number in numbers else self.leave(number, case, ready)
 
-    def tune_unbeaten(self) -> Iterator[tuple[tuple[Measure, int], Proof]]:
+    def tune_unbeaten(self) -> Iterator[tuple[tuple[Measure, int], CaseProof]]:
         """Tune the cases, the promising first, but those that are proven to lose to one; yield the proofs.
 
         Whatever the method, on no fold and not on all topics would such a case be chosen: the choices
@@ -406,7 +514,7 @@ class _Search:
                     continue
                 self.leave(number, case, ready)
             for measure, (bound, boxes) in bounds.items():
-                yield (measure, number), Proof(0.0, bound, boxes)
+                yield (measure, number), CaseProof(0.0, bound, boxes)
 
     def _goals(self) -> _Figures:
         """Return what every method has reached at the least, by its best case."""
@@ -504,7 +612,7 @@ def _prove(
     split: Split,
     tolerance: float,
     progress: Progress,
-) -> Iterator[tuple[tuple[Measure, int], Proof]]:
+) -> Iterator[tuple[tuple[Measure, int], CaseProof]]:
     """Bound every case's best on all topics; the best first, which lets others be discarded early."""
     known: dict[tuple[Measure, int], list[dict[str, float]]] = {}
     values: dict[tuple[Measure, int], float] = {}
@@ -541,7 +649,7 @@ def _prove(
                     beat=beat,
                 ).fit(ready.pool)
                 best[measure] = max(beat, optimum.best_value_)
-                yield (measure, number), Proof(optimum.best_value_, optimum.bound_, optimum.n_boxes_)
+                yield (measure, number), CaseProof(optimum.best_value_, optimum.bound_, optimum.n_boxes_)
                 if optimum.stopped_ is not None:
                     return
     progress("proving cases", len(order), len(order))

@@ -14,7 +14,7 @@ from lmtune.errors import PathLike
 from lmtune.io.folders import FolderKind
 from lmtune.io.result_folders import RECORD, StoredFolder
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning.choices.cases import case_name
+from lmtune.tuning.choices.experiment import case_name
 from lmtune.tuning.experiment.result import Row
 from lmtune.tuning.experiment.stored import CHOICES, CHOSEN_CASE, PAGE, PICTURES, StoredResults, read_results
 

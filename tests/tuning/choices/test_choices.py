@@ -20,15 +20,16 @@ from lmtune.measures.measure import parse_measure
 from lmtune.report.figures import alt_text
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.choices import experiment
-from lmtune.tuning.choices.cases import Case, make_cases
 from lmtune.tuning.choices.experiment import (
     INTERACTIONS,
+    Case,
     ChoiceResult,
     beaten,
     decompose,
     effects,
     halve,
     look,
+    make_cases,
     tune_choices,
 )
 from lmtune.tuning.direct import GridSearch
