@@ -20,7 +20,7 @@ from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting, as_settings
-from lmtune.progress import Count
+from lmtune.progress import Count, unseen
 from lmtune.threads import over_places
 
 _BATCH = 32
@@ -70,7 +70,7 @@ def certify(
     tolerance: float = 1e-3,
     boxes: int = BOXES,
     depth: int = DEPTH,
-    progress: Count | None = None,
+    progress: Count = unseen,
 ) -> Certificate:
     """Bound a measure's mean over all weights from 0 on.
 
@@ -127,8 +127,7 @@ def certify(
                 closed = max(closed, most)
             else:
                 heapq.heappush(heap, (-most, parts, part))
-        if progress is not None:
-            progress(min(parts, boxes), boxes)
+        progress(min(parts, boxes), boxes)
         if not heap or -heap[0][0] <= value + tolerance or parts >= boxes:
             break
         taken = [heapq.heappop(heap)[2] for _ in range(min(_BATCH, len(heap)))]

@@ -21,7 +21,7 @@ from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.measures.value_kernels import MeasureScale
 from lmtune.models.parameter import Setting
-from lmtune.progress import Count, counted, unseen
+from lmtune.progress import Count, unseen
 from lmtune.threads import over_places
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner, smooth_form
@@ -323,7 +323,7 @@ class ExactLineSearch(Tuner):
         """
         measure = parse_measure(self.measure)
         pool, depth = pruned_for(pool, measure, self.depth)
-        report = counted(progress, type(self).__name__)
+        report = self._report(progress)
         record = SearchRecord(pool, measure, space=None, topics=topics, depth=depth)
         rng = np.random.default_rng(self.seed)
         line = Line(pool, measure, record.places, depth)
@@ -334,8 +334,7 @@ class ExactLineSearch(Tuner):
         for number, start in enumerate(starts[: None if runs > 2 else 1]):
             here = start / start.sum() if start.any() else record.space.start
             self._climb(line, record, here, rng, self.directions)
-            if report is not None:
-                report(number + 1, len(starts))
+            report(number + 1, len(starts))
         if runs > 2:
             self._climb(line, record, np.array(record.settings[record.best]), rng, _LAST * self.directions)
         record.close(self)
@@ -490,7 +489,7 @@ class ForwardSelection(Tuner):
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
         """Select on topics of a pool of runs (all judged ones by default)."""
-        report = counted(progress, type(self).__name__)
+        report = self._report(progress)
         record = SearchRecord(pool, parse_measure(self.measure), space=None, topics=topics, depth=self.depth)
         runs = len(record.space.names)
         counts, best = np.zeros(runs), -np.inf
@@ -501,8 +500,7 @@ class ForwardSelection(Tuner):
                 break
             added = int(np.argmax(means))
             counts[added], best = counts[added] + 1.0, means[added]
-            if report is not None:
-                report(step, self.most)
+            report(step, self.most)
         record.close(self)
         return self
 

@@ -20,7 +20,7 @@ from lmtune.io.result_folders import file_name, write_folder
 from lmtune.io.runs import Ranking, write_run
 from lmtune.measures.evaluate import LEVELS, setting_recall_precision
 from lmtune.models.model import label
-from lmtune.progress import Count, Progress, silent
+from lmtune.progress import Count, Progress, silent, unseen
 from lmtune.report.table import frame_text, in_all_formats, one_line
 from lmtune.report.tuning_tables import parameter_table, parameters, tuning_table
 from lmtune.tuning.experiment.plan import Plan
@@ -99,7 +99,7 @@ def write_results(
     lines: Sequence[Mapping[str, pd.DataFrame]] = (),
     texts: Sequence[Mapping[str, str]] = (),
     hits: int = 1000,
-    progress: Count | None = None,
+    progress: Count = unseen,
 ) -> None:
     """Write a results folder, whole or not at all; equal results give equal bytes.
 
@@ -286,7 +286,7 @@ def _write_runs(
     results: Sequence[CollectionResult],
     pools: Sequence[CandidatePool],
     hits: int,
-    progress: Count | None,
+    progress: Count,
 ) -> None:
     runs: dict[Path, tuple[CollectionResult, CandidatePool, Row]] = {}
     for result, pool in zip(results, pools, strict=True):
@@ -299,8 +299,7 @@ def _write_runs(
     for done, (target, (result, pool, row)) in enumerate(runs.items(), 1):
         name = target.name.removesuffix(".run.gz")
         write_run(target, _rankings(result, pool, row, hits), tag=label(result.model, name))
-        if progress is not None:
-            progress(done, len(runs))
+        progress(done, len(runs))
 
 
 def _rankings(result: CollectionResult, pool: CandidatePool, row: Row, hits: int) -> Sequence[Ranking]:

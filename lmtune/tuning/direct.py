@@ -17,7 +17,7 @@ from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.progress import Count, counted
+from lmtune.progress import Count, counted, unseen
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Point, Progress, SearchRecord, Tuner
 
@@ -141,7 +141,6 @@ class GridSearch(Tuner):
             For unknown topics.
         """
         what = parse_measure(self.measure)
-        report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, what, space=self.space, topics=topics)
         surface = Surface.compute(
             pool,
@@ -150,7 +149,7 @@ class GridSearch(Tuner):
             shape=self.shape or shape_for(len(record.space.names)),
             topics=record.places,
             depth=self.depth,
-            progress=report,
+            progress=counted(progress, type(self).__name__),
         )
         record.add(surface.settings, surface.means(what, record.places).tolist())
         record.close(self)
@@ -281,7 +280,7 @@ class CoordinateAscent(Tuner):
             For unknown topics.
         """
         known = KnownValues(pool, [parse_measure(self.measure)], self.depth)
-        climb_together([self], known, topics=topics, progress=counted(progress, type(self).__name__))
+        climb_together([self], known, topics=topics, progress=self._report(progress))
         return self
 
     def _search(self, record: SearchRecord, report: Count) -> _Search:
@@ -335,7 +334,7 @@ def climb_together(
     known: KnownValues,
     *,
     topics: Sequence[str] | None = None,
-    progress: Count | None = None,
+    progress: Count = unseen,
 ) -> None:
     """Fit an ascent for each of some measures, as its own `CoordinateAscent.fit` would.
 
@@ -356,8 +355,7 @@ def climb_together(
 
     def report(number: int, done: int, total: int) -> None:
         ended[number] = done, total
-        if progress is not None:
-            progress(*map(sum, zip(*ended, strict=True)))
+        progress(*map(sum, zip(*ended, strict=True)))
 
     places = known.pool.judged_positions(topics)
     searches, asking = [], {}

@@ -16,7 +16,6 @@ from lmtune.errors import InputError, check_choice, check_least
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.models.formula import Ridge
-from lmtune.progress import counted
 from lmtune.tuning.pairs import STAND_INS, Pairs
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner, choose
@@ -465,7 +464,7 @@ class RankNetTuner(GradientTuner):
             argument outside its domain.
         """
         measures = self._check()
-        report = counted(progress, type(self).__name__)
+        report = self._report(progress)
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         places, space = record.places, record.space
         pairs = pairs or self.ready(pool, space)["pairs"]
@@ -499,8 +498,7 @@ class RankNetTuner(GradientTuner):
             minima += found.points[-1:] if found.converged else []
             evaluations.record(record, start, found.points, scale=n_pairs)
             converged.append(found.converged)
-            if report is not None:
-                report(start + 1, self.starts)
+            report(start + 1, self.starts)
         self._close(record, measures)
         self.converged_ = converged[record.starts[record.best]]
         self.n_pairs_ = n_pairs

@@ -22,7 +22,6 @@ from lmtune.errors import InputError, check_choice, check_least
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.progress import counted
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import EVALUATIONS, FEWEST, Progress, SearchRecord, Tuner
 
@@ -463,7 +462,7 @@ class _GradientFreeTuner(Tuner):
         if self.evaluations < FEWEST:
             raise InputError("too few evaluations", value=self.evaluations, accepted=f"{FEWEST} or more")
         check_least("bad seed", self.seed, 0)
-        report = counted(progress, type(self).__name__)
+        report = self._report(progress)
         record = SearchRecord(
             pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth, repeats=True
         )
@@ -477,8 +476,7 @@ class _GradientFreeTuner(Tuner):
             whole = np.repeat(at[None], len(points), axis=0)
             whole[:, free] = points
             found = record.measure(np.array([space.from_unbounded(x) for x in whole]))
-            if report is not None:
-                report(len(record.values), self.evaluations)
+            report(len(record.values), self.evaluations)
             return -np.array(found)
 
         record.steps = self._descend(objective, at[free], box[free])

@@ -16,7 +16,7 @@ from lmtune.errors import InputError, check_least
 from lmtune.measures.evaluate import measure_settings
 from lmtune.models.formula import Formula
 from lmtune.models.parameter import Setting
-from lmtune.progress import Count, counted
+from lmtune.progress import Count
 from lmtune.tuning.gradient import LOOSE, GradientTuner
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.surrogate import SurrogateTuner
@@ -104,7 +104,7 @@ class RidgeTuner(Tuner):
             )
         if places.size < 2:
             raise InputError("too few topics to choose a ridge", value=places.size, accepted="2 or more")
-        report = counted(progress, type(self).__name__)
+        report = self._report(progress)
         space = space_for(self.tuner.space, pool, places)
         ready = ready or self.tuner.ready(pool, space)
         steps = list(_steps(pool.formula, space, self.ridges))
@@ -140,7 +140,7 @@ class RidgeTuner(Tuner):
         ready: dict[str, Any],
         places: Integers,
         steps: Sequence[_Step],
-        report: Count | None,
+        report: Count,
     ) -> Doubles:
         """Return the held-out values of each step, shape (steps, topics)."""
         values = np.empty((len(steps), places.size))
@@ -157,8 +157,7 @@ class RidgeTuner(Tuner):
                     pool, tuner.best_params_, [tuner.judge], topics=places[out], depth=depth
                 )
                 values[step, out] = found[:, 0, 0]
-            if report is not None:
-                report(fold + 1, folds)
+            report(fold + 1, folds)
         return values
 
     def _along(

@@ -23,7 +23,6 @@ from lmtune.measures.kinds import EXPONENTIAL
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.formula import Ridge
 from lmtune.models.parameter import Setting, as_settings
-from lmtune.progress import counted
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
 from lmtune.tuning.gradient import LOOSE, OPTIMIZERS, Descent, Evaluations, GradientTuner, Iterate
@@ -383,7 +382,7 @@ class SurrogateTuner(GradientTuner):
             pool, or a constructor argument outside its domain.
         """
         measures = self._check()
-        report = counted(progress, type(self).__name__)
+        report = self._report(progress)
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         self.objective_ = objective_for(parse_objective(self.objective), pool, self.depth)
         alphas = self._alphas(self.objective_)
@@ -402,8 +401,7 @@ class SurrogateTuner(GradientTuner):
                 end = search.descend(start, x, alpha, self.flat if alpha == alphas[-1] else LOOSE)
                 x = end.x
             ends.append(end)
-            if report is not None:
-                report(start + 1, self.starts)
+            report(start + 1, self.starts)
         end = search.best(ends, self.depth)
         self._close(record, measures)
         self.results_.insert(3 + len(record.space.names), "alpha", search.alphas)

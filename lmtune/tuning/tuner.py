@@ -15,7 +15,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_choice
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.progress import Count
+from lmtune.progress import Count, counted, unseen
 from lmtune.showing import Plotted
 from lmtune.tuning.space import ParameterSpace, space_for
 
@@ -67,6 +67,10 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
         """Search on topics of a pool (all judged ones by default)."""
+
+    def _report(self, progress: Progress | None) -> Count:
+        """Return what shows how much of a fit is done."""
+        return counted(progress, type(self).__name__) or unseen
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the constructor's arguments by name."""

@@ -16,7 +16,6 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.progress import counted
 from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.direct import CoordinateAscent, GridSearch
@@ -139,7 +138,7 @@ class CertifiedOptimum(Tuner):
             check_uncertified(self.tolerance)
         if self.workers is not None and self.workers < 1:
             raise InputError("a certificate needs a worker", value=self.workers, accepted="1 or more")
-        report = counted(progress, type(self).__name__)
+        report = self._report(progress)
         record = SearchRecord(
             pool, what, space=self.space, topics=topics, depth=self.depth, threads=self.workers
         )
@@ -167,8 +166,7 @@ class CertifiedOptimum(Tuner):
         def batch() -> None:
             rows.append((search.boxes, search.best, search.bound))
             self.best_value_, self.bound_, self.n_boxes_ = search.best, search.bound, search.boxes
-            if report is not None:
-                report(round(100 * _share_closed(search.bound - search.best, self.tolerance)), 100)
+            report(round(100 * _share_closed(search.bound - search.best, self.tolerance)), 100)
 
         self.stopped_ = None
         try:

@@ -21,7 +21,7 @@ from lmtune.measures.significance.tests import FEWEST, paired_t_test
 from lmtune.models.model import described, find_model
 from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_task_order, run_all, width
-from lmtune.progress import Count, Progress, note, silent, staged
+from lmtune.progress import Count, Progress, note, silent, staged, unseen
 from lmtune.tuning.direct import Surface
 from lmtune.tuning.experiment.methods import FoldChoice, FoldMethods, Shared
 from lmtune.tuning.experiment.plan import Plan
@@ -376,7 +376,7 @@ _POINTS = 31
 
 
 def measure_profiles(
-    pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count | None = None
+    pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count = unseen
 ) -> dict[str, pd.DataFrame]:
     """Measure along each free parameter through Direct's choice, where more than two are free.
 
@@ -410,8 +410,7 @@ def measure_profiles(
                 how: Any = {"topics": pool.positions(topics), "depth": plan.depth}
                 table[name] = measure_settings(pool, settings, [measure], **how)[:, :, 0].mean(axis=0)
             lines[f"{measure}-fold{number}"] = table
-        if progress is not None:
-            progress(number, len(result.folds))
+        progress(number, len(result.folds))
     return lines
 
 
