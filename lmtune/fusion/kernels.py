@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.arrays import Booleans, Doubles, Integers
+from lmtune.arrays import Booleans, Doubles, Integers, Integers32
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 from lmtune.measures.value_kernels import MeasureScale, contribution, takes_first, value_from_counts
@@ -75,7 +75,7 @@ def weighted_sums(weights: Doubles, columns: NDArray[Any], out: Doubles) -> None
 
 @compiled()
 def differentiate_sum(
-    columns: NDArray[np.int32], weights: Doubles, slopes: Doubles, scores: Doubles, gradient: Doubles
+    columns: Integers32, weights: Doubles, slopes: Doubles, scores: Doubles, gradient: Doubles
 ) -> None:
     """Fill a topic's scores, and their gradients in the runs' weights.
 
@@ -91,12 +91,7 @@ def differentiate_sum(
 
 @compiled()
 def differentiate_sums(
-    tf: NDArray[np.int32],
-    starts: Integers,
-    weights: Doubles,
-    slopes: Doubles,
-    scores: Doubles,
-    gradient: Doubles,
+    tf: Integers32, starts: Integers, weights: Doubles, slopes: Doubles, scores: Doubles, gradient: Doubles
 ) -> None:
     """Do so for topics one after the other, whose blocks (runs x documents) of ``tf`` begin at ``starts``."""
     runs, first = weights.shape[1], 0

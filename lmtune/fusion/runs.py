@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.arrays import Booleans, Doubles, Integers
+from lmtune.arrays import Booleans, Doubles, Integers, Integers32
 from lmtune.candidates.columns import UNJUDGED, join_columns, look_up_judgements, topic_columns
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import pruned
@@ -72,7 +72,7 @@ class WeightedSum(Formula):
         runs = len(self.runs)
         return Ridge(np.full(runs, 1.0 / runs), np.full(runs, runs**0.5))
 
-    def lengths(self, index: Index) -> NDArray[np.int32]:
+    def lengths(self, index: Index) -> Integers32:
         """Return no lengths: they play no part."""
         return np.zeros(index.num_docs, np.int32)
 
@@ -127,12 +127,12 @@ class RunIndex:
         return len(self.listed)
 
     @property
-    def lengths(self) -> NDArray[np.int32]:
+    def lengths(self) -> Integers32:
         """No lengths."""
         return np.zeros(len(self.listed), np.int32)
 
     @property
-    def docno_rank(self) -> NDArray[np.int32]:
+    def docno_rank(self) -> Integers32:
         """Documents are numbered by ascending docno."""
         return np.arange(len(self.listed), dtype=np.int32)
 
@@ -148,7 +148,7 @@ class RunIndex:
         """Return the docnos of document numbers."""
         return [self.listed[doc] for doc in docs]
 
-    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+    def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
         """Return the document numbers of docnos, -1 for those that no run has retrieved."""
         return np.fromiter((self.numbers.get(docno, -1) for docno in docnos), np.int32, len(docnos))
 
@@ -179,7 +179,7 @@ class RunSet:
     given: tuple[str, ...]
     docnos: list[str]
     numbers: dict[str, int]
-    docs: dict[str, NDArray[np.int32]]
+    docs: dict[str, Integers32]
     scores: dict[str, Scores]
 
     def __repr__(self) -> str:
@@ -365,7 +365,7 @@ class Rounded(NamedTuple):
         How many unequal values of a run became equal.
     """
 
-    tf: NDArray[np.int32]
+    tf: Integers32
     units: Doubles
     tied: int
 

@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmtune.arrays import Doubles, Integers
+from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion import kernels
@@ -65,7 +64,7 @@ class TopicLine(NamedTuple):
 
     standing: kernels.Standing
     goal: MeasureScale
-    tf: NDArray[np.int32]
+    tf: Integers32
     units: Doubles
 
 

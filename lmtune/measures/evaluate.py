@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import OUTSIDE, Regions
 from lmtune.errors import InputError, check_least
@@ -45,15 +46,15 @@ _FLOORED = {TwoStage: False, LuceneDirichlet: True, BM25: None}
 
 def measure_settings(
     pool: CandidatePool,
-    settings: Setting | Sequence[Setting] | NDArray[np.float64],
+    settings: Setting | Sequence[Setting] | Doubles,
     measures: Sequence[Measure],
     *,
-    topics: NDArray[np.int64] | None = None,
+    topics: Integers | None = None,
     depth: int = DEPTH,
     regions: Regions | None = None,
     threads: int | None = None,
     progress: Count | None = None,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Measure every (topic, setting) pair.
 
     Documents rank by score, then length ascending, summed term frequency descending, docno
@@ -129,8 +130,8 @@ def measure_settings(
 
 
 def _by_cell(
-    pool: CandidatePool, settings: NDArray[np.float64], regions: Regions | None, depth: int
-) -> tuple[NDArray[np.int64], Cells]:
+    pool: CandidatePool, settings: Doubles, regions: Regions | None, depth: int
+) -> tuple[Integers, Cells]:
     """Return an order of settings in which those of a cell stand together, and the cells."""
     start, position = np.zeros((len(pool.topics), 1), np.int64), np.empty(0, np.int32)
     cell = np.full(len(settings), OUTSIDE)
@@ -144,12 +145,12 @@ def _by_cell(
 
 def _from_rankings(
     pool: CandidatePool,
-    settings: NDArray[np.float64],
+    settings: Doubles,
     measures: Sequence[Measure],
-    topics: NDArray[np.int64],
+    topics: Integers,
     depth: int,
     progress: Count | None,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Measure every (topic, setting) pair by its ranking: by functions of it, or by ir_measures.
 
     Negative gains count as no judgements, as everywhere in lmtune; what ir_measures gives no value for,
@@ -171,7 +172,7 @@ def _from_rankings(
     return out
 
 
-def _judged_ranking(pool: CandidatePool, t: int, top: NDArray[np.int64], rel: int = 1) -> JudgedRanking:
+def _judged_ranking(pool: CandidatePool, t: int, top: Integers, rel: int = 1) -> JudgedRanking:
     """Judge a ranking of a topic, places among its candidates."""
     gains = pool.candidates.gain[pool.candidates.rows(t)][top]
     places = np.flatnonzero(gains >= 0)
@@ -181,8 +182,8 @@ def _judged_ranking(pool: CandidatePool, t: int, top: NDArray[np.int64], rel: in
 
 
 def _by_ir_measures(
-    pool: CandidatePool, t: int, tops: Sequence[NDArray[np.int64]], measures: Sequence[Measure]
-) -> NDArray[np.float64]:
+    pool: CandidatePool, t: int, tops: Sequence[Integers], measures: Sequence[Measure]
+) -> Doubles:
     """Measure rankings of a topic, places among its candidates; return shape (rankings, measures)."""
     columns = {str(measure): m for m, measure in enumerate(measures)}
     out = np.zeros((len(tops), len(measures)))
@@ -210,9 +211,9 @@ def _measure(
     documents: Documents,
     judged: kernels.Judged,
     targets: kernels.Targets,
-    settings: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    out: NDArray[np.float64],
+    settings: Doubles,
+    scores: Doubles,
+    out: Doubles,
 ) -> None:
     """Measure settings on some topics, as many at a time as their scores stay in a core's cache."""
     sizes = judged.docs.tolist()
@@ -316,7 +317,7 @@ def _kind_code(measure: Measure) -> int:
     return Code.EXPONENTIAL_DCG if measure.dcg == EXPONENTIAL else code
 
 
-def divisors(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
+def divisors(pool: CandidatePool, measure: Measure) -> Doubles:
     """Return what divides each topic's sum: the ideal DCG (1 for 0), k, 1 for RR and Success, or R."""
     relevant, _ = pool.judged_counts(measure.rel)
     if measure.declared.is_graded:
@@ -328,13 +329,13 @@ def divisors(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
     return relevant.astype(np.float64)
 
 
-def worths(measure: Measure, gains: NDArray[np.integer] | NDArray[np.float64]) -> NDArray[np.float64]:
+def worths(measure: Measure, gains: NDArray[np.integer] | Doubles) -> Doubles:
     """Return what documents of these gains add to DCG at the first rank."""
     worth = gains.astype(np.float64)
     return np.exp2(worth) - 1.0 if measure.dcg == EXPONENTIAL else worth
 
 
-def _ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
+def _ideal_dcg(pool: CandidatePool, measure: Measure) -> Doubles:
     ideal = np.ones(len(pool.topics))
     for t in range(ideal.size):
         gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
@@ -350,13 +351,13 @@ def _ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
     return ideal
 
 
-LEVELS: NDArray[np.float64] = np.arange(11) / 10.0
+LEVELS: Doubles = np.arange(11) / 10.0
 """The recall levels 0, 0.1, ..., 1."""
 
 
 def setting_recall_precision(
-    pool: CandidatePool, setting: Setting, *, topics: NDArray[np.int64], rel: int = 1, depth: int = DEPTH
-) -> NDArray[np.float64]:
+    pool: CandidatePool, setting: Setting, *, topics: Integers, rel: int = 1, depth: int = DEPTH
+) -> Doubles:
     """Return each topic's interpolated precision at a setting of two-stage smoothing.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 from lmtune.measures.value_kernels import MeasureScale, value_of_ranks
@@ -30,15 +31,15 @@ class Targets(NamedTuple):
         Run depth.
     """
 
-    kind: NDArray[np.int64]
-    cutoff: NDArray[np.int64]
-    rel: NDArray[np.int64]
-    relevant: NDArray[np.int64]
-    nonrelevant: NDArray[np.int64]
-    divisor: NDArray[np.float64]
+    kind: Integers
+    cutoff: Integers
+    rel: Integers
+    relevant: Integers
+    nonrelevant: Integers
+    divisor: Doubles
     depth: int
 
-    def of(self, topics: NDArray[np.int64] | slice) -> Targets:
+    def of(self, topics: Integers | slice) -> Targets:
         """Return what is said of some of the topics."""
         return self._replace(
             relevant=self.relevant[topics], nonrelevant=self.nonrelevant[topics], divisor=self.divisor[topics]
@@ -60,27 +61,25 @@ class Judged(NamedTuple):
         Their gains.
     """
 
-    docs: NDArray[np.int64]
-    bounds: NDArray[np.int64]
-    position: NDArray[np.int64]
-    gain: NDArray[np.int32]
+    docs: Integers
+    bounds: Integers
+    position: Integers
+    gain: Integers32
 
     @classmethod
-    def at(cls, places: NDArray[np.int64], docs: NDArray[np.int64], gain: NDArray[np.int32]) -> Judged:
+    def at(cls, places: Integers, docs: Integers, gain: Integers32) -> Judged:
         """Take the judged from their places among all candidates, topic i's from docs[i, 0] to docs[i, 1]."""
         bounds = np.searchsorted(places, docs)
         topic = np.repeat(docs[:, 0], bounds[:, 1] - bounds[:, 0])
         return cls(docs[:, 1] - docs[:, 0], bounds, places - topic, gain[places])
 
-    def of(self, topics: NDArray[np.int64] | slice) -> Judged:
+    def of(self, topics: Integers | slice) -> Judged:
         """Return some of the topics; the columns are shared."""
         return self._replace(docs=self.docs[topics], bounds=self.bounds[topics])
 
 
 @compiled()
-def measure_scores(
-    scores: NDArray[np.float64], judged: Judged, targets: Targets, first: int, out: NDArray[np.float64]
-) -> None:
+def measure_scores(scores: Doubles, judged: Judged, targets: Targets, first: int, out: Doubles) -> None:
     """Fill out[i, s, m] for topic ``first + i``, setting s and measure m.
 
     ``scores`` holds topic by topic and, within a topic, setting by setting, a score of each of its
@@ -98,12 +97,7 @@ def measure_scores(
 
 @compiled()
 def measure_topic(
-    scores: NDArray[np.float64],
-    position: NDArray[np.int64],
-    gain: NDArray[np.int32],
-    targets: Targets,
-    topic: int,
-    out: NDArray[np.float64],
+    scores: Doubles, position: Integers, gain: Integers32, targets: Targets, topic: int, out: Doubles
 ) -> None:
     """Fill out[s, m] for one topic, whose judged candidates stand at ``position`` with gains ``gain``.
 
@@ -173,10 +167,10 @@ class Buckets(NamedTuple):
     """
 
     of: NDArray[np.int16]
-    after: NDArray[np.int64]
-    first: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    order: NDArray[np.int64]
+    after: Integers
+    first: Integers
+    sizes: Integers
+    order: Integers
 
 
 @compiled()
@@ -196,12 +190,12 @@ def room_for_buckets(documents: int, relevant: int) -> Buckets:
 
 @compiled()
 def count_all_above(
-    score: NDArray[np.float64],
-    positions: NDArray[np.int64],
-    others: NDArray[np.int64],
+    score: Doubles,
+    positions: Integers,
+    others: Integers,
     buckets: Buckets,
-    above: NDArray[np.int64],
-    others_above: NDArray[np.int64],
+    above: Integers,
+    others_above: Integers,
 ) -> None:
     """Count the documents ranked above each of some relevant ones, and those of some others; places ascend.
 
@@ -269,12 +263,7 @@ def _key(score: float) -> np.int64:
 
 @compiled()
 def _count_in_bucket(
-    score: NDArray[np.float64],
-    i: int,
-    positions: NDArray[np.int64],
-    j: int,
-    after: NDArray[np.int64],
-    above: NDArray[np.int64],
+    score: Doubles, i: int, positions: Integers, j: int, after: Integers, above: Integers
 ) -> None:
     """Count document i for those relevant ones from j on that it is ranked above."""
     while j >= 0:
@@ -284,7 +273,7 @@ def _count_in_bucket(
 
 
 @compiled()
-def count_above(score: NDArray[np.float64], position: int, threshold: float) -> np.int64:
+def count_above(score: Doubles, position: int, threshold: float) -> np.int64:
     """Count the documents ranked above one that scores ``threshold`` and stands at ``position``.
 
     Positions are the tie order: an equal score earlier in the array ranks above. The document may
@@ -319,12 +308,12 @@ class Cells(NamedTuple):
         Places among the topic's candidates, ascending within a cell.
     """
 
-    cell: NDArray[np.int64]
-    begin: NDArray[np.int64]
-    start: NDArray[np.int64]
-    position: NDArray[np.int32]
+    cell: Integers
+    begin: Integers
+    start: Integers
+    position: Integers32
 
-    def of(self, topics: NDArray[np.int64]) -> Cells:
+    def of(self, topics: Integers) -> Cells:
         """Return what is said of some of the topics."""
         return self._replace(start=self.start[topics])
 
@@ -337,9 +326,9 @@ def measure_cells(
     judged: Judged,
     targets: Targets,
     cells: Cells,
-    settings: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    out: NDArray[np.float64],
+    settings: Doubles,
+    scores: Doubles,
+    out: Doubles,
 ) -> None:
     """Fill out[i, s, m] for topic i, setting s and measure m; ``scores`` has room for the longest topic's.
 
@@ -374,12 +363,8 @@ def measure_cells(
 
 @compiled()
 def take(
-    chosen: NDArray[np.int32],
-    tf: NDArray[np.int32],
-    length: NDArray[np.int32],
-    position: NDArray[np.int64],
-    gain: NDArray[np.int32],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    chosen: Integers32, tf: Integers32, length: Integers32, position: Integers, gain: Integers32
+) -> tuple[Integers32, Integers32, Integers, Integers32]:
     """Return these columns of some of a topic's documents, and places and gains of the judged among them."""
     own_tf, own_length = np.empty((tf.shape[0], chosen.size), np.int32), np.empty(chosen.size, np.int32)
     for w in range(tf.shape[0]):

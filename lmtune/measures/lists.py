@@ -28,6 +28,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.errors import InputError, check_choice
 from lmtune.measures import list_kernels as kernels
 from lmtune.measures.judged_ranking import trec_eval_order
@@ -50,7 +51,7 @@ class LabelledLists(Protocol):
         """Grades of documents, 0 or more, list by list, shape (rows,)."""
 
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Integers:
         """List q has the rows from starts[q] to starts[q + 1], one at least, shape (lists + 1,)."""
 
     @property
@@ -66,7 +67,7 @@ def ndcg(
     *,
     dcg: str = EXPONENTIAL,
     ties: Ties = "mean",
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Compute every list's NDCG at each cutoff; see the module's text.
 
     Parameters
@@ -157,7 +158,7 @@ class Measurer:
             self._discount = _discount(np.arange(depth))
             best = np.empty((1, lengths.size))
             kernels.dcg_lists(self._gains[np.newaxis], self._gains, self._starts, self._discount, best)
-            self._counts: NDArray[np.bool_] = best[0] > 0.0
+            self._counts: Booleans = best[0] > 0.0
             self._best = np.where(self._counts, best[0], np.nan)
         elif self._kernel == Code.PAIRWISE_ERROR:
             self._grades, self._pairs = _grades(labels, self._starts)
@@ -167,11 +168,11 @@ class Measurer:
             self._counts = np.logical_or.reduceat(self._relevant, self._starts[:-1])
 
     @property
-    def counted(self) -> NDArray[np.bool_]:
+    def counted(self) -> Booleans:
         """Which lists count, shape (lists,)."""
         return self._counts
 
-    def values(self, scores: ArrayLike, *, ties: Ties = "mean") -> NDArray[np.float64]:
+    def values(self, scores: ArrayLike, *, ties: Ties = "mean") -> Doubles:
         """Measure score vectors, list by list.
 
         Parameters
@@ -204,7 +205,7 @@ class Measurer:
             kernels.relevance_lists(kernel, table, self._relevant, starts, self._counts, cutoff, values)
         return values.reshape((*np.shape(scores)[:-1], -1))
 
-    def means(self, scores: ArrayLike) -> NDArray[np.float64]:
+    def means(self, scores: ArrayLike) -> Doubles:
         """Measure score vectors: the mean over the lists that count.
 
         Parameters
@@ -230,7 +231,7 @@ class Measurer:
         return float(counted.sum() / counted.size) if counted.size else float("nan")
 
 
-def mean_over_lists(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_over_lists(values: Doubles) -> Doubles:
     """Average values over the lists that count.
 
     Parameters
@@ -249,7 +250,7 @@ def mean_over_lists(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
-def _gains(labels: NDArray[Any], starts: NDArray[np.int64], dcg: str) -> NDArray[np.float64]:
+def _gains(labels: NDArray[Any], starts: Integers, dcg: str) -> Doubles:
     gains = labels.astype(np.float64)
     if dcg == EXPONENTIAL and gains.max(initial=0.0) <= LARGEST_POWER:
         gains = np.exp2(gains) - 1.0
@@ -261,13 +262,13 @@ def _gains(labels: NDArray[Any], starts: NDArray[np.int64], dcg: str) -> NDArray
     return gains
 
 
-def _discount(places: NDArray[np.int64]) -> NDArray[np.float64]:
+def _discount(places: Integers) -> Doubles:
     """Return the discount of places from 0: 1 / log2(1 + rank)."""
-    discount: NDArray[np.float64] = 1.0 / np.log2(places + 2.0)
+    discount: Doubles = 1.0 / np.log2(places + 2.0)
     return discount
 
 
-def _checked(scores: ArrayLike, lists: LabelledLists, dimensions: int, ties: Ties) -> NDArray[np.float64]:
+def _checked(scores: ArrayLike, lists: LabelledLists, dimensions: int, ties: Ties) -> Doubles:
     """Return scores in shape (vectors, rows), equal ones told apart if ties are to have an order."""
     values, rows = np.ascontiguousarray(scores, np.float64), int(lists.starts[-1])
     if not 1 <= values.ndim <= dimensions or values.shape[-1] != rows:
@@ -291,9 +292,7 @@ def _checked(scores: ArrayLike, lists: LabelledLists, dimensions: int, ties: Tie
     return untied
 
 
-def _grades(
-    labels: NDArray[np.float64], starts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _grades(labels: Doubles, starts: Integers) -> tuple[Integers, Integers]:
     """Return labels as places among their list's own, and the pairs of different ones."""
     grades, pairs = np.empty(labels.size, np.int64), np.empty(starts.size - 1, np.int64)
     for q in range(pairs.size):

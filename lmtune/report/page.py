@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.errors import visible
 from lmtune.io.files import atomic_write
 from lmtune.io.folders import check_file, recorded
@@ -345,7 +345,7 @@ class _Interval:
     high: float
 
     @classmethod
-    def of(cls, by_topic: NDArray[np.float64]) -> _Interval:
+    def of(cls, by_topic: Doubles) -> _Interval:
         """Take the 95% interval of the mean, from Student's t; of one topic, the mean alone."""
         mean, half = confidence_interval(by_topic.tolist())
         half = 0.0 if math.isnan(half) else half

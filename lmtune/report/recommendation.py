@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import PathLike, visible
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
@@ -76,7 +77,7 @@ def answer(result: CollectionResult) -> str:
     return f"{result.name}: {said}.{ended}"
 
 
-def _missed(differences: NDArray[np.float64]) -> str:
+def _missed(differences: Doubles) -> str:
     """Say for which differences the topics are too few; nothing where there is no test."""
     if differences.size < FEWEST or not differences.std():
         return ""
@@ -168,10 +169,7 @@ def reranking_answer(comparison: Comparison) -> str:
 
 
 def gain_text(
-    values: NDArray[np.float64],
-    others: NDArray[np.float64],
-    over: str = "",
-    units: tuple[str, str] = ("topic", "topics"),
+    values: Doubles, others: Doubles, over: str = "", units: tuple[str, str] = ("topic", "topics")
 ) -> str:
     """Give a mean difference, over what, with its interval and p-value, or say that there are none."""
     said = f"{signed(values.mean() - others.mean())}{over and f' over {over}'}"
@@ -196,7 +194,7 @@ class Gain(NamedTuple):
     p_value: float | None = None
 
 
-def gain_over(values: NDArray[np.float64], others: NDArray[np.float64]) -> Gain:
+def gain_over(values: Doubles, others: Doubles) -> Gain:
     """Compare the values of topics with others of the same topics."""
     difference = float(values.mean() - others.mean())
     if values.size < 2:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.collections.provenance import describe, record
@@ -266,7 +266,7 @@ def _topics(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]
 def _recall(
     results: Sequence[CollectionResult], pools: Sequence[CandidatePool], depth: int
 ) -> Iterator[tuple[object, ...]]:
-    curves: dict[tuple[object, ...], NDArray[np.float64]] = {}
+    curves: dict[tuple[object, ...], Doubles] = {}
     by_name = {result.name: (result, pool) for result, pool in zip(results, pools, strict=True)}
     for row, name in _named_rows(results):
         result, pool = by_name[name[0]]

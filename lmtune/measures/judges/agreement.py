@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lmtune.arrays import Doubles
+from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.errors import InputError
 from lmtune.io.rows import QrelsLike, RunsLike
 from lmtune.measures.from_files import Evaluation, Judgements, as_judgements, evaluate_by_each, run_names
@@ -157,7 +157,7 @@ class Judge(NamedTuple):
     weighted_kappa: float
     topic_kappas: Doubles
     shift: float
-    confusion: NDArray[np.int64]
+    confusion: Integers
     errors: Doubles
     errors_interval: Doubles
     order: Order | None
@@ -250,7 +250,7 @@ def _worth(judge: Judge) -> tuple[float, float]:
     return known, judge.order.tau if judge.order else 0.0
 
 
-def _confusions(human: Judgements, judge: Judgements, levels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _confusions(human: Judgements, judge: Judgements, levels: Integers) -> Integers:
     """Count pairs by both labels, shape (topics that share some, labels, labels)."""
     tables = []
     for topic in sorted(human.keys() & judge.keys()):
@@ -265,11 +265,7 @@ def _confusions(human: Judgements, judge: Judgements, levels: NDArray[np.int64])
 
 
 def _judge(
-    name: str,
-    tables: NDArray[np.int64],
-    levels: NDArray[np.int64],
-    order: Order | None,
-    options: JudgeOptions,
+    name: str, tables: Integers, levels: Integers, order: Order | None, options: JudgeOptions
 ) -> Judge:
     whole, pairs = tables.sum(axis=0), int(tables.sum())
     drawn = _draws(np.random.default_rng(options.seed), len(tables), options)
@@ -292,7 +288,7 @@ def _judge(
     )
 
 
-def _by_row(counts: NDArray[np.int64]) -> Doubles:
+def _by_row(counts: Integers) -> Doubles:
     """Divide counts of shape (..., labels, labels) by their rows' sums."""
     with np.errstate(invalid="ignore"):
         return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
@@ -335,7 +331,7 @@ def _orders(
     return systems, orders
 
 
-def _members(pattern: str, systems: Sequence[str]) -> NDArray[np.bool_]:
+def _members(pattern: str, systems: Sequence[str]) -> Booleans:
     """Tell which runs a family has."""
     members = np.array([fnmatch.fnmatchcase(system, pattern) for system in systems])
     if members.all() or not members.any():
@@ -346,12 +342,7 @@ def _members(pattern: str, systems: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def _order(
-    ours: Doubles,
-    theirs: Doubles,
-    families: Mapping[str, NDArray[np.bool_]],
-    options: JudgeOptions,
-    *,
-    paired: bool,
+    ours: Doubles, theirs: Doubles, families: Mapping[str, Booleans], options: JudgeOptions, *, paired: bool
 ) -> Order:
     """Compare orders by values of shape (runs, topics)."""
     rng = np.random.default_rng(options.seed)
@@ -379,7 +370,7 @@ def _order(
 
 def _family(
     name: str,
-    members: NDArray[np.bool_],
+    members: Booleans,
     means: tuple[Doubles, Doubles],
     drawn: tuple[Doubles, Doubles],
     options: JudgeOptions,
@@ -401,7 +392,7 @@ def _family(
     )
 
 
-def _draws(rng: np.random.Generator, topics: int, options: JudgeOptions) -> NDArray[np.int64]:
+def _draws(rng: np.random.Generator, topics: int, options: JudgeOptions) -> Integers:
     """Draw topics again; return how often each is drawn, shape (samples, topics)."""
     if not topics:
         return np.zeros((options.samples, 0), np.int64)

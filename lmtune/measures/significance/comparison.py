@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError, PathLike, as_text
 from lmtune.io.frames import named_runs
 from lmtune.io.rows import QrelsLike, RunsLike
@@ -185,7 +186,7 @@ class Comparison(Plotted, by="comparison_tables.comparison"):
     systems: tuple[str, ...]
     measures: tuple[str, ...]
     topics: tuple[str, ...]
-    values: NDArray[np.float64]
+    values: Doubles
     contrasts: tuple[Contrast, ...]
     options: ComparisonOptions
     notes: tuple[str, ...] = ()
@@ -216,7 +217,7 @@ class Comparison(Plotted, by="comparison_tables.comparison"):
 
 
 _STUDENT = "t distribution"
-_Side = tuple[NDArray[np.float64], NDArray[np.float64]]
+_Side = tuple[Doubles, Doubles]
 
 
 def compare(
@@ -342,7 +343,7 @@ def _tested(sides: Sequence[_Side], options: ComparisonOptions) -> dict[str, lis
     return found
 
 
-def _remarks(a: NDArray[np.float64], b: NDArray[np.float64], names: str) -> list[str]:
+def _remarks(a: Doubles, b: Doubles, names: str) -> list[str]:
     difference = paired_differences(a, b)
     remarks = []
     if not difference.values.any():
@@ -357,7 +358,7 @@ def _remarks(a: NDArray[np.float64], b: NDArray[np.float64], names: str) -> list
     return remarks
 
 
-def _values(name: str, given: Any, like: Any) -> NDArray[np.float64]:
+def _values(name: str, given: Any, like: Any) -> Doubles:
     """Check one system's values and give them the shape (topics, measures)."""
     for labels in ("index", "columns"):
         own, wanted = _labels_of(given, labels), _labels_of(like, labels)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError, check_choice, check_least
 
 # Rounding errors of values and of their difference, in units of the largest value.
@@ -27,7 +28,7 @@ class Differences(NamedTuple):
         0.3 - 0.2 and 0.2 - 0.1 must tie, though they are not the same float.
     """
 
-    values: NDArray[np.float64]
+    values: Doubles
     noise: float
 
     @property
@@ -101,7 +102,7 @@ _WORD = 64
 _TOGETHER = 16
 
 
-def _enumerated(values: NDArray[np.float64], room: float, alternative: Alternative) -> int:
+def _enumerated(values: Doubles, room: float, alternative: Alternative) -> int:
     """Count the sign patterns whose sum is at least as extreme as that of the values themselves.
 
     Parameters
@@ -126,13 +127,7 @@ def _enumerated(values: NDArray[np.float64], room: float, alternative: Alternati
     )
 
 
-def drawn(
-    columns: NDArray[np.float64],
-    rooms: NDArray[np.float64],
-    alternative: Alternative,
-    patterns: int,
-    seed: int,
-) -> NDArray[np.int64]:
+def drawn(columns: Doubles, rooms: Doubles, alternative: Alternative, patterns: int, seed: int) -> Integers:
     """Count as `_enumerated` does, for several columns over the same random sign patterns.
 
     Parameters
@@ -168,12 +163,7 @@ def drawn(
     return counts
 
 
-def _extreme(
-    sums: NDArray[np.float64],
-    observed: NDArray[np.float64],
-    rooms: NDArray[np.float64],
-    alternative: Alternative,
-) -> NDArray[np.int64]:
+def _extreme(sums: Doubles, observed: Doubles, rooms: Doubles, alternative: Alternative) -> Integers:
     if alternative == "two-sided":
         extreme = np.abs(sums) >= np.abs(observed) - rooms
     elif alternative == "less":
@@ -183,7 +173,7 @@ def _extreme(
     return np.asarray(np.count_nonzero(extreme, axis=0), np.int64)
 
 
-def _sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sums(values: Doubles) -> Doubles:
     sums = np.zeros(1)
     for value in values.tolist():
         sums = np.concatenate([sums - value, sums + value])
@@ -323,7 +313,7 @@ def randomization_tests(
     _check_alternative(alternative)
     _check_drawing(permutations, seed)
     found: dict[int, Tested] = {}
-    long: dict[int, tuple[NDArray[np.float64], float]] = {}
+    long: dict[int, tuple[Doubles, float]] = {}
     for place, (a, b) in enumerate(pairs):
         values, noise = paired_differences(a, b)
         changing = values[values != 0.0]
@@ -459,13 +449,13 @@ def _check_drawing(permutations: int, seed: int) -> None:
     check_least("bad seed", seed, 0)
 
 
-def _exact(values: NDArray[np.float64], room: float, alternative: Alternative) -> Tested:
+def _exact(values: Doubles, room: float, alternative: Alternative) -> Tested:
     patterns = 1 << values.size
     extreme = _enumerated(values, room, alternative)
     return Tested(extreme / patterns, f"exact, all {patterns:,} sign patterns")
 
 
-def _signed_ranks(values: NDArray[np.float64], noise: float) -> tuple[NDArray[np.float64], bool]:
+def _signed_ranks(values: Doubles, noise: float) -> tuple[Doubles, bool]:
     """Rank by size, from 1, with the values' signs; neighbours within the noise share a rank."""
     if not values.size:
         return values, False
@@ -596,7 +586,7 @@ def confidence_interval(values: Sequence[float], confidence: float = 0.95) -> Me
     return MeanInterval(float(found.mean()), _half_width(found, confidence) if found.size > 1 else math.nan)
 
 
-def _half_width(values: NDArray[np.float64], confidence: float) -> float:
+def _half_width(values: Doubles, confidence: float) -> float:
     from scipy.special import stdtrit
 
     error = float(values.std(ddof=1)) / math.sqrt(values.size)

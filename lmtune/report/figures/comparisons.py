@@ -9,8 +9,9 @@ from itertools import combinations, groupby, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.io.result_folders import file_name
 from lmtune.measures.evaluate import LEVELS
@@ -121,7 +122,7 @@ def topic_differences(
     )
 
 
-def _bars(ax: Axes, ranked: NDArray[np.float64], names: tuple[str, str]) -> None:
+def _bars(ax: Axes, ranked: Doubles, names: tuple[str, str]) -> None:
     """Draw gains and losses, as bars that can be counted where they are few."""
     for values, colour, hatch, name in (
         (np.maximum(ranked, 0.0), "#0072B2", "", names[0]),
@@ -315,7 +316,7 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
     return finish(figure, f"Interpolated precision at recall 0, 0.5 and 1: {values}.{alike}")
 
 
-def _alike(curves: Mapping[str, NDArray[np.float64]], apart: float) -> list[list[str]]:
+def _alike(curves: Mapping[str, Doubles], apart: float) -> list[list[str]]:
     """Put curves together that are nowhere so far apart from the first of them that it could be seen."""
     groups: list[list[str]] = []
     for name, precision in curves.items():
@@ -334,7 +335,7 @@ _APART = 0.08  # of lines at one value, so that no interval covers another
 
 @in_style
 def interactions(
-    values: NDArray[np.float64], levels: Mapping[str, Sequence[str]], *, measure: str, title: str = ""
+    values: Doubles, levels: Mapping[str, Sequence[str]], *, measure: str, title: str = ""
 ) -> Figure:
     """Draw the means of every two choices' values together: lines that are parallel do not interact.
 
@@ -385,7 +386,7 @@ def interactions(
     return finish(figure, f"Means of {measure}, held out. {' '.join(said)}", title)
 
 
-def _panel(ax: Axes, cells: NDArray[np.float64], along: Sequence[str], lines: Sequence[str]) -> None:
+def _panel(ax: Axes, cells: Doubles, along: Sequence[str], lines: Sequence[str]) -> None:
     means, halves = cells.mean(axis=-1), within_topics(cells)
     drawn = looks(list(lines))
     for number, name in enumerate(lines):
@@ -397,7 +398,7 @@ def _panel(ax: Axes, cells: NDArray[np.float64], along: Sequence[str], lines: Se
     ax.set_xlim(-0.4, len(along) - 0.6)
 
 
-def within_topics(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+def within_topics(cells: Doubles) -> Doubles:
     """Return the half widths of the 95% intervals of `interactions`; 0 of one topic.
 
     Parameters
@@ -412,9 +413,7 @@ def within_topics(cells: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.nan_to_num(halves.reshape(cells.shape[:-1]))
 
 
-def full_design(
-    levels: Mapping[str, Sequence[str]], by_case: Mapping[str, NDArray[np.float64]]
-) -> NDArray[np.float64] | None:
+def full_design(levels: Mapping[str, Sequence[str]], by_case: Mapping[str, Doubles]) -> Doubles | None:
     """Return what `interactions` takes, of cases by their names; None where a race left some untuned."""
     names = [case_name(dict(zip(levels, values, strict=True))) for values in product(*levels.values())]
     if not all(name in by_case for name in names):

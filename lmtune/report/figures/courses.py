@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.report.figures.style import (
     COLUMN,
@@ -67,20 +68,20 @@ class Search:
     topics: str = ""
 
 
-def best_so_far(values: ArrayLike) -> NDArray[np.float64]:
+def best_so_far(values: ArrayLike) -> Doubles:
     """Return the running maximum."""
-    best: NDArray[np.float64] = np.maximum.accumulate(np.asarray(values, np.float64))
+    best: Doubles = np.maximum.accumulate(np.asarray(values, np.float64))
     return best
 
 
-def at_lowest(cost: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
+def at_lowest(cost: ArrayLike, values: ArrayLike) -> Doubles:
     """Return at each step the value where the cost was lowest by then."""
     costs = np.asarray(cost, np.float64)
     lowest = np.minimum.accumulate(costs)
     # The place of the first step with the lowest cost so far.
     new = np.append(True, lowest[1:] < lowest[:-1])
     step = np.maximum.accumulate(np.where(new, np.arange(costs.size), 0))
-    reached: NDArray[np.float64] = np.asarray(values, np.float64)[step]
+    reached: Doubles = np.asarray(values, np.float64)[step]
     return reached
 
 
@@ -172,7 +173,7 @@ def _limit(ax: Axes, searches: Sequence[Search], *, by_time: bool) -> None:
     ax.set_xlim(first / more, last * more)
 
 
-def _along(search: Search, *, by_time: bool) -> NDArray[np.float64]:
+def _along(search: Search, *, by_time: bool) -> Doubles:
     along = search.seconds if by_time and search.seconds is not None else search.evaluations
     return np.asarray(along, np.float64)
 
@@ -207,8 +208,8 @@ class Course:
     """
 
     name: str
-    objective: Sequence[NDArray[np.float64]]
-    validation: Sequence[NDArray[np.float64]]
+    objective: Sequence[Doubles]
+    validation: Sequence[Doubles]
 
 
 @in_style
@@ -266,14 +267,14 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
     return finish(figure, _describe_courses(courses, measure), title)
 
 
-def _over_trials(trials: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _over_trials(trials: Sequence[Doubles]) -> Doubles:
     """Return mean, lowest and highest by epoch; what has ended stays where it was."""
     longest = max(len(trial) for trial in trials)
     table = np.array([np.pad(trial, (0, longest - len(trial)), mode="edge") for trial in trials])
     return np.array([table.mean(axis=0), table.min(axis=0), table.max(axis=0)])
 
 
-def _draw_course(ax: Axes, name: str, look: Look, number: int, band: NDArray[np.float64]) -> None:
+def _draw_course(ax: Axes, name: str, look: Look, number: int, band: Doubles) -> None:
     """Draw means by epoch, and the range about them: three rows."""
     mean, low, high = band
     epochs = np.arange(1, len(mean) + 1)

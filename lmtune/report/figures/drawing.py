@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmtune.arrays import Doubles
 from lmtune.errors import PathLike
 from lmtune.io.result_folders import StoredFolder, file_name
 from lmtune.measures.measure import Measure
@@ -216,7 +216,7 @@ class _Collection:
         measure = rows[0].measure
         x, y = names = [axis.name for axis in self.free]
 
-        def places(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        def places(table: pd.DataFrame) -> tuple[Doubles, Doubles]:
             return table[x].to_numpy(np.float64), table[y].to_numpy(np.float64)
 
         chosen = {row.method: row.fits[number - 1].params for row in rows}
@@ -256,7 +256,7 @@ class _Collection:
     def searches(self, grid: pd.DataFrame | None, measure: str, number: int) -> list[Search]:
         searches: list[Search] = []
 
-        def add(name: str, best: NDArray[np.float64], after: int = 0) -> None:
+        def add(name: str, best: Doubles, after: int = 0) -> None:
             steps = after + np.arange(1, best.size + 1)
             searches.append(Search(name, steps, best, topics="training topics"))
 

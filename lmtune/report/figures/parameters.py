@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusedRow, FusionResult
 from lmtune.fusion.methods import fused_pool
@@ -92,7 +93,7 @@ class SurfacePanel:
         at = int(values.argmax())
         return float(np.asarray(self.x)[at]), float(np.asarray(self.y)[at]), values[at]
 
-    def matrix(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def matrix(self) -> tuple[Doubles, Doubles, Doubles]:
         """Return the axes and the values, shape (rows, columns).
 
         Raises
@@ -164,7 +165,7 @@ def surface(
     return finish(figure, over + " ".join(_alt(panel, axes) for panel in panels), title)
 
 
-def _below(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _below(values: Doubles) -> Doubles:
     """Return how far values are below the highest, in percent of it."""
     best = float(values.max())
     loss = np.zeros_like(values) if best == 0.0 else 100.0 * (best - values) / abs(best)
@@ -233,9 +234,9 @@ def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> None:
     ax.set_ylim(limits[1])
 
 
-def _edges(axis: NDArray[np.float64], *, log: bool) -> NDArray[np.float64]:
+def _edges(axis: Doubles, *, log: bool) -> Doubles:
     """Return the edges of cells around an axis' points."""
-    points: NDArray[np.float64] = np.log(axis) if log else axis
+    points: Doubles = np.log(axis) if log else axis
     if points.size == 1:
         edges = np.array([points[0] - 0.05, points[0] + 0.05])
     else:
@@ -246,14 +247,14 @@ def _edges(axis: NDArray[np.float64], *, log: bool) -> NDArray[np.float64]:
     return edges
 
 
-def _corners(boxes: pd.DataFrame, axes: Sequence[ParameterAxis]) -> NDArray[np.float64]:
+def _corners(boxes: pd.DataFrame, axes: Sequence[ParameterAxis]) -> Doubles:
     """Return the lower and upper bounds of boxes, shape (axes, 2, boxes)."""
     return np.array(
         [[boxes[f"{axis.name}_{end}"].to_numpy() for end in ("low", "high")] for axis in axes], np.float64
     )
 
 
-def _region(corners: NDArray[np.float64]) -> Any:
+def _region(corners: Doubles) -> Any:
     """Return the union of boxes as a compound path; all turn the same way."""
     from matplotlib.path import Path
 
@@ -515,7 +516,7 @@ def _set_range(ax: Axes, which: str, parameters: pd.DataFrame, axis: ParameterAx
         ax.set(**{f"{which}lim": _limits(values, _LEAST)})
 
 
-def _limits(values: NDArray[np.float64], least: float) -> tuple[float, float]:
+def _limits(values: Doubles, least: float) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     more = max(0.5 * (least - (high - low)), 0.12 * (high - low))
     return low - more, high + more
@@ -530,7 +531,7 @@ def _spread_alt(parameters: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
     return " ".join(sentences)
 
 
-def _range_text(values: NDArray[np.float64], axis: ParameterAxis) -> str:
+def _range_text(values: Doubles, axis: ParameterAxis) -> str:
     text = f"{axis.label} from {axis.text(values.min())} to {axis.text(values.max())}"
     if not axis.is_log:
         return text
@@ -630,7 +631,7 @@ def _draw_weight(ax: Axes, name: str, steps: Steps, row: FusedRow) -> None:
     ax.margins(y=0.12)
 
 
-def _ranges(steps: Steps) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _ranges(steps: Steps) -> tuple[Doubles, Doubles, Doubles]:
     """Return the middles of stretches of the line, and the lowest and highest value on each."""
     edges = np.linspace(0.0, 1.0, _DRAWN + 1)[:-1]
     held = steps.value[np.searchsorted(steps.at, edges, "right") - 1]

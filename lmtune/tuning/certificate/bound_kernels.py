@@ -40,7 +40,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmtune.arrays import Booleans, Bytes, Doubles, Integers, Integers32
 from lmtune.candidates.region_kernels import LinearModels, from_plane, linear
@@ -166,7 +165,7 @@ class State(NamedTuple):
 
     docs: Integers32
     doc_start: Integers
-    base: NDArray[np.int32]
+    base: Integers32
     active: Bytes
 
     @property
@@ -443,9 +442,9 @@ def _place(value: Doubles, limit: float) -> int:
 def _deactivate(
     scale: MeasureScale,
     total: Integers,
-    base: NDArray[np.int32],
+    base: Integers32,
     counts: Integers,
-    now_base: NDArray[np.int32],
+    now_base: Integers32,
     now_active: Bytes,
 ) -> None:
     """Switch off relevant documents whose part in the bound is settled for the whole box.

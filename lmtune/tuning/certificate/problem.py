@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.arrays import Booleans, Doubles, Integers
+from lmtune.arrays import Booleans, Doubles, Integers, Integers32
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice
 from lmtune.measures.evaluate import divisors, worths
@@ -376,7 +376,7 @@ class _Topic(NamedTuple):
     judged_groups: int
     groups: _TopicGroups
     relevant: _TopicGroups
-    base: NDArray[np.int32]
+    base: Integers32
 
 
 def _topic(pool: CandidatePool, t: int, measure: Measure, scores: _TopicScores) -> _Topic:
