@@ -42,7 +42,7 @@ from lmtune.fusion.search import (
     joined,
 )
 from lmtune.io.frames import as_qrels
-from lmtune.io.rows import QrelsLike, RunsLike
+from lmtune.io.rows import Qrels, QrelsLike, RunsLike
 from lmtune.io.term_values import weights_of
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
@@ -106,10 +106,10 @@ class FusedRow:
     values: Doubles
     bound: float | None = None
     evaluations: int = 0
-    flat: dict[str, tuple[float, float]] = field(default_factory=dict)
-    interval: dict[str, tuple[float, float]] = field(default_factory=dict)
+    flat: Intervals = field(default_factory=dict)
+    interval: Intervals = field(default_factory=dict)
     p_values: dict[str, float] = field(default_factory=dict)
-    gains: dict[str, tuple[float, float]] = field(default_factory=dict)
+    gains: Intervals = field(default_factory=dict)
     folds: tuple[Chosen, ...] = ()
 
     @property
@@ -288,7 +288,7 @@ def fuse_runs(
     return FusionResult(runs.given, topics, options, how, tuple(rows), runs.depths)
 
 
-def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[str]:
+def judged_topics(runs: RunSet, qrels: Qrels) -> list[str]:
     """Return the topics that count: in a run, and with a relevant document; say which are left out.
 
     Raises
@@ -330,9 +330,7 @@ def _as_given(row: FusedRow, names: Sequence[str]) -> FusedRow:
     return replace(row, chosen=ordered(row.chosen), flat=flat, interval=interval, folds=folds)
 
 
-def _left_out(
-    runs: RunSet, qrels: Mapping[str, Mapping[str, int]], options: FusionOptions
-) -> Mapping[str, Mapping[str, int]]:
+def _left_out(runs: RunSet, qrels: Qrels, options: FusionOptions) -> Qrels:
     """Leave out what runs contribute alone, and say what that means."""
     depth = options.pool_depth or POOL_DEPTH
     kept = runs.without_unique(qrels, options.leave_out, depth)
@@ -353,7 +351,7 @@ class _Fusion:
     """What all rows share: pools, made once."""
 
     runs: RunSet
-    qrels: Mapping[str, Mapping[str, int]]
+    qrels: Qrels
     topics: tuple[str, ...]
     options: FusionOptions
     weights: Mapping[str, float] | None
@@ -490,9 +488,7 @@ class _Fusion:
         values: Doubles = found[:, 0, 0]
         return values
 
-    def _sureness(
-        self, chosen: Chosen, measure: Measure
-    ) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+    def _sureness(self, chosen: Chosen, measure: Measure) -> tuple[Intervals, Intervals]:
         """Return where the mean is flat, and intervals over resampled topics, along each run's weight."""
         pool, resamples = self.pool(chosen), self.options.bootstrap
         line = Line(pool, measure, pool.positions(), self.options.depth)

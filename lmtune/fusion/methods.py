@@ -18,6 +18,7 @@ from lmtune.fusion.certificate import BOXES
 from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet, Scores, WeightedSum, ranks
 from lmtune.fusion.search import WeightFit, fit_forward, fit_linear, fit_shrunk
 from lmtune.io.digests import read_json
+from lmtune.io.rows import Qrels
 from lmtune.io.runs import Ranking
 from lmtune.io.term_values import topic_weights_option
 from lmtune.measures.evaluate import DEPTH
@@ -366,7 +367,7 @@ def fused_pool(
     runs: RunSet,
     chosen: Chosen,
     options: FusionOptions,
-    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    qrels: Qrels | None = None,
     topics: Sequence[str] | None = None,
 ) -> CandidatePool:
     """Return the pool on which a choice's weights add runs up; see `RunSet.pool`."""

@@ -17,7 +17,7 @@ from lmtune.errors import InputError
 from lmtune.fusion import kernels
 from lmtune.index.protocol import Index, Postings
 from lmtune.io.frames import as_run
-from lmtune.io.rows import RunLike
+from lmtune.io.rows import Qrels, RunLike
 from lmtune.measures.measure import Measure
 from lmtune.models.formula import Formula, QueryColumn, Ridge
 from lmtune.models.kernels import Documents, TopicDocuments
@@ -261,9 +261,7 @@ class RunSet:
             docs[topic], scores[topic] = self.docs[topic][own], cut[:, own]
         return replace(self, docs=docs, scores=scores) if window else self
 
-    def without_unique(
-        self, qrels: Mapping[str, Mapping[str, int]], runs: Sequence[str], depth: int
-    ) -> dict[str, dict[str, int]]:
+    def without_unique(self, qrels: Qrels, runs: Sequence[str], depth: int) -> dict[str, dict[str, int]]:
         """Leave out the judgements of what some runs alone have among their first documents.
 
         These are as TREC would have them without these runs (Voorhees, SIGIR 1998; Zobel, SIGIR 1998), if
@@ -287,10 +285,7 @@ class RunSet:
         return kept
 
     def pool(
-        self,
-        columns: Columns,
-        qrels: Mapping[str, Mapping[str, int]] | None = None,
-        topics: Sequence[str] | None = None,
+        self, columns: Columns, qrels: Qrels | None = None, topics: Sequence[str] | None = None
     ) -> CandidatePool:
         """Return a pool whose formula adds up the runs' columns.
 

@@ -346,7 +346,10 @@ RunLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, float]] | Rows
 RunsLike: TypeAlias = RunLike | Mapping[str, RunLike] | Iterable[RunLike]
 """A run, several, or several by name."""
 
-QrelsLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, int]] | Rows | HasDict | HasQrels
+Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Gains by topic and docno."""
+
+QrelsLike: TypeAlias = PathLike | Frame | Qrels | Rows | HasDict | HasQrels
 """Judgements, likewise, with gains."""
 
 TopicsLike: TypeAlias = PathLike | Frame | Mapping[str, Any] | Rows | HasQueries

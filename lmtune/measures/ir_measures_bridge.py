@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.io.rows import Qrels
 
 _LARGEST_GAIN = 1_000_000  # pytrec_eval allocates eight bytes for each gain up to the largest
 _EXTRAS = {"pyndeval": "diversity"}
@@ -15,7 +16,6 @@ _PACKAGES = {"cwl_eval": "cwl-eval"}
 _EXAMPLES = {"cutoff": 10, "max_rel": 3, "recall": 0.1}
 _CUT = ("ERR_IA", "nERR_IA", "alpha_DCG", "alpha_nDCG", "P_IA", "StRecall")  # pyndeval needs their cutoff
 
-_Judgements = Mapping[str, Mapping[str, int]]
 _Subtopics = Mapping[str, Mapping[tuple[str, str], int]]
 
 
@@ -58,7 +58,7 @@ def is_sum(name: str) -> bool:
 
 def values_by_topic(
     names: Sequence[str],
-    judgements: _Judgements,
+    judgements: Qrels,
     rankings: Mapping[str, Sequence[str]],
     subtopics: _Subtopics | None = None,
 ) -> Iterator[tuple[str, str, float]]:
@@ -115,7 +115,7 @@ def values_by_topic(
         ) from error
 
 
-def _check_gains(judgements: _Judgements, names: Sequence[str]) -> None:
+def _check_gains(judgements: Qrels, names: Sequence[str]) -> None:
     largest = max((gain for gains in judgements.values() for gain in gains.values()), default=0)
     if largest > _LARGEST_GAIN:
         raise InputError(

@@ -20,6 +20,7 @@ from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
 from lmtune.fusion.methods import FEW, METHODS, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.index.protocol import Index
+from lmtune.io.rows import Qrels
 from lmtune.measures.from_files import EvaluationOptions, as_judgements
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.residual_bounds import OpenTopic, bounds, is_bounded, open_topics, read_rankings
@@ -209,12 +210,7 @@ _COMPLETE = EvaluationOptions(complete=True)
 
 
 def trust(
-    qrels: Mapping[str, Mapping[str, int]],
-    runs: Mapping[str, Any],
-    measure: Measure | str,
-    file: PathLike | None,
-    *,
-    remark: str = "",
+    qrels: Qrels, runs: Mapping[str, Any], measure: Measure | str, file: PathLike | None, *, remark: str = ""
 ) -> str:
     """Say how much of runs' first documents is judged, and where judging the rest could put a measure.
 
@@ -289,9 +285,7 @@ def choice_trust(result: ChoiceResult, chosen: Prepared, first: Prepared) -> str
     return _of_settings(settings, one.row.measure, result.cases[0].plan.depth)
 
 
-def fusion_trust(
-    fused: FusionResult, runs: RunSet, qrels: Mapping[str, Mapping[str, int]], file: PathLike
-) -> str:
+def fusion_trust(fused: FusionResult, runs: RunSet, qrels: Qrels, file: PathLike) -> str:
     """Say it of what is recommended for the first measure, and of reciprocal rank fusion."""
     written = {}
     for row in filter(None, (fused.recommended, fused.baselines(fused.rows[0].measure)["rrf"])):

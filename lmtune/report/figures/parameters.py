@@ -17,6 +17,7 @@ from lmtune.fusion.fusing import FusedRow, FusionResult
 from lmtune.fusion.methods import fused_pool
 from lmtune.fusion.runs import RunSet, pruned_for
 from lmtune.fusion.search import Line, Steps, coordinate_line, joined
+from lmtune.io.rows import Qrels
 from lmtune.io.result_folders import file_name
 from lmtune.report.figures.style import (
     COLUMN,
@@ -544,9 +545,7 @@ _DRAWN = 1000  # steps of a line; of more, the range in each of so many stretche
 CHOSEN, FOLDS = "all topics' choice", "folds' choices"
 
 
-def fusion_pictures(
-    result: FusionResult, runs: RunSet, qrels: Mapping[str, Mapping[str, int]]
-) -> Iterator[Picture]:
+def fusion_pictures(result: FusionResult, runs: RunSet, qrels: Qrels) -> Iterator[Picture]:
     """Draw the measure along each run's weight, for each tuned row.
 
     Parameters
