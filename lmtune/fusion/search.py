@@ -24,7 +24,7 @@ from lmtune.progress import Count, unseen
 from lmtune.threads import over_places
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner, smooth_form
-from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
+from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner
 
 # Pairs of documents looked at together: their crossings fit in memory.
 _PAIRS = 1 << 23
@@ -311,7 +311,7 @@ class ExactLineSearch(Tuner):
     depth: int = DEPTH
 
     def fit(
-        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
         """Search on topics of a pool of runs (all judged ones by default).
 
@@ -485,7 +485,7 @@ class ForwardSelection(Tuner):
     depth: int = DEPTH
 
     def fit(
-        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
         """Select on topics of a pool of runs (all judged ones by default)."""
         report = self._report(progress)

@@ -19,7 +19,7 @@ from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, counted, unseen
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.tuner import Point, Progress, SearchRecord, Tuner
+from lmtune.tuning.tuner import FitProgress, Point, SearchRecord, Tuner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +131,7 @@ class GridSearch(Tuner):
     depth: int = DEPTH
 
     def fit(
-        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
         """Measure the grid on topics of a pool (all judged ones by default).
 
@@ -270,7 +270,7 @@ class CoordinateAscent(Tuner):
     depth: int = DEPTH
 
     def fit(
-        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
         """Search on topics of a pool (all judged ones by default).
 

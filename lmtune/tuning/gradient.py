@@ -18,7 +18,7 @@ from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.models.formula import Ridge
 from lmtune.tuning.pairs import STAND_INS, Pairs
 from lmtune.tuning.space import ParameterSpace, space_for
-from lmtune.tuning.tuner import Progress, SearchRecord, Tuner, choose
+from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner, choose
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -442,7 +442,7 @@ class RankNetTuner(GradientTuner):
         *,
         topics: Sequence[str] | None = None,
         pairs: Pairs | None = None,
-        progress: Progress | None = None,
+        progress: FitProgress = None,
     ) -> Self:
         """Fit on topics of a pool (all judged ones by default).
 

@@ -23,7 +23,7 @@ from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.tuner import EVALUATIONS, FEWEST, Progress, SearchRecord, Tuner
+from lmtune.tuning.tuner import EVALUATIONS, FEWEST, FitProgress, SearchRecord, Tuner
 
 _Objective = Callable[[Doubles], Any]
 _Box = tuple[ArrayLike, ArrayLike]
@@ -441,7 +441,7 @@ class _GradientFreeTuner(Tuner):
         return None
 
     def fit(
-        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
         """Search on topics of a pool (all judged ones by default).
 

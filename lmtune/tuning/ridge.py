@@ -20,7 +20,7 @@ from lmtune.progress import Count
 from lmtune.tuning.gradient import LOOSE, GradientTuner
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.surrogate import SurrogateTuner
-from lmtune.tuning.tuner import Progress, Tuner
+from lmtune.tuning.tuner import FitProgress, Tuner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ class RidgeTuner(Tuner):
         pool: CandidatePool,
         *,
         topics: Sequence[str] | None = None,
-        progress: Progress | None = None,
+        progress: FitProgress = None,
         **ready: Any,
     ) -> Self:
         """Fit on topics of a pool (all judged ones by default), with the tuner's lists or pairs, if any.

@@ -28,7 +28,7 @@ from lmtune.tuning import kernels
 from lmtune.tuning.gradient import LOOSE, OPTIMIZERS, Descent, Evaluations, GradientTuner, Iterate
 from lmtune.tuning.pairs import Cost, Lists
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.tuner import Progress, SearchRecord
+from lmtune.tuning.tuner import FitProgress, SearchRecord
 
 _ACCEPTED = (
     "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
@@ -360,7 +360,7 @@ class SurrogateTuner(GradientTuner):
         *,
         topics: Sequence[str] | None = None,
         lists: Lists | None = None,
-        progress: Progress | None = None,
+        progress: FitProgress = None,
     ) -> Self:
         """Fit on topics of a pool (all judged ones by default).
 

@@ -31,7 +31,7 @@ EVALUATIONS = 200
 FEWEST = 8
 """Enough for FDSA in two coordinates: the gains, the two ends and a step."""
 
-Progress = Count | bool
+FitProgress = Count | bool | None
 """Called with how much of a search is done, and how much there is; True draws a bar."""
 
 
@@ -64,11 +64,11 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
 
     @abstractmethod
     def fit(
-        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
         """Search on topics of a pool (all judged ones by default)."""
 
-    def _report(self, progress: Progress | None) -> Count:
+    def _report(self, progress: FitProgress) -> Count:
         """Return what shows how much of a fit is done."""
         return counted(progress, type(self).__name__) or unseen
 

@@ -20,7 +20,7 @@ from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
+from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,7 @@ class CertifiedOptimum(Tuner):
     beat: float = 0.0
 
     def fit(
-        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
         """Search on topics of a pool (all judged ones by default).
 
