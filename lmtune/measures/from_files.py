@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, as_text
 from lmtune.io.columns import RunColumns, read_run_columns
-from lmtune.io.rows import QrelsLike, RunLike, RunsLike
 from lmtune.io.qrels import STRATA, SUBTOPICS, SubtopicJudgements, read_judgements
+from lmtune.io.rows import QrelsLike, RunLike, RunsLike
 from lmtune.measures.ir_measures_bridge import is_sum, values_by_topic
 from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
 from lmtune.measures.measure import ACCEPTED as _MEASURE_NAMES

@@ -17,8 +17,8 @@ from lmtune.fusion.fusing import FusedRow, FusionResult
 from lmtune.fusion.methods import fused_pool
 from lmtune.fusion.runs import RunSet, pruned_for
 from lmtune.fusion.search import Line, Steps, coordinate_line, joined
-from lmtune.io.rows import Qrels
 from lmtune.io.result_folders import file_name
+from lmtune.io.rows import Qrels
 from lmtune.report.figures.style import (
     COLUMN,
     PAGE,
