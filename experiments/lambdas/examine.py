@@ -217,6 +217,12 @@ class Examination:
         return "undecided" if "unclear" in outcomes else "yes"
 
 
+def _precision(called: CheckedFunction, scores: Array, labels: Array) -> float:
+    """Return the spacing of numbers at 1 in the type that a function returns."""
+    kind = np.asarray(called.function(scores.copy(), labels.copy())).dtype
+    return float(np.finfo(kind if kind.kind == "f" else np.float64).eps)
+
+
 def examine(
     function: LambdaFunction,
     *,
@@ -281,7 +287,7 @@ def examine(
             )
         spread = float(np.median([np.ptp(one) for one in drawn.scores]))
         rng = np.random.default_rng([seed, number])
-        examiner = _Examiner(called, drawn.labels, evidence, called.precision(first, drawn.labels), rng)
+        examiner = _Examiner(called, drawn.labels, evidence, _precision(called, first, drawn.labels), rng)
         for at, scores in enumerate(drawn.scores):
             blur = calculus.noise(called, scores, drawn.labels, examiner.precision)
             size = float(np.abs(called(scores, drawn.labels)).max())

@@ -82,7 +82,7 @@ class _Engine:
         """Return what is tuned, with the engine's analysis, model and setting where nothing else is given."""
         if self.from_engine is None:
             return collection, plan, baseline
-        from lmtune.engines.configuration import read_engine
+        from lmtune.engines.catalogue import read_engine
 
         found = read_engine(self.from_engine, collection.stopwords)
         setting = tuple(found.values.items())

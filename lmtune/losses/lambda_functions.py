@@ -99,11 +99,6 @@ class CheckedFunction:
             )
         return values
 
-    def precision(self, scores: NDArray[np.float64], labels: NDArray[np.float64]) -> float:
-        """Return the spacing of numbers at 1 in the type that the function returns."""
-        kind = np.asarray(self.function(scores.copy(), labels.copy())).dtype
-        return float(np.finfo(kind if kind.kind == "f" else np.float64).eps)
-
     def _raised(self, error: Exception) -> InputError:
         frames = traceback.extract_tb(error.__traceback__)[1:]
         in_file = [frame for frame in frames if frame.filename == self.file] or list(frames)

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from reported import made_results, write_made
 
-from lmtune.engines.configuration import read_engine
+from lmtune.engines.catalogue import read_engine
 from lmtune.errors import InputError
 from lmtune.fusion.methods import kept_fusion
 from lmtune.io.columns import read_run_columns

@@ -13,8 +13,7 @@ from made_engines import write_collection
 
 from lmtune import Analyzer
 from lmtune.cli.main import app
-from lmtune.engines.catalogue import ENGINES
-from lmtune.engines.configuration import read_engine
+from lmtune.engines.catalogue import ENGINES, read_engine
 from lmtune.engines.deployment import deploy
 from lmtune.errors import InputError
 
