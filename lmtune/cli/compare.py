@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.cli.messages import note, on_screen
-from lmtune.cli.screen import stages, utf8_output
+from lmtune.cli.messages import note
+from lmtune.cli.screen import show_table, stages
 from lmtune.errors import InputError
 from lmtune.measures.judges.agreement import JudgeOptions, compare_judges
 from lmtune.measures.significance.comparison import (
@@ -103,15 +103,13 @@ def _show_corrected(
         confidence=compared.interval_confidence,
         topics=output.topics,
     )
-    with utf8_output() as stream:
-        stream.write("\n" + on_screen(powered_table(found, output.style)))
+    show_table("\n" + powered_table(found, output.style))
 
 
 def show(compared: Comparison, style: str, *, per_topic: bool = False, answer: str = "") -> None:
     """Print a comparison, below its answer where it is text, and its notes on standard error."""
-    with utf8_output() as stream:
-        tables = comparison_table(compared, style, per_topic=per_topic)
-        stream.write(on_screen(opened_by(answer, tables) if style == "table" else tables))
+    tables = comparison_table(compared, style, per_topic=per_topic)
+    show_table(opened_by(answer, tables) if style == "table" else tables)
     if style in ("csv", "json"):
         note(comparison_legend(compared))
     for text in compared.notes:
@@ -159,5 +157,4 @@ def judges(
     given, runs = named_files(labels), named_files(files)
     with stages() as progress:
         found = compare_judges(qrels, given, runs, options, progress=progress)
-    with utf8_output() as stream:
-        stream.write(on_screen(judge_table(found, output.style, confusions=output.confusions)))
+    show_table(judge_table(found, output.style, confusions=output.confusions))

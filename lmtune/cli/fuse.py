@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.cli.messages import note, on_screen, say, talk
-from lmtune.cli.screen import stages, utf8_output
+from lmtune.cli.messages import note, say, talk
+from lmtune.cli.screen import show_table, stages
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import (
@@ -125,8 +125,7 @@ def fuse(
         fused = fuse_runs(loaded, judged, options, weights=weights, progress=progress)
         if output.output is not None:
             _write(output.output, loaded, fused.output, options, output.run_tag)
-    with utf8_output() as stream:
-        stream.write(on_screen(fusion_table(fused, output.style)))
+    show_table(fusion_table(fused, output.style))
     if output.style == "table":
         say(fusion_trust(fused, loaded, judged, qrels))
         say(f"\n{formulas(fused)}" if talk().verbose else "")

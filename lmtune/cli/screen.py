@@ -22,7 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from lmtune.cli.messages import note, talk
+from lmtune.cli.messages import note, on_screen, talk
 from lmtune.errors import visible
 
 if TYPE_CHECKING:
@@ -114,3 +114,9 @@ def utf8_output() -> Iterator[TextIO]:
     stream.reconfigure(encoding="utf-8", errors="replace", newline="\n")
     yield stream
     stream.flush()
+
+
+def show_table(text: str) -> None:
+    """Write a table on standard output in UTF-8, whatever the locale."""
+    with utf8_output() as stream:
+        stream.write(on_screen(text))

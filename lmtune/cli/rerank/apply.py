@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
 from lmtune.cli.rerank import Machine, tuned_features
-from lmtune.cli.screen import stages, utf8_output
+from lmtune.cli.screen import show_table, stages
 from lmtune.collections.collection import Collection
 from lmtune.collections.provenance import NEURAL, check_recorded, describe, write_record
 from lmtune.errors import InputError
@@ -213,5 +213,4 @@ def importance(
         gains = dict(zip(loaded.names, loaded.scorer.gains, strict=True))
     if shuffling.output is not None:
         write_importance(shuffling.output, losses, gains)
-    with utf8_output() as stream:
-        stream.write(importance_table(losses, gains, shuffling.style))
+    show_table(importance_table(losses, gains, shuffling.style))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from lmtune.cli.messages import say
 from lmtune.cli.rerank import Checkpoints, Lessons, Machine
-from lmtune.cli.screen import stages, utf8_output
+from lmtune.cli.screen import show_table, stages
 from lmtune.collections.collection import Collection
 from lmtune.errors import InputError, name_of
 from lmtune.io.folders import check_directory
@@ -129,8 +129,7 @@ def compare(
         )
     if output.output is not None:
         write_losses(output.output, outcomes, conventions, data=name_of(data))
-    with utf8_output() as stream:
-        stream.write(loss_table(outcomes, output.style, empty=conventions))
+    show_table(loss_table(outcomes, output.style, empty=conventions))
     if made and made[0].source is not None and output.style == "table":
         dataset = made[0].source.dataset
         runs = {f"{trials.run}, which the losses rerank": trials.run}
