@@ -49,23 +49,20 @@ class RankingData(Letor):
 
     def __post_init__(self) -> None:
         rows, count = self.labels.size, len(self.queries)
-        shapes = {
-            "features": self.features.shape,
-            "labels": self.labels.shape,
-            "starts": self.starts.shape,
-            "queries": count,
-            "docnos": None if self.docnos is None else len(self.docnos),
-            "weights": None if self.weights is None else self.weights.shape,
+        found: dict[str, tuple[Any, Any]] = {
+            "features": (self.features.shape, (rows, *self.features.shape[1:2])),
+            "labels": (self.labels.shape, (rows,)),
+            "starts": (self.starts.shape, (count + 1,)),
+            "queries": (count, count),
+            "docnos": (None, None) if self.docnos is None else (len(self.docnos), rows),
+            "weights": (None, None) if self.weights is None else (self.weights.shape, (count,)),
         }
-        fitting = {
-            "features": (rows, *self.features.shape[1:2]),
-            "labels": (rows,),
-            "starts": (count + 1,),
-            "queries": count,
-            "docnos": None if self.docnos is None else rows,
-            "weights": None if self.weights is None else (count,),
-        }
-        if shapes != fitting or self.features.ndim != 2 or self.starts[[0, -1]].tolist() != [0, rows]:
+        shapes = {name: shape for name, (shape, _) in found.items()}
+        if (
+            any(shape != fitting for shape, fitting in found.values())
+            or self.features.ndim != 2
+            or self.starts[[0, -1]].tolist() != [0, rows]
+        ):
             raise InputError(
                 "shapes do not fit",
                 value=shapes,

@@ -18,7 +18,7 @@ from torch import Tensor
 from lmtune.devices import check_device, fits, to_device
 from lmtune.errors import InputError
 from lmtune.progress import note
-from lmtune.rerank.data import RankingData, check_training_data
+from lmtune.rerank.data import RankingData, batch_of, check_training_data
 from lmtune.rerank.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.rerank.learners.networks import Attention, Pointwise, make_network
 from lmtune.rerank.normalisation import Normaliser
@@ -116,13 +116,10 @@ class Feed:
             chosen = order[first : first + _QUERIES]
             while chosen.size > 1 and chosen.size * int(data.lengths[chosen[-1]]) ** 2 > _ITEM_PAIRS:
                 chosen = chosen[: chosen.size // 2]
-            width = int(data.lengths[chosen[-1]])
-            rows = np.arange(width) + data.starts[chosen][:, None]
-            rows[rows >= data.starts[chosen + 1][:, None]] = -1
-            valid = rows >= 0
-            places = to_device(np.flatnonzero(valid), self.device)
-            padded = network(*self.inputs(network, rows)).view(-1).index_select(0, places)
-            scores.index_copy_(0, to_device(rows[valid], self.device), padded)
+            lists = batch_of(data, chosen, None, None, None)
+            places = to_device(np.flatnonzero(lists.mask), self.device)
+            padded = network(*self.inputs(network, lists.rows)).view(-1).index_select(0, places)
+            scores.index_copy_(0, to_device(lists.rows[lists.mask], self.device), padded)
             first += chosen.size
         return scores
 
