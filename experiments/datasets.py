@@ -192,3 +192,17 @@ def load_pool(name: str, *, model: str = "two-stage", topics: int = 0, seed: int
         usable = [usable[number] for number in sorted(drawn)]
     chosen = {topic: dataset.topics[topic] for topic in usable}
     return pool_for(index_for(dataset.documents), chosen, dataset.qrels, name=dataset.name, model=model)
+
+
+def whole_pool(name: str, model: str) -> CandidatePool:
+    """Extract all candidates of a collection's topics that have a relevant document; see `load_pool`.
+
+    The documents have the fields of a model such as ``bm25f:title,contents``.
+    """
+    dataset = load(folder_of(name))
+    assert dataset.documents is not None
+    topics = {topic: dataset.topics[topic] for topic in split_topics(dataset).usable}
+    fields = [field for field in model.partition(":")[2].split(",") if field]
+    return CandidatePool.build(
+        index_for(dataset.documents, fields=fields), topics, dataset.qrels, model=model
+    )

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import lmtune
+from experiments.datasets import whole_pool
 from experiments.estimation.choices import OPTIMUM, parts_and_gaps
 from experiments.fusion.estimation import FEWEST, told
 from experiments.term_weights.__main__ import AP, by_gradient, direct
@@ -51,7 +51,7 @@ def main() -> None:
         return
     head = True
     for name in options.collection:
-        pool, plain = made(name, options.model), made(name, options.plain)
+        pool, plain = whole_pool(name, options.model), whole_pool(name, options.plain)
         usable = len(pool.topics) - FEWEST
         for size in filter(usable.__ge__, options.topics):
             for draw in range(options.draws):
@@ -61,15 +61,6 @@ def main() -> None:
                 rows.to_csv(sys.stdout, sep="\t", index=False, header=head, float_format="%.6f")
                 sys.stdout.flush()
                 head = False
-
-
-def made(name: str, model: str) -> CandidatePool:
-    dataset = lmtune.load(name)
-    relevant = {topic for topic, judged in dataset.qrels.items() if any(g > 0 for g in judged.values())}
-    topics = {topic: text for topic, text in dataset.topics.items() if topic in relevant}
-    fields = [field for field in model.partition(":")[2].split(",") if field]
-    index = lmtune.index_for(dataset.documents, fields=fields)
-    return CandidatePool.build(index, topics, dataset.qrels, model=model)
 
 
 def fits(

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import ttest_rel
 
-import lmtune
+from experiments.datasets import short_name, whole_pool
 from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import Fold
 from lmtune.measures.evaluate import measure_settings
@@ -112,14 +112,11 @@ def direct(pool: CandidatePool, topics: Sequence[str], budget: int) -> Found:
 
 def run(name: str, options: argparse.Namespace, gains: dict[tuple[str, ...], dict[str, float]]) -> None:
     """Print the rows of a collection."""
-    dataset = lmtune.load(name)
-    index = lmtune.index_for(dataset.documents)
-    relevant = {topic for topic, judged in dataset.qrels.items() if any(g > 0 for g in judged.values())}
-    topics = {topic: text for topic, text in dataset.topics.items() if topic in relevant}
-    folds = folds_of(list(topics), options.folds)
+    topics = whole_pool(name, options.model).topics
+    folds = folds_of(topics, options.folds)
     plain: dict[tuple[str, int], Any] = {}
     for part, size in itertools.product(("", *options.parts), options.train):
-        pool = CandidatePool.build(index, topics, dataset.qrels, model=options.model + part)
+        pool = whole_pool(name, options.model + part)
         counter, budgets = Counter(pool), [0] * len(folds)
         for method in options.methods:
             values, training, found = np.zeros(len(topics)), [], list[Found]()
@@ -145,8 +142,8 @@ def run(name: str, options: argparse.Namespace, gains: dict[tuple[str, ...], dic
             gain = values - base
             p = float(ttest_rel(values, base).pvalue) if gain.any() else float("nan")
             if part:
-                gains.setdefault((part, method, str(size or "all")), {})[dataset.name] = p
-            cells = [dataset.name, options.model + part, method, size or "all", f"{values.mean():.4f}"]
+                gains.setdefault((part, method, str(size or "all")), {})[short_name(name)] = p
+            cells = [short_name(name), options.model + part, method, size or "all", f"{values.mean():.4f}"]
             cells += [f"{np.mean(training):.4f}", f"{gain.mean():+.4f}", f"{p:.2g}"]
             cells += [f"{np.mean(gain < 0):.2f}", f"{np.mean(gain > 0):.2f}"]
             cells += [sum(own.evaluations for own in found), f"{documents / 1e6:.0f}", f"{seconds:.0f}"]
