@@ -526,7 +526,7 @@ def document(sheet: Sheet, docno: str) -> dict[str, Any]:
         return {"text": None, "why": str(error)}
 
 
-def labelled(sheet: Sheet, topic: str, docno: str, label: int | None) -> dict[str, Any]:
+def save_label(sheet: Sheet, topic: str, docno: str, label: int | None) -> dict[str, Any]:
     """Save a label, or take it back; return all pairs' labels as they are saved."""
     return {"labels": [entry.label for entry in put_label(sheet.path, topic, docno, label)]}
 
@@ -537,5 +537,5 @@ class Labelling(Answering):
     script, title = "judge", "lmtune judge"
 
     def __init__(self, sheet: Sheet) -> None:
-        works: dict[str, Callable[..., Any]] = {"pairs": pairs, "document": document, "labelled": labelled}
+        works: dict[str, Callable[..., Any]] = {"pairs": pairs, "document": document, "labelled": save_label}
         super().__init__({kind: partial(work, sheet) for kind, work in works.items()})

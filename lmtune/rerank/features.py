@@ -155,7 +155,7 @@ def look_up_documents(
     return replace(of_terms(index), fields=within)
 
 
-Column = NDArray[np.float64]
+_Column = NDArray[np.float64]
 
 
 class _Feature(NamedTuple):
@@ -173,17 +173,17 @@ class _Feature(NamedTuple):
 
     name: str
     what: str
-    compute: Callable[[RankedDocuments], Column | float]
+    compute: Callable[[RankedDocuments], _Column | float]
 
 
-def _query_likelihood(d: RankedDocuments, lambda_: float, mu: float) -> Column:
+def _query_likelihood(d: RankedDocuments, lambda_: float, mu: float) -> _Column:
     """Two-stage-smoothed log likelihood; see `lmtune.models.two_stage.score`."""
     # Without prior mass an empty document scores as any other without a query term.
     length = np.maximum(d.length, 1) if mu == 0.0 else d.length
     return score(d.tf, length, d.p, lambda_=lambda_, mu=mu, count=d.count)
 
 
-def _bm25(d: RankedDocuments, k1: float, b: float) -> Column:
+def _bm25(d: RankedDocuments, k1: float, b: float) -> _Column:
     """BM25 with exact document lengths; see `lmtune.models.bm25`."""
     idfs = np.array([idf(df, d.size.documents) for df in d.df.tolist()])
     tf, length = d.tf.astype(np.int64), d.length.astype(np.int64)
@@ -191,67 +191,67 @@ def _bm25(d: RankedDocuments, k1: float, b: float) -> Column:
     return MODELS["bm25"].formula.differentiate(topic, np.array([k1, b]))[0]
 
 
-def _log_tf_idf(d: RankedDocuments) -> Column:
+def _log_tf_idf(d: RankedDocuments) -> _Column:
     """Sum of (1 + ln tf) idf over the terms that the document holds."""
     logs = np.log(np.maximum(d.tf, 1)) + 1.0
     return _summed(d.weight * d.idf * np.where(d.held, logs, 0.0))
 
 
-def _log_tf(d: RankedDocuments) -> Column:
+def _log_tf(d: RankedDocuments) -> _Column:
     """Sum of ln(1 + tf)."""
     return _summed(d.weight * np.log1p(d.tf))
 
 
-def _matched_terms(d: RankedDocuments) -> Column:
+def _matched_terms(d: RankedDocuments) -> _Column:
     """Distinct query terms that the document holds."""
     return _summed(d.held)
 
 
-def _matched_ratio(d: RankedDocuments) -> Column:
+def _matched_ratio(d: RankedDocuments) -> _Column:
     """Their share of the query's distinct terms."""
     return _matched_terms(d) / max(1, d.count.size)
 
 
-def _matched_idf_ratio(d: RankedDocuments) -> Column:
+def _matched_idf_ratio(d: RankedDocuments) -> _Column:
     """Their share of the query's summed idf."""
     total = float(d.idf.sum())
     return _summed(d.idf * d.held) / (total if total > 0.0 else 1.0)
 
 
-def _idf_of_matched(d: RankedDocuments, how: str) -> Column:
+def _idf_of_matched(d: RankedDocuments, how: str) -> _Column:
     """Sum, min, max or mean of the idf of the terms that the document holds; 0 without any."""
     if how == "sum":
         return _summed(d.idf * d.held)
     if how == "mean":
         return _idf_of_matched(d, "sum") / np.maximum(_matched_terms(d), 1.0)
     if how == "max":
-        highest: Column = np.max(np.where(d.held, d.idf, 0.0), axis=0, initial=0.0)
+        highest: _Column = np.max(np.where(d.held, d.idf, 0.0), axis=0, initial=0.0)
         return highest
-    lowest: Column = np.min(np.where(d.held, d.idf, np.inf), axis=0, initial=np.inf)
+    lowest: _Column = np.min(np.where(d.held, d.idf, np.inf), axis=0, initial=np.inf)
     return np.where(np.isfinite(lowest), lowest, 0.0)
 
 
-def _over_terms(values: Column | NDArray[np.int32], how: str) -> Column:
+def _over_terms(values: _Column | NDArray[np.int32], how: str) -> _Column:
     """Sum, min, max or mean over terms of a table (terms, documents); 0 without terms."""
     if not len(values):
         return np.zeros(values.shape[1])
-    reduce: Callable[..., Column] = getattr(np, how)
+    reduce: Callable[..., _Column] = getattr(np, how)
     return reduce(values, axis=0)
 
 
-def _reciprocal_rank(d: RankedDocuments) -> Column:
+def _reciprocal_rank(d: RankedDocuments) -> _Column:
     """One over the rank in the run."""
     return 1.0 / np.arange(1, d.score.size + 1)
 
 
-def _summed(values: NDArray[Any]) -> Column:
-    total: Column = np.sum(values, axis=0, dtype=np.float64)
+def _summed(values: NDArray[Any]) -> _Column:
+    total: _Column = np.sum(values, axis=0, dtype=np.float64)
     return total
 
 
 def _statistics() -> list[_Feature]:
     hows = {"sum": "the sum", "min": "the smallest", "max": "the largest", "mean": "the mean"}
-    tables: list[tuple[str, str, Callable[[RankedDocuments], Column | NDArray[np.int32]]]] = [
+    tables: list[tuple[str, str, Callable[[RankedDocuments], _Column | NDArray[np.int32]]]] = [
         ("tf", "term frequency", lambda d: d.tf),
         ("ntf", "term frequency over document length", lambda d: d.relative_tf),
         ("tf_idf", "term frequency times idf, ln(N / df)", lambda d: d.tf_idf),

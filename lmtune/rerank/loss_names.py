@@ -16,11 +16,11 @@ from lmtune.rerank.rankers import (
     LEARNERS,
     Ranker,
     check_options,
-    labelled,
     make_ranker,
     parse_ranker,
     read_options,
     split_options,
+    written_with_options,
 )
 
 FUNCTION = "function of scores and labels"
@@ -81,7 +81,7 @@ class Loss:
             return cast("Self", Ranker.of(called, **options))
         name = called.__name__.lower().replace("_", "-")
         check_options(name, options, declared_options(called))
-        return cls(name, options, FUNCTION, labelled(name, options), called)
+        return cls(name, options, FUNCTION, written_with_options(name, options), called)
 
     def __str__(self) -> str:
         return self.label or self.name

@@ -123,7 +123,7 @@ class Ranker:
         """
         name: str = learner.scorer.kind
         check_options(name, options, learner.options)
-        return cls(name, options, labelled(name, options), learner)
+        return cls(name, options, written_with_options(name, options), learner)
 
     def __str__(self) -> str:
         return self.label or self.name
@@ -183,7 +183,7 @@ def split_options(text: str, kind: str) -> tuple[str, dict[str, str]]:
     return name.lower(), texts
 
 
-def labelled(name: str, options: Mapping[str, Any]) -> str:
+def written_with_options(name: str, options: Mapping[str, Any]) -> str:
     """Write a name with its options."""
     return ":".join([name, *(f"{key}={value}" for key, value in options.items())])
 

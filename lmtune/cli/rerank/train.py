@@ -150,7 +150,7 @@ def _learn_all(
     with distributed.process_group(machine.device) as device, stages() as progress:
         how = {"device": device, "progress": progress, **learning.options()}
         for part, reranker in learn_folds(parts, settings, normalisation, **how):
-            if distributed.rank() > 0:
+            if distributed.process_number() > 0:
                 continue
             if homes:
                 save_model(homes[part.fold], reranker, record(NEURAL, **_facts_of(part)))

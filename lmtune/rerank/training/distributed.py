@@ -26,7 +26,7 @@ def world_size() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def rank() -> int:
+def process_number() -> int:
     """Return this process's number among them, from 0."""
     return dist.get_rank() if world_size() > 1 else 0
 
@@ -84,10 +84,10 @@ def _own_device(devices: str, number: int) -> str:
     return parsed[number]
 
 
-def part_of(rows: int) -> slice:
+def process_part(rows: int) -> slice:
     """Return this process's part of a batch of so many queries; the last parts may be shorter."""
     each = -(-rows // world_size())
-    return slice(min(rank() * each, rows), min((rank() + 1) * each, rows))
+    return slice(min(process_number() * each, rows), min((process_number() + 1) * each, rows))
 
 
 def add_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:

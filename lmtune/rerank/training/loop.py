@@ -209,7 +209,7 @@ class TrainingRun:
     def staged(self, epoch: int, start: int, objective: Objective) -> Iterator[_Staged]:
         """Yield an epoch's batches from a step on, on the device."""
         for step, batch in enumerate(self.task.batches(epoch, start), start):
-            part, seed = distributed.part_of(batch.queries.size), _seed(self.settings.seed, epoch, step)
+            part, seed = distributed.process_part(batch.queries.size), _seed(self.settings.seed, epoch, step)
             share = 1.0
             if distributed.world_size() > 1:
                 counted = objective.counted(batch.labels, batch.mask)
@@ -225,7 +225,7 @@ class TrainingRun:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         # Seeded anew at each step, so that resuming needs no generator's state.
-        torch.manual_seed(_seed(settings.seed, self.epoch, self.step, distributed.rank()))
+        torch.manual_seed(_seed(settings.seed, self.epoch, self.step, distributed.process_number()))
         with autocast(self.device, bf16=settings.amp_bf16):
             scores = self.network(*inputs)
         if labels.queries.numel():
@@ -432,7 +432,7 @@ def run_through(
             run.restore(*kept)
 
         def save() -> None:
-            if checkpoint is not None and distributed.rank() == 0:
+            if checkpoint is not None and distributed.process_number() == 0:
                 checkpoints.save_checkpoint(checkpoint, identity, *run.state())
 
         progress = counted(how.get("progress"), "training")

@@ -304,14 +304,14 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[2])
 from test_training import PARTED, TOGETHER, made_lists
-from lmtune.rerank.training.distributed import process_group, rank
+from lmtune.rerank.training.distributed import process_group, process_number
 from lmtune.rerank.learners.feature_networks import fit
 with process_group() as device:
     for number, changed in enumerate(TOGETHER):
         trained = fit(made_lists(0, empty=0.2), made_lists(1, queries=10),
                       replace(PARTED, **changed), device=device)
         torch.save((trained.weights, trained.history),
-                   Path(sys.argv[1]) / f"{rank()}-{number}.pt")
+                   Path(sys.argv[1]) / f"{process_number()}-{number}.pt")
 # Seldom a thread of torch's aborts a process that is ending; what is tested has been written.
 os._exit(0)
 """
