@@ -74,11 +74,7 @@ class Model:
     def describe(self, setting: Mapping[str, float]) -> str:
         """Name a setting: ``lambda0.4-mu2500``, ``dirichlet-mu1000``."""
         free = [f"{name}{value:g}" for name, value in setting.items() if name not in self.fixed]
-        return self.label("-".join(free))
-
-    def label(self, text: str) -> str:
-        """Put the model's name before a text, as `label` does."""
-        return label(self.name, text)
+        return label_setting(self.name, "-".join(free))
 
 
 _NO_LAMBDA = replace(LAMBDA, low=0.0, high=0.0)
@@ -210,6 +206,6 @@ def described(name: str) -> list[str]:
     return [f"model: {name}, {known.what}" if known else f"model: {name}"]
 
 
-def label(model: str, text: str) -> str:
+def label_setting(model: str, text: str) -> str:
     """Put a model's name before a text, but for two-stage smoothing, the usual one."""
     return text if model == TWO_STAGE.name else f"{model}-{text}"

@@ -12,13 +12,13 @@ from typing import Any, Literal
 from lmtune.errors import InputError
 from lmtune.index.lucene import java
 
-Role = Literal["topics", "qrels"]
+_Role = Literal["topics", "qrels"]
 
 _CLASSES = {"topics": "io.anserini.search.topicreader.Topics", "qrels": "io.anserini.eval.Qrels"}
 _SUFFIX = re.compile(r"\.(?:txt|tsv|jsonl)(?:\.gz)?")
 
 
-def cache_folder(role: Role | Literal["indexes"]) -> Path:
+def cache_folder(role: _Role | Literal["indexes"]) -> Path:
     """Return where pyserini keeps what it has downloaded."""
     if role == "indexes":
         # As pyserini does; Anserini, which fetches topics and judgements, does not look at it.
@@ -27,7 +27,7 @@ def cache_folder(role: Role | Literal["indexes"]) -> Path:
     return Path.home() / ".cache" / "pyserini" / "topics-and-qrels"
 
 
-def cached_file(role: Role, name: str) -> Path | None:
+def cached_file(role: _Role, name: str) -> Path | None:
     """Return the topics or judgements of a name from pyserini's cache, None where it lacks them.
 
     Raises
@@ -48,7 +48,7 @@ def cached_file(role: Role, name: str) -> Path | None:
     return None
 
 
-def fetch_file(role: Role, name: str) -> Path | None:
+def fetch_file(role: _Role, name: str) -> Path | None:
     """Return the topics or judgements of a name, downloaded by Anserini where they are not cached.
 
     Parameters
@@ -85,7 +85,7 @@ def fetch_file(role: Role, name: str) -> Path | None:
     return path
 
 
-def _anserini_file(role: Role, name: str) -> str | None:
+def _anserini_file(role: _Role, name: str) -> str | None:
     for known in java.start().autoclass(_CLASSES[role]).values():
         file = str(known.path)
         own = str(known.toString()).lower().replace("_", "-")
@@ -94,7 +94,7 @@ def _anserini_file(role: Role, name: str) -> str | None:
     return None
 
 
-def _download(role: Role, name: str, path: Path) -> None:
+def _download(role: _Role, name: str, path: Path) -> None:
     jnius = java.start()
     paths = jnius.autoclass("java.nio.file.Paths")
     try:
@@ -113,7 +113,7 @@ def _download(role: Role, name: str, path: Path) -> None:
         raise _unavailable(role, name, path, "it cannot be downloaded")
 
 
-def _unavailable(role: Role, name: str, path: Path, why: str) -> InputError:
+def _unavailable(role: _Role, name: str, path: Path, why: str) -> InputError:
     return InputError(
         f"{role}: the file of this name is not here, and {why}",
         value=name,
