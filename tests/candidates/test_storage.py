@@ -129,7 +129,7 @@ def test_other_topics_and_depths_have_their_own_files(cache: Cache) -> None:
 
 def test_a_new_way_of_pruning_rebuilds(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.get()
-    monkeypatch.setattr(skyband_module, "VERSION", skyband_module.SKYBAND_VERSION + 1)
+    monkeypatch.setattr(skyband_module, "SKYBAND_VERSION", skyband_module.SKYBAND_VERSION + 1)
     cache.get()
     assert cache.reasons == ["made with another pruning"]
 

@@ -13,7 +13,7 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 
 KERNELS = (
-    *(models.likelihoods, models.rank_scores, measure_cells, approx_queries),
+    *(models.two_stage_likelihoods, models.rank_two_stage, measure_cells, approx_queries),
     *(kernels.sum_pairs, kernels.standardise, kernels.chain_topics),
 )
 
