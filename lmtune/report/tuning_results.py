@@ -19,7 +19,7 @@ from lmtune.io.csv_files import csv_text
 from lmtune.io.result_folders import file_name, write_folder
 from lmtune.io.runs import Ranking, write_run
 from lmtune.measures.evaluate import LEVELS, setting_recall_precision
-from lmtune.models.model import label
+from lmtune.models.model import label_setting
 from lmtune.progress import Count, Progress, silent, unseen
 from lmtune.report.table import frame_text, in_all_formats, one_line
 from lmtune.report.tuning_tables import parameter_table, parameters, tuning_table
@@ -298,7 +298,7 @@ def _write_runs(
             runs.setdefault(target, (result, pool, row))
     for done, (target, (result, pool, row)) in enumerate(runs.items(), 1):
         name = target.name.removesuffix(".run.gz")
-        write_run(target, _rankings(result, pool, row, hits), tag=label(result.model, name))
+        write_run(target, _rankings(result, pool, row, hits), tag=label_setting(result.model, name))
         progress(done, len(runs))
 
 
