@@ -49,7 +49,7 @@ def main(spec: Any) -> None:
     # Worker processes find its functions by the name of the module, not in `__main__`.
     module = import_module(spec.name)
     parser = _parser(module, f"python -m {spec.name.removesuffix('.__main__')}")
-    given = {
+    given: dict[str, Any] = {
         name: tuple(chain(*value)) if isinstance(value, list) else value
         for name, value in vars(parser.parse_args()).items()
     }
@@ -87,9 +87,8 @@ def _parser(module: Any, program: str) -> argparse.ArgumentParser:
             parser.add_argument(flag, nargs="+", type=partial(_values, type(default[0])), **how)
         elif default is inspect.Parameter.empty:
             many = inspect.signature(module.experiment).parameters[name].annotation == "tuple[str, ...]"
-            parser.add_argument(
-                name, help=text, **({"nargs": "+", "type": lambda one: (one,)} if many else {})
-            )
+            read: dict[str, Any] = {"nargs": "+", "type": lambda one: (one,)} if many else {}
+            parser.add_argument(name, help=text, **read)
         else:
             parser.add_argument(flag, type=str if default is None else type(default), **how)
     return parser
