@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -79,6 +80,13 @@ class FieldedTiny(TinyIndex):
 
     def field(self, name: str) -> TinyIndex:
         return self.own[name]
+
+
+def read_answer(text: str) -> tuple[str, dict[str, str]]:
+    """Return the title and the labelled lines with which an output opens."""
+    title, _, *lines = text.splitlines()
+    labelled = [line.strip() for line in lines[: lines.index("")]]
+    return title, dict(re.split(r" {3,}", line, maxsplit=1) for line in labelled)
 
 
 def random_collection(

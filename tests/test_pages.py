@@ -269,7 +269,7 @@ def test_what_it_does_not_run_is_parsed(page: str) -> None:
     assert {start for start in starts if any(own.line.startswith(start) for own in left)} == starts
 
 
-@pytest.mark.parametrize("line", ["fuse --search", "fuse q a b --certify .1 --seconds 3", "tun pydocs"])
+@pytest.mark.parametrize("line", ["fuse --search", "fuse q a b --certify 0.1 --seconds 3", "tun pydocs"])
 def test_a_wrong_command_in_running_text_is_found(line: str) -> None:
     [command] = commands(f"Say `lmtune {line}`.")
     assert not is_whole(command)

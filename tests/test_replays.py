@@ -52,7 +52,7 @@ BENCHMARKS = {
     "ranking_data": "--rows 500 --collection synthetic:1000x3",
     "shards": "--documents 1000x3 2000x3 --shards 2 --workers 1 --home home",
     "surrogates": "--collection synthetic:1000x3 --repeats 1",
-    "tuning": "--collection synthetic:1000x3 --tolerance .1",
+    "tuning": "--collection synthetic:1000x3 --tolerance 0.1",
 }
 """Whether they run, not how fast."""
 
@@ -62,7 +62,7 @@ EXPERIMENTS = {
     "approxndcg": "--data artificial:30x20 --trials 2 --epochs 2 --network b:4",
     "approxndcg.alpha": f"{SWEEP} --network b:4 --alphas 1,10 --alike 10",
     "approxndcg.depth": f"{SWEEP} --networks b:4,b:8",
-    "choices.variants": "synthetic:1000x3 --grid 3 3 --tolerance .1",
+    "choices.variants": "synthetic:1000x3 --grid 3 3 --tolerance 0.1",
     "estimation": f"{DRAWN} --sizes 5 --draws 2 --grid 3,4",
     "estimation.near_optimal": "synthetic:1000x8 --grid 4 4 --samples 3 --topics 5",
     "estimation.power": f"{DRAWN} --sizes 10 --grid 3,4",
@@ -88,7 +88,7 @@ EXPERIMENTS = {
 """Options beside ``--quick``; pictures and tables go to a folder."""
 
 PRINTING = {
-    "choices": "synthetic:1000x8 --seeds 1 --gp 3 --tolerance .1",
+    "choices": "synthetic:1000x8 --seeds 1 --gp 3 --tolerance 0.1",
     "estimation.models": "synthetic:1000x26 --model bm25+rm3 --topics 6 --draws 1 --settings 5 9",
     "term_weights": "synthetic:1000x12 --parts +rm3 --folds 2",
 }

@@ -212,10 +212,10 @@ const light = (css) => {
   canvas.fillStyle = css;
   canvas.fillRect(0, 0, 1, 1);
   const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(
-    (v) => (v / 255 <= .03928 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4));
-  return .2126 * r + .7152 * g + .0722 * b;
+    (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
-const contrast = (a, b) => (Math.max(light(a), light(b)) + .05) / (Math.min(light(a), light(b)) + .05);
+const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
 const style = (own) => getComputedStyle(own);
 const header = document.querySelector(".md-header");
 const links = [...document.querySelectorAll(".md-typeset p > a:not(:has(img)), .md-typeset li > a")];

@@ -110,7 +110,7 @@ def skyband(
         for others.
     lambda_high, mu_low, mu_high : float
         The parameters that the pool will be asked for: lambda up to `lambda_high`, and mu from
-        `mu_low` to `mu_high`, by default .9999, 1e-6 and 1e6. A lambda_high of 1 or an infinite
+        `mu_low` to `mu_high`, by default 0.9999, 1e-6 and 1e6. A lambda_high of 1 or an infinite
         mu_high give ``"tf"``.
 
     Returns

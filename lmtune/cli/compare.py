@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +19,9 @@ from lmtune.measures.significance.comparison import (
     named_files,
 )
 from lmtune.options import option, usual
-from lmtune.report.comparison_tables import comparison_legend, comparison_table
+from lmtune.report.comparison_tables import comparison_answer, comparison_legend, comparison_table
 from lmtune.report.judge_tables import judge_table
-from lmtune.report.table import STYLES, opened_by
+from lmtune.report.table import STYLES, Answer
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,15 @@ def _show_corrected(
     show_table("\n" + powered_table(found, output.style))
 
 
-def show(compared: Comparison, style: str, *, per_topic: bool = False, answer: str = "") -> None:
-    """Print a comparison, below its answer where it is text, and its notes on standard error."""
-    tables = comparison_table(compared, style, per_topic=per_topic)
-    show_table(opened_by(answer, tables) if style == "table" else tables)
+def show(
+    compared: Comparison,
+    style: str,
+    *,
+    per_topic: bool = False,
+    answer: Callable[[Comparison], Answer] = comparison_answer,
+) -> None:
+    """Print a comparison, and its notes on standard error."""
+    show_table(comparison_table(compared, style, per_topic=per_topic, answer=answer))
     if style in ("csv", "json"):
         note(comparison_legend(compared))
     for text in compared.notes:

@@ -36,6 +36,7 @@ from lmtune.measures.significance.comparison import Comparison, compare_runs, na
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
 from lmtune.progress import Progress, quantity
+from lmtune.report.table import Answer
 from lmtune.tuning.experiment.result import CollectionResult, Row, parameter_text, setting_values
 from lmtune.tuning.experiment.stored import FinalSetting, final_row, read_results, reopened
 
@@ -253,7 +254,7 @@ def _matched(
     for name, (model, values, collection) in others.items():
         found = search(collection, model, values, hits=depth + checking.DEEPER, progress=progress)
         if checking.check_run(run, found, depth, needed=qrels).alike:
-            return f" The run matches another setting instead: {name}."
+            return f"the run matches {name}"
     return ""
 
 
@@ -289,7 +290,10 @@ def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: _Comparing) -
 
 def _say(checked: checking.Check, compared: Comparison, comparing: _Comparing, more: str = "") -> None:
     """Print the answer above a table of measures; keep the differences; exit as the answer says."""
-    show(compared, "table", answer=f"{checked}. {checked.scores}{more}")
+    lines = [("Rankings", str(checked)), ("Scores", checked.scores), ("Instead", more)]
+    title = f"The run {'matches' if checked.alike else 'does not match'} the setting"
+    answer = Answer(title, [(label, text.strip()) for label, text in lines if text])
+    show(compared, "table", answer=lambda _: answer)
     if comparing.output is not None:
         with atomic_write(comparing.output) as file:
             file.write(checked.csv())

@@ -31,8 +31,8 @@ from lmtune.io.runs import check_tag, read_run, write_run
 from lmtune.measures.significance.comparison import named_files
 from lmtune.options import read, usual
 from lmtune.progress import Progress, quantity, silent
+from lmtune.report.coverage import fusion_coverage
 from lmtune.report.fusion_tables import formulas, fusion_legend, fusion_table
-from lmtune.report.recommendation import fusion_trust
 from lmtune.report.table import STYLES
 
 _OF_WEIGHTS = ("measure", "normalise", "missing", "rrf_k", "depth", "leave_out", "pool_depth")
@@ -43,7 +43,7 @@ def _weights(text: str) -> dict[str, float]:
     for part in text.split(","):
         name, _, value = part.rpartition("=")
         if not name or name in weights:
-            raise InputError("bad --weights", value=text, accepted="each RUN=X once, such as a=.3,b=.7")
+            raise InputError("bad --weights", value=text, accepted="each RUN=X once, such as a=0.3,b=0.7")
         weights[name] = read(float, value, f"--weights {name}")
     if not (all(0.0 <= weight < math.inf for weight in weights.values()) and any(weights.values())):
         raise InputError("bad --weights", value=text, accepted="numbers from 0, not all 0")
@@ -127,7 +127,7 @@ def fuse(
             _write(output.output, loaded, fused.output, options, output.run_tag)
     show_table(fusion_table(fused, output.style))
     if output.style == "table":
-        say(fusion_trust(fused, loaded, judged, qrels))
+        say(fusion_coverage(fused, loaded, judged, with_bounds=talk().verbose))
         say(f"\n{formulas(fused)}" if talk().verbose else "")
     elif output.style in ("csv", "json"):
         note(fusion_legend(fused))

@@ -124,7 +124,7 @@ def tune(
     lmtune tune pydocs
     lmtune tune my-collection --model bm25 -m nDCG@10 --output results
     """
-    from lmtune.report.recommendation import tuning_trust
+    from lmtune.report.coverage import tuning_coverage
     from lmtune.report.tuning_results import keep_results
     from lmtune.tuning.experiment.preparation import prepare
     from lmtune.tuning.experiment.run import run_experiment
@@ -175,12 +175,12 @@ def tune(
     _show(results, output.style, noted=talk().verbose or searching.certify is not None)
     if output.style == "table":
         for ready, result in zip(prepared, results, strict=True):
-            say(tuning_trust(ready, result, searching.depth))
+            say(tuning_coverage(ready, result, searching.depth, with_bounds=talk().verbose))
         for one, result in zip(collections, results, strict=True):
             say(_use(one, result, result.recommended, output.output))
         if not talk().verbose:
-            kept = "--output DIR keeps them" if output.output is None else f"in {output.output}"
-            say(f"Settings of each fold and method, and notes: --verbose shows them; {visible(kept)}\n")
+            kept = "--output DIR keeps everything" if output.output is None else f"all is in {output.output}"
+            say(f"--verbose prints the settings of each fold, bounds and notes; {visible(kept)}\n")
 
 
 def _collections(names: list[str], given: Collection) -> list[Collection]:
@@ -201,7 +201,7 @@ def _choose(
 ) -> None:
     """Tune all cases of a collection, and choose."""
     from lmtune.report.choice_tables import choice_table, keep_choices
-    from lmtune.report.recommendation import choice_trust
+    from lmtune.report.coverage import choice_coverage
     from lmtune.tuning.choices.experiment import tune_choices
     from lmtune.tuning.choices.stored import CHOICES_KIND
     from lmtune.tuning.experiment.preparation import prepare
@@ -231,7 +231,7 @@ def _choose(
         own = cases[one.final].collection
         first = prepare(cases[0].collection, split, cases[0].plan) if one.final else ready
         use = _use(own, result.results[one.final], one.row, output.output)
-        say(f"\n{choice_trust(result, ready, first)}{use}")
+        say(f"\n{choice_coverage(result, ready, first, with_bounds=talk().verbose)}{use}")
 
 
 def _use(collection: Collection, result: CollectionResult, row: Row | None, kept: Path | None) -> str:
@@ -247,7 +247,7 @@ def _use(collection: Collection, result: CollectionResult, row: Row | None, kept
         words += [] if result.model == TWO_STAGE.name else ["--model", result.model]
         for name, value in setting_values(result, row.setting.params).items():
             words += ["--set", f"{name}={value}"]
-    return f"To search with it: {visible(shlex.join(words))}\n"
+    return f"\nSearch with this setting:\n  {visible(shlex.join(words))}\n"
 
 
 def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> None:
@@ -262,7 +262,7 @@ def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> No
     whole = talk().verbose
     tables = [tuning_tables.mean_table(results), *tuning_tables.weight_tables(results)]
     tables += [tuning_tables.parameter_table(results), *tuning_tables.final_tables(results)] if whole else []
-    say(f"{tuning_tables.answers(results)}\n")
+    say(tuning_tables.answers(results))
     say("".join(f"{table.text()}\n" for table in tables))
     say("".join(f"{line}\n" for line in notes if noted))
 

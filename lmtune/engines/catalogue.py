@@ -95,9 +95,9 @@ ENGINES = {
             ),
             "jelinek-mercer": "",
             COMBINED: (
-                "Terrier's idf is log((N - df + .5) / (df + .5)), df the documents that hold the word in any "
-                "field; a word that the query has twice counts 1.8 times. Its k1 is fixed: the weights are "
-                "multiplied by 1.2 / k1, which ranks alike."
+                "Terrier's idf is log((N - df + 0.5) / (df + 0.5)), df the documents that hold the word in "
+                "any field; a word that the query has twice counts 1.8 times. Its k1 is fixed: the weights "
+                "are multiplied by 1.2 / k1, which ranks alike."
             ),
         },
         writers.pyterrier,

@@ -87,7 +87,7 @@ class FusedRow:
         Of the choice on all topics.
     flat : dict of str to (float, float)
         By run, the shares of the weight, the others in their proportions, with which the mean is
-        within .001 of the best.
+        within 0.001 of the best.
     interval : dict of str to (float, float)
         By run, the middle 95% of the best shares over resampled topics, others likewise; of many runs and
         other methods what the folds' shares say of 95%, see `jackknife`.

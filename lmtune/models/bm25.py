@@ -80,7 +80,7 @@ class Variant(NamedTuple):
 
     what: str
     idf: Callable[[int, int], float] = idf
-    idf_text: str = "log(1 + (N - df + .5) / (df + .5))"
+    idf_text: str = "log(1 + (N - df + 0.5) / (df + 0.5))"
     rounded: bool = False
     empty: bool = True
     once: bool = False
@@ -128,7 +128,7 @@ def _lv_zhai(df: int, documents: int) -> float:
     return math.log((documents + 1.0) / df)
 
 
-_ODDS = "log((N - df + .5) / (df + .5))"
+_ODDS = "log((N - df + 0.5) / (df + 0.5))"
 _EXACT = Variant("BM25 with exact document lengths", empty=False)
 """What ``bm25`` is."""
 LUCENE = Variant("Lucene's BM25Similarity", rounded=True, empty=False)
@@ -140,11 +140,11 @@ VARIANTS = {
     **{name: _ALL_COUNT._replace(what=f"{name}'s") for name in ("bm25s", "vespa")},
     "duckdb": _ALL_COUNT._replace(what="DuckDB's", once=True),
     "sqlite": Variant("SQLite FTS5's", _fts5, f"{_ODDS}, 1e-6 where that is not positive"),
-    "xapian": Variant("Xapian's", _xapian, "log x, x = (N - df + .5) / (df + .5), or 1 + x / 2 for x < 2"),
+    "xapian": Variant("Xapian's", _xapian, "log x, x = (N - df + 0.5) / (df + 0.5), or 1 + x / 2 for x < 2"),
     "terrier": Variant("Terrier's", _robertson, _ODDS, negative=True),
     "robertson": Variant("Robertson et al.'s (1994)", _robertson, _ODDS, empty=False, negative=True),
     "atire": Variant("ATIRE's", lambda df, n: math.log(n / df), "log(N / df)", empty=False),
-    "l": Variant("BM25L", _lv_zhai_l, "log((N + 1) / (df + .5))", empty=False, shift=0.5),
+    "l": Variant("BM25L", _lv_zhai_l, "log((N + 1) / (df + 0.5))", empty=False, shift=0.5),
     "plus": Variant("BM25+", _lv_zhai, "log((N + 1) / df)", empty=False, bonus=1.0),
 }
 """The variants by what ``--model`` has after ``bm25:``."""

@@ -15,7 +15,7 @@ from lmtune.io.csv_files import csv_text
 from lmtune.io.result_folders import write_folder
 from lmtune.progress import Progress, quantity, silent
 from lmtune.report.comparison_tables import DASH, interval_text, p_text, signed
-from lmtune.report.recommendation import gain_text, setting_text
+from lmtune.report.recommendation import choice_answer
 from lmtune.report.table import Cell, Column, Table, finite, in_all_formats, render, short
 from lmtune.report.tuning_results import keep_results
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow, effects
@@ -29,60 +29,8 @@ _TUNED = "Tuned"
 
 def choice_table(result: ChoiceResult, style: str = "table") -> str:
     """Render what was chosen, in one of `lmtune.report.table.STYLES`; text opens with the answer."""
-    answer = partial(_choice_answer, result)
+    answer = partial(choice_answer, result)
     return render(style, lambda: choice_tables(result), lambda: choice_records(result), answer=answer)
-
-
-def _choice_answer(result: ChoiceResult) -> str:
-    """Say in a few sentences which choice and setting to use, what they gain, and what choosing cost."""
-    one = result.recommended
-    if one is None:
-        return f"{result.name}: no measure is defined"
-    row, case = one.row, result.cases[one.final]
-    final = row.final or result.case_row((row.measure, row.method), one.final).fits[0]
-    setting = setting_text(result.results[one.final], final.params)
-    default = result.case_row((row.measure, DEFAULT), 0)
-    said = f"use {', '.join(filter(None, [str(case), setting]))} ({row.method})"
-    against = f"{result.cases[0]} at {setting_text(result.results[0], default.fits[0].params)}"
-    parts = [
-        f"{result.name}: {said}, chosen on all topics",
-        f"Choosing so on training topics gives {row.measure.title} {short(row.mean)} held out, "
-        f"{gain_text(row.values, default.values, against)}",
-        _stability(result, one),
-        _price(result, one),
-    ]
-    bound = result.bound(row.measure)
-    if bound is not None:
-        best = result.best_value(row.measure)
-        parts.append(
-            f"Proven: on all topics no case and setting gives more than {at_most(bound)}, "
-            f"{bound - best:.4f} above the best measured"
-        )
-    return ". ".join(parts) + "."
-
-
-def _stability(result: ChoiceResult, one: ChosenRow) -> str:
-    """Say what each fold chose, and what the recommended combination has held out."""
-    folds, counts = quantity(len(one.picks), "fold"), Counter(one.picks)
-    if set(counts) == {one.final}:
-        return f"Chosen in all of {folds}"
-    picked = [f"{result.cases[pick]} in {count}" for pick, count in counts.most_common()]
-    own = result.case_row((one.row.measure, one.row.method), one.final)
-    itself = f"the recommended combination by itself has {short(own.mean)} held out"
-    return f"Chosen in {folds}: {'; '.join(picked)}; {itself}"
-
-
-def _price(result: ChoiceResult, one: ChosenRow) -> str:
-    """Say what the best of so many has on the topics that it was chosen on, and what in hindsight."""
-    key = one.row.measure, one.row.method
-    tuned = result.known_rows(key)
-    hindsight = max(row.mean for row in tuned.values())
-    where = f"in {result.inner} inner folds" if result.inner else "on training topics"
-    of = f"{len(result.cases)}" + (f", {len(tuned)} of them tuned," if len(tuned) < len(result.cases) else "")
-    return (
-        f"The best of {of} has {short(one.score)} {where}; always the same, the best in "
-        f"hindsight, {short(hindsight)} held out"
-    )
 
 
 def choice_tables(result: ChoiceResult) -> list[Table]:
@@ -286,7 +234,7 @@ def _shown(result: ChoiceResult) -> dict[str, object]:
     """Return the answer, the tables, and the method that they are of."""
     one = result.tuned or result.recommended
     return {
-        "answer": _choice_answer(result),
+        "answer": choice_answer(result)._asdict(),
         "method": DEFAULT if one is None else one.row.method,
         "final": result.recommended.final if result.recommended else 0,
         "tables": [asdict(table) for table in choice_tables(result)],

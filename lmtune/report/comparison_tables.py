@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.residual_bounds import JUDGED, is_exact
 from lmtune.measures.significance.comparison import EQUIVALENT, NOT_WORSE, Comparison, Contrast
-from lmtune.measures.significance.tests import paired_differences
+from lmtune.measures.significance.tests import FEWEST, LEVEL, detectable_difference, paired_differences
 from lmtune.progress import quantity
-from lmtune.report.table import Cell, Table, listed, render, short
+from lmtune.report.table import Answer, Cell, Table, listed, render, short
 
 BETTER, WORSE = "†", "‡"
 DASH = "–"
@@ -28,7 +29,13 @@ _CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correct
 _SIDES = {"two-sided": "two-sided", "greater": "one-sided (better)", "less": "one-sided (worse)"}
 
 
-def comparison_table(comparison: Comparison, style: str = "table", *, per_topic: bool = False) -> str:
+def comparison_table(
+    comparison: Comparison,
+    style: str = "table",
+    *,
+    per_topic: bool = False,
+    answer: Callable[[Comparison], Answer] | None = None,
+) -> str:
     """Render a comparison.
 
     Parameters
@@ -41,6 +48,8 @@ def comparison_table(comparison: Comparison, style: str = "table", *, per_topic:
         precision.
     per_topic : bool
         Add every topic's difference, the largest gain first; CSV then has these alone.
+    answer : callable, optional
+        Makes what plain text opens with; by default `comparison_answer`.
 
     Returns
     -------
@@ -56,8 +65,65 @@ def comparison_table(comparison: Comparison, style: str = "table", *, per_topic:
         style,
         lambda: comparison_tables(comparison, per_topic),
         lambda: comparison_topics(comparison) if per_topic else comparison_records(comparison),
+        answer=lambda: (answer or comparison_answer)(comparison),
         content=lambda: _content(comparison, per_topic),
     )
+
+
+def comparison_answer(comparison: Comparison) -> Answer:
+    """Return the best system by the first measure, compared with the baseline if there is one."""
+    measure, (baseline, *others) = comparison.measures[0], comparison.systems
+    means = {system: comparison.means(system)[0] for system in comparison.systems}
+    options, topics = comparison.options, quantity(len(comparison.topics), "topic")
+    if options.pairwise:
+        best = max(comparison.systems, key=lambda system: means[system])
+        lines = [("Best", f"{best}, {measure} {short(means[best])}")]
+        return Answer(f"{quantity(len(comparison.systems), 'system')}, {topics}, all pairs compared", lines)
+    best = max(others, key=lambda system: means[system])
+    contrast = next(one for one in comparison.contrasts if (one.measure, one.system) == (measure, best))
+    test, others_tested = options.tests[0], len(others) > 1 and options.correction != "none"
+    how = _TEST_NAMES[test] + (f", {_CORRECTIONS[options.correction]}" if others_tested else "")
+    p = contrast.adjusted[test]
+    rows = [comparison.values[comparison.systems.index(name), :, 0] for name in (best, baseline)]
+    lines = [
+        ("Baseline", f"{baseline}, {measure} {short(means[baseline])}"),
+        ("Best" if len(others) > 1 else "Compared", f"{best}, {measure} {short(means[best])}"),
+        ("Difference", difference_text(contrast.difference, contrast.interval, p, how, options.confidence)),
+        ("Verdict", verdict_text(rows[0] - rows[1], p, baseline, level=options.level)),
+    ]
+    return Answer(f"{quantity(len(others), 'run')} compared with {baseline}, {topics}", lines)
+
+
+def difference_text(
+    difference: float,
+    interval: Sequence[float],
+    p: float,
+    test: str = "paired t-test",
+    confidence: float = 0.95,
+) -> str:
+    """Print a mean difference, with its confidence interval and p-value unless these are NaN."""
+    text = signed(difference)
+    if not math.isnan(interval[0]):
+        text += f", {100 * confidence:g}% CI {interval_text(interval, signed)}"
+    return text if math.isnan(p) else f"{text}, {p_value_text(p)} ({test})"
+
+
+def verdict_text(
+    differences: NDArray[np.float64],
+    p: float,
+    baseline: str,
+    *,
+    units: tuple[str, str] = ("topic", "topics"),
+    level: float = LEVEL,
+) -> str:
+    """Return whether a mean difference is significant, and if not, which differences would be detected."""
+    counted = quantity(differences.size, *units)
+    if math.isnan(p):
+        return f"no test: {counted}" if differences.size < FEWEST else "no test: all differences are equal"
+    if p < level:
+        return f"significantly {'better' if differences.mean() > 0.0 else 'worse'} than {baseline}"
+    least = detectable_difference(float(differences.std(ddof=1)), differences.size, level=level)
+    return f"not significant; {counted} detect differences of {short(least)} or more (80% power)"
 
 
 def letters(number: int) -> list[str]:
@@ -84,7 +150,7 @@ def comparison_legend(comparison: Comparison) -> str:
         f"{marks}: {_SIDES[comparison.options.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
         f"{_CORRECTIONS.get(comparison.options.correction, 'no correction')} over {comparison.family} "
         f"{many} a measure",
-        f"adjusted p < {f'{comparison.options.level:g}'.removeprefix('0')}",
+        f"adjusted p < {comparison.options.level:g}",
         quantity(len(comparison.topics), "topic"),
     ]
     parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
@@ -192,11 +258,24 @@ def p_text(p: float) -> str:
     Examples
     --------
     >>> p_text(0.05), p_text(1.0), p_text(3e-7), p_text(math.nan)
-    ('.0500', '1.0000', '<.0001', '–')
+    ('0.0500', '1.0000', '<0.0001', '–')
     """
     if math.isnan(p):
         return DASH
-    return "<.0001" if p < 0.0001 else short(p)
+    return "<0.0001" if p < 0.0001 else short(p)
+
+
+def p_value_text(p: float) -> str:
+    """Print a p-value in a sentence.
+
+    Examples
+    --------
+    >>> p_value_text(0.5412), p_value_text(0.0274), p_value_text(0.0049), p_value_text(1e-9)
+    ('p = 0.54', 'p = 0.027', 'p = 0.005', 'p < 0.001')
+    """
+    if p < 0.001:
+        return "p < 0.001"
+    return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
 
 
 def _content(comparison: Comparison, per_topic: bool) -> dict[str, object]:

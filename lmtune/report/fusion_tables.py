@@ -96,7 +96,7 @@ def fusion_legend(result: FusionResult) -> str:
         "weights by their shares",
         *_bounds(result),
         f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf, {WORSE} and "
-        f"{RRF_WORSE} worse: two-sided paired t-tests, Holm's correction, adjusted p < .05",
+        f"{RRF_WORSE} worse: two-sided paired t-tests, Holm's correction, adjusted p < 0.05",
     ]
     return "; ".join(parts)
 
@@ -145,7 +145,7 @@ def _values(result: FusionResult) -> Table:
         cells += [Cell(short(row.mean), "".join(marks))]
         cells += ["" if row.bound is None else at_most(row.bound)] if bounds else []
         shares = row.chosen.shares
-        cells += ["" if row.is_single else f"{shares[run]:.3f}".lstrip("0") for run in result.runs if few]
+        cells += ["" if row.is_single else f"{shares[run]:.3f}" for run in result.runs if few]
         groups.setdefault(row.measure, []).append(cells)
     figures = ["In sample", *(["Held out"] if held_out else []), *(["At most"] if bounds else [])]
     figures += result.runs if few else ()
@@ -226,8 +226,8 @@ def _sureness(result: FusionResult) -> list[Table]:
         for run, ends in row.flat.items()
     ]
     legend = (
-        "Within .001: the shares, the other runs in their proportions, that lose no more than that "
+        "Within 0.001: the shares, the other runs in their proportions, that lose no more than that "
         f"in sample; 95%: the middle of the best shares over {result.options.bootstrap} resamples of topics"
     )
-    names, figures = ["Measure", "Method", "Run"], ["Share", "Within .001", "95%"]
+    names, figures = ["Measure", "Method", "Run"], ["Share", "Within 0.001", "95%"]
     return [Table.of(names, figures, [lines], "Weights", legend)] if lines else []

@@ -13,7 +13,7 @@ from lmtune.measures.judges.selection import ToJudge
 from lmtune.measures.residual_bounds import FIGURES, Residuals, residual_records
 from lmtune.progress import quantity
 from lmtune.report.comparison_tables import DASH, interval_text, signed
-from lmtune.report.table import Table, render, short
+from lmtune.report.table import Answer, Table, render, short
 
 
 def judge_table(found: JudgesResult, style: str, *, confusions: bool = False) -> str:
@@ -48,19 +48,19 @@ def selection_records(found: ToJudge) -> Sequence[Mapping[str, object]]:
     return found.records
 
 
-def judges_answer(found: JudgesResult) -> str:
-    """Say which judge is the best, and how good."""
-    best, parts = found.judges[0], []
+def judges_answer(found: JudgesResult) -> Answer:
+    """Return which judge agrees best with the judgements."""
+    best = found.judges[0]
+    lines = [("Best judge", best.name)]
     if best.pairs:
         where = f"{quantity(best.pairs, 'pair')} of {quantity(best.topics, 'topic')}"
-        parts.append(f"alpha {_known(best.alpha)} {interval_text(best.alpha_interval)} on {where}")
+        lines.append(("Alpha", f"{_known(best.alpha)} {interval_text(best.alpha_interval)} on {where}"))
     if best.order:
         apart = "" if best.order.paired else f", by {best.order.judge_topics} other topics"
-        parts.append(
-            f"tau {_known(best.order.tau)} {interval_text(best.order.tau_interval)} of "
-            f"{quantity(len(found.systems), 'run')} by {found.options.measure}{apart}"
-        )
-    return f"{best.name} agrees best with the judgements: {'; '.join(parts)}."
+        runs = quantity(len(found.systems), "run")
+        tau = f"{_known(best.order.tau)} {interval_text(best.order.tau_interval)}"
+        lines.append(("Tau", f"{tau} of {runs} by {found.options.measure}{apart}"))
+    return Answer(f"{quantity(len(found.judges), 'judge')} compared with the judgements", lines)
 
 
 def judge_tables(found: JudgesResult, *, confusions: bool = False) -> list[Table]:

@@ -161,7 +161,7 @@ def _legend(losses: int, several: bool) -> str:
     return (
         "† the best mean of its column. Raised letters: the losses that a mean is significantly better than, "
         f"over queries, each with its mean over trials{trials}: two-sided paired t-tests, Holm's correction "
-        f"over {quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < .05"
+        f"over {quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < 0.05"
     )
 
 

@@ -26,8 +26,8 @@ from lmtune.progress import Progress, silent
 from lmtune.report.comparison_tables import p_text, signed
 from lmtune.report.figures import Picture, choice_pictures, draw, render
 from lmtune.report.figures.style import COLUMN
-from lmtune.report.recommendation import answer
-from lmtune.report.table import Table, listed, short
+from lmtune.report.recommendation import tuning_answer
+from lmtune.report.table import Answer, Table, listed, short
 from lmtune.report.tuning_tables import (
     ABOVE_DIRECT,
     ABOVE_RANKNET,
@@ -128,7 +128,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
     fits = [fit for result in results for row in result.rows for fit in row.fits]
     return _page(
         stored,
-        {result.name: said for result in results if (said := answer(result))},
+        {result.name: found for result in results if (found := tuning_answer(result))},
         pictures,
         plan=stored.record["plan"],
         most_rows=most_rows,
@@ -157,7 +157,7 @@ def _choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str
     sections = ("choice", "Comparison"), ("cases", "Combinations"), ("effects", "Effects")
     return _page(
         results,
-        {result.name: stored.answer for result in results.results},
+        {result.name: Answer(**stored.answer) for result in results.results},
         pictures,
         plan=record["plan"] | record["choices"] | how,
         more_tables=[
@@ -168,7 +168,7 @@ def _choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str
 
 def _page(
     stored: StoredResults,
-    answers: Mapping[str, str],
+    answers: Mapping[str, Answer],
     pictures: Iterable[Picture],
     *,
     plan: Mapping[str, Any],

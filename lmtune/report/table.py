@@ -216,7 +216,7 @@ def render(
     tables: Callable[[], Sequence[Table]],
     records: Callable[[], Sequence[Record]],
     *,
-    answer: Callable[[], str] = str,
+    answer: Callable[[], Answer | None] = lambda: None,
     columns: Sequence[str] = (),
     content: Callable[[], object] | None = None,
     indent: int = 2,
@@ -230,7 +230,7 @@ def render(
     tables, records : callable
         Make the tables, and the rows of CSV, with every figure at full precision.
     answer : callable, optional
-        Makes the sentence, if there is one, that plain text opens with, on a line of its own.
+        Makes what plain text opens with, or None.
     columns : sequence of str, optional
         Those of CSV; by default the first record's.
     content : callable, optional
@@ -280,15 +280,14 @@ def finite(content: Any) -> Any:
 
 
 def short(value: float) -> str:
-    """Print four digits, without the zero before the point, as papers do.
+    """Print four digits, as trec_eval does.
 
     Examples
     --------
     >>> short(0.25), short(-0.25), short(1.0)
-    ('.2500', '-.2500', '1.0000')
+    ('0.2500', '-0.2500', '1.0000')
     """
-    text = f"{value:.4f}"
-    return text.replace("0.", ".", 1) if abs(value) < 1.0 else text
+    return f"{value:.4f}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -301,9 +300,30 @@ def one_line(text: str) -> str:
     return visible(re.sub(r"\s+", " ", text))
 
 
-def opened_by(answer: str, tables: str) -> str:
-    """Put a sentence, if there is one, on a line of its own above tables."""
-    return f"{one_line(answer)}\n\n{tables}" if answer else tables
+class Answer(NamedTuple):
+    """What a result opens with.
+
+    Attributes
+    ----------
+    title : str
+        The collection or files, the system and the topics.
+    lines : sequence of (str, str)
+        A label and a text each.
+    """
+
+    title: str
+    lines: Sequence[tuple[str, str]] = ()
+
+    def text(self) -> str:
+        """Lay out as plain text, with the texts in a column; ends with an empty line."""
+        width = max((_width(label) for label, _ in self.lines), default=0)
+        lines = [f"  {label}{' ' * (width - _width(label))}   {one_line(text)}" for label, text in self.lines]
+        return "".join(f"{line}\n" for line in [one_line(self.title), "", *lines, *([""] if lines else [])])
+
+
+def opened_by(answer: Answer | None, tables: str) -> str:
+    """Put an answer, if there is one, above tables."""
+    return f"{answer.text()}{tables}" if answer else tables
 
 
 def markdown_escape(text: str) -> str:

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from lmtune.measures.measure import Measure
 from lmtune.models.model import described, known_model
 from lmtune.report.comparison_tables import DASH
-from lmtune.report.recommendation import answer, default_remark, gain_over
-from lmtune.report.table import Cell, Column, Table, listed, one_line, render, short
+from lmtune.report.recommendation import default_remark, gain_over, tuning_answer
+from lmtune.report.table import Cell, Column, Table, listed, render, short
 from lmtune.tuning.experiment.result import (
     DEFAULT,
     DIRECT,
@@ -29,9 +29,8 @@ ABOVE_DIRECT, ABOVE_RANKNET, BELOW_DIRECT = "†", "‡", "↓"
 _MARKS = {STAND_INS: "§", EDGE: "¶"}
 _TEST = f"two-sided paired t-test, p < {SIGNIFICANCE:g}"
 _LEGEND = (
-    f"Optimal: the best setting known on the test topics. {ABOVE_DIRECT} (italics) significantly "
-    f"better than {DIRECT}, {ABOVE_RANKNET} (bold) than {RANKNET}; {BELOW_DIRECT} significantly worse than "
-    f"{DIRECT}: {_TEST}"
+    f"{OPTIMAL}: tuned on the test topics (oracle). {ABOVE_DIRECT} significantly better than {DIRECT}, "
+    f"{ABOVE_RANKNET} than {RANKNET}; {BELOW_DIRECT} significantly worse than {DIRECT} ({_TEST})"
 )
 
 
@@ -62,12 +61,12 @@ def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> s
         lambda: _with_columns_of_parameters(results),
         content=lambda: _with_fits(results),
     )
-    return f"{answers(results)}\n{rendered}" if style == "table" else rendered
+    return f"{answers(results)}{rendered}" if style == "table" else rendered
 
 
 def answers(results: Sequence[CollectionResult]) -> str:
-    """Say of each collection in a line which setting to use, and what it gains."""
-    return "".join(f"{one_line(said)}\n" for said in map(answer, results) if said)
+    """Return the answers, one a collection."""
+    return "".join(answer.text() for answer in map(tuning_answer, results) if answer)
 
 
 def mean_table(results: Sequence[CollectionResult]) -> Table:
@@ -85,7 +84,7 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
     sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
     sentences += "".join(f" {remark}." for remark in remarks)
     figures = [Column(result.name, marked=True) for result in results]
-    legend = "\n".join([" ".join([_LEGEND, *(f"({model})" for model in models)]), *remarks])
+    legend = "\n".join([_LEGEND, *(f"{model[0].upper()}{model[1:]}" for model in models), *remarks])
     made = Table.of(["Metric", "Method"], figures, groups.values(), "Means over test topics", legend)
     typeset = [
         Cell("Italics", style="italic"),
@@ -193,11 +192,11 @@ def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
     remarks = list(filter(None, dict.fromkeys(map(default_remark, results))))
     measured = {row.measure for _, row in rows}
     if lacking := [one.name for one in results if measured - {row.measure for row in one.rows}]:
-        remarks.append(f"{DASH} no document of {listed(lacking)} is judged nonrelevant")
+        remarks.append(f"{DASH} {listed(lacking)} has no judged non-relevant documents")
     if names := named(STAND_INS):
         remarks.append(
-            f"{_MARKS[STAND_INS]} learned from unjudged documents too, sampled as negatives for topics of "
-            f"{names} without judged non-relevant documents"
+            f"{_MARKS[STAND_INS]} {names}: unjudged documents sampled as negatives for topics without judged "
+            "non-relevant documents"
         )
     ended = dict.fromkeys(
         f"fold {number} of {result.name} ({' and '.join(fit.at_edge)})"

@@ -24,7 +24,7 @@ class TreeSettings:
     """All that a LambdaMART model depends on besides the data; see the help of each field.
 
     The defaults are those of LightGBM's own lambdarank example, for data of the size of LETOR's
-    MQ2008; for some hundred thousand rows take `leaves` 63 and `learning_rate` .05. The model is
+    MQ2008; for some hundred thousand rows take `leaves` 63 and `learning_rate` 0.05. The model is
     the same for any number of threads. The validation measure is as in
     `lmtune.rerank.settings.Settings`.
 

@@ -254,7 +254,7 @@ class CoordinateAscent(Tuner):
         Where each climb ended: ``start``, the parameters by name, the measure, and ``evaluations``, the
         settings that it was the first to ask for.
     n_agreeing_ : int
-        How many climbs ended within .001 of the best; 1 says that no other found it.
+        How many climbs ended within 0.001 of the best; 1 says that no other found it.
     """
 
     ends_: pd.DataFrame = field(init=False)

@@ -149,7 +149,7 @@ def test_a_query_is_answered_by_an_account(tmp_path: Path, capsys: pytest.Captur
     lines = done.stdout.splitlines()
     assert lines[0].startswith("d1: ")
     assert lines[1].split()[1] == "bird:"
-    assert "idf = log(1 + (N - df + .5) / (df + .5)); df = 1, N = 3" in lines[2]
+    assert "idf = log(1 + (N - df + 0.5) / (df + 0.5)); df = 1, N = 3" in lines[2]
     assert "freq = 2, k1 = 0.9, b = 0.4, dl = 3, avgdl = 2" in lines[3]
     for wrong, message in (
         ([*command, "--explain-doc", "d9"], "no such document among the candidates: 'd9'"),

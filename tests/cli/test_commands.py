@@ -17,6 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support import read_answer
 
 import lmtune
 from lmtune.cli.main import app
@@ -70,8 +71,8 @@ def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
     arguments = ["tune", "one", "two", "--folds", "3", "--grid", "4x5", "--seed", "3", "--verbose"]
     shown = lmtune_command(*arguments, "--output", "kept/a", cwd=home)
     assert shown.returncode == 0, shown.stderr
-    answers = shown.stdout.splitlines()[:2]
-    assert [line.split(".")[0].split(":")[0] for line in answers] == ["one", "two"]
+    titles = [line for line in shown.stdout.splitlines() if line.endswith("3-fold cross-validation")]
+    assert [line.split(":")[0] for line in titles] == ["one", "two"]
     assert "MAP     Default" in shown.stdout
     assert "skipped: 1 topic without a relevant document (12)" in shown.stdout
     assert "3-fold cross-validation" in shown.stdout
@@ -182,13 +183,14 @@ def test_tune_opens_with_the_answer_and_ends_with_its_command(home: Path) -> Non
     for output, ways in (([], "--model"), (["--output", "kept/answer"], "--from")):
         shown = lmtune_command(*tune, "--baseline", "k1=1.2,b=0.75", *output, cwd=home)
         assert shown.returncode == 0, shown.stderr
-        first, *lines = shown.stdout.splitlines()
-        assert first.startswith("one: ")
-        assert f"MAP {best['mean']:.4f} held out".replace("0.", ".") in first
-        assert "k1 = 1.2, b = .75" in first
+        title, answer = read_answer(shown.stdout)
+        lines = shown.stdout.splitlines()
+        assert title.startswith("one: bm25, ")
+        assert answer["MAP"].startswith(f"{best['mean']:.4f}; ")
+        assert "k1 = 1.2, b = 0.75" in answer["MAP" if best["method"] != "Default" else "Recommended"]
         assert "Fold" not in shown.stdout and "documents," not in shown.stdout
-        assert lines[-1].startswith("Settings of each fold and method, and notes: --verbose shows them; ")
-        [use] = [line.removeprefix("To search with it: lmtune ") for line in lines if "To search" in line]
+        assert lines[-1].startswith("--verbose prints ")
+        use = lines[lines.index("Search with this setting:") + 1].removeprefix("  lmtune ")
         assert (ways in use) == (best["method"] != "Default" or ways == "--model")
         searched = lmtune_command(*shlex.split(use), "--output", "answer.run", cwd=home)
         assert searched.returncode == 0, searched.stderr
@@ -196,7 +198,7 @@ def test_tune_opens_with_the_answer_and_ends_with_its_command(home: Path) -> Non
         wanted = best["final"] or best["folds"][0]
         assert searched_with["k1"] == pytest.approx(wanted["params"]["k1"], rel=5e-3)
     kept = (home / "kept/answer/table.txt").read_text()
-    assert kept.splitlines()[0] == first
+    assert read_answer(kept) == (title, answer)
     for wrong, said in (
         ("k1", "accepted: NAME=VALUE"),
         ("mu=3", "no parameter of bm25"),
@@ -417,7 +419,7 @@ def test_a_certificate_says_what_no_setting_exceeds(home: Path) -> None:
         cwd=home,
     )
     assert shown.returncode == 0, shown.stderr
-    assert "MAP: no (lambda, mu) in the range gives more than ." in shown.stdout
+    assert "MAP: no (lambda, mu) in the range gives more than 0." in shown.stdout
     assert (home / "kept/certified/traces/one/certificate-AP-fold1.csv").is_file()
     refused = lmtune_command("tune", "one", "-m", "AP", "--certify", "-1", cwd=home)
     assert refused.returncode == 2

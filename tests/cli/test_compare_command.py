@@ -70,7 +70,7 @@ def test_residuals(home: Path) -> None:
     files = ("half.txt", "one/base.run", "one/new.run", "-m", "P@5", "--residuals")
     code, out, err = compared(*files)
     assert code == 0, err
-    assert out.splitlines()[1].split()[-1] == ".5000"
+    assert out.splitlines()[1].split()[-1] == "0.5000"
     record = json.loads(compared(*files, "--format", "json")[1])
     assert record["judged@10"] == {"base": 0.5, "new": 0.5}
     (contrast,) = record["contrasts"]

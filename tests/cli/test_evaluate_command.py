@@ -247,8 +247,8 @@ def test_residuals(tmp_path: Path) -> None:
     header, *rows = [line.split() for line in result.stdout.splitlines()[:3]]
     assert header == ["run", "measure", "value", "lowest", "highest", "judged@10"]
     assert rows == [
-        ["mine", "P@2", ".5000", ".5000", "1.0000", ".5000"],
-        ["mine", "AP", *["1.0000"] * 3, ".5000"],
+        ["mine", "P@2", "0.5000", "0.5000", "1.0000", "0.5000"],
+        ["mine", "AP", *["1.0000"] * 3, "0.5000"],
     ]
     result = CliRunner().invoke(
         app, ["evaluate", str(tmp_path / "qrels"), str(tmp_path / "run"), "--residuals", "-m", "Rprec"]

@@ -266,13 +266,13 @@ def test_an_option_that_does_not_exist_is_told_with_the_nearest(capsys: pytest.C
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        ("tune c --k1 .9", "(Possible options: --range NAME=LOW,HIGH)"),
-        ("tune c --k1-range .1,3", "(Possible options: --range NAME=LOW,HIGH)"),
-        ("search c --lambda .9", "(Possible options: --set NAME=VALUE)"),
+        ("tune c --k1 0.9", "(Possible options: --range NAME=LOW,HIGH)"),
+        ("tune c --k1-range 0.1,3", "(Possible options: --range NAME=LOW,HIGH)"),
+        ("search c --lambda 0.9", "(Possible options: --set NAME=VALUE)"),
         ("rerank train c --k1 1", "No such option: --k1"),
         ("evaluate q r --metric map", "(Possible options: --measure NAME)"),
         ("search c --top_k 10", "(Possible options: --hits N)"),
-        ("rerank crossval c --lr .1", "(Possible options: --learning-rate X)"),
+        ("rerank crossval c --lr 0.1", "(Possible options: --learning-rate X)"),
     ],
 )
 def test_unknown_options_point_to_what_they_mean(

@@ -80,7 +80,7 @@ def test_both_engines_give_one_table_and_the_second_run_starts_no_java(home: Pat
     first = lmtune("tune", "one", "--index", "lucene:ix/one", *rest, cwd=home)
     again = lmtune("tune", "one", "--index", "ix/one", *rest, "--output", "kept", cwd=home)
     # The last lines name the index and the folder.
-    tables = [done.stdout.partition("To search with it")[0] for done in (first, embedded, again)]
+    tables = [done.stdout.partition("Search with this setting")[0] for done in (first, embedded, again)]
     assert tables[0] == tables[1] == tables[2] != ""
     assert embedded.imported == []
     assert first.imported == ["jnius"]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_lists import made_lists
+from support import read_answer
 
 from lmtune.cli.main import app
 from lmtune.collections.folds import cross_validation
@@ -201,12 +202,12 @@ def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_pat
         app, ["compare", str(home / "c/qrels.txt"), str(home / "base.run"), str(tmp_path / "cv.run")]
     )
     *said, trusted = out.splitlines()
-    assert said[5:] == result.stdout.splitlines()
+    table = result.stdout.splitlines()
+    assert said[-len(table) :] == table
     judged = next(line for line in said if line.strip().startswith("cv ")).split()[-1]  # its judged@10
-    assert trusted.startswith(f"Judged of the first 10: {judged} by cv, ")
-    assert "could leave" not in trusted  # all is judged
-    assert trusted.endswith(f"; judgements: {home / 'c/qrels.txt'}")
-    assert out.splitlines()[3].startswith(("Rerank. AP ", "Keep base. AP "))
+    assert trusted.startswith(f"Judged@10: {judged} (cv), ")
+    [recommended] = [line for line in said if line.startswith("  Recommended")]
+    assert recommended.split(maxsplit=1)[1] in ("rerank", "keep base")
     # Judgements of the test topics have no influence on their ranking, nor has going on from a checkpoint.
     changed = tmp_path / "changed.txt"
     lines = (home / "c/qrels.txt").read_text().splitlines()
@@ -319,8 +320,9 @@ def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     code, out, err = run("compare", *arguments, "--output", tmp_path / "kept")
     assert code == 0, err
     assert "16 test queries, 4 of them without a relevant document" in err
-    answer, _, *lines = out.splitlines()
-    assert " held out" in answer and "listnet" in answer
+    title, answer = read_answer(out)
+    assert title.startswith("3 losses, ") and any("listnet" in text for text in answer.values())
+    lines = out.splitlines()[7:]
     assert lines[0].split()[:3] == ["Empty", "queries", "Loss"]
     assert [line.split()[3] for line in lines[1:-1]] == ["listnet", "song:gamma=0.5", TREES] * 2
     assert "Holm's correction over 3 pairs" in lines[-1]
@@ -579,8 +581,8 @@ def test_a_teachers_loss_goes_beside_one_on_labels(home: Path, tmp_path: Path) -
     assert half != pytest.approx(labels, abs=1e-3)
     code, out, err = run("compare", *where, "--losses", "listnet", "--trials", "1", *FAST)
     assert code == 0, err
-    assert out.splitlines()[-1].startswith("Judged of the first 10: ")
-    assert f"by {home / 'base.run'}, which the losses rerank" in out
+    assert out.splitlines()[-1].startswith("Judged@10: ")
+    assert f"({home / 'base.run'}, which the losses rerank)" in out
 
 
 def test_topics_count_by_their_weights(home: Path, tmp_path: Path) -> None:
@@ -600,7 +602,7 @@ def test_topics_count_by_their_weights(home: Path, tmp_path: Path) -> None:
         output = tmp_path / f"{heavy}.out.run"
         code, out, err = run("crossval", *where, *learning, "--topic-weights", weights, "--output", output)
         assert code == 0, err
-        assert "topics are weighted in fits, and count alike in means" in out
+        assert "topic weights apply to fitting, not to means" in out
         measured = ir_measures.calc_aggregate(
             [ir_measures.AP], read_qrels(home / "c/qrels.txt"), read_run(output)
         )
@@ -616,7 +618,7 @@ def test_topics_count_by_their_weights(home: Path, tmp_path: Path) -> None:
         (("--loss", "ranknet@teacher"), "a loss on a teacher's scores, and no teacher: 'ranknet@teacher'"),
         (("--loss", "song@teacher"), "unknown loss: 'song@teacher'"),
         (("--loss", "ranknet@teacher:weight=0"), "weight"),
-        (("--loss", "ranknet@teacher:beside=song:weight=.5", "--teacher", "{teacher}"), "beside it goes no"),
+        (("--loss", "ranknet@teacher:beside=song:weight=0.5", "--teacher", "{teacher}"), "beside it goes no"),
         (("--loss", "ranknet@teacher", "--teacher", "{few}"), "the teacher lacks a topic: '12'"),
         (("--negatives", "0-10"), "bad places of a list: '0-10'; accepted: from 1, such as 10-100"),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support import read_answer
 
 from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
@@ -103,7 +104,7 @@ def test_beirs_folder_is_tuned_by_beirs_measures(run: Run) -> None:
     assert status == 0, said
     assert "c/qrels/train.tsv" in said
     assert "c/qrels/test.tsv" in said
-    assert "nDCG@10" in out.splitlines()[0]
+    assert "nDCG@10" in read_answer(out)[1]
     assert "R@100" in out
     assert "MAP" not in out
     status, out, _ = run(f"tune c {QUICK} -m AP")

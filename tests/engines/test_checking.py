@@ -237,7 +237,7 @@ def test_the_command(home: Path) -> None:
     assert run("search c --from kept --method ranknet --output other.run")[0] == 0
     code, out, err = run("check-run other.run kept")
     assert code == 1, err
-    assert "The run matches another setting instead: --measure AP --method ranknet." in out.splitlines()[0]
+    assert "  Instead    the run matches --measure AP --method ranknet\n" in out
     # Values copied from the screen have three digits, which moves documents of nearly equal scores.
     rows = json.loads((home / "kept/table.json").read_text())
     [setting] = [row["setting"] for row in rows if row["method"] == "Direct"]

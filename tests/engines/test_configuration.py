@@ -165,7 +165,7 @@ def test_what_elasticsearch_answers_is_read(tmp_path: Path) -> None:
     found = read_engine(written(tmp_path, index))
     assert found[:4] == ("bm25:lucene", {"k1": 1.2, "b": 0.3}, "none", "lucene")
     assert found.notes == ("its terms keep possessives ('s), lmtune's do not",)
-    # Nothing said is Elasticsearch's usual: the analyzer standard, BM25 with 1.2 and .75.
+    # Nothing said is Elasticsearch's usual: the analyzer standard, BM25 with 1.2 and 0.75.
     found = read_engine(written(tmp_path, {"mappings": {"properties": {"body": {"type": "text"}}}}))
     assert found[:4] == ("bm25:lucene", {"k1": 1.2, "b": 0.75}, "none", "none")
     english = {"mappings": {"properties": {"body": {"type": "text", "analyzer": "english"}}}}
@@ -239,7 +239,7 @@ def test_tuning_starts_from_an_engine(tmp_path: Path) -> None:
     tune = "tune c --grid 3x3 --restarts 0 --no-approx -m AP --from-engine index.json"
     code, out, err = run(f"{tune} --output kept --model bm25:lucene")
     assert code == 0, err
-    assert "the default k1 = .812, b = .333" in out
+    assert "the default k1 = 0.812, b = 0.333" in out
     record = json.loads((tmp_path / "kept/made.json").read_text())
     assert record["plan"]["model"] == "bm25:lucene"
     assert record["collections"][0]["analysis"] == {"stemmer": "none", "stopwords": "lucene"}
@@ -481,7 +481,7 @@ def test_solr_has_defaults_and_lists_of_its_own(tmp_path: Path) -> None:
     jelinek = '<similarity class="solr.LMJelinekMercerSimilarityFactory"/>'
     old = SOLR[SOLR.index("<similarity") : SOLR.index("</similarity>") + len("</similarity>")]
     assert solr(tmp_path, old, jelinek)[:2] == ("jelinek-mercer", {"lambda": 0.7})
-    given = jelinek.replace("/>", '><float name="lambda">.2</float></similarity>')
+    given = jelinek.replace("/>", '><float name="lambda">0.2</float></similarity>')
     assert solr(tmp_path, old, given)[1] == {"lambda": 0.2}
     (tmp_path / "own.txt").write_text("und\nder\n")
     own = str(tmp_path / "own.txt")

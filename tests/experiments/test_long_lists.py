@@ -116,7 +116,7 @@ def test_ratings_are_learnt(loss: str, whole: bool) -> None:
     trained, again = train(lists, loss, options), train(lists, loss, options)
     assert trained.validation == again.validation
     assert trained.best_epoch == 3
-    # A random ranking of about fifty items reaches about .06.
+    # A random ranking of about fifty items reaches about 0.06.
     assert lists.measure(trained.network, "test", ["ndcg@10"]).mean() > 0.12
 
 

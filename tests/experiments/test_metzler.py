@@ -62,7 +62,7 @@ def test_it_is_the_tuning_experiments(found: Any, place: Path, monkeypatch: pyte
 
 def test_the_table(found: Any) -> None:
     printed = found["printed"].set_index("method")["wsj"]
-    assert [cell.rpartition(" / ")[2] for cell in printed][:3] == [".3255", ".2987", ".3290"]
+    assert [cell.rpartition(" / ")[2] for cell in printed][:3] == ["0.3255", "0.2987", "0.3290"]
     assert found["cells"]["cells"].tolist() == [6]
 
 
@@ -84,7 +84,7 @@ def test_losses_are_cut_in_two(found: Any) -> None:
 def test_printed_figures_are_the_papers() -> None:
     [path] = PAPERS.glob("metzler-*.txt")
     text = path.read_text(encoding="utf-8")
-    rows = [re.findall(r"\.\d{4}", line) for line in text.splitlines() if line.count("\t.") == 4]
+    rows = [re.findall(r"0\.\d{4}", line) for line in text.splitlines() if line.count("\t.") == 4]
     assert len(rows) == 9
     for number, column in enumerate(PRINTED.values()):
         assert column.split() == [row[number] for row in rows]

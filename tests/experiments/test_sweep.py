@@ -190,7 +190,7 @@ def test_a_papers_means_are_those_of_trainings_by_hand(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows["half"], half, rtol=1e-9)
     printed = tables["printed"].set_index("method")
     # The lists are too few for the paper's trees.
-    assert printed.loc["LambdaMART (LightGBM)", "NDCG@1"] == "- / .5033 ± .0022"
+    assert printed.loc["LambdaMART (LightGBM)", "NDCG@1"] == "- / 0.5033 ± 0.0022"
     assert tables["notes"]["note"].str.contains("LightGBM. is missing: the training data are too few").any()
 
 
@@ -200,7 +200,7 @@ def test_a_mean_is_better_than_those_that_holms_tests_say() -> None:
     shifts = {"a": 0.0, "b": 0.002, "c": 0.05}
     values = {name: base + shift + 0.02 * rng.normal(size=base.shape) for name, shift in shifts.items()}
     outcomes = [Outcome(name, float("nan"), (measure,), own) for name, own in values.items()]
-    rows = pd.DataFrame(rows_of(outcomes, measure, over="trials", printed={"a": ".5"}, column="NDCG@5"))
+    rows = pd.DataFrame(rows_of(outcomes, measure, over="trials", printed={"a": "0.5"}, column="NDCG@5"))
     of_query = {name: own.mean(axis=0)[:, 0] for name, own in values.items()}
     means = {name: own.mean() for name, own in of_query.items()}
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
@@ -214,7 +214,7 @@ def test_a_mean_is_better_than_those_that_holms_tests_say() -> None:
         }
         assert set(filter(None, better.split("; "))) == expected
     cells = laid_out(rows).set_index("method")["NDCG@5"]
-    assert cells["a"].endswith(" / .5")
+    assert cells["a"].endswith(" / 0.5")
     assert cells["c"].endswith("(1,2)")
 
 

@@ -162,7 +162,7 @@ def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
     run(opened, f"{part('sliders')}.querySelector('input').value = 700")
     run(opened, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
     difference = f"{part('comparison')}.querySelector('tbody tr').cells[3].textContent"
-    wait(opened, difference, lambda text: text != ".0000")
+    wait(opened, difference, lambda text: text != "0.0000")
     run(opened, f"{part('topics')}.querySelector('tbody button').click()")
     wait(
         opened,
@@ -196,7 +196,7 @@ def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
     assert run(opened, f"return {part('explained')}.querySelectorAll('mark').length") >= 1
     kept = run(opened, "return location.href")
     run(opened, f"{part('pin')}.click()")
-    wait(opened, difference, lambda text: text == ".0000")
+    wait(opened, difference, lambda text: text == "0.0000")
     # The address brings all of it back.
     opened.get("about:blank")
     opened.get(kept)
@@ -237,7 +237,7 @@ def test_what_is_taken_away(opened: Chrome, browser: Chrome, home: Path) -> None
     difference = f"{part('comparison')}.querySelector('tbody tr').cells[3].textContent"
     field = f"{part('sliders')}.querySelector('input[type=number]')"
     run(browser, f"{field}.value = 0.37; {field}.dispatchEvent(new Event('change'))")
-    wait(browser, difference, lambda text: text != ".0000")
+    wait(browser, difference, lambda text: text != "0.0000")
     # What stands in the fields is the setting whose numbers are shown.
     shown = float(run(browser, f"return {field}.value"))
     assert shown != 0.37
@@ -267,10 +267,10 @@ const rgb = (css) => {
   canvas.fillRect(0, 0, 1, 1);
   return [...canvas.getImageData(0, 0, 1, 1).data];
 };
-const linear = (v) => (v / 255 <= .03928 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4);
+const linear = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
 const light = (css) => {
   const [r, g, b] = rgb(css).map(linear);
-  return .2126 * r + .7152 * g + .0722 * b;
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 const hasText = (own) => [...own.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
 const backOf = (own) => {
@@ -281,7 +281,7 @@ const shown = [...document.querySelectorAll("main *")].filter(
   (own) => !own.closest("svg") && own.offsetParent && hasText(own));
 return Math.min(...shown.map((own) => {
   const pair = [light(getComputedStyle(own).color), light(backOf(own))];
-  return (Math.max(...pair) + .05) / (Math.min(...pair) + .05);
+  return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
 }));
 """
 
@@ -390,7 +390,7 @@ def test_it_begins_with_the_default_pinned_against_the_best_of_the_surface(
 def test_a_setting_is_not_tested_against_itself(opened: Chrome) -> None:
     row = "return [...arguments[0].cells].slice(3, 6).map((own) => own.textContent)"
     cells = run(opened, row, opened.find_element("css selector", "[data-part=comparison] tbody tr"))
-    assert cells == [".0000", "–", "–"]
+    assert cells == ["0.0000", "–", "–"]
 
 
 def test_the_pointer_reads_the_surface(opened: Chrome) -> None:
@@ -401,7 +401,9 @@ def test_the_pointer_reads_the_surface(opened: Chrome) -> None:
     ActionChains(opened).move_to_element_with_offset(picture, -40, 20).perform()
     said = run(opened, f"return {part('under')}.textContent")
     assert re.fullmatch(
-        r"lambda [\d.]+, mu [\d.,]+: \.\d{4}(, the best|, \.\d{4} below the best, (not )?significantly)", said
+        r"lambda [\d.]+, mu [\d.,]+: 0\.\d{4}"
+        r"(, the best|, 0\.\d{4} below the best, (not )?significantly)",
+        said,
     ), said
     before = command_of(opened)
     ActionChains(opened).move_to_element_with_offset(picture, -60, 40).perform()
@@ -569,7 +571,7 @@ def test_three_runs_are_a_triangle(browser: Chrome, home: Path) -> None:
             )[0]
             assert found == pytest.approx(expected, abs=0.01)
         assert re.fullmatch(
-            r"w \.\d{3}, x \.\d{3}, y \.\d{3}: \.\d{4}, .*the best.*",
+            r"w 0\.\d{3}, x 0\.\d{3}, y 0\.\d{3}: 0\.\d{4}, .*the best.*",
             run(browser, f"return {part('under')}.textContent"),
         )
         run(browser, "document.querySelector('.handle').focus()")

@@ -225,7 +225,7 @@ def test_many_runs_share_their_weights_as_held_out_topics_ask() -> None:
     assert found.selected is found.recommended
     text = fusion_table(found)
     assert "r00" in text
-    assert "Within .001" not in text
+    assert "Within 0.001" not in text
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from lmtune.rerank.settings import Settings  # noqa: E402
 
 
 def test_a_loss_with_options() -> None:
-    found = parse_loss("K-SONG:theoretical=true:gamma=.5:eta=solve:cutoff=5:gamma-curvature=1")
+    found = parse_loss("K-SONG:theoretical=true:gamma=0.5:eta=solve:cutoff=5:gamma-curvature=1")
     assert (found.name, found.family) == ("k-song", SONG)
     assert found.options == {
         "theoretical": True,

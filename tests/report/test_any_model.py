@@ -72,7 +72,7 @@ def test_parameters_are_kept_by_name(tmp_path: Path, names: tuple[str, ...]) -> 
         for name, value in result.rows[0].fits[0].params.items()
     ]
     assert first.split()[4:-3] == shown
-    assert "(model: toy)" in tuning_table([result])
+    assert "Model: toy" in tuning_table([result])
 
 
 @MODELS

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from support import read_answer
 
 import lmtune
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
@@ -32,41 +33,45 @@ def known(*, pairwise: bool = False, test: str = "t", margin: float | None = Non
 
 
 def test_daggers_mark_what_differs_from_the_baseline() -> None:
-    lines = comparison_table(known()).splitlines()
+    title, answer = read_answer(comparison_table(known()))
+    assert title == "4 runs compared with base, 8 topics"
+    assert answer["Best"] == "best, AP 0.4825" and answer["Verdict"] == "significantly better than base"
+    lines = comparison_table(known()).splitlines()[7:]
     assert [line.split() for line in lines[:6]] == [
         ["System", "AP"],
-        ["base", ".4500"],
-        ["worse_%", ".4337‡"],
-        ["better", ".4663†"],
-        ["mixed", ".4500"],
-        ["best", ".4825†"],
+        ["base", "0.4500"],
+        ["worse_%", "0.4337‡"],
+        ["better", "0.4663†"],
+        ["mixed", "0.4500"],
+        ["best", "0.4825†"],
     ]
     assert lines[6] == (
         "† significantly better than base, ‡ significantly worse: two-sided paired t-test; "
-        "Holm's correction over 4 contrasts a measure; adjusted p < .05; 8 topics; "
+        "Holm's correction over 4 contrasts a measure; adjusted p < 0.05; 8 topics; "
         "the 95% intervals hold together (Bonferroni)"
     )
     better = next(line for line in lines[8:] if line.split()[0] == "better").split()
-    assert better[1:4] == ["+.0163", "+3.6%", "8/0/0"]
+    assert better[1:4] == ["+0.0163", "+3.6%", "8/0/0"]
 
 
 def test_letters_mark_what_a_system_beats() -> None:
     found = known(pairwise=True)
-    lines = [line.split() for line in comparison_table(found).splitlines()]
+    assert "all pairs compared" in comparison_table(found)
+    lines = [line.split() for line in comparison_table(found).splitlines()[4:]]
     assert lines[1:6] == [
-        ["a", "base", ".4500ᵇ"],
-        ["b", "worse_%", ".4337"],
-        ["c", "better", ".4663ᵃᵇ"],
-        ["d", "mixed", ".4500"],
-        ["e", "best", ".4825ᵃᵇᶜ"],
+        ["a", "base", "0.4500ᵇ"],
+        ["b", "worse_%", "0.4337"],
+        ["c", "better", "0.4663ᵃᵇ"],
+        ["d", "mixed", "0.4500"],
+        ["e", "best", "0.4825ᵃᵇᶜ"],
     ]
     assert "10 contrasts a measure" in comparison_legend(found)
     markdown = comparison_table(found, "markdown").splitlines()
     assert markdown[0] == "|  | System | AP |"
-    assert markdown[4] == "| c | better | .4663<sup>ab</sup> |"
+    assert markdown[4] == "| c | better | 0.4663<sup>ab</sup> |"
     latex = comparison_table(found, "latex")
-    assert r"e & best & .4825$^{abc}$ \\" in latex
-    assert r"b & worse\_\% & .4337 \\" in latex
+    assert r"e & best & 0.4825$^{abc}$ \\" in latex
+    assert r"b & worse\_\% & 0.4337 \\" in latex
     assert r"$^{\dagger}$" in comparison_table(known(), "latex")
     assert r"$^{\ddagger}$" in comparison_table(known(), "latex")
 
@@ -100,7 +105,7 @@ def test_the_line_below_says_how() -> None:
     )
     assert comparison_legend(drawn).endswith(
         "paired randomization test (1,000 random sign patterns, seed 9); no correction over 1 "
-        "contrast a measure; adjusted p < .01; 30 topics; also Wilcoxon signed-rank test (exact)"
+        "contrast a measure; adjusted p < 0.01; 30 topics; also Wilcoxon signed-rank test (exact)"
     )
 
 

@@ -16,7 +16,13 @@ from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.comparison import compare
 from lmtune.report.fusion_tables import fusion_table
 from lmtune.report.loss_tables import loss_table
-from lmtune.report.recommendation import answer, default_remark, fusion_answer, loss_answer, reranking_answer
+from lmtune.report.recommendation import (
+    default_remark,
+    fusion_answer,
+    loss_answer,
+    reranking_answer,
+    tuning_answer,
+)
 from lmtune.report.tuning_tables import tuning_table
 from lmtune.rerank.comparison import Outcome
 from lmtune.tuning.experiment.result import (
@@ -57,29 +63,40 @@ def made() -> CollectionResult:
     )
 
 
-def test_the_answer_says_setting_gain_and_doubt() -> None:
-    tested = stats.ttest_rel(BASE + GAIN, BASE)
-    low, high = tested.confidence_interval(0.95)
+def test_the_answer_has_setting_difference_and_verdict() -> None:
     power = pytest.importorskip("statsmodels.stats.power").TTestPower()
     size = power.solve_power(nobs=8, alpha=0.05, power=0.8, alternative="two-sided")
-    least = size * GAIN.std(ddof=1)
-    expected = (
-        "made: use k1 = 2.68, b = .259 (Approx). MAP .4663 held out, +.0163 over the default k1 = .9, b = .4 "
-        f"(95% +{low:.4f} to +{high:.4f}, p = {tested.pvalue:.4f}, 8 topics, paired t-test). "
-        f"With 8 topics it misses a difference below {least:.4f} more often than once in five."
+    noisy = BASE + np.resize([0.1, -0.09], 8)
+    least = size * (noisy - BASE).std(ddof=1)
+    answer = tuning_answer(made())
+    assert answer == (
+        "made: bm25, 8 training topics, 8 test topics",
+        [
+            ("Recommended", "k1 = 2.68, b = 0.259 (Approx)"),
+            ("MAP", "0.4663; default (k1 = 0.9, b = 0.4) 0.4500"),
+            ("Difference", difference(BASE + GAIN, BASE)),
+            ("Verdict", "significantly better than default"),
+        ],
     )
-    assert answer(made()) == expected.replace("0.0", ".0").replace("0.4", ".4")
-    assert tuning_table([made()]).startswith(
-        f"{answer(made())}\n\nMetric  Method   made\nMAP     Default  .4500"
+    text = (
+        "made: bm25, 8 training topics, 8 test topics\n\n"
+        "  Recommended   k1 = 2.68, b = 0.259 (Approx)\n"
+        "  MAP           0.4663; default (k1 = 0.9, b = 0.4) 0.4500\n"
     )
-    assert default_remark(made()) == "Default: k1 = .9, b = .4 (Anserini's), without any fitting"
+    assert tuning_table([made()]).startswith(text)
+    unsure = tuning_answer(result(row(DEFAULT, BASE, 0), row(DIRECT, noisy, 500)))
+    assert unsure is not None
+    detected = f"8 topics detect differences of {least:.4f} or more (80% power)"
+    assert unsure.lines[-1] == ("Verdict", f"not significant; {detected}")
+    assert default_remark(made()) == "Default: k1 = 0.9, b = 0.4 (Anserini's)"
 
 
-def test_settings_that_are_not_significantly_worse_are_named() -> None:
-    said = answer(replace(made(), near={"k1": (1.9, 3.4), "b": (0.7, 0.95)}))
-    assert said.endswith(
-        " Not significantly worse at the grid's points, on all topics: k1 1.9 to 3.4 and b .7 to .95."
-    )
+def test_folds_and_near_optimal_settings_are_named() -> None:
+    folds = (Fold(TOPICS[:4], TOPICS[4:]), Fold(TOPICS[4:], TOPICS[:4]))
+    answer = tuning_answer(replace(made(), near={"k1": (1.9, 3.4), "b": (0.7, 0.95)}, folds=folds))
+    assert answer is not None and answer.title.endswith(", 8 topics, 2-fold cross-validation")
+    label, text = answer.lines[-1]
+    assert label == "Near-optimal" and text.startswith("k1 1.9 to 3.4, b 0.7 to 0.95 (")
 
 
 def test_of_equal_means_the_one_with_fewer_evaluations_is_recommended() -> None:
@@ -93,40 +110,44 @@ def test_of_equal_means_the_one_with_fewer_evaluations_is_recommended() -> None:
 
 
 def test_the_default_is_kept_where_nothing_beats_it() -> None:
-    said = answer(result(row(DEFAULT, BASE + GAIN, 0), row(DIRECT, BASE, 500)))
-    assert said.startswith(
-        "made: keep the default k1 = .9, b = .4. MAP .4663 held out; the best tuned, Direct,"
-    )
-    assert "gives -.0163 (95% -.0" in said
-    assert "misses" not in said
+    answer = tuning_answer(result(row(DEFAULT, BASE + GAIN, 0), row(DIRECT, BASE, 500)))
+    assert answer is not None and answer.lines == [
+        ("Recommended", "k1 = 0.9, b = 0.4 (default)"),
+        ("MAP", "0.4663; best tuned 0.4500 (Direct)"),
+        ("Difference", difference(BASE, BASE + GAIN)),
+        ("Verdict", "significantly worse than default"),
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_few_topics_have_no_test(size: int) -> None:
     short = [replace(own, topics=TOPICS[:size], values=own.values[:size]) for own in made().rows]
-    assert "no test of so few" in answer(result(*short))
-    assert "misses" not in answer(result(*short))
+    answer = tuning_answer(result(*short))
+    assert answer is not None and dict(answer.lines)["Verdict"].startswith("no test: ")
+    assert "CI" not in dict(answer.lines)["Difference"]
 
 
 def test_what_is_asked_for_is_told_from_what_is_usual() -> None:
     own = row(DEFAULT, BASE, 0)
     given = replace(own, fits=(replace(own.fits[0], params={"k1": 1.2, "b": 0.4}),))
-    assert default_remark(result(given)).startswith("Default: k1 = 1.2 (as given); b = .4 (Anserini's)")
+    assert default_remark(result(given)).startswith("Default: k1 = 1.2 (as given); b = 0.4 (Anserini's)")
 
 
-def test_a_setting_on_the_edge_is_told() -> None:
+def test_a_setting_on_the_edge_is_named() -> None:
     own = row(DIRECT, BASE, 9)
     assert own.final is not None
     edged = replace(own, final=replace(own.final, at_edge=("b = 1",)))
-    assert answer(result(edged)).endswith("held out. It lies on the edge of the range: b = 1.")
+    answer = tuning_answer(result(edged))
+    assert answer is not None
+    assert answer.lines[1:] == [("MAP", "0.4500"), ("Edge", "b = 1 on the edge of the range")]
 
 
-def doubt(values: NDArray[np.float64], others: NDArray[np.float64], units: str = "topics") -> str:
-    """Say what scipy says of a difference."""
+def difference(values: NDArray[np.float64], others: NDArray[np.float64]) -> str:
+    """Print a difference by scipy's figures."""
     tested = stats.ttest_rel(values, others)
     low, high = tested.confidence_interval(0.95)
-    text = f"95% {low:+.4f} to {high:+.4f}, p = {tested.pvalue:.4f}, 8 {units}, paired t-test"
-    return f"{np.mean(values - others):+.4f} ({text})".replace("0.", ".")
+    p = f"= {tested.pvalue:.3f}" if tested.pvalue >= 0.001 else "< 0.001"
+    return f"{np.mean(values - others):+.4f}, 95% CI [{low:+.4f}, {high:+.4f}], p {p} (paired t-test)"
 
 
 def fused(**values: NDArray[np.float64]) -> FusionResult:
@@ -140,28 +161,38 @@ def fused(**values: NDArray[np.float64]) -> FusionResult:
     return FusionResult(("a", "b"), TOPICS, FusionOptions(method=("linear",)), "2 folds", tuple(rows))
 
 
-def test_fusion_says_which_weights_and_what_they_gain_over_the_best_run_and_rrf() -> None:
+def test_fusion_has_weights_and_differences_from_the_best_run_and_rrf() -> None:
     a, b, linear = BASE - GAIN, BASE - GAIN**2, BASE + GAIN
     found = fused(a=a, b=b, linear=linear, rrf=BASE)
-    assert fusion_answer(found) == (
-        "Use linear (a .2500, b .7500). MAP .4663 held out, "
-        f"{doubt(linear, b)[:6]} over the best single run, b{doubt(linear, b)[6:]} and "
-        f"{doubt(linear, BASE)[:6]} over rrf{doubt(linear, BASE)[6:]}."
+    answer = fusion_answer(found)
+    assert answer == (
+        "2 runs, 8 topics, 2 folds",
+        [
+            ("Recommended", "linear (a 0.2500, b 0.7500)"),
+            ("MAP", f"0.4663; best single run (b) {b.mean():.4f}"),
+            ("Difference", difference(linear, b)),
+            ("Verdict", "significantly better than b"),
+            ("To rrf", difference(linear, BASE)),
+        ],
     )
-    assert fusion_table(found).startswith(f"{fusion_answer(found)}\n\nMeasure")
+    assert fusion_table(found).startswith(f"{answer.text()}Measure")
     for style in ("markdown", "latex", "csv", "json"):
-        assert "held out, " not in fusion_table(found, style)
+        assert "Verdict" not in fusion_table(found, style)
     chosen = replace(found, options=replace(found.options, in_sample=True))
-    assert fusion_answer(chosen) == ""
+    assert fusion_answer(chosen) is None
 
 
 def test_fusion_prefers_what_needs_no_choice_and_keeps_a_run_that_nothing_beats() -> None:
     a, best = BASE - GAIN, BASE + GAIN
-    assert fusion_answer(fused(a=a, b=BASE, linear=best + 1e-6, rrf=best)).startswith("Use rrf. MAP .4663")
+    answer = fusion_answer(fused(a=a, b=BASE, linear=best + 1e-6, rrf=best))
+    assert answer is not None and answer.lines[0] == ("Recommended", "rrf")
     kept = fusion_answer(fused(a=a, b=best, linear=BASE, rrf=a))
-    assert kept == (
-        "Keep b alone. MAP .4663 held out; the best fused, linear, gives " + doubt(BASE, best) + "."
-    )
+    assert kept is not None and kept.lines == [
+        ("Recommended", "b alone"),
+        ("MAP", "0.4663; best fused 0.4500 (linear)"),
+        ("Difference", difference(BASE, best)),
+        ("Verdict", "significantly worse than b"),
+    ]
 
 
 def outcome(label: str, values: NDArray[np.float64], rate: float) -> Outcome:
@@ -170,20 +201,28 @@ def outcome(label: str, values: NDArray[np.float64], rate: float) -> Outcome:
     return Outcome(label, rate, (parse_measure("nDCG@10"),), trials)
 
 
-def test_losses_are_held_against_the_first() -> None:
+def test_losses_are_compared_with_the_first() -> None:
     first, second = outcome("ranknet", BASE, 0.01), outcome("song", BASE + GAIN, 0.001)
-    gain = doubt(BASE + GAIN, BASE, "queries")
-    said = f"Use song (rate 0.001). nDCG@10 .4663 held out, {gain[:6]} over ranknet{gain[6:]}."
-    assert loss_answer([first, second], "skip") == said
-    assert loss_table([first, second]).startswith(f"{said}\n\n")
-    loss = doubt(BASE, BASE + GAIN, "queries")
-    assert loss_answer([second, first], "skip").endswith(f"; the best other, ranknet, gives {loss}.")
-    assert loss_answer([first], "skip") == ""
+    answer = loss_answer([first, second], "skip")
+    lines = [
+        ("nDCG@10", "song 0.4663; ranknet 0.4500"),
+        ("Difference", difference(BASE + GAIN, BASE)),
+        ("Verdict", "significantly better than ranknet"),
+    ]
+    assert answer == ("2 losses, 8 queries", [("Recommended", "song (learning rate 0.001)"), *lines])
+    assert loss_table([first, second]).startswith(answer.text())
+    other = loss_answer([second, first], "skip")
+    assert other is not None and other.lines[2] == ("Difference", difference(BASE, BASE + GAIN))
+    assert loss_answer([first], "skip") is None
 
 
 def test_reranking_is_advised_where_it_gains() -> None:
     better = compare(BASE, {"new": BASE + GAIN}, baseline="bm25", measures=["AP"])
-    gain = doubt(BASE + GAIN, BASE)
-    assert reranking_answer(better) == f"Rerank. AP .4663 held out, {gain[:6]} over bm25{gain[6:]}."
+    answer = reranking_answer(better)
+    assert answer.title == "new: 8 topics" and answer.lines[:3] == [
+        ("Recommended", "rerank"),
+        ("AP", "0.4663 reranked, held out; 0.4500 bm25"),
+        ("Difference", difference(BASE + GAIN, BASE)),
+    ]
     worse = compare(BASE + GAIN, {"new": BASE}, baseline="bm25", measures=["AP"])
-    assert reranking_answer(worse) == f"Keep bm25. AP .4663; reranked, held out, {doubt(BASE, BASE + GAIN)}."
+    assert reranking_answer(worse).lines[0] == ("Recommended", "keep bm25")

@@ -20,13 +20,13 @@ MADE = Table(
     ],
     [
         [
-            (Cell("漢字"), Cell("a|b_c"), Cell("1.5"), Cell(".5"), Cell(".25", "ab")),
+            (Cell("漢字"), Cell("a|b_c"), Cell("1.5"), Cell("0.5"), Cell("0.25", "ab")),
             (
                 Cell("漢字", repeated=True),
                 Cell("d"),
                 Cell("10.25"),
-                Cell(".75", "†‡", "italic bold"),
-                Cell(".125"),
+                Cell("0.75", "†‡", "italic bold"),
+                Cell("0.125"),
             ),
         ],
         [(Cell("end"), Cell(""), Cell("–"), Cell("1", "‡"), Cell("2", "q"))],
@@ -40,8 +40,8 @@ RECORDS: list[dict[str, object]] = [{"name": 'a,"b"', "value": 0.1}, {"name": "c
 def test_plain_text_lines_columns_up_as_wide_as_they_are_shown() -> None:
     assert MADE.text().splitlines() == [
         "Name  of _what_    x|y  marked  z",
-        "漢字  a|b_c        1.5  .5      .25ᵃᵇ",
-        "      d          10.25  .75†‡   .125",
+        "漢字  a|b_c        1.5  0.5     0.25ᵃᵇ",
+        "      d          10.25  0.75†‡  0.125",
         "end                  –  1‡      2^q",
         "Raised: better than base_line",
     ]
@@ -51,8 +51,8 @@ def test_markdown_puts_styles_for_marks_and_names_every_row() -> None:
     assert MADE.markdown().splitlines() == [
         r"| Name | of \_what\_ | x\|y | marked | z |",
         "| --- | --- | ---: | ---: | ---: |",
-        r"| 漢字 | a\|b_c | 1.5 | .5 | .25<sup>ab</sup> |",
-        "| 漢字 | d | 10.25 | **_.75_** | .125 |",
+        r"| 漢字 | a\|b_c | 1.5 | 0.5 | 0.25<sup>ab</sup> |",
+        "| 漢字 | d | 10.25 | **_0.75_** | 0.125 |",
         "| end |  | – | 1‡ | 2<sup>q</sup> |",
         "",
         "Raised: better than base_line.",
@@ -68,8 +68,8 @@ def test_latex_is_a_table_with_caption_and_legend() -> None:
         r"\toprule",
         r"Name & of \_what\_ & x$|$y & marked & z \\",
         r"\midrule",
-        r"漢字 & a$|$b\_c & 1.5 & .5 & .25$^{ab}$ \\",
-        r" & d & 10.25 & \textbf{\textit{.75}} & .125 \\",
+        r"漢字 & a$|$b\_c & 1.5 & 0.5 & 0.25$^{ab}$ \\",
+        r" & d & 10.25 & \textbf{\textit{0.75}} & 0.125 \\",
         r"\midrule",
         r"end &  & -- & 1$^{\ddagger}$ & 2$^{q}$ \\",
         r"\bottomrule",
@@ -105,4 +105,4 @@ def test_tables_follow_each_other() -> None:
 
 def test_short_figures() -> None:
     figures = [0.25, -0.25, 1.0, 0.99999, -3.5, 0.0]
-    assert [short(x) for x in figures] == [".2500", "-.2500", "1.0000", "1.0000", "-3.5000", ".0000"]
+    assert [short(x) for x in figures] == ["0.2500", "-0.2500", "1.0000", "1.0000", "-3.5000", "0.0000"]

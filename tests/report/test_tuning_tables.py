@@ -57,28 +57,33 @@ def result(name: str) -> CollectionResult:
 
 def test_plain_text_marks_what_is_significant() -> None:
     lines = tuning_table([result("one"), result("two")]).splitlines()
-    assert lines[0] == "one: Direct is best, MAP .4663 held out."
-    assert lines[2] == ""
-    lines = lines[3:]
+    assert lines[:5] == [
+        "one: two-stage, 8 training topics, 8 test topics",
+        "",
+        "  Recommended   Direct",
+        "  MAP           0.4663",
+        "",
+    ]
+    lines = lines[10:]
     assert lines[0].split() == ["Metric", "Method", "one", "two"]
-    assert lines[1].split() == ["MAP", "Direct", ".4663‡", ".4663‡"]
-    assert lines[2].split() == ["RankNet", ".4500↓", ".4500↓"]
-    assert lines[3].split() == ["Optimal", ".4825†‡", ".4825†‡"]
-    assert lines[4].split() == ["P@10", "Direct", ".4500", ".4500"]
+    assert lines[1].split() == ["MAP", "Direct", "0.4663‡", "0.4663‡"]
+    assert lines[2].split() == ["RankNet", "0.4500↓", "0.4500↓"]
+    assert lines[3].split() == ["Optimal", "0.4825†‡", "0.4825†‡"]
+    assert lines[4].split() == ["P@10", "Direct", "0.4500", "0.4500"]
     assert "†" in lines[-1] and "↓ significantly worse than Direct" in lines[-1]
     assert len(lines) == 8
 
 
 def test_markdown_and_latex_mark_in_their_own_way() -> None:
     markdown = tuning_table([result("a_b")], "markdown").splitlines()
-    assert markdown[2] == "| MAP | Direct | **.4663** |"
-    assert markdown[3] == "| MAP | RankNet | .4500↓ |"
-    assert markdown[4] == "| MAP | Optimal | **_.4825_** |"
+    assert markdown[2] == "| MAP | Direct | **0.4663** |"
+    assert markdown[3] == "| MAP | RankNet | 0.4500↓ |"
+    assert markdown[4] == "| MAP | Optimal | **_0.4825_** |"
     latex = tuning_table([result("a_b")], "latex")
     assert r"Metric & Method & a\_b \\" in latex
-    assert r"MAP & Direct & \textbf{.4663} \\" in latex
-    assert r" & RankNet & .4500$^{\downarrow}$ \\" in latex
-    assert r" & Optimal & \textbf{\textit{.4825}} \\" in latex
+    assert r"MAP & Direct & \textbf{0.4663} \\" in latex
+    assert r" & RankNet & 0.4500$^{\downarrow}$ \\" in latex
+    assert r" & Optimal & \textbf{\textit{0.4825}} \\" in latex
 
 
 def test_csv_and_json_hold_every_figure() -> None:
@@ -147,24 +152,25 @@ def cautious() -> list[CollectionResult]:
 
 
 def test_dashes_and_references_have_their_reason_below() -> None:
-    lines = tuning_table(cautious()).splitlines()[3:]
-    assert lines[2].split() == ["RankNet", ".4500↓", ".4500↓§¶"]
+    lines = tuning_table(cautious()).splitlines()
+    lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Metric")) :]
+    assert lines[2].split() == ["RankNet", "0.4500↓", "0.4500↓§¶"]
     assert [line.split()[-1] for line in lines[4:7]] == ["–", "–", "–"]
     legend = "\n".join(lines[7:12])
-    assert "– no document of odd_one is judged nonrelevant" in legend
-    assert "§ learned from unjudged documents too, sampled as negatives for topics of odd_one" in legend
+    assert "– odd_one has no judged non-relevant documents" in legend
+    assert "§ odd_one: unjudged documents sampled as negatives" in legend
     assert "of the range in fold 2 of odd_one (lambda = 0.95 and mu = 100000)" in legend
     assert "--ranknet-validation" in legend
-    assert "Proven: no parameters give more than .5000 MAP on odd_one" in legend
+    assert "Proven: no parameters give more than 0.5000 MAP on odd_one" in legend
     assert "§" not in tuning_table([result("one")])
     markdown = tuning_table(cautious(), "markdown")
-    assert "| MAP | RankNet | .4500↓ | .4500↓§¶ |" in markdown
+    assert "| MAP | RankNet | 0.4500↓ | 0.4500↓§¶ |" in markdown
     assert "--ranknet-validation 0.2" in markdown
     latex = tuning_table(cautious(), "latex")
-    assert r" & RankNet & .4500$^{\downarrow}$ & .4500$^{\downarrow\S\P}$ \\" in latex
-    assert r"P@10 & Direct & .4500 & -- \\" in latex
+    assert r" & RankNet & 0.4500$^{\downarrow}$ & 0.4500$^{\downarrow\S\P}$ \\" in latex
+    assert r"P@10 & Direct & 0.4500 & -- \\" in latex
     assert r"$\P$ RankNet ended on the edge of the range in fold 2 of odd\_one" in latex
-    assert r"Proven: no parameters give more than .5000 MAP on odd\_one." in latex
+    assert r"Proven: no parameters give more than 0.5000 MAP on odd\_one." in latex
     assert latex.isascii()
     assert "0.8000  –" not in parameter_table(cautious()).text()
 
@@ -191,8 +197,8 @@ def test_final_settings_stand_beside_the_estimate_of_their_quality() -> None:
     [table] = final_tables(cautious()[1:])
     lines = table.text().splitlines()
     assert lines[0] == "Collection  Metric  Method   lambda    mu  all topics  held out"
-    assert lines[1].split() == ["odd_one", "MAP", "Direct", "0.2500", "7.00", ".3200", ".4663"]
-    assert lines[2].split() == ["RankNet", "0.2500", "7.00", ".3200", ".4500"]
+    assert lines[1].split() == ["odd_one", "MAP", "Direct", "0.2500", "7.00", "0.3200", "0.4663"]
+    assert lines[2].split() == ["RankNet", "0.2500", "7.00", "0.3200", "0.4500"]
     assert "fitted on all topics (8 of odd_one)" in lines[-1]
     assert "held out (2 folds)" in lines[-1]
     for style in ("table", "markdown", "latex"):

@@ -79,7 +79,7 @@ def test_cut_lists_are_uniform_and_keep_a_relevant_document() -> None:
     for epoch in range(2000):
         [batch] = batches(data, size=1, seed=0, epoch=epoch, list_size=3)
         seen[batch.rows[0]] += 1
-    assert abs(seen / 2000 - 0.3).max() < 0.05  # 5 standard deviations are .051
+    assert abs(seen / 2000 - 0.3).max() < 0.05  # 5 standard deviations are 0.051
     labels[7] = 1
     data = RankingData.from_lengths(np.zeros((10, 1)), labels, [10])
     for epoch in range(50):

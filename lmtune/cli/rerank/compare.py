@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from lmtune.cli.messages import say
+from lmtune.cli.messages import say, talk
 from lmtune.cli.rerank import Checkpoints, Lessons, Machine
 from lmtune.cli.screen import show_table, stages
 from lmtune.collections.collection import Collection
@@ -17,7 +17,7 @@ from lmtune.measures.lists import Empty
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import note, quantity, timed
-from lmtune.report.recommendation import trust, weighted_remark
+from lmtune.report.coverage import judgement_coverage
 from lmtune.report.table import STYLES
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.settings import Settings, TextOptions
@@ -133,5 +133,5 @@ def compare(
     if made and made[0].source is not None and output.style == "table":
         dataset = made[0].source.dataset
         runs = {f"{trials.run}, which the losses rerank": trials.run}
-        remark = weighted_remark(made[0].train.weights)
-        say(trust(dataset.qrels, runs, settings.chosen_by, dataset.qrels_file, remark=remark))
+        how: Any = {"with_bounds": talk().verbose, "weights": made[0].train.weights}
+        say(judgement_coverage(dataset.qrels, runs, settings.chosen_by, **how))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from lmtune.cli.compare import ComparisonOutput, show
-from lmtune.cli.messages import say
+from lmtune.cli.messages import say, talk
 from lmtune.cli.parameters import Tuned
 from lmtune.cli.rerank import Checkpoints, Lessons, Machine, tuned_features
 from lmtune.cli.screen import stages
@@ -24,7 +24,8 @@ from lmtune.measures.significance.comparison import compare_runs
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import Progress
-from lmtune.report.recommendation import reranking_answer, trust, weighted_remark
+from lmtune.report.coverage import judgement_coverage
+from lmtune.report.recommendation import reranking_answer
 from lmtune.report.table import STYLES
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.settings import Settings, TextOptions
@@ -273,9 +274,9 @@ def _write(
             measures = {str(settings.chosen_by): None} | measures
         dataset = first.source.dataset
         compared = compare_runs(dataset.qrels, [run, crossing.output], [*measures])
-        show(compared, crossing.style, answer=reranking_answer(compared))
+        show(compared, crossing.style, answer=reranking_answer)
         if crossing.style == "table":
             runs = dict(zip(compared.systems[::-1], [crossing.output, run], strict=True))
-            remark = weighted_remark(first.train.weights)
-            say(trust(dataset.qrels, runs, compared.measures[0], dataset.qrels_file, remark=remark))
+            how: Any = {"with_bounds": talk().verbose, "weights": first.train.weights}
+            say(judgement_coverage(dataset.qrels, runs, compared.measures[0], **how))
     write_record(crossing.output, NEURAL, **_facts_of(first))

@@ -11,7 +11,7 @@ function fields(own, labels) {
     short(own.pinned),
     signed(own.difference),
     own.interval.includes(null) ? "–" : own.interval.map((value) => signed(value)).join(" to "),
-    own.p === null ? "–" : own.p < 0.0001 ? "<.0001" : short(own.p),
+    own.p === null ? "–" : own.p < 0.0001 ? "<0.0001" : short(own.p),
     `${own.better}/${own.equal}/${own.worse}`,
   ];
 }

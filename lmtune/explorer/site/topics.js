@@ -22,7 +22,7 @@ export function headed(names, numbers) {
 }
 
 // Figures as everywhere in lmtune: four digits, without the zero before the point, differences with their sign.
-export const short = (value, digits = 4) => value.toFixed(digits).replace(/^(-?)0\./, "$1.");
+export const short = (value, digits = 4) => value.toFixed(digits);
 
 export function signed(value, digits = 4) {
   const text = short(Math.abs(value), digits);

@@ -15,7 +15,7 @@
   let wantAll = false;
 
   // As everywhere in lmtune: four digits, without the zero before the point, and a difference with its sign.
-  const short = (value) => value.toFixed(4).replace(/^(-?)0\./, "$1.");
+  const short = (value) => value.toFixed(4);
   const signed = (d) => (d < 0 ? "-" : "+") + short(Math.abs(d));
 
   function cell(name, text, kind) {

@@ -41,8 +41,8 @@ class StoredChoices:
 
     Attributes
     ----------
-    answer : str
-        What to use, in a few sentences.
+    answer : mapping
+        The attributes of `lmtune.report.table.Answer`.
     tables : list of mapping
         As they were printed: the attributes of `lmtune.report.table.Table`.
     method : str
@@ -56,7 +56,7 @@ class StoredChoices:
         By measure and case, this method's values of test topics; a race leaves cases out.
     """
 
-    answer: str
+    answer: Mapping[str, Any]
     tables: Sequence[Mapping[str, Any]]
     method: str
     final: int

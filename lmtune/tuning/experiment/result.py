@@ -214,7 +214,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
 
 def at_most(bound: float) -> str:
     """Print four digits of a bound, rounded up."""
-    return f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")
+    return f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}"
 
 
 _DIGITS = {"lambda": ".4f", "mu": ".2f"}

@@ -42,7 +42,7 @@ def test_every_panel_has_the_means_over_the_other_choices(values: np.ndarray) ->
         for line, drawn in enumerate(lines):
             heights = [expected[number](along, line) for along in range(len(drawn.get_ydata()))]
             np.testing.assert_allclose(drawn.get_ydata(), heights, rtol=1e-12)
-    assert f"porter, bm25 {values[1, :, 0].mean():.4f}".replace(" 0.", " .") in alt_text(figure)
+    assert f"porter, bm25 {values[1, :, 0].mean():.4f}" in alt_text(figure)
     assert b"a_$list$" in render(figure, "svg")
     assert render(figure, "png") == render(interactions(values, LEVELS, measure="MAP", title="toy"), "png")
 

@@ -47,7 +47,7 @@ def test_it_shows_means_bands_and_words() -> None:
     assert (np.nanmin(rescaled), np.nanmax(rescaled)) == pytest.approx((0.0, 1.0))
     assert lines["lambdarank"].get_linestyle() != lines["song"].get_linestyle()
     assert lines["lambdarank"].get_marker() != lines["song"].get_marker()
-    assert "song: 3 trials of 9 epochs, highest mean .4" in alt_text(figure)
+    assert "song: 3 trials of 9 epochs, highest mean 0.4" in alt_text(figure)
     assert render(figure, "svg") == render(figure, "svg")
 
 

@@ -243,7 +243,7 @@ def test_effects_are_those_of_least_squares() -> None:
     assert (found["a"].best, found["a"].difference > 0.3) == ("y", True)
     difference = values[1].mean(axis=(0, 1)) - values[levels["a"].index(found["a"].worst)].mean(axis=(0, 1))
     assert found["a"].difference == pytest.approx(difference.mean())
-    half = 2.306004135204166 * difference.std(ddof=1) / 3.0  # t of 8 degrees of freedom, .975
+    half = 2.306004135204166 * difference.std(ddof=1) / 3.0  # t of 8 degrees of freedom, 0.975
     assert found["a"].interval == pytest.approx((difference.mean() - half, difference.mean() + half))
 
 

@@ -1,9 +1,8 @@
-"""The line on trust against Judged@10 of the runs that the settings write."""
+"""The share of judged documents and the bounds, against ir_measures and against every way to judge."""
 
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,7 @@ from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions, rankings
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.measure import parse_measure
-from lmtune.report.recommendation import _of_settings, fusion_trust, trust
+from lmtune.report.coverage import _of_settings, fusion_coverage, judgement_coverage
 from lmtune.report.table import short
 
 
@@ -41,14 +40,19 @@ def test_of_two_settings() -> None:
     runs = {
         name: {r.topic: dict(zip(r.docnos, r.scores, strict=True)) for r in own} for name, own in made.items()
     }
-    line = trust(qrels, runs, "P@3", "qrels.txt")
+    line = judgement_coverage(qrels, runs, "P@3", with_bounds=True)
     for name, own in made.items():
-        assert f"{short(judged_of(own, qrels))} by {name}" in line
+        assert f"{short(judged_of(own, qrels))} ({name})" in line
     best = {name: judging_of(runs[name], qrels) for name in runs}
     for name, (low, high) in best.items():
-        assert f"{name} {short(low)} to {short(high)}" in line
-    assert "their difference " in line
-    assert "could leave" not in trust(qrels, runs, "ERR@10", None)
+        assert f"[{short(low)}, {short(high)}] ({name})" in line
+    assert "difference in [" in line
+    for line in (
+        judgement_coverage(qrels, runs, "ERR@10", with_bounds=True),
+        judgement_coverage(qrels, runs, "P@3"),
+    ):
+        assert line.startswith("Judged@10: ") and "unjudged" not in line
+    assert judgement_coverage(qrels, runs, "P@3", weights=[2.0]).endswith("not to means\n")
 
 
 def test_of_settings_of_two_indexes() -> None:
@@ -57,17 +61,18 @@ def test_of_settings_of_two_indexes() -> None:
     settings, ranked = {}, {}
     for name, own, k1 in (("it", index, 0.7), ("that", other, 1.9)):
         pool, setting = CandidatePool.build(own, topics, qrels, model="bm25"), {"k1": k1, "b": 0.4}
-        prepared: Any = SimpleNamespace(pool=pool, dataset=SimpleNamespace(qrels_file=None))
+        prepared: Any = SimpleNamespace(pool=pool)
         settings[name] = prepared, setting
         ranked[name] = {
             r.topic: {docno: -float(place) for place, docno in enumerate(r.docnos)}
             for r in rank(pool, setting, hits=20)
         }
     for names in (["it"], ["it", "that"]):
-        line = _of_settings({name: settings[name] for name in names}, parse_measure("AP"), 20)
-        assert line == trust(qrels, {name: ranked[name] for name in names}, "AP", None)
-        assert "could leave MAP of it" in line
-        assert ("their difference" in line) == (len(names) == 2)
+        line = _of_settings({name: settings[name] for name in names}, parse_measure("AP"), 20, True)
+        runs = {name: ranked[name] for name in names}
+        assert line == judgement_coverage(qrels, runs, "AP", with_bounds=True)
+        assert "unjudged documents: MAP in [" in line
+        assert ("difference in [" in line) == (len(names) == 2)
 
 
 def judging_of(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) -> tuple[float, float]:
@@ -93,9 +98,7 @@ def test_of_runs() -> None:
     )
     options = FusionOptions(method=("equal", "rrf"), folds="2", bootstrap=0)
     fused = fuse_runs(runs, judged, options)
-    line = fusion_trust(fused, runs, judged, Path("qrels.txt"))
+    line = fusion_coverage(fused, runs, judged)
     written = rankings(runs, fused.baselines(fused.rows[0].measure)["rrf"].chosen, options)
-    share = f"{judged_of(written, judged):.4f}".removeprefix("0")
-    assert f"{share} by rrf; judging" in line
-    assert line.endswith("; judgements: qrels.txt\n")
-    assert line.startswith("Judged of the first 10: ")
+    share = f"{judged_of(written, judged):.4f}"
+    assert line.startswith("Judged@10: ") and f"{share} (rrf)" in line

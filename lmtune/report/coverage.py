@@ -1,0 +1,157 @@
+"""How far judgements cover a ranking: the share of judged documents, bounds over the unjudged ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.fusion.fusing import FusionResult
+from lmtune.fusion.methods import fused_pool
+from lmtune.fusion.runs import RunSet
+from lmtune.index.protocol import Index
+from lmtune.io.rows import Qrels
+from lmtune.measures.from_files import EvaluationOptions, as_judgements
+from lmtune.measures.measure import Measure, parse_measure
+from lmtune.measures.residual_bounds import OpenTopic, bounds, is_bounded, open_topics, read_rankings
+from lmtune.models.parameter import Setting, as_settings
+from lmtune.report.comparison_tables import interval_text, signed
+from lmtune.report.table import short
+from lmtune.tuning.choices.experiment import ChoiceResult
+from lmtune.tuning.experiment.preparation import Prepared
+from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
+
+_RANKS = 10
+_COMPLETE = EvaluationOptions(complete=True)
+
+
+def judgement_coverage(
+    qrels: Qrels,
+    runs: Mapping[str, Any],
+    measure: Measure | str,
+    *,
+    with_bounds: bool = False,
+    weights: object = None,
+) -> str:
+    """Return a line with the share of judged documents in the first ranks of runs.
+
+    Parameters
+    ----------
+    qrels : mapping of str to mapping of str to int
+        Judgements of the topics that count, each alike.
+    runs : mapping of str to path-like, or others
+        One or two, by their names in the line: the recommended one and its baseline.
+    measure : Measure or str
+        The measure whose bounds are added.
+    with_bounds : bool
+        Whether to add the lowest and highest mean over all judgements of the unjudged documents.
+    weights : object
+        Of topics in fits, if there are any; the line then says that means do not use them.
+
+    Returns
+    -------
+    str
+        Ends with a line end.
+    """
+    judgements = as_judgements(qrels)
+    ranked = [run for _, run in read_rankings(runs, judgements, _COMPLETE)]
+    topics = open_topics(judgements, sorted(judgements), *[*ranked, {}][:2])
+    return _coverage_line([*runs], topics, parse_measure(measure), with_bounds, weights)
+
+
+def _coverage_line(
+    runs: Sequence[str],
+    topics: Iterable[OpenTopic],
+    measure: Measure,
+    with_bounds: bool,
+    weights: object,
+    ranks: int = _RANKS,
+) -> str:
+    shares, ends = [], []
+    with_bounds = with_bounds and is_bounded(measure)
+    for topic in topics:
+        sides = topic.alone(), topic.exchanged().alone()
+        shares.append([side.judged_share(_RANKS) for side in sides])
+        ends.append([bounds(measure, side) for side in (*sides, topic)] if with_bounds else [])
+    judged = [f"{short(s)} ({run})" for s, run in zip(np.mean(shares, axis=0).tolist(), runs, strict=False)]
+    parts = [f"Judged@{ranks}: {', '.join(judged)}"]
+    if with_bounds:
+        means = (np.mean(ends, axis=0) + 0.0).tolist()  # no -0
+        texts = [f"{interval_text(own)} ({run})" for run, own in zip(runs, means, strict=False)]
+        texts += [f"difference in {interval_text(means[-1], signed)}"] if len(runs) == 2 else []
+        parts.append(f"unjudged documents: {measure.title} in {', '.join(texts)}")
+    parts += [] if weights is None else ["topic weights apply to fitting, not to means"]
+    return f"{'; '.join(parts)}\n"
+
+
+def tuning_coverage(
+    prepared: Prepared, result: CollectionResult, depth: int, *, with_bounds: bool = False
+) -> str:
+    """Return the line for the recommended setting and the default; empty without a setting."""
+    row = result.recommended
+    if row is None or row.setting is None:
+        return ""
+    default = next((own for own in result.rows if own.method == DEFAULT), row)
+    settings = {"recommended": row.setting.params, "default": default.fits[0].params}
+    chosen = {name: (prepared, own) for name, own in settings.items()}
+    return _of_settings(chosen, row.measure, depth, with_bounds)
+
+
+def choice_coverage(
+    result: ChoiceResult, chosen: Prepared, first: Prepared, *, with_bounds: bool = False
+) -> str:
+    """Return the line for the recommended case and for the first case's default; empty without a case."""
+    one = result.recommended
+    if one is None:
+        return ""
+    key = one.row.measure, one.row.method
+    final = one.row.final or result.case_row(key, one.final).fits[0]
+    default = result.case_row((one.row.measure, DEFAULT), 0).fits[0]
+    settings = {"recommended": (chosen, final.params), "default": (first, default.params)}
+    return _of_settings(settings, one.row.measure, result.cases[0].plan.depth, with_bounds)
+
+
+def fusion_coverage(fused: FusionResult, runs: RunSet, qrels: Qrels, *, with_bounds: bool = False) -> str:
+    """Return the line for the recommended method by the first measure and for reciprocal rank fusion."""
+    written = {}
+    for row in filter(None, (fused.recommended, fused.baselines(fused.rows[0].measure)["rrf"])):
+        pool = fused_pool(runs, row.chosen, fused.options, qrels, fused.topics)
+        written[row.name] = pool, row.chosen.setting
+    opened = _opened([*written.values()], fused.options.depth)
+    return _coverage_line([*written], opened, fused.rows[0].measure, with_bounds, fused.options.topic_weights)
+
+
+def _of_settings(
+    settings: Mapping[str, tuple[Prepared, Setting]], measure: Measure, depth: int, with_bounds: bool
+) -> str:
+    opened = _opened([(own.pool.drawn_at(at), at) for own, at in settings.values()], depth)
+    prepared, _ = next(iter(settings.values()))
+    weights = prepared.pool.topic_weights
+    return _coverage_line([*settings], opened, measure, with_bounds, weights, min(_RANKS, depth))
+
+
+def _opened(settings: Sequence[tuple[CandidatePool, Setting]], depth: int) -> Iterator[OpenTopic]:
+    """Rank each topic at settings of one or two pools, which have the same topics and judgements."""
+    pool, _ = settings[0]
+    runs = [_ranked(own, at, depth, pool.index) for own, at in settings]
+    largest = max(1, int(pool.judgements.max(initial=1)))
+    for t, ranked in enumerate(zip(*runs, strict=True)):
+        rows = pool.judged.rows(t)
+        opened = OpenTopic.of_numbers((pool.judged.doc[rows], pool.judged.gain[rows]), ranked, largest)
+        # With those of documents that the collection lacks.
+        gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
+        yield opened._replace(gains=gains.astype(np.int64))
+
+
+def _ranked(pool: CandidatePool, setting: Setting, depth: int, index: Index) -> list[NDArray[np.integer]]:
+    """Return each topic's ranking, of documents by their numbers in an index of the same collection."""
+    [vector] = as_settings(pool.formula.parameters, setting)
+    tops = [start + pool.top(t, vector, depth) for t, start in enumerate(pool.candidates.start[:-1].tolist())]
+    docs = pool.candidates.doc[np.concatenate(tops)]
+    if pool.index is not index:
+        distinct, places = np.unique(docs, return_inverse=True)
+        docs = index.doc_numbers(pool.index.docnos(distinct))[places]
+    return np.split(docs, np.cumsum([len(top) for top in tops])[:-1])
