@@ -28,6 +28,12 @@ MOVED = {
     "lmtune.indexing": "lmtune.index",
     "lmtune.reporting": "lmtune.report",
     "lmtune.exploring": "lmtune.explorer",
+    "lmtune.tuning.grid": "lmtune.tuning.direct",
+    "lmtune.tuning.coordinate_ascent": "lmtune.tuning.direct",
+    "lmtune.tuning.spsa": "lmtune.tuning.gradient_free",
+    "lmtune.tuning.choices.cases": "lmtune.tuning.choices.experiment",
+    "lmtune.measures.significance.effects": "lmtune.measures.significance.tests",
+    "lmtune.measures.significance.run_files": "lmtune.measures.significance.comparison",
 }
 
 
