@@ -50,13 +50,14 @@ def compare(
     comparison: ComparisonOptions,
     output: ComparisonOutput,
 ) -> None:
-    """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0.
+    """Compare runs with a baseline and test the differences.
 
     Notes
     -----
-    judged@10 is the part of a run's ten best documents that is judged. --residuals bounds each difference
-    over all ways to judge what either run ranks without a judgement, a document alike in both: exactly for
-    P, R, nDCG, RBP, RR and Success; for AP and Bpref by an interval that may be wider than need be.
+    A judged topic that a run misses counts 0. judged@10 is the share of a run's first ten documents
+    that is judged. --residuals bounds each difference over all ways to judge what either run ranks
+    without a judgement, a document alike in both: exactly for P, R, nDCG, RBP, RR and Success; for AP
+    and Bpref by an interval that may be wider than need be.
 
     Examples
     --------
@@ -145,7 +146,7 @@ def judges(
     options: JudgeOptions,
     output: _JudgesOutput,
 ) -> None:
-    """Hold sets of labels, such as language models', against judgements.
+    """Compare label sets, such as LLM judgements, with qrels.
 
     Notes
     -----

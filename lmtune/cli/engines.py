@@ -112,7 +112,7 @@ def check_run(
     comparing: _Comparing,
     chosen: Annotated[dict[str, Any], Tuned, "results"],
 ) -> None:
-    """Say whether an engine ranks as the tuned setting does, and why not.
+    """Check that an engine's run matches the tuned setting.
 
     Notes
     -----
@@ -150,7 +150,7 @@ def check_engine(
     comparing: _Comparing,
     chosen: Annotated[dict[str, Any], Tuned, "results"],
 ) -> None:
-    """Deploy a tuned setting, let the engine index and answer, and say whether it ranks so.
+    """Index and query an engine, and check its run.
 
     Notes
     -----
@@ -325,7 +325,7 @@ class _Target:
 
 
 def deploy(results: _Results, target: _Target, chosen: Annotated[dict[str, Any], Tuned, "results"]) -> None:
-    """Write a tuned setting, or fused runs' weights, as a search engine's files.
+    """Write a tuned setting as a search engine's files.
 
     What the engine cannot express is refused, with the nearest it can and what that costs in the measures.
 

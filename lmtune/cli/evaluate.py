@@ -87,37 +87,24 @@ def evaluate(
     printing: _Printing,
     _accepted: _Accepted,
 ) -> None:
-    """Print runs' measures as trec_eval does.
+    """Evaluate runs with trec_eval's measures.
 
     Notes
     -----
-    Measures: official (the default), all_trec, set; trec_eval's names with parameters, such as map, P.5,10,
-    P_10, ndcg_cut.20, iprec_at_recall.0.1; ir_measures' names, such as AP, nDCG@10,
-    'nDCG(dcg="exp-log2")@10' (gains 2^g - 1; trec_eval's are g), 'AP(rel=2)@100', MRR@10. Several may stand
-    in one, with blanks or commas between.
+    Measures: official (the default), all_trec, set; trec_eval's names, such as map, P_10, ndcg_cut.20,
+    iprec_at_recall.0.1; ir_measures' names, such as AP, nDCG@10, 'nDCG(dcg="exp-log2")@10' (gains 2^g - 1),
+    'AP(rel=2)@100', MRR@10. Separate several by commas or blanks.
 
-    What is printed of one run is what trec_eval prints for the same arguments, byte for byte. A judged
-    topic that a run misses is left out of its means, or with -c counts 0; topics without judgements play no
-    part; a topic without relevant documents counts 0. Documents rank by score as a 32-bit number,
-    descending, then by docno, descending; for 10.0 by all 64 bits. trec_eval's long options
-    (--query_eval_wanted, ...) will do.
+    The output for one run equals trec_eval's for the same arguments, byte for byte. A judged topic that the
+    run misses is left out of its means; with -c it counts 0. Topics without judgements are ignored. A topic
+    without relevant documents counts 0. Documents are ordered by score (a 32-bit number; 64 bits for 10.0),
+    then by docno, both descending. trec_eval's long options are accepted; -D, -Z and -R are missing.
 
-    Not as in trec_eval: no -D, no -Z, no -R but qrels, so no preferences (prefs, qrels_prefs) and no groups
-    of judges (qrels_jg). -m P.5 -m P.10 prints both. Scores and gains that are no numbers are refused, not
-    read as 0. Under -J a topic of which no retrieved document is judged has 0, not nan. Gains such as
-    ndcg.1=1.5,2=1 rank by their value, not rounded down. With rbp.p=... the highest gain is the topic's;
-    10.0 leaves it to chance, and stops where a run misses a topic, unless -c is given.
+    --residuals prints the lowest and highest value over all judgements of the run's unjudged documents, for
+    AP, Bpref, P, R, nDCG, RBP, RR and Success. judged@10 is the judged share of the first ten documents.
 
-    --residuals prints for AP, Bpref, P, R, nDCG, RBP, RR and Success the lowest and highest value over all
-    ways to judge the documents that the run ranks without a judgement: gains from 0 to the largest of the
-    judgements; documents that it does not rank stay as they are. judged@10 is the part of the best ten that
-    is judged. Bpref, which passes the unjudged over, may lie outside its bounds, for which all are judged.
-
-    --predicted labels.txt estimates each mean as people would find it over all topics that a model judged,
-    from those of them that QRELS has too (prediction-powered inference; lmtune.measures.judges.powered_mean
-    has the formulas). compare --predicted does it for differences. A topic that a run misses counts 0. QRELS
-    has to judge 8 topics, and 20 for a measure with two values, such as P@1; where all its values are equal
-    there is no interval.
+    --predicted estimates each mean over all topics that a model judged, corrected with QRELS
+    (prediction-powered inference). QRELS must judge 8 topics, or 20 for a measure with two values (P@1).
 
     Examples
     --------

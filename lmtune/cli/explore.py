@@ -68,7 +68,7 @@ def explore(
     ranges: Ranges,
     serving: _Serving,
 ) -> None:
-    """Open a page on which a collection's parameters, or the weights of runs, are dragged.
+    """Explore parameters or fusion weights in the browser.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def judge(
     judging: _Judging,
     serving: _Serving,
 ) -> None:
-    """Choose the pairs whose judgements leave least open between runs.
+    """Select the query-document pairs to judge next.
 
     Notes
     -----

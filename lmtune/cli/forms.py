@@ -289,6 +289,8 @@ class Group(click.Group):
         of its help. A module's ``SETTINGS`` go to `Command`.
     before : mapping of str to callable
         By name, what is called before a command's options are made.
+    sections : mapping of str to sequence of str
+        Titles and the names below each in the help; by default all are below "Commands".
     """
 
     def __init__(
@@ -297,10 +299,20 @@ class Group(click.Group):
         summary: str,
         members: Mapping[str, tuple[str, str]],
         before: Mapping[str, Callable[[], None]] | None = None,
+        sections: Mapping[str, Sequence[str]] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(name, help=summary, context_settings=_CONTEXT, **settings)
         self.members, self.before = members, before or {}
+        self.sections = sections or {"Commands": [*members]}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their sections, then the options."""
+        width = max(map(len, self.members))
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self.members[name][1]) for name in names])
+        click.Command.format_options(self, ctx, formatter)
 
     def load(self, name: str) -> click.Command:
         """Import a command."""

@@ -84,7 +84,7 @@ def fuse(
     options: FusionOptions,
     output: _FusionOutput,
 ) -> None:
-    """Fuse runs; tune the weights, and judge them on held-out topics.
+    """Fuse runs and tune their weights.
 
     Examples
     --------

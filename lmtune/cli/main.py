@@ -18,33 +18,32 @@ from lmtune.errors import InputError
 
 _SUMMARY = "Tune retrieval models, fuse and rerank runs, and report as trec_eval does."
 _COMMANDS = {
-    "tune": ("tune", "Tune a model's parameters; report on held-out topics."),
-    "report": ("tune", "Make one HTML page of results: tables, pictures, topic by topic, how it was made."),
-    "plot": ("tune", "Draw surfaces, differences between topics, recall, convergence, parameters, choices."),
+    "tune": ("tune", "Tune a model's parameters; evaluate on held-out topics."),
+    "search": ("search", "Search a collection for its topics or for one query."),
+    "explore": ("explore", "Explore parameters or fusion weights in the browser."),
+    "report": ("tune", "Write an HTML report of tuning results."),
+    "plot": ("tune", "Draw pictures of tuning results."),
     "index": ("search", "Build an index of a collection."),
-    "search": ("search", "Write a TREC run, or answer a query."),
-    "compare": (
-        "compare",
-        "Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0.",
-    ),
-    "fuse": ("fuse", "Fuse runs; tune the weights, and judge them on held-out topics."),
-    "explore": (
-        "explore",
-        "Open a page on which a collection's parameters, or the weights of runs, are dragged.",
-    ),
-    "datasets": ("search", "List what can be named."),
-    "evaluate": ("evaluate", "Print runs' measures as trec_eval does."),
-    "judges": ("compare", "Hold sets of labels, such as language models', against judgements."),
-    "deploy": ("engines", "Write a tuned setting, or fused runs' weights, as a search engine's files."),
-    "check-engine": (
-        "engines",
-        "Deploy a tuned setting, let the engine index and answer, and say whether it ranks so.",
-    ),
-    "check-run": ("engines", "Say whether an engine ranks as the tuned setting does, and why not."),
-    "judge": ("explore", "Choose the pairs whose judgements leave least open between runs."),
-    "rerank": ("rerank", "Rerank runs by learning to rank."),
+    "datasets": ("search", "List available collections."),
+    "evaluate": ("evaluate", "Evaluate runs with trec_eval's measures."),
+    "compare": ("compare", "Compare runs with a baseline and test the differences."),
+    "judges": ("compare", "Compare label sets, such as LLM judgements, with qrels."),
+    "judge": ("explore", "Select the query-document pairs to judge next."),
+    "fuse": ("fuse", "Fuse runs and tune their weights."),
+    "rerank": ("rerank", "Rerank runs with learning to rank."),
+    "deploy": ("engines", "Write a tuned setting as a search engine's files."),
+    "check-run": ("engines", "Check that an engine's run matches the tuned setting."),
+    "check-engine": ("engines", "Index and query an engine, and check its run."),
 }
 """By command, its module in this package and its help's first line."""
+_JOBS = {
+    "Tune and search": ("tune", "search", "explore", "report", "plot", "index", "datasets"),
+    "Evaluate and compare": ("evaluate", "compare", "judges", "judge"),
+    "Fuse": ("fuse",),
+    "Rerank": ("rerank",),
+    "Deploy and check": ("deploy", "check-run", "check-engine"),
+}
+"""How the help groups them."""
 _OTHER_NAMES = {
     **dict.fromkeys(("metric", "metrics"), "measure"),
     **dict.fromkeys(("k", "top-k"), "hits"),
@@ -166,6 +165,7 @@ app = _Root(
     "lmtune",
     _SUMMARY,
     {name: (f"lmtune.cli.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
+    sections=_JOBS,
     params=[
         stopping(["--version"], "Print the version.", _show_version),
         stopping(["--show-completion"], "Print a script: complete commands in $SHELL.", _show_completion),

@@ -84,7 +84,7 @@ def search(
     run: _RunOptions,
     workers: Workers,
 ) -> None:
-    """Write a TREC run, or answer a query.
+    """Search a collection for its topics or for one query.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def _answers(done: Searched) -> Iterator[str]:
 
 
 def datasets() -> None:
-    """List what can be named.
+    """List available collections.
 
     Examples
     --------

@@ -114,7 +114,7 @@ def tune(
     workers: Workers,
     output: _TuneOutput,
 ) -> None:
-    """Tune a model's parameters; report on held-out topics.
+    """Tune a model's parameters; evaluate on held-out topics.
 
     The answer comes first: of the first measure, the setting with the best mean held out. A folder with the
     splits train and test is tuned on the one and reported on the other; BEIR's by nDCG@10 and R@100.
@@ -280,7 +280,7 @@ class _Pictures:
 def plot(
     results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], pictures: _Pictures
 ) -> None:
-    """Draw surfaces, differences between topics, recall, convergence, parameters, choices.
+    """Draw pictures of tuning results.
 
     Examples
     --------
@@ -320,7 +320,7 @@ class _Page:
 def report(
     results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], page: _Page
 ) -> None:
-    """Make one HTML page of results: tables, pictures, topic by topic, how it was made.
+    """Write an HTML report of tuning results.
 
     Examples
     --------

@@ -195,7 +195,7 @@ def test_help(flag: str) -> None:
     assert "--trec-eval" in shown.stdout
     assert "--rel-format" not in shown.stdout
     assert "--rel-format" in CliRunner().invoke(app, ["evaluate", "--help-all"]).stdout
-    assert "no -Z" in shown.stdout
+    assert "-Z and -R are missing" in shown.stdout
     assert "official (the default)" in shown.stdout
     assert "evaluate" in CliRunner().invoke(app, [flag]).stdout
 

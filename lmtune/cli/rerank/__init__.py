@@ -117,27 +117,18 @@ def _need_neural() -> None:
 
 
 _COMMANDS = {
-    "train": ("train", "Train a network on LETOR files, or on a run with judgements."),
-    "crossval": (
-        "train",
-        "Rerank each topic by a model that never saw it; compare the run with the one before.",
-    ),
-    "apply": ("apply", "Rerank a run, or score a LETOR file, by a trained model."),
-    "compare": (
-        "compare",
-        "Train losses several times each; print test nDCG with 95% intervals over trials.",
-    ),
-    "importance": (
-        "apply",
-        "Shuffle one feature after the other; print what the measure loses, and LightGBM's own gain.",
-    ),
-    "features": ("apply", "Write a run's features and labels as a LETOR file; print what the features are."),
+    "train": ("train", "Train a reranker on LETOR files or on a run."),
+    "crossval": ("train", "Rerank a run by cross-validation and compare both."),
+    "apply": ("apply", "Rerank a run, or score a LETOR file, with a trained model."),
+    "compare": ("compare", "Compare losses over several trainings each."),
+    "importance": ("apply", "Measure the importance of features by permutation."),
+    "features": ("apply", "Write a run's features and labels as a LETOR file."),
 }
 """By command, its module in this package and its help's first line."""
 
 rerank = Group(
     "rerank",
-    "Rerank runs by learning to rank.",
+    "Rerank runs with learning to rank.",
     {name: (f"lmtune.cli.rerank.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
     before=dict.fromkeys(_COMMANDS.keys() - {"features"}, _need_neural),
 )

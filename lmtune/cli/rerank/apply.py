@@ -62,7 +62,7 @@ def apply(
     text: Annotated[dict[str, Any], TextOptions],
     machine: Machine,
 ) -> None:
-    """Rerank a run, or score a LETOR file, by a trained model.
+    """Rerank a run, or score a LETOR file, with a trained model.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def features(
     settings: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
 ) -> None:
-    """Write a run's features and labels as a LETOR file; print what the features are.
+    """Write a run's features and labels as a LETOR file.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def importance(
     collection: Annotated[Collection, "exclude_self"],
     machine: Machine,
 ) -> None:
-    """Shuffle one feature after the other; print what the measure loses, and LightGBM's own gain.
+    """Measure the importance of features by permutation.
 
     Examples
     --------

@@ -76,7 +76,7 @@ def compare(
     workers: Workers,
     output: _LossesOutput,
 ) -> None:
-    """Train losses several times each; print test nDCG with 95% intervals over trials.
+    """Compare losses over several trainings each.
 
     Examples
     --------

@@ -92,7 +92,7 @@ def train(
     normalisation: Normalisation,
     machine: Machine,
 ) -> None:
-    """Train a network on LETOR files, or on a run with judgements.
+    """Train a reranker on LETOR files or on a run.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def crossval(
     machine: Machine,
     workers: Workers,
 ) -> None:
-    """Rerank each topic by a model that never saw it; compare the run with the one before.
+    """Rerank a run by cross-validation and compare both.
 
     Examples
     --------
