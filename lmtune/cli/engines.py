@@ -378,7 +378,8 @@ def _show_cost(results: Path, target: _Target, chosen: dict[str, Any], tuned: Fi
     except InputError as error:
         note(f"what the nearest costs was not computed: {error}")
         return
-    show(compared, "table", answer=f"The nearest that {_TITLES[target.to]} can: {found}.")
+    nearest = Answer(f"Nearest setting for {_TITLES[target.to]}", [("Setting", found)])
+    show(compared, "table", answer=lambda _: nearest)
 
 
 def _cost(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy import stats
+from support import read_answer
 
 from lmtune.cli.main import app
 
@@ -45,8 +46,11 @@ def test_the_table_and_its_p_values() -> None:
     files = ("qrels.txt", "one/base.run", "one/new.run", "two/new.run")
     code, out, err = compared(*files, "--test", "randomization", "--test", "t", "--margin", "0.05")
     assert code == 0, err
-    assert out.splitlines()[0].split() == ["System", "AP", "P@10", "nDCG@10", "judged@10"]
-    assert {line.split()[0] for line in out.splitlines()[1:4]} == {"base", "one/new.run", "two/new.run"}
+    title, answer = read_answer(out)
+    assert title == "2 runs compared with base, 12 topics" and answer["Baseline"].startswith("base, AP 0.")
+    lines = out.splitlines()[7:]
+    assert lines[0].split() == ["System", "AP", "P@10", "nDCG@10", "judged@10"]
+    assert {line.split()[0] for line in lines[1:4]} == {"base", "one/new.run", "two/new.run"}
     assert "paired randomization test (exact); Holm's correction over 2 contrasts" in out
     assert "P@10: one/new.run and base are equal on every topic: p is 1" in err
     code, out, err = compared(*files, "-m", "map", "--format", "csv", "-q")
@@ -70,7 +74,7 @@ def test_residuals(home: Path) -> None:
     files = ("half.txt", "one/base.run", "one/new.run", "-m", "P@5", "--residuals")
     code, out, err = compared(*files)
     assert code == 0, err
-    assert out.splitlines()[1].split()[-1] == "0.5000"
+    assert out.splitlines()[8].split()[-1] == "0.5000"
     record = json.loads(compared(*files, "--format", "json")[1])
     assert record["judged@10"] == {"base": 0.5, "new": 0.5}
     (contrast,) = record["contrasts"]

@@ -203,6 +203,7 @@ def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_pat
     )
     *said, trusted = out.splitlines()
     table = result.stdout.splitlines()
+    table = table[table.index("") + 6 :]
     assert said[-len(table) :] == table
     judged = next(line for line in said if line.strip().startswith("cv ")).split()[-1]  # its judged@10
     assert trusted.startswith(f"Judged@10: {judged} (cv), ")

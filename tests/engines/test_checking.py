@@ -171,7 +171,9 @@ def test_a_run_of_one_split_is_compared_with_its_topics(tmp_path: Path) -> None:
         assert run(f"search b --from kept --split {split} --output own.run")[0] == 0
         code, out, err = run(f"check-run own.run kept{more}")
         assert code == 0, err
-        assert out.startswith(f"{topics_of_it} of {topics_of_it} topics: same documents in the same order")
+        assert (
+            f"  Rankings   {topics_of_it} of {topics_of_it} topics: same documents in the same order" in out
+        )
     code, out, err = run("check-run own.run kept --split other")
     assert (code, out) == (2, "")
     assert "no such split: 'other'; accepted: test, train" in err.splitlines()[-1]
@@ -217,7 +219,7 @@ def test_the_command(home: Path) -> None:
     assert run("search c --from kept --output own.run")[0] == 0
     code, out, err = run("check-run own.run kept")
     assert code == 0, err
-    assert out.startswith("10 of 10 topics: same documents in the same order to rank 100.")
+    assert out.startswith("The run matches the setting\n")
     assert "lmtune" in out
     assert "tuned" not in out
     code, out, err = run("check-run own.run kept --engine elasticsearch")
@@ -246,7 +248,7 @@ def test_the_command(home: Path) -> None:
     code, out, err = run("check-run printed.run kept --method direct")
     assert code == 1, err
     printed = ", ".join(f"{name} = {value:.3g}" for name, value in setting.items())
-    assert f"another setting instead: its values as printed, {printed}." in out.splitlines()[0]
+    assert f"  Instead    the run matches its values as printed, {printed}\n" in out
     assert run("check-run other.run kept --measure AP --method ranknet")[0] == 0
     (home / "moved").symlink_to("c")
     assert run("check-run own.run kept --collection moved")[0] == 0

@@ -454,7 +454,9 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
     assert code == 2
     assert "has k1 = 1.2 and b = 0.75 fixed" in err.splitlines()[-1]
     assert not (home / "no").exists()
-    assert out.startswith("The nearest that SQLite (FTS5) can: bm25:sqlite with k1 = 1.2, b = 0.75.\n")
+    assert out.startswith(
+        "Nearest setting for SQLite (FTS5)\n\n  Setting   bm25:sqlite with k1 = 1.2, b = 0.75\n"
+    )
     means = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line[:5] in ("tuned", "neare")}
     for system, how in (
         ("tuned", "--from kept --measure P@5"),
@@ -504,7 +506,7 @@ def test_what_the_nearest_stemmer_costs_is_measured_held_out(home: Path) -> None
         values |= {topic: found[best]["AP"].loc[topic] for topic in fold.test}
     assert means["nearest"] == f"{np.mean([*values.values()]):.4f}"
     for name in {*chosen}:
-        assert f"{name} in {chosen.count(name)} fold" in out.splitlines()[0]
+        assert f"{name} in {chosen.count(name)} fold" in out.splitlines()[2]
 
 
 def test_the_nearest_of_another_formula_is_climbed_to(home: Path) -> None:

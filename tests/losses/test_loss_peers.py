@@ -109,7 +109,7 @@ def test_approx_ndcg(alpha: float, golden: dict[str, Golden], batch: Any) -> Non
     scores, labels, mask = batch
     for library, name in [
         ("allrank_libauc", f"approxNDCG alpha={alpha}"),
-        ("rax", "approx ndcg T=1" if alpha == 1 else "approx ndcg T=0.1"),
+        ("rax", "approx ndcg T=1" if alpha == 1 else "approx ndcg T=.1"),
         ("tfr", "ApproxNDCGLoss temperature=1" if alpha == 1 else "ApproxNDCGLoss default"),
     ]:
         loss = approx_ndcg(scores, labels, mask=mask, alpha=alpha)

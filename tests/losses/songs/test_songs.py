@@ -569,7 +569,7 @@ class TestLibauc:
         song = Song(pairs, gamma=0.3, margin=1.0)
         song.state.estimate.zero_()
         base = batch["scores"].detach().clone()
-        for step in golden["libauc NDCGLoss SONG gamma0=0.3"]:
+        for step in golden["libauc NDCGLoss SONG gamma0=.3"]:
             with torch.no_grad():
                 batch["scores"].copy_(base * self.STEPS[step["scores"]])
             _, gradient = run(song, batch)
@@ -584,7 +584,7 @@ class TestLibauc:
         song.state.estimate.zero_()
         song.threshold.zero_()
         base = batch["scores"].detach().clone()
-        for step in golden["libauc NDCGLoss K-SONG prac K=2 gamma0=0.3"]:
+        for step in golden["libauc NDCGLoss K-SONG prac K=2 gamma0=.3"]:
             with torch.no_grad():
                 batch["scores"].copy_(base * self.STEPS[step["scores"]])
             _, gradient = run(song, batch)
@@ -600,9 +600,9 @@ class TestLibauc:
         song.epsilon = 0.0
         for buffer in (song.state.estimate, song.threshold, song.curvature):
             buffer.zero_()
-        practical = golden["libauc NDCGLoss K-SONG prac K=2 gamma0=0.3"]
+        practical = golden["libauc NDCGLoss K-SONG prac K=2 gamma0=.3"]
         base = batch["scores"].detach().clone()
-        for step, held in zip(golden["libauc NDCGLoss K-SONG theo K=2 gamma0=0.3"], practical, strict=True):
+        for step, held in zip(golden["libauc NDCGLoss K-SONG theo K=2 gamma0=.3"], practical, strict=True):
             with torch.no_grad():
                 batch["scores"].copy_(base * self.STEPS[step["scores"]])
             _, gradient = run(song, batch)
