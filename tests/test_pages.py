@@ -250,7 +250,7 @@ def test_its_commands_run(page: str, home: Path) -> None:
         hybrid = read_run(home / "hybrid.run")
         assert set(hybrid) == set(read_run(home / "dense-test.run")) == set(read_run(home / "bm25-test.run"))
         assert not set(hybrid) & set(read_run(home / "dense-train.run"))
-        [compared] = [text for text in shown if text.startswith("System")]
+        [compared] = [text for text in shown if text.startswith("2 runs compared")]
         assert re.search(r"^hybrid +\S+ ", compared, re.MULTILINE)
     if page in ("qrels/README.md", "topics/README.md"):
         folder = Path(page).parent.name
