@@ -23,6 +23,7 @@ from lmtune.report.recommendation import (
     reranking_answer,
     tuning_answer,
 )
+from lmtune.report.table import Answer
 from lmtune.report.tuning_tables import tuning_table
 from lmtune.rerank.comparison import Outcome
 from lmtune.tuning.experiment.result import (
@@ -69,7 +70,7 @@ def test_the_answer_has_setting_difference_and_verdict() -> None:
     noisy = BASE + np.resize([0.1, -0.09], 8)
     least = size * (noisy - BASE).std(ddof=1)
     answer = tuning_answer(made())
-    assert answer == (
+    assert answer == Answer(
         "made: bm25, 8 training topics, 8 test topics",
         [
             ("Recommended", "k1 = 2.68, b = 0.259 (Approx)"),
@@ -165,7 +166,7 @@ def test_fusion_has_weights_and_differences_from_the_best_run_and_rrf() -> None:
     a, b, linear = BASE - GAIN, BASE - GAIN**2, BASE + GAIN
     found = fused(a=a, b=b, linear=linear, rrf=BASE)
     answer = fusion_answer(found)
-    assert answer == (
+    assert answer == Answer(
         "2 runs, 8 topics, 2 folds",
         [
             ("Recommended", "linear (a 0.2500, b 0.7500)"),
@@ -209,7 +210,7 @@ def test_losses_are_compared_with_the_first() -> None:
         ("Difference", difference(BASE + GAIN, BASE)),
         ("Verdict", "significantly better than ranknet"),
     ]
-    assert answer == ("2 losses, 8 queries", [("Recommended", "song (learning rate 0.001)"), *lines])
+    assert answer == Answer("2 losses, 8 queries", [("Recommended", "song (learning rate 0.001)"), *lines])
     assert loss_table([first, second]).startswith(answer.text())
     other = loss_answer([second, first], "skip")
     assert other is not None and other.lines[2] == ("Difference", difference(BASE, BASE + GAIN))
