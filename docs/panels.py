@@ -16,7 +16,7 @@ from lmtune.report.figures.style import COLUMN, new_figure
 ROOT = Path(__file__).resolve().parents[1]
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"
 
-_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:0\.\d+)?|0\.\d+")
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+")
 
 
 @functools.cache

@@ -122,6 +122,8 @@ def verdict_text(
         return f"no test: {counted}" if differences.size < FEWEST else "no test: all differences are equal"
     if p < level:
         return f"significantly {'better' if differences.mean() > 0.0 else 'worse'} than {baseline}"
+    if differences.size < FEWEST:
+        return f"not significant; {counted} only"
     least = detectable_difference(float(differences.std(ddof=1)), differences.size, level=level)
     return f"not significant; {counted} detect differences of {short(least)} or more (80% power)"
 

@@ -155,7 +155,7 @@ def test_the_picture_is_dragged_by_mouse_and_keys(opened: Chrome) -> None:
     said = run(
         opened, "return [...document.querySelectorAll('svg.surface text')].map((own) => own.textContent)"
     )
-    assert sum(text.startswith((".", "≤.")) for text in said) >= 5  # of the bar of colours
+    assert sum(text.startswith(("0.", "≤0.")) for text in said) >= 5  # of the bar of colours
 
 
 def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
