@@ -55,7 +55,7 @@ def tuning_answer(result: CollectionResult) -> Answer | None:
         for low, high in [[setting_values(result, {name: end})[name] for end in ends]]
     ]
     if box:
-        lines.append(("Near-optimal", f"{', '.join(box)} (grid points not significantly worse)"))
+        lines.append(("Near-optimal", f"{', '.join(box)} (not significantly worse)"))
     if row.final and row.final.at_edge:
         lines.append(("Edge", f"{listed(row.final.at_edge)} on the edge of the range"))
     topics = _topics_text(len(row.topics), len(result.folds), len(result.folds[0].train))
