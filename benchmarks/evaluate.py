@@ -2,7 +2,7 @@
 
     python benchmarks/evaluate.py --trec-eval PATH --qrels QRELS --run RUN
 
-Without files it makes 100 topics of 1,000 ranked documents and 1,288 judgements each, the shape of
+Without files it makes 100 topics of 1,000 ranked documents and 1,288 judgments each, the shape of
 the TREC 2003 Robust track. Programs run in turn; figures are the smallest of the repeats, because
 what else a machine does only ever adds.
 """
@@ -70,7 +70,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     result: dict[str, Any] = {
         "machine": machine(),
         "lines": sum(1 for _ in run.open("rb")),
-        "judgements": sum(1 for _ in qrels.open("rb")),
+        "judgments": sum(1 for _ in qrels.open("rb")),
         "wall and processor seconds": {
             name: [round(second, 4) for second in pair] for name, pair in seconds.items()
         },

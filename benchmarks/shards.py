@@ -33,7 +33,7 @@ def build(home: Path, name: str, shards: int) -> dict[str, Any]:
 
 
 def extract(home: Path, name: str, shards: int) -> dict[str, Any]:
-    """Extract and prune candidates, with judgements of documents drawn at random."""
+    """Extract and prune candidates, with judgments of documents drawn at random."""
     from lmtune.candidates.extraction import extract_pruned
     from lmtune.collections.loading import load
     from lmtune.index.sharded import ShardedIndex

@@ -1,6 +1,6 @@
 """PyTerrier's transformers of lmtune, for ``pt.Experiment`` and pipelines; no Java is started.
 
-They take and give PyTerrier's frames. `collection` gives an experiment's topics and judgements:
+They take and give PyTerrier's frames. `collection` gives an experiment's topics and judgments:
 
     import lmtune
     import pyterrier as pt
@@ -144,7 +144,7 @@ class Rerank(pt.Transformer):
 
 
 def collection(data: Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Give a collection's topics and judgements as ``pt.Experiment`` takes them.
+    """Give a collection's topics and judgments as ``pt.Experiment`` takes them.
 
     Parameters
     ----------
@@ -159,13 +159,13 @@ def collection(data: Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:
     Raises
     ------
     InputError
-        Where there is no judgement.
+        Where there is no judgment.
     """
     rows = [
         (topic, docno, gain) for topic, own in data.qrels.items() for docno, gain in own.items() if gain >= 0
     ]
     if not rows:
-        raise InputError("no judgements", value=data.name, accepted="a collection with judgements")
+        raise InputError("no judgments", value=data.name, accepted="a collection with judgments")
     return data.to_frame()[["qid", "query"]], pd.DataFrame(rows, columns=["qid", "docno", "label"])
 
 

@@ -11,7 +11,7 @@ TEXT = "the runner's 3.5 U.S.A. running stones stone relational of café it's wo
 
 
 def write_collection(folder: Path) -> Path:
-    """Write it, with judgements of eight topics of ten, the last without a known word; return the folder."""
+    """Write it, with judgments of eight topics of ten, the last without a known word; return the folder."""
     random = np.random.default_rng(5)
     words = [*TEXT.split(), *(f"word{number}" for number in range(30))]
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Small runs with many ties, and their judgements."""
+"""Small runs with many ties, and their judgments."""
 
 from __future__ import annotations
 

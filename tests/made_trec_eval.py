@@ -1,4 +1,4 @@
-"""Make ``report/trec_eval_golden``: judgements, runs, and what trec_eval prints for them.
+"""Make ``report/trec_eval_golden``: judgments, runs, and what trec_eval prints for them.
 
     python tests/made_trec_eval.py TREC_EVAL_9_0_8 TREC_EVAL_10_0
 
@@ -18,7 +18,7 @@ MISSED, NOTHING_RELEVANT, UNJUDGED = "302", "308", "999"
 # Scores that are ties in 32 bits and not in 64, below and above 32 bits' range, and odd to read.
 SCORES = ("3", "2", "2.000000001", "1.0", "0.99999999999", "0", "-0", "-1.5", "1e-46", "+2", ".5", "5.")
 COMMANDS = {
-    # output: arguments, then judgements and run
+    # output: arguments, then judgments and run
     "default": "qrels half.run",
     "c": "-c qrels half.run",
     "q": "-q qrels half.run",
@@ -42,17 +42,17 @@ OF_10 = {
 
 
 def make_inputs() -> None:
-    """Write the judgements and both runs."""
+    """Write the judgments and both runs."""
     random = Random(15)
     docnos = [f"doc-{number}" for number in range(30)] + ["Doc-1", "doc_1", "\u00e9t\u00e9"]
-    judgements: list[str] = []
+    judgments: list[str] = []
     half: list[str] = []
     whole: list[str] = []
     for topic in (*ODD, MISSED, NOTHING_RELEVANT):
         gains = (0, -1) if topic == NOTHING_RELEVANT else (0, 0, 0, 1, 1, 2, 3, -1)
         judged = random.sample(docnos, 18)
-        judgements += [f"{topic} 0 {docno} {random.choice(gains)}" for docno in judged[1:]]
-        judgements.append(f"{topic} 0 {judged[0]} 0")
+        judgments += [f"{topic} 0 {docno} {random.choice(gains)}" for docno in judged[1:]]
+        judgments.append(f"{topic} 0 {judged[0]} 0")
         for run in (half, whole):
             if topic == MISSED and run is half:
                 continue
@@ -61,7 +61,7 @@ def make_inputs() -> None:
                 odd = random.choice((str(rank), str(rank), "0", "first", "-1", "1.0"))
                 run.append(f"{topic} Q0 {docno} {odd} {score} {random.choice(('one', 'one', 'two x'))}")
     half += [f"{UNJUDGED}\tQ0\tdoc-1\t1\t2\tone", ""]
-    for name, lines in (("qrels", judgements), ("half.run", half), ("whole.run", whole)):
+    for name, lines in (("qrels", judgments), ("half.run", half), ("whole.run", whole)):
         random.shuffle(lines)
         (HOME / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 

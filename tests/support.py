@@ -175,8 +175,8 @@ def random_pool(
         group=np.zeros(sum(map(len, weights)), np.int8),
         candidates=join_columns(columns),
         judged=join_columns(judged),
-        judgement_start=starts(all_gains),
-        judgements=np.concatenate(all_gains),
+        judgment_start=starts(all_gains),
+        judgments=np.concatenate(all_gains),
         unknown_terms={},
         unknown_documents=len(weights),
     )

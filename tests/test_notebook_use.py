@@ -90,7 +90,7 @@ def test_runs_are_compared_wherever_they_come_from(
     assert lmtune.compare_runs(judged, runs, "AP").contrasts == same.contrasts
     with pytest.raises(InputError, match="two runs have one name"):
         lmtune.compare_runs(judged, iter([FakeRanx(runs["high"])] * 2), "AP")
-    with pytest.raises(InputError, match="no judgements"):
+    with pytest.raises(InputError, match="no judgments"):
         lmtune.evaluate({}, runs, "AP")
 
 

@@ -64,7 +64,7 @@ NOT_RUN = {
     "docs/howto/evaluate.md": {
         "judges qrels.txt gpt.txt": "labels of the reader's own models",
         "judge qrels.txt baseline.run": "runs that are not judged whole",
-        "evaluate qrels.ndeval.txt": "judgements of the reader's own subtopics",
+        "evaluate qrels.ndeval.txt": "judgments of the reader's own subtopics",
     },
     "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
     "docs/howto/lucene.md": {"tune --index PATH": LUCENE, "index my-collection": LUCENE},

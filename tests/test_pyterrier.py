@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_refused(made: tuple[TinyIndex, lmtune.Dataset], mo
     other = Reranker(model.scorer, ("1", "2"))
     with pytest.raises(InputError, match="trained on other features"):
         Rerank(other, index)
-    with pytest.raises(InputError, match="no judgements"):
+    with pytest.raises(InputError, match="no judgments"):
         collection(lmtune.Dataset("made", None, data.topics, {}))
     for arguments, given, said in (
         (("bm25",), {"k1": 0.9}, "no index: 'bm25'"),

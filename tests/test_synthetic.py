@@ -157,7 +157,7 @@ def test_common_words_follow_zipfs_law(dense: Drawn) -> None:
     np.testing.assert_allclose(cfs * np.arange(1, cfs.size + 1) / cfs[0], 1, rtol=0.06)
 
 
-def test_judgements(small: Dataset) -> None:
+def test_judgments(small: Dataset) -> None:
     assert list(small.qrels) == list(small.topics) == [str(t) for t in range(1, 51)]
     names = set(docnos(range(SMALL.documents), SMALL.documents))
     relevant, nonrelevant = [], []

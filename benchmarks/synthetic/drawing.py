@@ -188,7 +188,7 @@ _HIGHLY_RELEVANT = 0.2
 
 
 class JudgedTopic(NamedTuple):
-    """One topic's judgements.
+    """One topic's judgments.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Synthetic collections by name, written as folders of documents, topics and judgements."""
+"""Synthetic collections by name, written as folders of documents, topics and judgments."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Articles:
         return {str(topic + 1): " ".join(self._terms(topic)) for topic in range(self.shape.topics)}
 
     def qrels(self) -> dict[str, dict[str, int]]:
-        """Return the judgements, docnos ascending."""
+        """Return the judgments, docnos ascending."""
         judged = judge(self.shape, draw(self.shape))
         return {
             str(topic): dict(sorted(zip(docnos(docs, self.shape.documents), gains.tolist(), strict=True)))
@@ -177,7 +177,7 @@ class Passages(Articles):
         }
 
     def qrels(self) -> dict[str, dict[str, int]]:
-        """Return the judgements: of each topic its one or two relevant passages."""
+        """Return the judgments: of each topic its one or two relevant passages."""
         total = self.shape.documents
         return {
             str(topic): dict.fromkeys(sorted(docnos(np.array(query.relevant), total)), 1)

@@ -1,4 +1,4 @@
-"""A setting learnt on other collections, for one without judgements: held out by collection.
+"""A setting learnt on other collections, for one without judgments: held out by collection.
 
     python -m experiments.estimation.prior ../shared/data/cranfield ../shared/data/cacm ... pydocs
 

@@ -29,7 +29,7 @@ from lmtune.measures.significance.comparison import run_labels
 
 Runs = dict[str, dict[str, dict[str, float]]]
 
-# Run by another Python: {topic: {docno: score}} of runs, judgements, a measure; best value and seconds.
+# Run by another Python: {topic: {docno: score}} of runs, judgments, a measure; best value and seconds.
 RANX = """
 import json, sys, time
 from ranx import Qrels, Run, fuse, optimize_fusion

@@ -39,7 +39,7 @@ KEYS = ["collection", "runs", "topics"]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", type=Path, nargs="+", help="judgements and runs; with --tell tables")
+    parser.add_argument("files", type=Path, nargs="+", help="judgments and runs; with --tell tables")
     parser.add_argument("--measure", type=parse_measure, default="nDCG@10")
     parser.add_argument("--runs", type=int, nargs="+", default=[3, 6])
     parser.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20, 40, 80])

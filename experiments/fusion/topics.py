@@ -6,7 +6,7 @@
 
 Each draw fits every method on a random set of topics and measures it on all others; a row has the mean over
 draws, its difference from reciprocal rank fusion on the same topics, and in how many draws it was above that.
-With --beside each tuned method is also fitted once on all topics of other judgements, such as a model's, and
+With --beside each tuned method is also fitted once on all topics of other judgments, such as a model's, and
 measured on the same topics as the others: a row METHOD@FILE.
 The picture has a panel for each table: the mean difference, and a bar from the worst to the best draw.
 """
@@ -41,12 +41,12 @@ COLUMNS = ("topics", "method", "mean", "from rrf", "worst", "best", "above rrf",
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", type=Path, nargs="+", help="judgements and runs; with --draw tables")
+    parser.add_argument("files", type=Path, nargs="+", help="judgments and runs; with --draw tables")
     parser.add_argument("--measure", default="AP")
     parser.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20, 40, 80])
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--methods", nargs="+", default=["shrunk", "forward", "equal"], choices=METHODS)
-    parser.add_argument("--beside", type=Path, help="other judgements, of other topics of the same runs")
+    parser.add_argument("--beside", type=Path, help="other judgments, of other topics of the same runs")
     parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
     if options.draw is not None:

@@ -1,1 +1,1 @@
-"""Judgements: which to make, by whom, and how much few of them say."""
+"""Judgments: which to make, by whom, and how much few of them say."""

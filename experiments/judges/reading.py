@@ -1,4 +1,4 @@
-"""Labels of a folder, and judgements of which a part is kept."""
+"""Labels of a folder, and judgments of which a part is kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Qrels = dict[str, dict[str, int]]
 
 
 def read_labels(folder: Path) -> tuple[Qrels, dict[str, Qrels], dict[str, dict[str, dict[str, float]]]]:
-    """Return NIST's judgements, each judge's labels, and the runs that rank by the labels."""
+    """Return NIST's judgments, each judge's labels, and the runs that rank by the labels."""
     nist = read_qrels(folder / "qrels.nist.txt")
     labels = {path.stem: read_qrels(path) for path in sorted((folder / "labels").glob("*.txt"))}
     runs = {
@@ -23,7 +23,7 @@ def read_labels(folder: Path) -> tuple[Qrels, dict[str, Qrels], dict[str, dict[s
 
 
 def thinned(whole: Qrels, part: float) -> Qrels:
-    """Draw a part of the judgements, one or more a topic; larger parts contain the smaller ones."""
+    """Draw a part of the judgments, one or more a topic; larger parts contain the smaller ones."""
     rng = np.random.default_rng(0)
     order = {topic: {docno: rng.random() for docno in own} for topic, own in whole.items()}
     return {

@@ -1,4 +1,4 @@
-"""Whether judges favour rankings by their own group's other sets of labels, beside NIST's judgements.
+"""Whether judges favour rankings by their own group's other sets of labels, beside NIST's judgments.
 
     python -m experiments.judges.relatives ../shared/data/llmjudge [--measure nDCG@10]
 

@@ -1,11 +1,11 @@
-"""Bounds over unjudged documents as judgements are thinned out: width, and how often they hold the truth.
+"""Bounds over unjudged documents as judgments are thinned out: width, and how often they hold the truth.
 
     python -m experiments.judges.thinning QRELS RUNS_FOLDER [--measures AP,P@10,nDCG@10]
 
-Of each part of the judgements, drawn pair by pair: the mean width of runs' bounds, Judged@10, how often the
-truth (all judgements, the rest not relevant) is within the bounds, and of how many pairs of runs the sign of
+Of each part of the judgments, drawn pair by pair: the mean width of runs' bounds, Judged@10, how often the
+truth (all judgments, the rest not relevant) is within the bounds, and of how many pairs of runs the sign of
 the difference is certain. Then, as means over runs: how far AP by the part, and infAP, which takes it for a
-sample of the judgements, are from AP by all.
+sample of the judgments, are from AP by all.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def experiment(
     depth: int = 100,
     most: int = 8,
 ) -> Results:
-    """Bound measures by parts of the judgements, and compare with all of them.
+    """Bound measures by parts of the judgments, and compare with all of them.
 
     Parameters
     ----------
     qrels : str
-        judgements
+        judgments
     runs : str
         a folder of runs
     measures : tuple of str
@@ -61,7 +61,7 @@ def experiment(
         sampled = {t: {d: kept[t].get(d, -1) for d in own} for t, own in whole.items()}
         found = evaluate(sampled, labelled, ["AP", "infAP"], settings=settings)
         gaps = (found.sub(truth["AP"], axis=0)).abs().mean()
-        estimates.append({"judgements": part, "AP": gaps["AP"], "infAP": gaps["infAP"]})
+        estimates.append({"judgments": part, "AP": gaps["AP"], "infAP": gaps["infAP"]})
         frame = residuals(kept, labelled, measures, settings=settings)
         bounds = difference_bounds(kept, labelled, pairs, measures, settings)
         for m, measure in enumerate(measures):
@@ -69,7 +69,7 @@ def experiment(
             real = truth[measure].loc[own.index]
             within = (own["lowest"] <= real + 1e-12) & (real <= own["highest"] + 1e-12)
             certain = np.mean([not low <= 0.0 <= high for low, high in (bounds[pair][m] for pair in pairs)])
-            row = {"judgements": part, "measure": measure, "judged@10": own["judged@10"].mean()}
+            row = {"judgments": part, "measure": measure, "judged@10": own["judged@10"].mean()}
             row["width"] = (own["highest"] - own["lowest"]).mean()
             rows.append({**row, "within": within.mean(), "certain signs": certain})
     return {"bounds": pd.DataFrame(rows), "distances": pd.DataFrame(estimates)}

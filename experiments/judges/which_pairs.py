@@ -2,10 +2,10 @@
 
     python -m experiments.judges.which_pairs QRELS RUNS_FOLDER [--most 6] [--start .1] [--numbers 50 200 1000]
 
-From a part of the judgements, drawn at random, each method has so many pairs judged (what all judgements do
+From a part of the judgments, drawn at random, each method has so many pairs judged (what all judgments do
 not have is not relevant), for each two of the runs. Shown, as means over these: the width of the bounds of
 the difference over all ways to judge the rest, as a part of that before, and how far the difference by the
-judgements so far is from that by all, as a part likewise.
+judgments so far is from that by all, as a part likewise.
 
 Depth pooling goes by the best rank; move-to-front (Cormack, Palmer, Clarke, SIGIR 1998) stays with a list
 while it gives relevant documents; the bandit takes the list of the largest mean of its Beta posterior
@@ -40,20 +40,20 @@ MEASURES = ("P@10", "nDCG@10", "AP")
 
 
 class Judging:
-    """Judgements so far, and a judge who knows all."""
+    """Judgments so far, and a judge who knows all."""
 
     def __init__(self, known: Qrels, whole: Qrels, lists: Lists) -> None:
         self.known = {topic: dict(own) for topic, own in known.items()}
         self.whole, self.lists = whole, lists
 
     def judge(self, topic: str, docno: str) -> bool:
-        """Take down a judgement; tell whether it is relevant."""
+        """Take down a judgment; tell whether it is relevant."""
         gain = max(0, self.whole[topic].get(docno, 0))
         self.known[topic][docno] = gain
         return gain > 0
 
     def left(self, topic: str, docnos: list[str]) -> str | None:
-        """Return a list's first document without a judgement."""
+        """Return a list's first document without a judgment."""
         return next((docno for docno in docnos if docno not in self.known[topic]), None)
 
 
@@ -135,7 +135,7 @@ def methods(runs: Runs) -> Iterator[tuple[str, Callable[[Judging, int], None]]]:
 
 
 def state(known: Qrels, whole: Qrels, runs: Runs, depth: int) -> np.ndarray:
-    """Return width of bounds and distance to all judgements' difference, shape (2, measures)."""
+    """Return width of bounds and distance to all judgments' difference, shape (2, measures)."""
     settings = EvaluationOptions(complete=True, depth=depth)
     one, other = runs
     ends = difference_bounds(known, runs, [(one, other)], MEASURES, settings)[one, other]
@@ -158,13 +158,13 @@ def experiment(
     Parameters
     ----------
     qrels : str
-        judgements
+        judgments
     runs : str
         a folder of runs
     most : int
         runs at most, evenly by name
     start : float
-        part of the judgements at first
+        part of the judgments at first
     numbers : tuple of int
         pairs to judge
     depth : int

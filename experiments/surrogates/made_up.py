@@ -1,6 +1,6 @@
 """Made-up models whose best setting is known: methods of tuning as parameters grow in number.
 
-A document's score is a weighted sum of evidence; the judgements are what the sum with hidden weights, and
+A document's score is a weighted sum of evidence; the judgments are what the sum with hidden weights, and
 noise on top, ranks highest. So a good setting is known to exist, whatever the dimension.
 """
 
@@ -95,7 +95,7 @@ def made_up(dataset: str, dimensions: int, seed: int) -> tuple[CandidatePool, ND
     Parameters
     ----------
     dataset : str
-        Whose documents and topics; its own judgements are not looked at.
+        Whose documents and topics; its own judgments are not looked at.
     dimensions, seed : int
         Of the formula; of the weights and the noise.
 
@@ -121,7 +121,7 @@ def made_up(dataset: str, dimensions: int, seed: int) -> tuple[CandidatePool, ND
         best = np.argsort(-noisy, kind="stable")[:_RELEVANT]
         docs = pool.candidates.doc[rows][best]
         qrels[topic] = dict.fromkeys(pool.index.docnos(docs), 1)
-    return pool.with_judgements(qrels), hidden
+    return pool.with_judgments(qrels), hidden
 
 
 def search(dataset: str, dimensions: int, seed: int, evaluations: int) -> dict[str, list[dict[str, Any]]]:

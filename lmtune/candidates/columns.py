@@ -1,6 +1,6 @@
 """Documents of many topics as columns, one topic after another; judged documents looked up in an index.
 
-Judgements are looked up apart from the candidates: they may change alone.
+Judgments are looked up apart from the candidates: they may change alone.
 """
 
 from __future__ import annotations
@@ -106,28 +106,28 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
     )
 
 
-class PoolJudgements(NamedTuple):
-    """What a pool knows of its topics' judgements; the attributes are `CandidatePool`'s.
+class PoolJudgments(NamedTuple):
+    """What a pool knows of its topics' judgments; the attributes are `CandidatePool`'s.
 
     Attributes
     ----------
     judged : Columns
         Judged documents that the collection holds.
-    judgement_start : numpy.ndarray of int64, shape (topics + 1,)
-        Where each topic's judgements begin in `judgements`.
-    judgements : numpy.ndarray of int32
+    judgment_start : numpy.ndarray of int64, shape (topics + 1,)
+        Where each topic's judgments begin in `judgments`.
+    judgments : numpy.ndarray of int32
         All gains of 0 or more.
     unknown_documents : int
-        Judgements whose document the collection lacks.
+        Judgments whose document the collection lacks.
     """
 
     judged: Columns
-    judgement_start: Integers
-    judgements: Integers32
+    judgment_start: Integers
+    judgments: Integers32
     unknown_documents: int
 
 
-def look_up_judgements(
+def look_up_judgments(
     index: Index,
     formula: Formula,
     topics: Sequence[str],
@@ -136,8 +136,8 @@ def look_up_judgements(
     qrels: Mapping[str, Mapping[str, int]],
     *,
     exclude_self: bool = False,
-) -> tuple[Integers32, PoolJudgements]:
-    """Look judgements up in an index.
+) -> tuple[Integers32, PoolJudgments]:
+    """Look judgments up in an index.
 
     Parameters
     ----------
@@ -150,13 +150,13 @@ def look_up_judgements(
     candidates : Columns
         Their candidates; the gains in it are not looked at.
     qrels : mapping of str to mapping of str to int
-        Judgements; a topic without an entry has no judged documents.
+        Judgments; a topic without an entry has no judged documents.
     exclude_self : bool
         Treat a topic's own document as one that the collection lacks, which is never retrieved.
 
     Returns
     -------
-    numpy.ndarray of int32, Judgements
+    numpy.ndarray of int32, Judgments
         The gain of each candidate, `UNJUDGED` where there is none; and all else.
     """
     usable = [{docno: gain for docno, gain in qrels.get(topic, {}).items() if gain >= 0} for topic in topics]
@@ -185,7 +185,7 @@ def look_up_judgements(
         gain_of[found_here.docs] = 0
         judged.append(topic_columns(found_here.docs, found_here.lengths, own_gains, found_here.tf))
     unknown = sum(map(len, usable)) - known
-    return gain, PoolJudgements(join_columns(judged), starts(all_gains), np.concatenate(all_gains), unknown)
+    return gain, PoolJudgments(join_columns(judged), starts(all_gains), np.concatenate(all_gains), unknown)
 
 
 class Found(NamedTuple):
@@ -214,7 +214,7 @@ def find_judged(
     docnos: Sequence[Sequence[str]],
     excluded: Sequence[str] | None,
 ) -> list[Found]:
-    """Look each topic's documents up in an index, but for an excluded one; see `look_up_judgements`."""
+    """Look each topic's documents up in an index, but for an excluded one; see `look_up_judgments`."""
     lengths = formula.lengths(shard)
     distinct = list(dict.fromkeys(docno for own in docnos for docno in own))
     numbers = dict(zip(distinct, shard.doc_numbers(distinct).tolist(), strict=True))

@@ -69,9 +69,9 @@ def extract_pruned(
     formula = find_model(model).formula
     how: dict[str, Any] = {"name": name, "exclude_self": exclude_self, "progress": progress}
     if isinstance(index, ShardedIndex):
-        return _pruned_from_shards(index, topics, formula, exactness, **how).with_judgements(qrels or {})
+        return _pruned_from_shards(index, topics, formula, exactness, **how).with_judgments(qrels or {})
     parts = CandidatePool.build_in_parts(index, topics, _TOPICS_AT_A_TIME, model=formula, **how)
-    return _join([skyband(part, threads=threads, **exactness) for part in parts]).with_judgements(qrels or {})
+    return _join([skyband(part, threads=threads, **exactness) for part in parts]).with_judgments(qrels or {})
 
 
 def extract_best(
@@ -158,7 +158,7 @@ def _pruned_from_shards(
 
 
 def _join(pools: Sequence[CandidatePool]) -> CandidatePool:
-    """Put the topics of pools without judgements one after another."""
+    """Put the topics of pools without judgments one after another."""
     terms = tuple(term for pool in pools for term in pool.terms)
     pruning, *others = [pool.pruning for pool in pools]
     if pruning is not None:

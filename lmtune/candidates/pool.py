@@ -1,6 +1,6 @@
 """Per-topic columns: all that scoring and measuring need, extracted from an index once.
 
-A pool is built once per (index, topics, judgements); thousands of parameter settings are then
+A pool is built once per (index, topics, judgments); thousands of parameter settings are then
 scored and measured on it without touching the index.
 """
 
@@ -19,7 +19,7 @@ from lmtune.candidates.columns import (
     UNJUDGED,
     Columns,
     join_columns,
-    look_up_judgements,
+    look_up_judgments,
     starts,
     topic_columns,
 )
@@ -74,15 +74,15 @@ class CandidatePool(Shown, by="summaries.pool"):
         rank in this order.
     judged : Columns
         Judged documents (gain 0 or more) that the collection holds, whether or not they match.
-    judgement_start : numpy.ndarray of int64, shape (topics + 1,)
-        Where each topic's judgements begin in `judgements`.
-    judgements : numpy.ndarray of int32
+    judgment_start : numpy.ndarray of int64, shape (topics + 1,)
+        Where each topic's judgments begin in `judgments`.
+    judgments : numpy.ndarray of int32
         All gains of 0 or more, also those of documents that the collection lacks: what trec_eval
         counts relevant and nonrelevant documents from.
     unknown_terms : dict of str to int
         Query terms that the collection lacks, with the number of topics that hold each.
     unknown_documents : int
-        Judgements whose document the collection lacks.
+        Judgments whose document the collection lacks.
     pruning : Pruning, optional
         Where `candidates` lack documents that cannot be retrieved; None where they are whole.
     formula : Formula
@@ -107,8 +107,8 @@ class CandidatePool(Shown, by="summaries.pool"):
     group: NDArray[np.int8]
     candidates: Columns
     judged: Columns
-    judgement_start: Integers
-    judgements: Integers32
+    judgment_start: Integers
+    judgments: Integers32
     unknown_terms: dict[str, int]
     unknown_documents: int
     pruning: Pruning | None = None
@@ -139,7 +139,7 @@ class CandidatePool(Shown, by="summaries.pool"):
         topics : mapping of str to str, or others
             Query text by topic identifier; or a frame, rows, a file, as `lmtune.io.frames` has it.
         qrels : mapping of str to mapping of str to int, or others, optional
-            Judgements, likewise; a topic without an entry has no judged documents.
+            Judgments, likewise; a topic without an entry has no judged documents.
         name : str, optional
             The collection's name; the index's by default.
         model : str, Model or Formula
@@ -199,11 +199,11 @@ class CandidatePool(Shown, by="summaries.pool"):
             if done % size == 0 or done == len(topics):
                 yield builder.finish(index.name if name is None else name, qrels or {})
 
-    def with_judgements(self, qrels: QrelsLike) -> CandidatePool:
-        """Return this pool with other judgements, given as to `build`, looked up in its index."""
+    def with_judgments(self, qrels: QrelsLike) -> CandidatePool:
+        """Return this pool with other judgments, given as to `build`, looked up in its index."""
         gains = as_qrels(qrels)
         known = self.index, self.formula, self.topics, self.columns, self.candidates
-        gain, judged = look_up_judgements(*known, gains, exclude_self=self.exclude_self)
+        gain, judged = look_up_judgments(*known, gains, exclude_self=self.exclude_self)
         pool = replace(self, candidates=replace(self.candidates, gain=gain), **judged._asdict())
         return pool if self.redraw is None else replace(pool, redraw=partial(self.redraw, qrels=gains))
 
@@ -314,7 +314,7 @@ class CandidatePool(Shown, by="summaries.pool"):
         return np.array([self._places[topic] for topic in topics], dtype=np.int64)
 
     def judged_positions(self, topics: Sequence[str] | None = None) -> Integers:
-        """Return the places of topics; by default of those with judgements, as trec_eval takes means over.
+        """Return the places of topics; by default of those with judgments, as trec_eval takes means over.
 
         Raises
         ------
@@ -323,10 +323,10 @@ class CandidatePool(Shown, by="summaries.pool"):
         """
         if topics is not None:
             return self.positions(topics)
-        places = np.flatnonzero(np.diff(self.judgement_start))
+        places = np.flatnonzero(np.diff(self.judgment_start))
         if not places.size:
             raise InputError(
-                "no topic is judged", value=self.name, accepted="a pool with judgements of its topics"
+                "no topic is judged", value=self.name, accepted="a pool with judgments of its topics"
             )
         return places
 
@@ -408,7 +408,7 @@ class CandidatePool(Shown, by="summaries.pool"):
 
     @cached_property
     def targets(self) -> dict[object, Any]:
-        """What measures take of the judgements, once it was worked out."""
+        """What measures take of the judgments, once it was worked out."""
         return {}
 
     @cached_property
@@ -435,9 +435,9 @@ class CandidatePool(Shown, by="summaries.pool"):
         -------
         relevant, nonrelevant : numpy.ndarray of int64, shape (topics,)
         """
-        relevant = np.concatenate(([0], np.cumsum(self.judgements >= min_gain)))
-        relevant = np.diff(relevant[self.judgement_start])
-        return relevant, np.diff(self.judgement_start) - relevant
+        relevant = np.concatenate(([0], np.cumsum(self.judgments >= min_gain)))
+        relevant = np.diff(relevant[self.judgment_start])
+        return relevant, np.diff(self.judgment_start) - relevant
 
 
 def _movement(old: CandidatePool, new: CandidatePool, t: int) -> float:
@@ -555,7 +555,7 @@ class PoolBuilder:
         """Return the pool of the topics that were added, and forget them."""
         candidates = join_columns(self.candidates)
         known = self.index, self.formula, self.topics, self.columns, candidates
-        gain, judged = look_up_judgements(*known, qrels, exclude_self=self.exclude_self)
+        gain, judged = look_up_judgments(*known, qrels, exclude_self=self.exclude_self)
         columns = [column for own in self.columns for column in own]
         pool = CandidatePool(
             name=name,

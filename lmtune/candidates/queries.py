@@ -45,7 +45,7 @@ def weigh(
     formula : Weighted
         Which feedback and features it has.
     first : iterable of CandidatePool
-        Pools of the formula's base, which make the first search; without judgements.
+        Pools of the formula's base, which make the first search; without judgments.
 
     Raises
     ------

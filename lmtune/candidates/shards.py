@@ -88,7 +88,7 @@ class ShardCandidates(NamedTuple):
 
 
 class Extracted(NamedTuple):
-    """What all shards gave, before judgements.
+    """What all shards gave, before judgments.
 
     Attributes
     ----------

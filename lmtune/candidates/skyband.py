@@ -87,7 +87,7 @@ def skyband(
 
     The best `depth` documents stay the same to the last tie. A topic with a negative term weight keeps all
     of its candidates: with it, no dominance is proved. Judged documents and the counts of
-    judgements stay whole: relevant documents that are dropped can never be retrieved, and count.
+    judgments stay whole: relevant documents that are dropped can never be retrieved, and count.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def skyband(
     Returns
     -------
     CandidatePool
-        The same topics and judgements; `CandidatePool.pruning` says what it is exact for, and
+        The same topics and judgments; `CandidatePool.pruning` says what it is exact for, and
         measuring or ranking refuses anything else.
 
     Raises

@@ -1,6 +1,6 @@
 """Pruned candidates on disk, beside their index: built once, then read in well under a second.
 
-What is kept does not depend on judgements, which may change without a rebuild.
+What is kept does not depend on judgments, which may change without a rebuild.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates import skyband
-from lmtune.candidates.columns import UNJUDGED, Columns, look_up_judgements, starts
+from lmtune.candidates.columns import UNJUDGED, Columns, look_up_judgments, starts
 from lmtune.candidates.dominance import Pruning
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.pool import CandidatePool
@@ -230,7 +230,7 @@ def _read(
         raise StaleError(f"damaged: {error}") from error
     exclude_self = "exclude_self" in wanted
     known = index, formula, header["topics"], columns, candidates
-    gain, judged = look_up_judgements(*known, qrels, exclude_self=exclude_self)
+    gain, judged = look_up_judgments(*known, qrels, exclude_self=exclude_self)
     return CandidatePool(
         name=name,
         index=index,

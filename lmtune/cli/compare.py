@@ -1,4 +1,4 @@
-"""``lmtune compare`` and ``judges``: compare runs with a baseline, and label sets with judgements."""
+"""``lmtune compare`` and ``judges``: compare runs with a baseline, and label sets with judgments."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ComparisonOutput:
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     predicted: Path | None = option(
         None,
-        "A model's judgements of more topics: add differences over all of these, corrected by QRELS'.",
+        "A model's judgments of more topics: add differences over all of these, corrected by QRELS'.",
         metavar="QRELS",
     )
     plot: Path | None = usual(None, "Draw intervals and topics' differences in this folder.", metavar="DIR")
 
 
 def compare(
-    qrels: Annotated[Path, "Judgements: TREC's or BEIR's format.", "QRELS"],
+    qrels: Annotated[Path, "Judgments: TREC's or BEIR's format.", "QRELS"],
     baseline: Annotated[Path, "The run to compare with, as FILE or NAME=FILE.", "BASELINE"],
     runs: Annotated[list[Path], "The runs to compare, likewise.", "RUN"],
     comparison: ComparisonOptions,
@@ -56,7 +56,7 @@ def compare(
     -----
     A judged topic that a run misses counts 0. judged@10 is the share of a run's first ten documents
     that is judged. --residuals bounds each difference over all ways to judge what either run ranks
-    without a judgement, a document alike in both: exactly for P, R, nDCG, RBP, RR and Success; for AP
+    without a judgment, a document alike in both: exactly for P, R, nDCG, RBP, RR and Success; for AP
     and Bpref by an interval that may be wider than need be.
 
     Examples
@@ -92,7 +92,7 @@ def compare(
 def _show_corrected(
     qrels: Path, predicted: Path, runs: dict[str, Path], compared: Comparison, output: ComparisonOutput
 ) -> None:
-    """Print the differences from the baseline by a model's judgements, corrected by QRELS'."""
+    """Print the differences from the baseline by a model's judgments, corrected by QRELS'."""
     from lmtune.measures.judges.prediction_powered import powered_runs
     from lmtune.report.judge_tables import powered_table
 
@@ -134,19 +134,19 @@ class _JudgesOutput:
         metavar="RUN",
         separator=None,
     )
-    confusions: bool = usual(False, "Add how likely each label is, given the judgements'.")
+    confusions: bool = usual(False, "Add how likely each label is, given the judgments'.")
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
 
 
 def judges(
-    qrels: Annotated[Path, "The judgements to trust.", "QRELS"],
+    qrels: Annotated[Path, "The judgments to trust.", "QRELS"],
     labels: Annotated[
-        list[Path], "Sets of labels, in the judgements' format, as FILE or NAME=FILE.", "LABELS"
+        list[Path], "Sets of labels, in the judgments' format, as FILE or NAME=FILE.", "LABELS"
     ],
     options: JudgeOptions,
     output: _JudgesOutput,
 ) -> None:
-    """Compare label sets, such as LLM judgements, with qrels.
+    """Compare label sets, such as LLM judgments, with qrels.
 
     Notes
     -----

@@ -89,7 +89,7 @@ class _Comparing:
         metavar="NAME",
     )
     split: str | None = option(
-        None, "Of a folder's judgements: which, and their topics alone; default: BEIR's test.", metavar="NAME"
+        None, "Of a folder's judgments: which, and their topics alone; default: BEIR's test.", metavar="NAME"
     )
 
 
@@ -99,7 +99,7 @@ _Results = Annotated[
     "RESULTS",
 ]
 _Fused = Annotated[
-    list[Path] | None, "Of what fuse printed: the judgements and runs that were fused.", "QRELS RUN"
+    list[Path] | None, "Of what fuse printed: the judgments and runs that were fused.", "QRELS RUN"
 ]
 _QDRANT = "qdrant"
 
@@ -186,7 +186,7 @@ def check_engine(
 
 
 def _files(fused: list[Path]) -> list[Path]:
-    """Return the paths of judgements and runs, some of which have a name."""
+    """Return the paths of judgments and runs, some of which have a name."""
     return [*fused[:1], *named_files(fused[1:]).values()]
 
 

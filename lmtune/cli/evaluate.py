@@ -47,7 +47,7 @@ class _Printing:
     residuals: bool = usual(False, "Add the lowest and highest value that unjudged documents leave possible.")
     predicted: Path | None = option(
         None,
-        "A model's judgements of more topics: means over all of these, corrected by QRELS'.",
+        "A model's judgments of more topics: means over all of these, corrected by QRELS'.",
         metavar="QRELS",
     )
     style: str | None = usual(
@@ -63,8 +63,8 @@ class _Printing:
 class _Accepted:
     """Options that scripts for trec_eval have."""
 
-    judgement_format: str = option(
-        "qrels", "The judgements' format: qrels.", flag="--rel-format -R", choices=("qrels",)
+    judgment_format: str = option(
+        "qrels", "The judgments' format: qrels.", flag="--rel-format -R", choices=("qrels",)
     )
     run_format: str = option(
         "trec_results", "The runs' format: trec_results.", flag="--run-format -T", choices=("trec_results",)
@@ -80,7 +80,7 @@ def _say_version() -> None:
 
 def evaluate(
     qrels: Annotated[
-        str, "Judgements, TREC's, BEIR's, .csv .json .parquet; .gz .bz2 .zst; - is standard input.", "QRELS"
+        str, "Judgments, TREC's, BEIR's, .csv .json .parquet; .gz .bz2 .zst; - is standard input.", "QRELS"
     ],
     runs: Annotated[list[str], "TREC runs, likewise, as FILE or NAME=FILE.", "RUN"],
     settings: EvaluationOptions,
@@ -96,11 +96,11 @@ def evaluate(
     'AP(rel=2)@100', MRR@10. Separate several by commas or blanks.
 
     The output for one run equals trec_eval's for the same arguments, byte for byte. A judged topic that the
-    run misses is left out of its means; with -c it counts 0. Topics without judgements are ignored. A topic
+    run misses is left out of its means; with -c it counts 0. Topics without judgments are ignored. A topic
     without relevant documents counts 0. Documents are ordered by score (a 32-bit number; 64 bits for 10.0),
     then by docno, both descending. trec_eval's long options are accepted; -D, -Z and -R are missing.
 
-    --residuals prints the lowest and highest value over all judgements of the run's unjudged documents, for
+    --residuals prints the lowest and highest value over all judgments of the run's unjudged documents, for
     AP, Bpref, P, R, nDCG, RBP, RR and Success. judged@10 is the judged share of the first ten documents.
 
     --predicted estimates each mean over all topics that a model judged, corrected with QRELS
@@ -200,4 +200,4 @@ def _explain(evaluation: Evaluation, settings: EvaluationOptions) -> None:
         how = "counted as 0" if settings.complete else "left out of the means; -c counts them as 0"
         note(f"{evaluation.file}: the run misses {count}, {how}: {names}")
     if evaluation.unjudged:
-        note(f"{evaluation.file}: topics without judgements, left out: {evaluation.unjudged}")
+        note(f"{evaluation.file}: topics without judgments, left out: {evaluation.unjudged}")

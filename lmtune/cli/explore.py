@@ -60,7 +60,7 @@ def _tell(address: str, browser: bool) -> None:
 def explore(
     sources: Annotated[
         list[str] | None,
-        "pydocs, a folder, irds:ID ...; or judgements, then two runs or more, as FILE or NAME=FILE.",
+        "pydocs, a folder, irds:ID ...; or judgments, then two runs or more, as FILE or NAME=FILE.",
         "DATASET",
     ],
     collection: Collection,
@@ -79,7 +79,7 @@ def explore(
     with stages() as progress:
         if sources is not None and len(sources) > 1:
             if len(sources) < 3:
-                raise InputError("nothing to fuse", value=sources, accepted="judgements and two runs or more")
+                raise InputError("nothing to fuse", value=sources, accepted="judgments and two runs or more")
             session = Session(open_runs([Path(name) for name in sources], shown, progress=progress))
         else:
             [named] = named_collections(sources or [], collection)
@@ -96,7 +96,7 @@ class _Judging:
 
     output: Path = usual(
         ...,
-        "The file to fill in: judgements with ? for the gain; a file with labels is not replaced.",
+        "The file to fill in: judgments with ? for the gain; a file with labels is not replaced.",
         metavar="FILE",
     )
     measure: str = usual("P@10", "What the runs are compared by: P@k, RBP or nDCG@k.", flag="--measure -m")
@@ -108,7 +108,7 @@ class _Judging:
 
 
 def judge(
-    qrels: Annotated[Path, "The judgements so far.", "QRELS"],
+    qrels: Annotated[Path, "The judgments so far.", "QRELS"],
     runs: Annotated[list[Path], "Runs; several: the first is held against the others.", "RUN"],
     judging: _Judging,
     serving: _Serving,
@@ -118,8 +118,8 @@ def judge(
     Notes
     -----
     A pair weighs as much as a gain of 1 would move the runs' differences from the first (of one run: its
-    measure); topics without any judgement are left out. Replace each ? of the file by a gain, or do it on a
-    page (--page), where each label is saved at once; then put the file's lines to the judgements.
+    measure); topics without any judgment are left out. Replace each ? of the file by a gain, or do it on a
+    page (--page), where each label is saved at once; then put the file's lines to the judgments.
 
     Examples
     --------

@@ -78,7 +78,7 @@ class _FusionOutput:
 def fuse(
     files: Annotated[
         list[Path],
-        "Judgements, then two or more runs, as FILE or NAME=FILE; with --from runs alone.",
+        "Judgments, then two or more runs, as FILE or NAME=FILE; with --from runs alone.",
         "QRELS RUN...",
     ],
     options: FusionOptions,

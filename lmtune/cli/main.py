@@ -27,7 +27,7 @@ _COMMANDS = {
     "datasets": ("search", "List available collections."),
     "evaluate": ("evaluate", "Evaluate runs with trec_eval's measures."),
     "compare": ("compare", "Compare runs with a baseline and test the differences."),
-    "judges": ("compare", "Compare label sets, such as LLM judgements, with qrels."),
+    "judges": ("compare", "Compare label sets, such as LLM judgments, with qrels."),
     "judge": ("explore", "Select the query-document pairs to judge next."),
     "fuse": ("fuse", "Fuse runs and tune their weights."),
     "rerank": ("rerank", "Rerank runs with learning to rank."),

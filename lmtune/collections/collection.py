@@ -48,7 +48,7 @@ class Collection:
         The index's folder, of Lucene's also ``lucene:PATH`` or ``lucene:NAME``, of shards
         ``sharded:PATH``; by default the collection's own, which is built where it is missing or stale.
     split : str or None
-        Which of a folder's judgements, and their topics.
+        Which of a folder's judgments, and their topics.
     topic_fields : tuple of str
         The fields of SGML topics that make the query.
     stemmer, stopwords : str or None
@@ -80,10 +80,10 @@ class Collection:
         metavar="PATH",
     )
     topics: str | None = usual(None, "Topics: a path, or NAME in topics/.", metavar="PATH")
-    qrels: str | None = usual(None, "Judgements: a path, or NAME in qrels/.", metavar="PATH")
+    qrels: str | None = usual(None, "Judgments: a path, or NAME in qrels/.", metavar="PATH")
     split: str | None = option(
         None,
-        "Of a folder's judgements those in qrels/NAME.tsv (BEIR's; default: test) or qrels.NAME.txt, and "
+        "Of a folder's judgments those in qrels/NAME.tsv (BEIR's; default: test) or qrels.NAME.txt, and "
         "their topics.",
         metavar="NAME",
     )
@@ -157,7 +157,7 @@ class Collection:
         return found + files_of(self.name, **given, split=self.split)
 
     def load(self, need: Container[str] = PARTS) -> Dataset:
-        """Load documents, topics and judgements; keep pydocs' files here, where a user looks for them.
+        """Load documents, topics and judgments; keep pydocs' files here, where a user looks for them.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class Collection:
             try:
                 written = write_pydocs(".", dataset)
             except InputError as error:
-                note(f"{PYDOCS}: its topics and judgements are not kept here ({error})")
+                note(f"{PYDOCS}: its topics and judgments are not kept here ({error})")
             else:
                 if written.changed:
                     note(f"{PYDOCS}: wrote {written.topics_file} and {written.qrels_file}")
@@ -348,7 +348,7 @@ class Collection:
         )
 
     def words(self) -> list[str]:
-        """Return the words that open it again with the same terms, but for its judgements and fields."""
+        """Return the words that open it again with the same terms, but for its judgments and fields."""
         analysis, given = self.analysis, self
         if analysis is not None and self.index is None:
             given = replace(self, stemmer=analysis["stemmer"], stopwords=analysis["stopwords"])

@@ -1,4 +1,4 @@
-"""The triple that every job starts from: documents, topics and judgements; whether they belong together."""
+"""The triple that every job starts from: documents, topics and judgments; whether they belong together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.io.qrels import find_judgement
+from lmtune.io.qrels import find_judgment
 from lmtune.progress import quantity
 from lmtune.showing import Shown
 
@@ -32,7 +32,7 @@ class Dataset(Shown, by="summaries.dataset"):
     topics : dict of str to str
         Query text by topic identifier, in the file's order.
     qrels : dict of str to dict of str to int
-        Judgements: topic identifier to docno to gain. Gains below 0 mean "judged, but to be
+        Judgments: topic identifier to docno to gain. Gains below 0 mean "judged, but to be
         ignored as if unjudged"; see TREC conventions.
     topics_file, qrels_file : str or None
         Where they were read from, for messages and for the record of how a result was made.
@@ -67,11 +67,11 @@ class CheckedDataset(NamedTuple):
     Attributes
     ----------
     dataset : Dataset
-        The judgements are only of topics that it has.
+        The judgments are only of topics that it has.
     unknown_topics : int
-        How many topics were left out of the judgements, because there is no such topic.
+        How many topics were left out of the judgments, because there is no such topic.
     unknown_docnos : int
-        How many judged documents the collection lacks. They stay in the judgements, so that a
+        How many judged documents the collection lacks. They stay in the judgments, so that a
         relevant one counts as never retrieved, as in trec_eval.
     """
 
@@ -99,7 +99,7 @@ def check_dataset(
     doc_numbers: Callable[[Sequence[str]], NDArray[np.integer]] | None = None,
     ignore_unknown: bool = False,
 ) -> CheckedDataset:
-    """Check that every judgement is of a topic and of a document that are there.
+    """Check that every judgment is of a topic and of a document that are there.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def check_dataset(
     Raises
     ------
     InputError
-        At the first judgement, in the file's order, of an unknown topic, or where no judged document
+        At the first judgment, in the file's order, of an unknown topic, or where no judged document
         is known, unless `ignore_unknown`.
     """
     unknown_topics = [topic for topic in dataset.qrels if topic not in dataset.topics]
@@ -143,7 +143,7 @@ def split_topics(dataset: Dataset) -> SplitTopics:
     Parameters
     ----------
     dataset : Dataset
-        Topics without judgements count as having no relevant document.
+        Topics without judgments count as having no relevant document.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def split_topics(dataset: Dataset) -> SplitTopics:
         raise InputError(
             f"no topic of {dataset.topics_file or dataset.name} has a relevant document here",
             file=dataset.qrels_file or dataset.name,
-            accepted="judgements with a gain of 1 or more for at least one of the topics",
+            accepted="judgments with a gain of 1 or more for at least one of the topics",
         )
     return SplitTopics(usable, skipped)
 
@@ -171,13 +171,13 @@ def split_topics(dataset: Dataset) -> SplitTopics:
 def _unknown_topic(dataset: Dataset, unknown: list[str]) -> InputError:
     lines = sum(len(dataset.qrels[topic]) for topic in unknown)
     return InputError(
-        f"judgement of a topic that {dataset.topics_file or 'the topics'} lacks"
-        f" ({quantity(len(unknown), 'such topic')} in all, {quantity(lines, 'judgement')})",
+        f"judgment of a topic that {dataset.topics_file or 'the topics'} lacks"
+        f" ({quantity(len(unknown), 'such topic')} in all, {quantity(lines, 'judgment')})",
         file=dataset.qrels_file or dataset.name,
         line=_line(dataset, unknown[0], None),
         value=unknown[0],
         accepted=f"a topic such as {next(iter(dataset.topics), 'those in the topics file')},"
-        " or add --ignore-unknown to leave such judgements out",
+        " or add --ignore-unknown to leave such judgments out",
     )
 
 
@@ -196,4 +196,4 @@ def _unknown_docno(dataset: Dataset, unknown: list[str]) -> InputError:
 def _line(dataset: Dataset, topic: str, docno: str | None) -> int | None:
     if dataset.qrels_file is None or not Path(dataset.qrels_file).is_file():
         return None
-    return find_judgement(dataset.qrels_file, topic, docno)
+    return find_judgment(dataset.qrels_file, topic, docno)

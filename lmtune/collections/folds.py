@@ -175,7 +175,7 @@ def make_folds(
             raise InputError(
                 f"no {role} topic has a relevant document",
                 value=spec or f"all but {train or test}",
-                accepted="topics with judgements",
+                accepted="topics with judgments",
             )
     return [fold], f"trained on {quantity(len(fold.train), 'topic')}, reported on {len(fold.test)}"
 
@@ -225,7 +225,7 @@ def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> lis
         raise InputError(
             "cross-validation needs two topics with a relevant document",
             value=list(topics),
-            accepted="more topics or judgements",
+            accepted="more topics or judgments",
         )
     if not 2 <= folds <= len(topics):
         raise InputError(

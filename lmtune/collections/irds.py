@@ -29,7 +29,7 @@ def load_irds(
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = ("documents", "topics", "qrels"),
 ) -> Dataset:
-    """Load topics and judgements through ir_datasets; documents are read when they are asked for.
+    """Load topics and judgments through ir_datasets; documents are read when they are asked for.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def load_irds(
     ------
     InputError
         If ir_datasets does not know the identifier, if the collection lacks documents, topics or
-        judgements, or a field asked for, or judges a document twice with different gains, and
+        judgments, or a field asked for, or judges a document twice with different gains, and
         if its files are not here and cannot be downloaded.
     """
     collection = _find(identifier)
@@ -145,12 +145,12 @@ def _field(identifier: str, field: str, has: Sequence[str]) -> Callable[[Any], s
 def _qrels(identifier: str, collection: Any) -> dict[str, dict[str, int]]:
     qrels: dict[str, dict[str, int]] = {}
     with _one_line_errors(identifier):
-        for number, judgement in enumerate(collection.qrels_iter(), 1):
-            topic, docno = str(judgement.query_id), str(judgement.doc_id)
-            gain = int(judgement.relevance)
+        for number, judgment in enumerate(collection.qrels_iter(), 1):
+            topic, docno = str(judgment.query_id), str(judgment.doc_id)
+            gain = int(judgment.relevance)
             if qrels.setdefault(topic, {}).setdefault(docno, gain) != gain:
                 raise InputError(
-                    f"judgement {number} of topic {topic} gives a document a second gain",
+                    f"judgment {number} of topic {topic} gives a document a second gain",
                     file=IRDS + identifier,
                     value=docno,
                     accepted="one gain for each topic and document",

@@ -111,7 +111,7 @@ def find_topics(folder: PathLike, split: str | None = None) -> Path:
 
 
 def find_qrels(folder: PathLike, split: str | None = None) -> Path:
-    """Find a folder's judgements.
+    """Find a folder's judgments.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def find_qrels(folder: PathLike, split: str | None = None) -> Path:
 
 
 def splits(folder: PathLike) -> list[str]:
-    """List the names of a folder's splits: each has judgements of its own."""
+    """List the names of a folder's splits: each has judgments of its own."""
     home = Path(folder)
     files = [path.name for path in home.glob("qrels.*")]
     files += [f"qrels.{path.name}" for path in home.glob("qrels/*")]
@@ -257,7 +257,7 @@ def load(
         and ``qrels/qrels.NAME.txt`` in the current folder (also ``.tsv``, ``.jsonl``, compressed),
         or else a path.
     split : str, optional
-        Of a folder with judgements in several files (``qrels/dev.tsv``, ``qrels.dev.txt``) those of
+        Of a folder with judgments in several files (``qrels/dev.tsv``, ``qrels.dev.txt``) those of
         this name, and the topics that they judge.
     topic_fields : sequence of {"title", "desc", "narr"}
         The fields of SGML topics that make the query.
@@ -347,7 +347,7 @@ def files_of(
 
 
 def splits_of(name: PathLike | None) -> list[str]:
-    """Return the names of the splits that a folder's judgements come in; none of anything else."""
+    """Return the names of the splits that a folder's judgments come in; none of anything else."""
     return [] if name is None or _is_known(name) else splits(name)
 
 
@@ -401,12 +401,12 @@ def _locate(
 
 
 def _in_splits(dataset: Dataset) -> bool:
-    """Tell whether judgements are one of several files in BEIR's ``qrels/``, and say which."""
+    """Tell whether judgments are one of several files in BEIR's ``qrels/``, and say which."""
     path = Path(dataset.qrels_file or "")
     others = [name for name in splits(path.parent.parent) if name != path.name.partition(".")[0]]
     if path.parent.name != "qrels" or not others:
         return False
-    note(f"{dataset.name}: judgements from {path}; --split takes others: {', '.join(others)}")
+    note(f"{dataset.name}: judgments from {path}; --split takes others: {', '.join(others)}")
     return True
 
 
@@ -419,7 +419,7 @@ def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields:
         base = replace(base, topics=read_topics(path, fields=topic_fields), topics_file=str(path))
     if qrels is not None:
         path = find_named("qrels", os.fspath(qrels))
-        detail(f"{base.name}: judgements from {path}")
+        detail(f"{base.name}: judgments from {path}")
         base = replace(base, qrels=read_qrels(path), qrels_file=str(path))
     if documents is not None:
         from lmtune.io.file_documents import FileDocuments

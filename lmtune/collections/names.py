@@ -1,4 +1,4 @@
-"""Topics, judgements and indexes by name: what a name on the command line stands for."""
+"""Topics, judgments and indexes by name: what a name on the command line stands for."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def is_file(name: str) -> bool:
 
 
 def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
-    """Find topics or judgements by name, or else by path.
+    """Find topics or judgments by name, or else by path.
 
     Parameters
     ----------

@@ -27,12 +27,12 @@ class PaperCollection:
     documents : str
         Which documents they are.
     parts : tuple of str
-        Names of the topics' and of the judgements' files, as pyserini has them. A file of the
+        Names of the topics' and of the judgments' files, as pyserini has them. A file of the
         collection's own name, where the user has one, stands for all.
     train, test : str
         Topics to train and to test on.
     docnos : str
-        What its docnos begin with: judgements of other documents are left out.
+        What its docnos begin with: judgments of other documents are left out.
     prebuilt : str or None
         pyserini's index of it.
     """
@@ -74,7 +74,7 @@ PAPER_COLLECTIONS = {
 def load_paper_collection(
     name: str, *, topic_fields: Sequence[str] = ("title",), need: Sequence[str]
 ) -> Dataset:
-    """Load topics and judgements of one of the paper's collections.
+    """Load topics and judgments of one of the paper's collections.
 
     Parameters
     ----------

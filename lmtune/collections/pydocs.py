@@ -64,7 +64,7 @@ def load_pydocs(home: PathLike | None = None) -> Dataset:
     Topics are the summaries of the documents whose See Also section leads to two or more other
     documents. Relevant (gain 1) are the document itself and those that its See Also leads to.
     Judged nonrelevant (gain 0) are the other documents of the same module or class. Topics are
-    numbered from 1 in docno order; the document itself stands first in a topic's judgements.
+    numbered from 1 in docno order; the document itself stands first in a topic's judgments.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _versions() -> dict[str, str]:
 
 
 def write_pydocs(home: PathLike, dataset: Dataset) -> Written:
-    """Write the topics and the judgements in TREC format, where TREC users look for them.
+    """Write the topics and the judgments in TREC format, where TREC users look for them.
 
     Parameters
     ----------

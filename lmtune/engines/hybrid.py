@@ -231,7 +231,7 @@ class FusedRuns(NamedTuple):
     def read(
         cls, path: Path, files: Sequence[Path], *, measure: str | None = None, method: str | None = None
     ) -> FusedRuns:
-        """Read what ``lmtune fuse --format json`` printed, and its files: judgements, then runs."""
+        """Read what ``lmtune fuse --format json`` printed, and its files: judgments, then runs."""
         chosen, options = kept_fusion(path, measure=measure, method=method)
         qrels, *runs = files
         given: dict[str, Run] = {name: read_run(file) for name, file in named_files(runs).items()}

@@ -72,7 +72,7 @@ def open_collection(
     Parameters
     ----------
     collection : Collection
-        Documents, topics and judgements.
+        Documents, topics and judgments.
     shown : Shown
         Measures, model and results.
     ranges : callable
@@ -159,12 +159,12 @@ def open_choices(
 
 
 def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silent) -> View:
-    """Open judgements and runs, whose weights, shares of 1, are the parameters.
+    """Open judgments and runs, whose weights, shares of 1, are the parameters.
 
     Parameters
     ----------
     files : sequence of path
-        Judgements, then two runs or more.
+        Judgments, then two runs or more.
     shown : Shown
         Measures.
     progress : Progress

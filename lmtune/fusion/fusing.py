@@ -212,7 +212,7 @@ def fuse_runs(
     runs : RunSet, or a sequence or mapping of runs
         Two or more, as `compare_runs` takes them.
     qrels : mapping of str to mapping of str to int, or others
-        Judgements, as `lmtune.io.frames` has it. Topics without a relevant document, or in no run,
+        Judgments, as `lmtune.io.frames` has it. Topics without a relevant document, or in no run,
         are left out.
     options : FusionOptions, optional
         Methods, measures, folds.
@@ -306,10 +306,10 @@ def judged_topics(runs: RunSet, qrels: Qrels) -> list[str]:
         raise InputError(
             "no run retrieves a relevant document of any topic",
             value=list(runs.given),
-            accepted="runs and judgements of the same documents",
+            accepted="runs and judgments of the same documents",
         )
     for count, what in (
-        (len(runs.docs.keys() - qrels.keys()), "of the runs' topics have no judgements"),
+        (len(runs.docs.keys() - qrels.keys()), "of the runs' topics have no judgments"),
         (len(qrels) - len(relevant), "judged topics have no relevant document"),
         (len(relevant) - len(usable), "judged topics are in no run"),
     ):
@@ -339,7 +339,7 @@ def _left_out(runs: RunSet, qrels: Qrels, options: FusionOptions) -> Qrels:
     relevant -= sum(gain > 0 for own in kept.values() for gain in own.values())
     guess = "" if options.pool_depth else ", which is a guess: --pool-depth says how deep runs were judged"
     note(
-        f"left out {quantity(gone, 'judgement')}, {relevant} of them relevant: of what "
+        f"left out {quantity(gone, 'judgment')}, {relevant} of them relevant: of what "
         f"{', '.join(options.leave_out)} alone of these runs had in the first {depth}{guess}. So it is "
         "judged as a run that no pool was made of"
     )
@@ -452,7 +452,7 @@ class _Fusion:
         return [replace(chosen, constant=k, normalise=name, window=window) for k, name, window in every]
 
     def _fitted(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Chosen:
-        """Return a choice with the logistic functions that topics' judgements give runs, if it has any."""
+        """Return a choice with the logistic functions that topics' judgments give runs, if it has any."""
         if chosen.normalise != LOGISTIC:
             return chosen
         runs = self.runs.first(chosen.window)

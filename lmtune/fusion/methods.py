@@ -264,7 +264,7 @@ class FusionOptions:
     )
     normalise: str = usual(
         "min-max",
-        f"{', '.join(SCALES)} (fitted to judgements in training), or {CHOOSE}: the best in training.",
+        f"{', '.join(SCALES)} (fitted to judgments in training), or {CHOOSE}: the best in training.",
         choices=(*SCALES, CHOOSE),
     )
     missing: str = option(
@@ -287,7 +287,7 @@ class FusionOptions:
         None, "Prove that no weights do better in sample than linear's by more than this.", low=0
     )
     leave_out: tuple[str, ...] = option(
-        (), "Leave out of the judgements what these runs alone have among their first --pool-depth."
+        (), "Leave out of the judgments what these runs alone have among their first --pool-depth."
     )
     pool_depth: int | None = option(None, f"How deep runs were judged; else a guess, {POOL_DEPTH}.", low=1)
     boxes: int = option(BOXES, "How many boxes of weights a proof may bound.", low=1)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.arrays import Booleans, Doubles, Integers, Integers32
-from lmtune.candidates.columns import UNJUDGED, join_columns, look_up_judgements, topic_columns
+from lmtune.candidates.columns import UNJUDGED, join_columns, look_up_judgments, topic_columns
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import pruned
 from lmtune.errors import InputError
@@ -262,7 +262,7 @@ class RunSet:
         return replace(self, docs=docs, scores=scores) if window else self
 
     def without_unique(self, qrels: Qrels, runs: Sequence[str], depth: int) -> dict[str, dict[str, int]]:
-        """Leave out the judgements of what some runs alone have among their first documents.
+        """Leave out the judgments of what some runs alone have among their first documents.
 
         These are as TREC would have them without these runs (Voorhees, SIGIR 1998; Zobel, SIGIR 1998), if
         pools were `depth` deep and of the runs here.
@@ -296,7 +296,7 @@ class RunSet:
             of a run that is far below it, or whose unequal values would so become equal, to 2^-30 of
             its own largest in that topic.
         qrels : mapping, optional
-            Judgements.
+            Judgments.
         topics : sequence of str, optional
             All by default; one that no run has gets no documents.
         """
@@ -320,7 +320,7 @@ class RunSet:
         formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded))
         candidates = join_columns(collected)
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
-        gain, judged = look_up_judgements(index, formula, topics, queries, candidates, qrels or {})
+        gain, judged = look_up_judgments(index, formula, topics, queries, candidates, qrels or {})
         candidates.gain[:] = gain
         each = len(self.names) * len(topics)
         return CandidatePool(

@@ -18,7 +18,7 @@ from lmtune.progress import quantity
 
 
 class Document(NamedTuple):
-    """One document: its name in runs and judgements, and its text."""
+    """One document: its name in runs and judgments, and its text."""
 
     docno: str
     text: str

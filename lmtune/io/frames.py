@@ -1,4 +1,4 @@
-"""Users' objects in memory, read as lmtune's own runs, judgements, topics and documents.
+"""Users' objects in memory, read as lmtune's own runs, judgments, topics and documents.
 
 Each of them may be given as
 
@@ -10,7 +10,7 @@ Each of them may be given as
   list or a generator;
 - a dictionary: scores or gains by topic and docno, texts by topic or docno;
 - for a run, the rankings that `lmtune.rank` returns;
-- a run or judgements of ranx (anything with ``to_dict``), or a collection of ir_datasets.
+- a run or judgments of ranx (anything with ``to_dict``), or a collection of ir_datasets.
 
 Nothing of these packages is imported.
 """
@@ -76,8 +76,8 @@ def as_run(data: RunLike, *, name: str = "run") -> dict[str, dict[str, float]]:
     return _some(read_scores(data, name), RUN)
 
 
-def as_qrels(data: QrelsLike, *, name: str = "judgements") -> dict[str, dict[str, int]]:
-    """Take anything for judgements, if only of no topic: integer gains by topic and docno.
+def as_qrels(data: QrelsLike, *, name: str = "judgments") -> dict[str, dict[str, int]]:
+    """Take anything for judgments, if only of no topic: integer gains by topic and docno.
 
     Raises
     ------

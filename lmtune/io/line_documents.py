@@ -165,7 +165,7 @@ def _bad(message: str, value: Any, accepted: str = "one JSON object a line") -> 
 
 URL = re.compile(rb"[^\s<{]\S*\thttps?://")
 FIRST = re.compile(URL.pattern + rb"\S*\t[^\t\n]*\t[^\t\n]*(?:\n|\Z)|[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
-"""The form of the first line, which no run, topic of several fields or judgement has."""
+"""The form of the first line, which no run, topic of several fields or judgment has."""
 
 
 TSV_FIELDS = ("url", "title", "body")

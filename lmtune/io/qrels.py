@@ -1,4 +1,4 @@
-"""Relevance judgements: TREC's four columns, BEIR's three, and five with the strata of a sample."""
+"""Relevance judgments: TREC's four columns, BEIR's three, and five with the strata of a sample."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NUMBER = re.compile(rb"[-+0-9.eE]+")
 
 
 STRATA, SUBTOPICS = "strata", "subtopics"
-"""What judgements may say beside gains."""
+"""What judgments may say beside gains."""
 
 
-class SampledJudgements(dict[bytes, int]):
+class SampledJudgments(dict[bytes, int]):
     """A topic's gains by docno; those below 0 are documents of the pool that were not sampled.
 
     Attributes
@@ -35,7 +35,7 @@ class SampledJudgements(dict[bytes, int]):
         self.strata: dict[bytes, bytes] = {}
 
 
-class SubtopicJudgements(dict[bytes, int]):
+class SubtopicJudgments(dict[bytes, int]):
     """A topic's gains by docno, each the largest over subtopics.
 
     Attributes
@@ -49,7 +49,7 @@ class SubtopicJudgements(dict[bytes, int]):
         self.by_subtopic: dict[tuple[bytes, bytes], int] = {}
 
     def add(self, subtopic: bytes, docno: bytes, gain: int) -> None:
-        """Add one judgement."""
+        """Add one judgment."""
         self.by_subtopic[subtopic, docno] = gain
         self[docno] = max(gain, self.get(docno, gain))
 
@@ -57,13 +57,13 @@ class SubtopicJudgements(dict[bytes, int]):
 _COLUMNS_OF = {None: _COLUMNS, STRATA: _SAMPLED_COLUMNS, SUBTOPICS: _SUBTOPIC_COLUMNS}
 _CLASSES: dict[str | None, type[dict[bytes, int]]] = {
     None: dict,
-    STRATA: SampledJudgements,
-    SUBTOPICS: SubtopicJudgements,
+    STRATA: SampledJudgments,
+    SUBTOPICS: SubtopicJudgments,
 }
 
 
 def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
-    """Read relevance judgements.
+    """Read relevance judgments.
 
     Parameters
     ----------
@@ -82,24 +82,24 @@ def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
     ------
     InputError
         At a line with another number of columns, a gain that is no integer, a repeated (topic,
-        docno) or invalid UTF-8; if there are no judgements; as `open_bytes`.
+        docno) or invalid UTF-8; if there are no judgments; as `open_bytes`.
     """
     return {
         topic.decode(): dict(zip(map(bytes.decode, judged), judged.values(), strict=True))
-        for topic, judged in read_judgements(path).items()
+        for topic, judged in read_judgments(path).items()
     }
 
 
-def read_judgements(path: PathLike, reads: str | None = None) -> dict[bytes, dict[bytes, int]]:
-    """Read judgements with topics and docnos as UTF-8 bytes: half the time of `read_qrels`.
+def read_judgments(path: PathLike, reads: str | None = None) -> dict[bytes, dict[bytes, int]]:
+    """Read judgments with topics and docnos as UTF-8 bytes: half the time of `read_qrels`.
 
     Parameters
     ----------
     path : path-like
         As for `read_qrels`.
     reads : {"strata", "subtopics"}, optional
-        Read sample_eval's ``topic iteration docno stratum gain`` instead, as `SampledJudgements`, or
-        ndeval's ``topic subtopic docno gain``, as `SubtopicJudgements`, and no other form.
+        Read sample_eval's ``topic iteration docno stratum gain`` instead, as `SampledJudgments`, or
+        ndeval's ``topic subtopic docno gain``, as `SubtopicJudgments`, and no other form.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def read_judgements(path: PathLike, reads: str | None = None) -> dict[bytes, dic
     else:
         qrels = _line_by_line(path, read_bytes(path, text=True), reads)
     if not qrels:
-        raise InputError("no judgements", file=path, accepted=f"lines of {columns}")
+        raise InputError("no judgments", file=path, accepted=f"lines of {columns}")
     return qrels
 
 
@@ -139,7 +139,7 @@ def _line_by_line(path: PathLike, data: bytes, reads: str | None) -> dict[bytes,
             if gain is None:
                 gain = gains[written] = _parse_gain(written)
             judged = qrels.setdefault(topic, _CLASSES[reads]())
-            if isinstance(judged, SubtopicJudgements):
+            if isinstance(judged, SubtopicJudgments):
                 subtopic = columns[1]
                 if (subtopic, name) in judged.by_subtopic:
                     raise _duplicate(lines, line, topic, name, subtopic)
@@ -147,14 +147,14 @@ def _line_by_line(path: PathLike, data: bytes, reads: str | None) -> dict[bytes,
                 continue
             if name in judged:
                 raise _duplicate(lines, line, topic, name)
-            if isinstance(judged, SampledJudgements):
+            if isinstance(judged, SampledJudgments):
                 judged.strata[name] = columns[3]
             judged[name] = gain
     return qrels
 
 
 def write_qrels(path: PathLike, qrels: Mapping[str, Mapping[str, int]]) -> None:
-    """Write relevance judgements in TREC's format, whole or not at all.
+    """Write relevance judgments in TREC's format, whole or not at all.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def write_qrels(path: PathLike, qrels: Mapping[str, Mapping[str, int]]) -> None:
             for docno, gain in judged.items():
                 if topic.split() != [topic] or docno.split() != [docno]:
                     raise InputError(
-                        "cannot write a judgement",
+                        "cannot write a judgment",
                         file=path,
                         value=(topic, docno),
                         accepted="a topic and a docno without white space",
@@ -183,8 +183,8 @@ def write_qrels(path: PathLike, qrels: Mapping[str, Mapping[str, int]]) -> None:
                 stream.write(f"{topic} 0 {docno} {int(gain)}\n")
 
 
-def find_judgement(path: PathLike, topic: str, docno: str | None = None) -> int | None:
-    """Find the first judgement of a topic, or of a document for it, for messages.
+def find_judgment(path: PathLike, topic: str, docno: str | None = None) -> int | None:
+    """Find the first judgment of a topic, or of a document for it, for messages.
 
     Returns
     -------
@@ -251,7 +251,7 @@ def _duplicate(
 ) -> InputError:
     first = _find(lines, topic, docno, subtopic)
     under = "" if subtopic is None else f" and subtopic {subtopic.decode()}"
-    accepted = "one judgement of each document for a topic" + (under and " and subtopic")
+    accepted = "one judgment of each document for a topic" + (under and " and subtopic")
     if subtopic is None and line.split()[1:2] != lines[(first or 1) - 1].split()[1:2]:
         accepted += "; diversity measures, such as alpha_nDCG@20, read subtopics from column 2"
     return InputError(

@@ -1,9 +1,9 @@
-"""Rows of runs, judgements, topics and documents by their columns' names, from memory and from tables' files.
+"""Rows of runs, judgments, topics and documents by their columns' names, from memory and from tables' files.
 
 A table's file is known by its suffix: CSV with a header line, Parquet, JSON (records, or ranx's
 ``{topic: {docno: score}}``). Without numpy and, until a table is read, pandas.
 
-The types of what users give as runs, judgements and topics are here too; `lmtune.io.frames` reads them.
+The types of what users give as runs, judgments and topics are here too; `lmtune.io.frames` reads them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Kind(NamedTuple):
 
 RUN = Kind("run", (*_RANKED, ("score",)), "scoreddocs_iter")
 _RANKS = RUN._replace(columns=(*_RANKED, ("rank",)))
-QRELS = Kind("judgements", (*_RANKED, (*_GRADES, "score")), "qrels_iter")
+QRELS = Kind("judgments", (*_RANKED, (*_GRADES, "score")), "qrels_iter")
 """BEIR and ranx call a gain a score."""
 TOPICS = Kind("topics", (TOPIC, ("query", *_TEXT)), "queries_iter")
 DOCUMENTS = Kind("documents", ((*DOCNO, "id", "_id"), _TEXT), "docs_iter")
@@ -97,10 +97,10 @@ def read_table(path: PathLike) -> Any:
 
 
 def swapped(path: PathLike, kind: Kind) -> InputError:
-    """Return the error for a run in judgements' place, or the other way round."""
+    """Return the error for a run in judgments' place, or the other way round."""
     is_run = kind.name == RUN.name
-    message = "this is a run, not judgements" if is_run else "these are judgements, not a run"
-    return InputError(message, file=path, accepted="judgements come first, then runs")
+    message = "this is a run, not judgments" if is_run else "these are judgments, not a run"
+    return InputError(message, file=path, accepted="judgments come first, then runs")
 
 
 def read_scores(data: Any, name: str, first: int = 1) -> dict[str, dict[str, float]]:
@@ -289,7 +289,7 @@ def _gain(value: Any) -> int:
     if type(value) is int and abs(value) <= _LARGEST_GAIN:
         return value  # as nearly all are
     if not _is_finite(value) or int(value) != value or abs(value) > _LARGEST_GAIN:
-        accepted = "an integer such as 0, 1, 2 or -1; if this is a run: judgements come first"
+        accepted = "an integer such as 0, 1, 2 or -1; if this is a run: judgments come first"
         raise InputError("the gain is no integer", value=value, accepted=accepted)
     return int(value)
 
@@ -310,7 +310,7 @@ class Frame(Protocol):
 
 
 class HasDict(Protocol):
-    """A run or judgements of ranx."""
+    """A run or judgments of ranx."""
 
     def to_dict(self) -> Any:
         """Return values by topic and docno."""
@@ -324,7 +324,7 @@ class HasScores(Protocol):
 
 
 class HasQrels(Protocol):
-    """A collection of ir_datasets with judgements."""
+    """A collection of ir_datasets with judgments."""
 
     def qrels_iter(self) -> Any:
         """Yield rows."""
@@ -350,7 +350,7 @@ Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gains by topic and docno."""
 
 QrelsLike: TypeAlias = PathLike | Frame | Qrels | Rows | HasDict | HasQrels
-"""Judgements, likewise, with gains."""
+"""Judgments, likewise, with gains."""
 
 TopicsLike: TypeAlias = PathLike | Frame | Mapping[str, Any] | Rows | HasQueries
 """Topics: text, or weighted terms, by identifier."""

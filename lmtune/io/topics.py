@@ -336,7 +336,7 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
     dict of str to str
         Query text by topic identifier, in the file's order, white space collapsed. In SGML and XML
         entities such as ``&amp;`` are decoded, numbers lose their leading zeros (``051`` is ``51`` in
-        TREC's judgements), and texts of SGML their labels (``Topic:``, ``Description:``, ``Narrative:``).
+        TREC's judgments), and texts of SGML their labels (``Topic:``, ``Description:``, ``Narrative:``).
 
     Raises
     ------

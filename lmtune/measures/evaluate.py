@@ -153,7 +153,7 @@ def _from_rankings(
 ) -> Doubles:
     """Measure every (topic, setting) pair by its ranking: by functions of it, or by ir_measures.
 
-    Negative gains count as no judgements, as everywhere in lmtune; what ir_measures gives no value for,
+    Negative gains count as no judgments, as everywhere in lmtune; what ir_measures gives no value for,
     as a topic without ranked documents, is 0.
     """
     out = np.zeros((topics.size, len(settings), len(measures)))
@@ -176,8 +176,8 @@ def _judged_ranking(pool: CandidatePool, t: int, top: Integers, rel: int = 1) ->
     """Judge a ranking of a topic, places among its candidates."""
     gains = pool.candidates.gain[pool.candidates.rows(t)][top]
     places = np.flatnonzero(gains >= 0)
-    judged = Counter(pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]].tolist())
-    largest = int(pool.judgements.max(initial=0))
+    judged = Counter(pool.judgments[pool.judgment_start[t] : pool.judgment_start[t + 1]].tolist())
+    largest = int(pool.judgments.max(initial=0))
     return JudgedRanking.of(len(top), places.tolist(), gains[places].tolist(), judged, rel, largest=largest)
 
 
@@ -188,7 +188,7 @@ def _by_ir_measures(
     columns = {str(measure): m for m, measure in enumerate(measures)}
     out = np.zeros((len(tops), len(measures)))
     # A ranking takes the place of a topic: one call then measures them all.
-    qrels = dict.fromkeys(map(str, range(len(tops))), _judgements(pool, t))
+    qrels = dict.fromkeys(map(str, range(len(tops))), _judgments(pool, t))
     docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)])
     run = {str(s): [docnos[place] for place in top] for s, top in enumerate(tops)}
     for s, name, value in values_by_topic(list(columns), qrels, run):
@@ -196,12 +196,12 @@ def _by_ir_measures(
     return out
 
 
-def _judgements(pool: CandidatePool, t: int) -> dict[str, int]:
-    """Give back a topic's judgements, made-up docnos for documents that the index lacks."""
+def _judgments(pool: CandidatePool, t: int) -> dict[str, int]:
+    """Give back a topic's judgments, made-up docnos for documents that the index lacks."""
     rows = pool.judged.rows(t)
     gains = pool.judged.gain[rows].tolist()
     judged = dict(zip(pool.index.docnos(pool.judged.doc[rows]), gains, strict=True))
-    everything = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]].tolist()
+    everything = pool.judgments[pool.judgment_start[t] : pool.judgment_start[t + 1]].tolist()
     missing = (Counter(everything) - Counter(gains)).elements()
     return judged | {f"not in the index {number}": gain for number, gain in enumerate(missing)}
 
@@ -295,7 +295,7 @@ def _judged_of(pool: CandidatePool) -> kernels.Judged:
 
 
 def _targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:
-    """Return what measures take of a pool's judgements: worked out once."""
+    """Return what measures take of a pool's judgments: worked out once."""
     if (measures, depth) not in pool.targets:
         counts = [pool.judged_counts(m.rel) for m in measures]
         pool.targets[measures, depth] = kernels.Targets(
@@ -338,7 +338,7 @@ def worths(measure: Measure, gains: NDArray[np.integer] | Doubles) -> Doubles:
 def _ideal_dcg(pool: CandidatePool, measure: Measure) -> Doubles:
     ideal = np.ones(len(pool.topics))
     for t in range(ideal.size):
-        gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
+        gains = pool.judgments[pool.judgment_start[t] : pool.judgment_start[t + 1]]
         best = np.sort(gains[gains > 0])[::-1][: measure.cutoff]
         if measure.dcg == EXPONENTIAL and best.size and best[0] > _LARGEST_EXPONENT:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Evaluate run files against a judgements file, as trec_eval does; without numpy, for speed."""
+"""Evaluate run files against a judgments file, as trec_eval does; without numpy, for speed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, as_text
 from lmtune.io.columns import RunColumns, read_run_columns
-from lmtune.io.qrels import STRATA, SUBTOPICS, SubtopicJudgements, read_judgements
+from lmtune.io.qrels import STRATA, SUBTOPICS, SubtopicJudgments, read_judgments
 from lmtune.io.rows import QrelsLike, RunLike, RunsLike
 from lmtune.measures.ir_measures_bridge import is_sum, values_by_topic
 from lmtune.measures.judged_ranking import JudgedRanking, judge, trec_eval_order
@@ -114,7 +114,7 @@ def _family(measure: Measure) -> Family:
     )
 
 
-Judgements = Mapping[bytes, Mapping[bytes, int]]
+Judgments = Mapping[bytes, Mapping[bytes, int]]
 
 _PATH = (str, os.PathLike)
 _SMALLEST_GEOMETRIC = 1e-5  # what trec_eval takes for smaller values in a geometric mean
@@ -160,7 +160,7 @@ class Evaluation(Shown, by="run_tables.evaluation"):
     missed : tuple of str
         The judged topics that the run has no documents for, averaged over or not.
     unjudged : int
-        The number of topics in the run that have no judgements; they play no part.
+        The number of topics in the run that have no judgments; they play no part.
     columns : tuple of MeasureColumn
         The measures, in the order of the output.
     passed : mapping of str to int
@@ -211,7 +211,7 @@ class EvaluationOptions:
     depth : int or None
         Drop documents ranked below it.
     judged_only : bool
-        Drop documents without judgements before anything else (where none is left trec_eval
+        Drop documents without judgments before anything else (where none is left trec_eval
         prints nan; here it is 0).
     documents : int
         The size of the collection, for what ``utility`` has from documents not retrieved.
@@ -221,7 +221,7 @@ class EvaluationOptions:
         Skip bad lines of runs.
     exclude_self : bool or None
         Whether each topic's own document, whose docno is the topic's identifier, is left out of runs; None
-        as `lmtune.collections.names.excludes_self` says of the folder that the judgements are in.
+        as `lmtune.collections.names.excludes_self` says of the folder that the judgments are in.
     topics : str or None
         The judged topics that count, as `lmtune.collections.folds.select_topics` reads them; the
         runs' others are as if they were not there.
@@ -232,7 +232,7 @@ class EvaluationOptions:
     )
     level: int = usual(1, "The smallest relevant gain, for trec_eval's names.", low=0, flag="--level -l")
     depth: int | None = usual(None, "Documents of a topic that count.", low=1, flag="--depth -M")
-    judged_only: bool = option(False, "Drop documents without judgements.", flag="--judged-only -J")
+    judged_only: bool = option(False, "Drop documents without judgments.", flag="--judged-only -J")
     documents: int = option(
         0, "Documents in the collection, for utility's fourth weight.", low=0, flag="--documents -N"
     )
@@ -243,7 +243,7 @@ class EvaluationOptions:
     exclude_self: bool | None = option(
         None,
         "Leave out of runs each topic's own document, whose docno is the topic's identifier; default: with "
-        "judgements in a folder of BEIR's ArguAna or Quora.",
+        "judgments in a folder of BEIR's ArguAna or Quora.",
     )
     topics: str | None = usual(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
 
@@ -299,7 +299,7 @@ def evaluations(
     Parameters
     ----------
     qrels : path-like, or others
-        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.io.frames` has it.
+        Judgments; a file, a frame, named rows, a dictionary, as `lmtune.io.frames` has it.
     runs : path-like, or others; an iterable of these; or a mapping of names to these
         Runs, likewise; files are read by `lmtune.io.columns.read_run_columns`.
     measures : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
@@ -317,7 +317,7 @@ def evaluations(
     InputError
         For unknown measures, files that cannot be read, and a run without a judged topic.
     """
-    settings = for_judgements(settings, qrels)
+    settings = for_judgments(settings, qrels)
     check(settings)
     families = parse_families(measures, settings.version)
     reads = _read_beside_gains(families)
@@ -325,36 +325,36 @@ def evaluations(
         raise InputError(
             "estimates from a sample of the pool, which judged-only drops", accepted="one of the two"
         )
-    judgements = as_judgements(qrels, settings.topics, reads)
-    for file, run in read_runs(runs, judgements, settings):
-        found = evaluate_run(judgements, run, families, settings, file=file)
+    judgments = as_judgments(qrels, settings.topics, reads)
+    for file, run in read_runs(runs, judgments, settings):
+        found = evaluate_run(judgments, run, families, settings, file=file)
         del run  # before the next one is read
         yield found
 
 
 def evaluate_by_each(
-    judgement_sets: Sequence[Judgements], runs: RunsLike, measures: Sequence[str]
+    judgment_sets: Sequence[Judgments], runs: RunsLike, measures: Sequence[str]
 ) -> Iterator[list[Evaluation]]:
-    """Evaluate each run by several sets of judgements; topics that it misses count 0."""
+    """Evaluate each run by several sets of judgments; topics that it misses count 0."""
     families, settings = parse_families(measures), EvaluationOptions(complete=True)
-    for file, run in read_runs(runs, judgement_sets[0], settings):
-        yield [evaluate_run(own, run, families, settings, file=file) for own in judgement_sets]
+    for file, run in read_runs(runs, judgment_sets[0], settings):
+        yield [evaluate_run(own, run, families, settings, file=file) for own in judgment_sets]
 
 
 def _read_beside_gains(families: Sequence[Family]) -> str | None:
-    """Return what measures read of judgements beside gains; subtopics only by themselves, and Judged."""
+    """Return what measures read of judgments beside gains; subtopics only by themselves, and Judged."""
     reads = {family.labels[0]: family.reads for family in families}
     diverse = next((label for label, own in reads.items() if own == SUBTOPICS), None)
     for label, own in reads.items():
         if diverse is not None and own != SUBTOPICS and label.partition("@")[0] != "Judged":
             raise InputError(
-                f"{diverse} reads judgements of subtopics, {label} does not", accepted="one kind at a time"
+                f"{diverse} reads judgments of subtopics, {label} does not", accepted="one kind at a time"
             )
     return next(filter(None, reads.values()), None)
 
 
 def read_runs(
-    runs: RunsLike, judgements: Judgements, settings: EvaluationOptions
+    runs: RunsLike, judgments: Judgments, settings: EvaluationOptions
 ) -> Iterator[tuple[str, RunColumns]]:
     """Read the runs that `evaluations` takes one by one, each with its file, of the topics that count."""
     for name, given in _named(runs):
@@ -363,9 +363,7 @@ def read_runs(
         if isinstance(runs, Mapping):
             run = run._replace(tag=name)
         if settings.topics is not None:
-            run = run._replace(
-                topics={topic: own for topic, own in run.topics.items() if topic in judgements}
-            )
+            run = run._replace(topics={topic: own for topic, own in run.topics.items() if topic in judgments})
             if not run.topics:
                 raise InputError("the run has none of the topics", file=file, value=settings.topics)
         if settings.exclude_self:
@@ -386,8 +384,8 @@ def _without_self(
             yield topic, ([docnos[at] for at in kept], [scores[at] for at in kept])
 
 
-def for_judgements(settings: EvaluationOptions | None, qrels: QrelsLike) -> EvaluationOptions:
-    """Return settings that say whether topics' own documents are left out, by where judgements are from."""
+def for_judgments(settings: EvaluationOptions | None, qrels: QrelsLike) -> EvaluationOptions:
+    """Return settings that say whether topics' own documents are left out, by where judgments are from."""
     from lmtune.collections.names import excludes_self
 
     settings = EvaluationOptions() if settings is None else settings
@@ -412,20 +410,20 @@ def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else files
 
 
-def as_judgements(qrels: QrelsLike, topics: str | None = None, reads: str | None = None) -> Judgements:
-    """Take judgements in any form that `evaluations` takes, of the topics that are asked for."""
+def as_judgments(qrels: QrelsLike, topics: str | None = None, reads: str | None = None) -> Judgments:
+    """Take judgments in any form that `evaluations` takes, of the topics that are asked for."""
     if isinstance(qrels, _PATH):
-        return _selected(read_judgements(qrels, reads), topics)
+        return _selected(read_judgments(qrels, reads), topics)
     from lmtune.io.frames import as_qrels
 
     found = as_qrels(qrels)
     if not found:
-        raise InputError("no judgements", accepted="one at least")
-    judgements = {
+        raise InputError("no judgments", accepted="one at least")
+    judgments = {
         topic.encode(): {docno.encode(): gain for docno, gain in judged.items()}
         for topic, judged in found.items()
     }
-    return _selected(judgements, topics)
+    return _selected(judgments, topics)
 
 
 def _named(runs: RunsLike) -> Iterable[tuple[str, Any]]:
@@ -452,18 +450,18 @@ def _columns_of(name: str, run: Any, settings: EvaluationOptions) -> RunColumns:
     return RunColumns(name, topics, {})
 
 
-def _selected(judgements: Judgements, spec: str | None) -> Judgements:
-    """Keep the judgements of the topics that are asked for."""
+def _selected(judgments: Judgments, spec: str | None) -> Judgments:
+    """Keep the judgments of the topics that are asked for."""
     if spec is None:
-        return judgements
+        return judgments
     from lmtune.collections.folds import select_topics
 
-    chosen = select_topics(spec, [topic.decode() for topic in judgements])
-    return {topic.encode(): judgements[topic.encode()] for topic in chosen}
+    chosen = select_topics(spec, [topic.decode() for topic in judgments])
+    return {topic.encode(): judgments[topic.encode()] for topic in chosen}
 
 
 def evaluate_run(
-    judgements: Judgements,
+    judgments: Judgments,
     run: RunColumns,
     families: Sequence[Family],
     settings: EvaluationOptions,
@@ -471,23 +469,23 @@ def evaluate_run(
     file: str,
 ) -> Evaluation:
     """Evaluate one run that has been read; see `evaluations`."""
-    retrieved = judgements.keys() & run.topics.keys()
+    retrieved = judgments.keys() & run.topics.keys()
     if not retrieved:
         raise InputError(
-            "no topic of the run has judgements",
+            "no topic of the run has judgments",
             file=file,
             value=next(iter(run.topics)).decode(),
-            accepted=f"topics of the judgements, such as {next(iter(judgements)).decode()}",
+            accepted=f"topics of the judgments, such as {next(iter(judgments)).decode()}",
         )
-    topics = sorted(judgements if settings.complete else retrieved)
+    topics = sorted(judgments if settings.complete else retrieved)
     double = settings.version == VERSIONS[1]
     rankings = {topic: trec_eval_order(*run.topics[topic], double=double) for topic in retrieved}
     nothing = [b""] if double else []  # 10.0 ranks one unjudged document for a topic that is missing
-    largest = max(max(gains.values(), default=0) for gains in judgements.values())
+    largest = max(max(gains.values(), default=0) for gains in judgments.values())
     judged = [
         judge(
             rankings.get(topic, nothing),
-            judgements[topic],
+            judgments[topic],
             level=settings.level,
             depth=settings.depth,
             judged_only=settings.judged_only,
@@ -500,8 +498,8 @@ def evaluate_run(
     columns = _columns(families, judged, present, settings, run.tag)
     others = {family.labels[0]: family.summary for family in families if family.values is None}
     if others:
-        shown = {topic: _kept(rankings[topic], judgements[topic], settings) for topic in rankings}
-        for label, values in _from_ir_measures(judgements, shown, topics, [*others]).items():
+        shown = {topic: _kept(rankings[topic], judgments[topic], settings) for topic in rankings}
+        for label, values in _from_ir_measures(judgments, shown, topics, [*others]).items():
             kept = tuple(map(int, values)) if others[label] is Summary.SUM else values
             columns.append(MeasureColumn(label, others[label], kept, _sum_up(kept, others[label])))
     return Evaluation(
@@ -509,7 +507,7 @@ def evaluate_run(
         tag=run.tag,
         topics=tuple(topic.decode() for topic in topics),
         retrieved=frozenset(topic.decode() for topic in retrieved),
-        missed=tuple(topic.decode() for topic in sorted(judgements.keys() - retrieved)),
+        missed=tuple(topic.decode() for topic in sorted(judgments.keys() - retrieved)),
         unjudged=len(run.topics) - len(retrieved),
         columns=tuple(columns),
         passed=run.passed,
@@ -519,15 +517,14 @@ def evaluate_run(
 
 
 def _from_ir_measures(
-    judgements: Judgements,
+    judgments: Judgments,
     rankings: Mapping[bytes, Sequence[bytes]],
     topics: Sequence[bytes],
     names: Sequence[str],
 ) -> dict[str, tuple[float, ...]]:
     """Measure rankings with ir_measures: by name, one value a topic; 0 where it gives none."""
     judged = {
-        topic.decode(): {docno.decode(): gain for docno, gain in judgements[topic].items()}
-        for topic in topics
+        topic.decode(): {docno.decode(): gain for docno, gain in judgments[topic].items()} for topic in topics
     }
     ranked = {topic.decode(): list(map(bytes.decode, docnos)) for topic, docnos in rankings.items()}
     subtopics = {
@@ -535,7 +532,7 @@ def _from_ir_measures(
             (own.decode(), docno.decode()): gain for (own, docno), gain in found.by_subtopic.items()
         }
         for topic in topics
-        if isinstance(found := judgements[topic], SubtopicJudgements)
+        if isinstance(found := judgments[topic], SubtopicJudgments)
     }
     values = {name: dict.fromkeys(judged, 0.0) for name in names}
     for topic, name, value in values_by_topic(names, judged, ranked, subtopics):
@@ -642,8 +639,8 @@ def _mean(values: Iterable[float]) -> float:
     return total / count
 
 
-def _kept(docnos: list[bytes], judgements: Mapping[bytes, int], settings: EvaluationOptions) -> list[bytes]:
+def _kept(docnos: list[bytes], judgments: Mapping[bytes, int], settings: EvaluationOptions) -> list[bytes]:
     kept = docnos if settings.depth is None else docnos[: settings.depth]
     if settings.judged_only:
-        kept = [docno for docno in kept if judgements.get(docno, -1) >= 0]
+        kept = [docno for docno in kept if judgments.get(docno, -1) >= 0]
     return kept

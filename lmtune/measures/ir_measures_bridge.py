@@ -58,7 +58,7 @@ def is_sum(name: str) -> bool:
 
 def values_by_topic(
     names: Sequence[str],
-    judgements: Qrels,
+    judgments: Qrels,
     rankings: Mapping[str, Sequence[str]],
     subtopics: _Subtopics | None = None,
 ) -> Iterator[tuple[str, str, float]]:
@@ -68,7 +68,7 @@ def values_by_topic(
     ----------
     names : sequence of str
         Measures as ir_measures spells them.
-    judgements : mapping of str to mapping of str to int
+    judgments : mapping of str to mapping of str to int
         Gains by topic and docno.
     rankings : mapping of str to sequence of str
         Docnos by topic, best first.
@@ -88,14 +88,14 @@ def values_by_topic(
     import ir_measures
 
     measures = {ir_measures.parse_measure(name): name for name in names}
-    _check_gains(judgements, names)
+    _check_gains(judgments, names)
     qrels: Any = (
         _diverse_qrels(subtopics or {}, names)
         if any(map(needs_subtopics, measures))
         # trec_eval treats all negative gains alike; pytrec_eval crashes where all are below -1.
         else {
             topic: {docno: max(gain, -1) for docno, gain in gains.items()}
-            for topic, gains in judgements.items()
+            for topic, gains in judgments.items()
         }
     )
     # The scores repeat the order without ties; Compat takes documents without a score as 0.
@@ -111,12 +111,12 @@ def values_by_topic(
         raise InputError(
             f"ir_measures cannot compute the measures ({type(error).__name__}: {error})",
             value=[*names],
-            accepted="judgements and parameters that they are made for",
+            accepted="judgments and parameters that they are made for",
         ) from error
 
 
-def _check_gains(judgements: Qrels, names: Sequence[str]) -> None:
-    largest = max((gain for gains in judgements.values() for gain in gains.values()), default=0)
+def _check_gains(judgments: Qrels, names: Sequence[str]) -> None:
+    largest = max((gain for gains in judgments.values() for gain in gains.values()), default=0)
     if largest > _LARGEST_GAIN:
         raise InputError(
             f"a gain is too large for {', '.join(names)}",
@@ -126,7 +126,7 @@ def _check_gains(judgements: Qrels, names: Sequence[str]) -> None:
 
 
 def _diverse_qrels(subtopics: _Subtopics, names: Sequence[str]) -> list[Any]:
-    """Return judgements of subtopics in ir_measures' form, checked."""
+    """Return judgments of subtopics in ir_measures' form, checked."""
     import ir_measures
 
     rows = [
@@ -136,7 +136,7 @@ def _diverse_qrels(subtopics: _Subtopics, names: Sequence[str]) -> list[Any]:
     ]
     if len({(row.query_id, row.iteration) for row in rows}) <= len(subtopics):
         raise InputError(
-            f"the judgements have no subtopics for {', '.join(names)}",
+            f"the judgments have no subtopics for {', '.join(names)}",
             accepted="with `evaluate` and `compare`, a file with the subtopic in column 2",
         )
     return rows

@@ -1,4 +1,4 @@
-"""One topic's documents in trec_eval's order, and that ranking against the topic's judgements."""
+"""One topic's documents in trec_eval's order, and that ranking against the topic's judgments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import islice
 from operator import gt
 from typing import Any, NamedTuple, TypeVar
 
-from lmtune.io.qrels import SampledJudgements
+from lmtune.io.qrels import SampledJudgments
 
 Docno = TypeVar("Docno", bytes, str, tuple[Any, ...])
 
@@ -48,7 +48,7 @@ def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float], *, double:
 
 
 class Sample(NamedTuple):
-    """How a topic's judgements were sampled.
+    """How a topic's judgments were sampled.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Sample(NamedTuple):
 
 
 class JudgedRanking(NamedTuple):
-    """A topic's ranking and judgements.
+    """A topic's ranking and judgments.
 
     Gains below 0 are documents of the pool that were left unjudged; most measures take them for
     documents that were never looked at.
@@ -73,7 +73,7 @@ class JudgedRanking(NamedTuple):
     retrieved : int
         The number of ranked documents.
     places : list of int, ascending
-        Places (from 0) of the ranked documents that the judgements list.
+        Places (from 0) of the ranked documents that the judgments list.
     gains : list of int
         Their gains.
     judged : mapping of int to int
@@ -87,7 +87,7 @@ class JudgedRanking(NamedTuple):
     documents : int
         The size of the collection, 0 where nobody said it.
     sample : Sample or None
-        How the judgements were sampled; None where they do not say it.
+        How the judgments were sampled; None where they do not say it.
     largest : int
         The largest gain of all topics, 0 where nobody said it.
     """
@@ -143,7 +143,7 @@ class JudgedRanking(NamedTuple):
 
 def judge(
     docnos: Sequence[bytes],
-    judgements: Mapping[bytes, int],
+    judgments: Mapping[bytes, int],
     *,
     level: int = 1,
     depth: int | None = None,
@@ -151,20 +151,20 @@ def judge(
     documents: int = 0,
     largest: int = 0,
 ) -> JudgedRanking:
-    """Look a topic's ranked documents up in its judgements.
+    """Look a topic's ranked documents up in its judgments.
 
     Parameters
     ----------
     docnos : sequence of bytes
         Docnos, best first.
-    judgements : mapping of bytes to int
-        Gains by docno; SampledJudgements also say how they were sampled.
+    judgments : mapping of bytes to int
+        Gains by docno; SampledJudgments also say how they were sampled.
     level : int
         The smallest gain that is relevant.
     depth : int, optional
         Drop the documents ranked below it.
     judged_only : bool
-        Drop documents without a judgement (or with a negative one) and close the ranks.
+        Drop documents without a judgment (or with a negative one) and close the ranks.
     documents : int
         The size of the collection.
     largest : int
@@ -175,20 +175,20 @@ def judge(
     JudgedRanking
     """
     ranked = docnos if depth is None else docnos[:depth]
-    gains = list(map(judgements.get, ranked))
+    gains = list(map(judgments.get, ranked))
     if judged_only:
         gains = [gain for gain in gains if gain is not None and gain >= 0]
     places = [place for place, gain in enumerate(gains) if gain is not None]
     listed = [gains[place] for place in places]
-    judged = Counter(judgements.values())
+    judged = Counter(judgments.values())
     sample = None
-    if isinstance(judgements, SampledJudgements) and not judged_only:
-        sample = _sample(judgements, [ranked[place] for place in places])
+    if isinstance(judgments, SampledJudgments) and not judged_only:
+        sample = _sample(judgments, [ranked[place] for place in places])
     return JudgedRanking.of(len(gains), places, listed, judged, level, documents, sample, largest)  # type: ignore[arg-type]
 
 
-def _sample(judgements: SampledJudgements, ranked: list[bytes]) -> Sample:
+def _sample(judgments: SampledJudgments, ranked: list[bytes]) -> Sample:
     pool: dict[bytes, Counter[int]] = {}
-    for docno, gain in judgements.items():
-        pool.setdefault(judgements.strata[docno], Counter())[gain] += 1
-    return Sample([judgements.strata[docno] for docno in ranked], dict(sorted(pool.items())))
+    for docno, gain in judgments.items():
+        pool.setdefault(judgments.strata[docno], Counter())[gain] += 1
+    return Sample([judgments.strata[docno] for docno in ranked], dict(sorted(pool.items())))

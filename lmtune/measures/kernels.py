@@ -16,7 +16,7 @@ from lmtune.models.kernels import Documents, rank_two_stage_topic, topic_of
 
 
 class Targets(NamedTuple):
-    """What to compute, and what it takes of each topic's judgements.
+    """What to compute, and what it takes of each topic's judgments.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ class MeasureKind:
     needs_nonrelevant : bool
         Whether it says nothing where no document is judged nonrelevant.
     reads : str or None
-        What it reads of judgements beside gains, which only files have: `STRATA` or `SUBTOPICS` of
+        What it reads of judgments beside gains, which only files have: `STRATA` or `SUBTOPICS` of
         `lmtune.io.qrels`.
     has_persistence : bool
         Whether ``p`` says how likely a reader goes on to the next document.

@@ -60,7 +60,7 @@ _SEVERAL = re.compile(rf"(?:\([^()]*\)|[^\s,]|,(?={PARAMETER}))+")
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of one ranking against its topic's judgements.
+    """A measure of one ranking against its topic's judgments.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """How far a measure of a topic, of runs or of their differences could go, however the unjudged were judged.
 
-The documents without a judgement that a run ranks (of two runs: that either ranks) may have any gain from 0
-to the largest one of the judgements; documents that no run ranks stay as they are. A document has one gain,
+The documents without a judgment that a run ranks (of two runs: that either ranks) may have any gain from 0
+to the largest one of the judgments; documents that no run ranks stay as they are. A document has one gain,
 whichever run ranks it. What follows is the largest value of one ranking's measure minus another's; without
 another, the largest value of the measure; the smallest is minus the largest of the two exchanged.
 
@@ -48,10 +48,10 @@ from lmtune.io.rows import QrelsLike, RunsLike
 from lmtune.measures.from_files import (
     Evaluation,
     EvaluationOptions,
-    Judgements,
-    as_judgements,
+    Judgments,
+    as_judgments,
     evaluate_run,
-    for_judgements,
+    for_judgments,
     parse_families,
     read_runs,
     run_names,
@@ -92,7 +92,7 @@ class Places(NamedTuple):
 
 
 class OpenTopic(NamedTuple):
-    """A topic's judgements, and one or two runs' rankings.
+    """A topic's judgments, and one or two runs' rankings.
 
     Attributes
     ----------
@@ -111,22 +111,22 @@ class OpenTopic(NamedTuple):
 
     @classmethod
     def of(
-        cls, judgements: Mapping[bytes, int], one: Sequence[bytes], other: Sequence[bytes], largest: int
+        cls, judgments: Mapping[bytes, int], one: Sequence[bytes], other: Sequence[bytes], largest: int
     ) -> OpenTopic:
-        """Look two rankings up in a topic's judgements."""
-        every = dict.fromkeys(chain(judgements, one, other))
+        """Look two rankings up in a topic's judgments."""
+        every = dict.fromkeys(chain(judgments, one, other))
         number = dict(zip(every, range(len(every)), strict=True))
         judged, *ranked = (
             np.fromiter(map(number.__getitem__, docnos), np.int64, len(docnos))
-            for docnos in (judgements, one, other)
+            for docnos in (judgments, one, other)
         )
-        gains = np.fromiter(judgements.values(), np.int64, len(judgements))
+        gains = np.fromiter(judgments.values(), np.int64, len(judgments))
         return cls.of_numbers((judged, gains), ranked, largest)
 
     @classmethod
     def of_numbers(
         cls,
-        judgements: tuple[NDArray[np.integer], NDArray[np.integer]],
+        judgments: tuple[NDArray[np.integer], NDArray[np.integer]],
         ranked: Sequence[NDArray[np.integer]],
         largest: int,
     ) -> OpenTopic:
@@ -134,8 +134,8 @@ class OpenTopic(NamedTuple):
 
         Gains below 0 are none.
         """
-        gains = judgements[1].astype(np.int64)
-        judged, gains = judgements[0][gains >= 0], gains[gains >= 0]
+        gains = judgments[1].astype(np.int64)
+        judged, gains = judgments[0][gains >= 0], gains[gains >= 0]
         every, codes = np.unique(np.concatenate((judged, *ranked)), return_inverse=True)
         known, *sides = np.split(codes, np.cumsum((judged.size, *map(len, ranked)))[:-1])
         places = np.full((2, every.size), NOWHERE)
@@ -196,7 +196,7 @@ def bounds(measure: Measure, topic: OpenTopic) -> tuple[float, float]:
     measure : Measure
         One that `check_bounded` lets pass.
     topic : OpenTopic
-        The rankings and the judgements.
+        The rankings and the judgments.
 
     Returns
     -------
@@ -334,7 +334,7 @@ class Residuals(Shown, by="judge_tables.bounds"):
     measures : tuple of str
         What was bounded.
     lowest, highest : numpy.ndarray of float64, shape (topics, measures)
-        The bounds of each topic's value, over all ways to judge what the run ranks without a judgement.
+        The bounds of each topic's value, over all ways to judge what the run ranks without a judgment.
     """
 
     evaluation: Evaluation
@@ -352,8 +352,8 @@ def residuals(
 ) -> pd.DataFrame:
     """Bound runs' measures over all ways in which unjudged documents could be judged.
 
-    A document that a run ranks without a judgement may have any gain from 0 to the largest of the
-    judgements (1 at least); documents that the run does not rank stay as they are. Bpref takes all of
+    A document that a run ranks without a judgment may have any gain from 0 to the largest of the
+    judgments (1 at least); documents that the run does not rank stay as they are. Bpref takes all of
     them for judged, so that its value, which passes them over, may lie outside its bounds.
 
     Parameters
@@ -367,7 +367,7 @@ def residuals(
     -------
     pandas.DataFrame
         A row for each run and measure: ``value``, ``lowest``, ``highest`` (means over topics, exact) and
-        ``judged@10``, the part of its best ten documents that has a judgement.
+        ``judged@10``, the part of its best ten documents that has a judgment.
 
     Raises
     ------
@@ -395,14 +395,14 @@ def run_residuals(
     settings: EvaluationOptions | None = None,
 ) -> Iterator[Residuals]:
     """Bound runs' measures one run after another: `residuals` in full, topic by topic."""
-    settings = for_judgements(settings, qrels)
+    settings = for_judgments(settings, qrels)
     parsed = _checked(measures, settings)
     labels = tuple(map(str, parsed))
-    judgements = as_judgements(qrels, settings.topics)
-    for file, run in read_runs(runs, judgements, settings):
-        found = evaluate_run(judgements, run, parse_families([*labels, JUDGED]), settings, file=file)
+    judgments = as_judgments(qrels, settings.topics)
+    for file, run in read_runs(runs, judgments, settings):
+        found = evaluate_run(judgments, run, parse_families([*labels, JUDGED]), settings, file=file)
         topics = [topic.encode() for topic in found.topics]
-        spread = _topic_bounds(parsed, open_topics(judgements, topics, rankings(run, settings), {}))
+        spread = _topic_bounds(parsed, open_topics(judgments, topics, rankings(run, settings), {}))
         yield Residuals(found, labels, spread[..., 0], spread[..., 1])
 
 
@@ -433,7 +433,7 @@ def difference_bounds(
     measures: MeasuresLike,
     settings: EvaluationOptions,
 ) -> dict[tuple[str, str], Doubles]:
-    """Bound mean differences of runs over all ways to judge what either ranks without a judgement.
+    """Bound mean differences of runs over all ways to judge what either ranks without a judgment.
 
     Parameters
     ----------
@@ -456,11 +456,11 @@ def difference_bounds(
         As `residuals`.
     """
     parsed = _checked(measures, settings)
-    judgements = as_judgements(qrels, settings.topics)
-    ranked = dict(read_rankings(runs, judgements, settings))
-    topics = sorted(judgements)
+    judgments = as_judgments(qrels, settings.topics)
+    ranked = dict(read_rankings(runs, judgments, settings))
+    topics = sorted(judgments)
     return {
-        pair: _topic_bounds(parsed, open_topics(judgements, topics, *(ranked[run] for run in pair))).mean(
+        pair: _topic_bounds(parsed, open_topics(judgments, topics, *(ranked[run] for run in pair))).mean(
             axis=0
         )
         for pair in pairs
@@ -477,10 +477,10 @@ def rankings(run: RunColumns, settings: EvaluationOptions) -> _Rankings:
 
 
 def read_rankings(
-    runs: RunsLike, judgements: Judgements, settings: EvaluationOptions
+    runs: RunsLike, judgments: Judgments, settings: EvaluationOptions
 ) -> list[tuple[str, _Rankings]]:
     """Read runs; return their tags and rankings."""
-    return [(run.tag, rankings(run, settings)) for _, run in read_runs(runs, judgements, settings)]
+    return [(run.tag, rankings(run, settings)) for _, run in read_runs(runs, judgments, settings)]
 
 
 def _checked(measures: MeasuresLike, settings: EvaluationOptions) -> list[Measure]:
@@ -496,12 +496,12 @@ def _checked(measures: MeasuresLike, settings: EvaluationOptions) -> list[Measur
 
 
 def open_topics(
-    judgements: Judgements, topics: Sequence[bytes], one: _Rankings, other: _Rankings
+    judgments: Judgments, topics: Sequence[bytes], one: _Rankings, other: _Rankings
 ) -> Iterator[OpenTopic]:
-    """Look topics' rankings up in judgements; `other` ranks nothing where one run is bounded alone."""
-    largest = max(1, *(gain for judged in judgements.values() for gain in judged.values()))
+    """Look topics' rankings up in judgments; `other` ranks nothing where one run is bounded alone."""
+    largest = max(1, *(gain for judged in judgments.values() for gain in judged.values()))
     for topic in topics:
-        yield OpenTopic.of(judgements[topic], one.get(topic, ()), other.get(topic, ()), largest)
+        yield OpenTopic.of(judgments[topic], one.get(topic, ()), other.get(topic, ()), largest)
 
 
 def _topic_bounds(measures: Sequence[Measure], topics: Iterable[OpenTopic]) -> Doubles:

@@ -5,7 +5,7 @@ for a topic without relevant documents, but for ``P`` and ``utility``. Sources: 
 that ``trec_eval -h -m all_trec`` prints; bpref: Buckley and Voorhees, SIGIR 2004; infAP: Yilmaz
 and Aslam, CIKM 2006; nDCG: Järvelin and Kekäläinen, ACM TOIS 20, 2002.
 
-xinfAP and infNDCG are estimated from judgements that are a sample of a pool, stratum by stratum (Yilmaz,
+xinfAP and infNDCG are estimated from judgments that are a sample of a pool, stratum by stratum (Yilmaz,
 Kanoulas and Aslam, A simple and efficient sampling method for estimating AP and NDCG, SIGIR 2008). What the
 paper leaves open is as in NIST's sample_eval of October 2011: the smoothing, the whole numbers of documents
 in the best ranking, and that 1,000 documents of a topic count.
@@ -159,15 +159,15 @@ def logit_average_precision(ranking: JudgedRanking) -> float:
 
 
 def unjudged(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
-    """Documents without a judgement among the best k, by k, however few are ranked."""
+    """Documents without a judgment among the best k, by k, however few are ranked."""
     judged = [p for p, gain in zip(ranking.places, ranking.gains, strict=True) if gain >= 0]
     return [(min(k, ranking.retrieved) - bisect_left(judged, k)) / k for k in cutoffs]
 
 
 def judged(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
-    """Part of the best k documents, or of as many as are ranked, that has a judgement.
+    """Part of the best k documents, or of as many as are ranked, that has a judgment.
 
-    ir_measures' Judged@k, for which negative gains are judgements; here they are none.
+    ir_measures' Judged@k, for which negative gains are judgments; here they are none.
     """
     places = [p for p, gain in zip(ranking.places, ranking.gains, strict=True) if gain >= 0]
     depths = [ranking.retrieved if cutoff is None else min(cutoff, ranking.retrieved) for cutoff in cutoffs]
@@ -409,7 +409,7 @@ def rank_biased_precision(ranking: JudgedRanking, persistence: float, gain_of: M
 
 
 def rank_biased_residual(ranking: JudgedRanking, persistence: float) -> float:
-    """rbp_resid: what rbp would gain if all documents without a judgement, and all below, had gain 1.
+    """rbp_resid: what rbp would gain if all documents without a judgment, and all below, had gain 1.
 
     As trec_eval 10.0 has it, 0 where every ranked document is judged.
     """
@@ -481,7 +481,7 @@ def _sample_of(ranking: JudgedRanking) -> Sample:
     if ranking.sample is None:
         accepted = "with `evaluate` and `compare`, a file of lines of topic, iteration, docno, stratum, gain"
         raise InputError(
-            "judgements without strata, from which xinfAP and infNDCG estimate", accepted=accepted
+            "judgments without strata, from which xinfAP and infNDCG estimate", accepted=accepted
         )
     return ranking.sample
 
@@ -501,7 +501,7 @@ def _sizes(sample: Sample) -> dict[bytes, tuple[int, int]]:
 
 
 def _estimated(sample: Sample) -> dict[int, float]:
-    """Estimate how many documents of the pool have each gain; of strata without judgements none."""
+    """Estimate how many documents of the pool have each gain; of strata without judgments none."""
     totals: dict[int, float] = {}
     for counts, (pooled, judged) in zip(sample.pool.values(), _sizes(sample).values(), strict=True):
         for gain, count in counts.items():

@@ -41,7 +41,7 @@ class Family(NamedTuple):
     level : int or None
         The smallest relevant gain, where the name says it.
     reads : str or None
-        What it reads of judgements beside gains, `STRATA` or `SUBTOPICS` of `lmtune.io.qrels`.
+        What it reads of judgments beside gains, `STRATA` or `SUBTOPICS` of `lmtune.io.qrels`.
     """
 
     labels: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How far judgements cover a ranking: the share of judged documents, bounds over the unjudged ones."""
+"""How far judgments cover a ranking: the share of judged documents, bounds over the unjudged ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmtune.fusion.methods import fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.index.protocol import Index
 from lmtune.io.rows import Qrels
-from lmtune.measures.from_files import EvaluationOptions, as_judgements
+from lmtune.measures.from_files import EvaluationOptions, as_judgments
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.residual_bounds import OpenTopic, bounds, is_bounded, open_topics, read_rankings
 from lmtune.models.parameter import Setting, as_settings
@@ -28,7 +28,7 @@ _RANKS = 10
 _COMPLETE = EvaluationOptions(complete=True)
 
 
-def judgement_coverage(
+def judgment_coverage(
     qrels: Qrels,
     runs: Mapping[str, Any],
     measure: Measure | str,
@@ -41,13 +41,13 @@ def judgement_coverage(
     Parameters
     ----------
     qrels : mapping of str to mapping of str to int
-        Judgements of the topics that count, each alike.
+        Judgments of the topics that count, each alike.
     runs : mapping of str to path-like, or others
         One or two, by their names in the line: the recommended one and its baseline.
     measure : Measure or str
         The measure whose bounds are added.
     with_bounds : bool
-        Whether to add the lowest and highest mean over all judgements of the unjudged documents.
+        Whether to add the lowest and highest mean over all judgments of the unjudged documents.
     weights : object
         Of topics in fits, if there are any; the line then says that means do not use them.
 
@@ -56,9 +56,9 @@ def judgement_coverage(
     str
         Ends with a line end.
     """
-    judgements = as_judgements(qrels)
-    ranked = [run for _, run in read_rankings(runs, judgements, _COMPLETE)]
-    topics = open_topics(judgements, sorted(judgements), *[*ranked, {}][:2])
+    judgments = as_judgments(qrels)
+    ranked = [run for _, run in read_rankings(runs, judgments, _COMPLETE)]
+    topics = open_topics(judgments, sorted(judgments), *[*ranked, {}][:2])
     return _coverage_line([*runs], topics, parse_measure(measure), with_bounds, weights)
 
 
@@ -134,15 +134,15 @@ def _of_settings(
 
 
 def _opened(settings: Sequence[tuple[CandidatePool, Setting]], depth: int) -> Iterator[OpenTopic]:
-    """Rank each topic at settings of one or two pools, which have the same topics and judgements."""
+    """Rank each topic at settings of one or two pools, which have the same topics and judgments."""
     pool, _ = settings[0]
     runs = [_ranked(own, at, depth, pool.index) for own, at in settings]
-    largest = max(1, int(pool.judgements.max(initial=1)))
+    largest = max(1, int(pool.judgments.max(initial=1)))
     for t, ranked in enumerate(zip(*runs, strict=True)):
         rows = pool.judged.rows(t)
         opened = OpenTopic.of_numbers((pool.judged.doc[rows], pool.judged.gain[rows]), ranked, largest)
         # With those of documents that the collection lacks.
-        gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
+        gains = pool.judgments[pool.judgment_start[t] : pool.judgment_start[t + 1]]
         yield opened._replace(gains=gains.astype(np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Judges against judgements, means corrected by people's, and what unjudged documents leave open."""
+"""Judges against judgments, means corrected by people's, and what unjudged documents leave open."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def selection_records(found: ToJudge) -> Sequence[Mapping[str, object]]:
 
 
 def judges_answer(found: JudgesResult) -> Answer:
-    """Return which judge agrees best with the judgements."""
+    """Return which judge agrees best with the judgments."""
     best = found.judges[0]
     lines = [("Best judge", best.name)]
     if best.pairs:
@@ -60,7 +60,7 @@ def judges_answer(found: JudgesResult) -> Answer:
         runs = quantity(len(found.systems), "run")
         tau = f"{_known(best.order.tau)} {interval_text(best.order.tau_interval)}"
         lines.append(("Tau", f"{tau} of {runs} by {found.options.measure}{apart}"))
-    return Answer(f"{quantity(len(found.judges), 'judge')} compared with the judgements", lines)
+    return Answer(f"{quantity(len(found.judges), 'judge')} compared with the judgments", lines)
 
 
 def judge_tables(found: JudgesResult, *, confusions: bool = False) -> list[Table]:
@@ -71,7 +71,7 @@ def judge_tables(found: JudgesResult, *, confusions: bool = False) -> list[Table
     confidence = f"{100 * found.options.confidence:g}%"
     legend = (
         "alpha: Krippendorff's, ordinal and nominal; kappa: Cohen's, plain and quadratically weighted, the "
-        "latter by topic too (quartiles); shift: mean label less the judgements'; intervals: "
+        "latter by topic too (quartiles); shift: mean label less the judgments'; intervals: "
         f"{confidence}, over topics"
     )
     tables = [Table.of(["Judge"], header, [rows], "Judges and their agreement", legend)]
@@ -101,7 +101,7 @@ def _family_table(found: JudgesResult, confidence: str) -> Table:
 
 
 def _error_table(found: JudgesResult, judge: Judge, confidence: str) -> Table:
-    """Make the table of the probability of a judge's labels given the judgements'."""
+    """Make the table of the probability of a judge's labels given the judgments'."""
     judged = zip(found.labels, judge.confusion.sum(axis=1), judge.errors, judge.errors_interval, strict=True)
     rows = [
         [
@@ -110,7 +110,7 @@ def _error_table(found: JudgesResult, judge: Judge, confidence: str) -> Table:
         ]
         for label, pairs, own, both in judged
     ]
-    legend = f"How likely each label is, by the judgements' label; intervals: {confidence}, over topics"
+    legend = f"How likely each label is, by the judgments' label; intervals: {confidence}, over topics"
     figures = ["pairs", *(f"label {label}" for label in found.labels)]
     return Table.of([f"{judge.name}: judged"], figures, [rows], f"Labels of {judge.name}", legend)
 
@@ -208,18 +208,18 @@ def powered_tables(result: PoweredResult) -> list[Table]:
     figures = [what, percent, "people alone", percent, "model alone"]
     legend = (
         f"Over {quantity(result.human + result.model, 'topic')}, as people would judge them: by the model's "
-        f"judgements of all, corrected by people's of {result.human}; intervals by Student's t over topics"
+        f"judgments of all, corrected by people's of {result.human}; intervals by Student's t over topics"
     )
     if result.human < FEW_TOPICS:
         legend += f". With fewer than {FEW_TOPICS} of people's topics they hold less often than they say"
     if any(math.isnan(row.human_error) for row in result.rows):
         legend += f". {DASH}: people's values are all equal, which leaves no interval"
-    return [Table.of(["run", "measure"], figures, [rows], "Means corrected by people's judgements", legend)]
+    return [Table.of(["run", "measure"], figures, [rows], "Means corrected by people's judgments", legend)]
 
 
 _BOUNDS = (
-    "Lowest and highest: over all ways to judge what the run ranks without a judgement, gains from 0 to the "
-    "largest of the judgements"
+    "Lowest and highest: over all ways to judge what the run ranks without a judgment, gains from 0 to the "
+    "largest of the judgments"
 )
 
 

@@ -2,7 +2,7 @@
 
 The text equals that of trec_eval 9.0.8 or 10.0, with these exceptions, where trec_eval prints no number
 or a wrong one: under -J, a topic of which nothing retrieved is judged has 0 where it prints nan; a topic
-whose judgements are all negative has 0 where it stops; the best ranking is in the order of the gains,
+whose judgments are all negative has 0 where it stops; the best ranking is in the order of the gains,
 even where ``ndcg.2=1.5`` brings two within less than 1 of each other; Rndcg differs where a parameter
 takes a relevant level's gain away; and without -c topics that a run misses are left out for 10.0 too,
 where it stops.

@@ -31,9 +31,9 @@ def _facts(caption: str, facts: dict[str, object]) -> Table:
 
 def dataset_tables(shown: Dataset) -> Sequence[Table]:
     """Make the table of a collection's counts."""
-    gains = [gain for judgements in shown.qrels.values() for gain in judgements.values()]
+    gains = [gain for judgments in shown.qrels.values() for gain in judgments.values()]
     facts: dict[str, object] = {"Collection": shown.name, "topics": len(shown.topics)}
-    facts |= {"judged topics": len(shown.qrels), "judgements": len(gains)}
+    facts |= {"judged topics": len(shown.qrels), "judgments": len(gains)}
     return [_facts("Test collection", facts | {"relevant": sum(gain > 0 for gain in gains)})]
 
 

@@ -77,7 +77,7 @@ def _best_weight(
     data, run, scores
         As of `interpolated`; topics that did not train the model.
     qrels : mapping
-        Judgements of all these topics.
+        Judgments of all these topics.
     measure : Measure
         One that `ExactLineSearch` takes.
     """

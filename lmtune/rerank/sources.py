@@ -58,7 +58,7 @@ def run_data(
     topics : mapping of str to str, or others
         Query text by topic, likewise; topics that the run lacks are left out.
     qrels : mapping of str to mapping of str to int, or others, optional
-        Judgements, likewise. A label is the document's gain, 0 where that is negative or absent.
+        Judgments, likewise. A label is the document's gain, 0 where that is negative or absent.
     lambda_, mu : float
         The tuned parameters for the first feature.
     depth : int
@@ -206,7 +206,7 @@ class ListSource(Protocol):
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
     ) -> RunFeatures:
-        """Make lists of a run's documents, with labels where the dataset has judgements."""
+        """Make lists of a run's documents, with labels where the dataset has judgments."""
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
         """Return the features' names."""
@@ -234,7 +234,7 @@ class FeatureSettings:
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
     ) -> RunFeatures:
-        """Make features, and labels where the dataset has judgements.
+        """Make features, and labels where the dataset has judgments.
 
         Raises
         ------
@@ -335,10 +335,10 @@ class RunFeatures:
     Attributes
     ----------
     data : RankingData
-        Features, or with `lmtune.rerank.text.training.TextLists` texts; labels where judgements were
+        Features, or with `lmtune.rerank.text.training.TextLists` texts; labels where judgments were
         asked for.
     dataset : Dataset
-        Topics and judgements.
+        Topics and judgments.
     index : ColumnarIndex, LuceneIndex or ShardedIndex
         The documents.
     fields : tuple of str
@@ -417,14 +417,14 @@ def from_run(
     seed: int = 0,
     progress: Progress = silent,
 ) -> TrainingData:
-    """Make training data of a run and judgements; topics without a relevant document are left out.
+    """Make training data of a run and judgments; topics without a relevant document are left out.
 
     Parameters
     ----------
     path : path
         The run.
     collection : Collection
-        Its topics, judgements and index.
+        Its topics, judgments and index.
     source : ListSource
         What is to be seen of its documents.
     train_topics : str, optional
@@ -464,7 +464,7 @@ def folds_of_run(
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[TrainingData]:
-    """Make training data of a run and judgements, fold by fold, with each fold's topics as the test.
+    """Make training data of a run and judgments, fold by fold, with each fold's topics as the test.
 
     Parameters
     ----------
@@ -584,7 +584,7 @@ def judged_topics(path: Path, run: Mapping[str, Any], dataset: Dataset, only: st
     run : mapping
         The run.
     dataset : Dataset
-        Its topics and judgements.
+        Its topics and judgments.
     only : str, optional
         The topics to take, as `lmtune.collections.folds.select_topics` reads them.
 

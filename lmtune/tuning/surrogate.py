@@ -419,7 +419,7 @@ class SurrogateTuner(GradientTuner):
 
     @property
     def judge(self) -> Measure:
-        """The objective's measure, once it is fitted as the pool's judgements allow."""
+        """The objective's measure, once it is fitted as the pool's judgments allow."""
         return self.objective_.measure
 
     def again(self) -> dict[str, Any]:
@@ -512,7 +512,7 @@ class _Search:
 
 
 def objective_for(objective: Objective, pool: CandidatePool, depth: int) -> Objective:
-    """Return what an objective comes to with a pool's judgements.
+    """Return what an objective comes to with a pool's judgments.
 
     Where no document is judged nonrelevant, Bpref is recall at the run depth.
     """

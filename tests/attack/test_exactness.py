@@ -62,7 +62,7 @@ HOSTILE = (
 
 
 class Collection(NamedTuple):
-    """Documents, topics and judgements, and the rest of the random numbers."""
+    """Documents, topics and judgments, and the rest of the random numbers."""
 
     documents: dict[str, str]
     topics: dict[str, str]
@@ -91,11 +91,11 @@ def made(number: int, most: int = 40) -> Collection:
         str(topic): " ".join(rng.choice([*words, "absent"], rng.integers(1, 7)))
         for topic in rng.permutation(12)[: rng.integers(1, 6)]
     }
-    qrels = {topic: judged for topic in topics if (judged := judgements(list(documents), rng))}
+    qrels = {topic: judged for topic in topics if (judged := judgments(list(documents), rng))}
     return Collection(documents, topics, qrels, rng)
 
 
-def judgements(docnos: Sequence[str], rng: np.random.Generator) -> dict[str, int]:
+def judgments(docnos: Sequence[str], rng: np.random.Generator) -> dict[str, int]:
     """Judge some documents; perhaps none of them, only absent ones, or none nonrelevant."""
     chosen = [docno for docno in docnos if rng.random() < 0.5]
     absent = {f"absent-{number}": int(rng.integers(-1, 3)) for number in range(rng.integers(3))}
@@ -302,7 +302,7 @@ def test_certificates(share: int, tmp_path: Path) -> None:
         collection = made(number, most=60)
         rng = collection.rng
         pool = pool_of(collection, tmp_path / f"index{number}")
-        if not np.diff(pool.judgement_start).any():
+        if not np.diff(pool.judgment_start).any():
             with pytest.raises(InputError, match="no topic is judged"):
                 CertifiedOptimum("AP", workers=1).fit(pool)
             refused += 1

@@ -94,7 +94,7 @@ def unknown(data: bytes) -> None:
     """Leave it to the first reader: only its errors are looked at."""
 
 
-def judgements(data: bytes) -> dict[str, dict[str, int]]:
+def judgments(data: bytes) -> dict[str, dict[str, int]]:
     rows = [line.split() for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
     rows = [row for row in rows if row and not row[0].startswith(b"#")]
     beir = bool(rows) and [cell.lower().replace(b"_", b"-") for cell in rows[0]] == [
@@ -326,12 +326,10 @@ def _nearest(text: bytes) -> float:
 
 
 FORMATS: dict[str, Format] = {
-    "judgements": Format(
-        b"1 0 d1 1\n1 0 d2 0\n2 0 d1 -1\n# a comment\n\n2 0 \xc3\xa9 2\n", read_qrels, judgements
+    "judgments": Format(
+        b"1 0 d1 1\n1 0 d2 0\n2 0 d1 -1\n# a comment\n\n2 0 \xc3\xa9 2\n", read_qrels, judgments
     ),
-    "BEIR's judgements": Format(
-        b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t0\n", read_qrels, judgements
-    ),
+    "BEIR's judgments": Format(b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t0\n", read_qrels, judgments),
     "run": Format(
         b"1 Q0 d1 1 2.5 t\n1 Q0 d2 2 -1e-3 t\n2 Q0 d1 1 .5 t\r\n\n2 Q0 \xc3\xa9 2 0 t\n",
         lambda path: {
@@ -387,7 +385,7 @@ FORMATS: dict[str, Format] = {
         "msmarco_doc_00.jsonl",
     ),
     "MS MARCO's run": Format(b"1\td1\t1\n1\td2\t2\n2\t\xc3\xa9\t1\n", read_run, unknown),
-    "Quepid's judgements": Format(
+    "Quepid's judgments": Format(
         b'query,docid,rating\n"star wars",11,3\n"star wars",12,0\nrambo,13,2\n',
         read_qrels,
         unknown,

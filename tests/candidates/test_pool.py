@@ -114,9 +114,9 @@ def test_a_topics_own_document_is_left_out(model: str) -> None:
             kept = [own for own in kept if own[0] != one.topic]
             assert list(zip(other.docnos, other.scores, strict=True)) == kept
     assert lost > 2
-    again = with_own.with_judgements({})
+    again = with_own.with_judgments({})
     assert not again.exclude_self
-    assert without.with_judgements(qrels).exclude_self
+    assert without.with_judgments(qrels).exclude_self
     # Relevant and never retrieved, as where the run's line is dropped.
     own = measure(without, {}, measures=["AP", "nDCG"])
     runs = {

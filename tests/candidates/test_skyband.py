@@ -208,7 +208,7 @@ def test_long_queries_use_tf_where_small_mu_would_need_logarithms() -> None:
         best_documents(pruned, 0, 0.0, 1e-6, 3)
 
 
-def test_judgements_and_columns_stay_consistent() -> None:
+def test_judgments_and_columns_stay_consistent() -> None:
     pool = random_pool(7, documents=80, weights=WEIGHTS)
     pruned = skyband(pool, depth=4)
     assert pruned.judged is pool.judged

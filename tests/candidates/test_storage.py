@@ -78,7 +78,7 @@ def test_what_is_read_is_what_was_built(cache: Cache) -> None:
     assert cache.get(name="other").name == "other"
 
 
-def test_judgements_change_without_a_rebuild(cache: Cache) -> None:
+def test_judgments_change_without_a_rebuild(cache: Cache) -> None:
     cache.get()
     qrels = {
         topic: {"missing": 1, **dict.fromkeys(list(judged)[::2], 2)} for topic, judged in cache.qrels.items()
@@ -89,7 +89,7 @@ def test_judgements_change_without_a_rebuild(cache: Cache) -> None:
     assert_same(pool, skyband(fresh, depth=7))
     one, two = (measure(own, {"lambda": 0.3, "mu": 20.0}, depth=7) for own in (pool, fresh))
     assert one.equals(two)
-    assert cache.get(qrels=None).judgements.size == 0
+    assert cache.get(qrels=None).judgments.size == 0
 
 
 @pytest.mark.parametrize(

@@ -226,12 +226,12 @@ def test_an_output_that_is_no_results_folder_is_kept(home: Path) -> None:
     assert run("tune", "c", "--grid", "2x2", "--output", "results")[0] == 0
 
 
-def test_unknown_judgements_can_be_ignored(home: Path) -> None:
+def test_unknown_judgments_can_be_ignored(home: Path) -> None:
     with (home / "c/qrels.txt").open("a") as file:
         file.write("77 0 d1 1\n1 0 gone 1\n")
     code, out, err = run("tune", "c", "--grid", "2x2", "--ignore-unknown", "--verbose")
     assert code == 0, err
-    assert "left out: judgements of 1 unknown topic\n" in out
+    assert "left out: judgments of 1 unknown topic\n" in out
     assert "counted as never retrieved: 1 judged document outside the collection\n" in out
 
 

@@ -58,7 +58,7 @@ def test_several_runs_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert err.splitlines() == [
         "half: the run misses 1 of 2 judged topics, left out of the means; -c counts them as 0: 2",
-        "half: topics without judgements, left out: 1",
+        "half: topics without judgments, left out: 1",
         "the runs' means are over different topics; -c takes all judged topics for each",
     ]
     out = run(capsys, "-c", "qrels", "run", "half", "-m", "map", "--format", "json")[1]
@@ -102,9 +102,9 @@ BAD_RUNS: dict[str, tuple[bytes, str]] = {
         b"1 Q0 a 1 2\n",
         "bad:1: 5 columns: '1 Q0 a 1 2'; accepted: 6 columns: topic, Q0, docno, rank, score, tag",
     ),
-    "judgements": (
+    "judgments": (
         b"1 0 a 1\n",
-        "bad: these are judgements, not a run; accepted: judgements come first, then runs",
+        "bad: these are judgments, not a run; accepted: judgments come first, then runs",
     ),
     "nan": (b"1 Q0 a 1 nan t\n", "bad:1: the score is no finite number: 'nan'; accepted: such as -7.25"),
     "infinite": (b"1 Q0 a 1 inf t\n", "bad:1: the score is no finite number: 'inf'; accepted: such as -7.25"),
@@ -115,7 +115,7 @@ BAD_RUNS: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "bad: the run is empty; accepted: 6 columns: topic, Q0, docno, rank, score, tag"),
     "foreign": (
         b"7 Q0 a 1 2 t\n",
-        "bad: no topic of the run has judgements: '7'; accepted: topics of the judgements, such as 1",
+        "bad: no topic of the run has judgments: '7'; accepted: topics of the judgments, such as 1",
     ),
     "directory": (b"", "bad: cannot read: Is a directory; accepted: a readable file"),
 }

@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_table_opens_with_the_answer() -> None:
     code, out, err = judged("qrels.txt", "far.txt", "close.txt", "--confusions")
     assert code == 0, err
-    assert out.startswith("2 judges compared with the judgements\n\n  Best judge   close\n  Alpha        0.9")
+    assert out.startswith("2 judges compared with the judgments\n\n  Best judge   close\n  Alpha        0.9")
     assert [line.split()[0] for line in out.splitlines()[6:8]] == ["close", "far"]
     assert "close: judged  pairs " in out
     code, out, err = judged("qrels.txt", "close.txt", "--runs", "runs", "-m", "P@3", "--format", "json")

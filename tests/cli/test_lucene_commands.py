@@ -47,7 +47,7 @@ def lmtune(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lmtune]:
 
 
 def write_collection(folder: Path, seed: int, topics: list[int], docno: str) -> None:
-    """Write a folder with documents, and topics and judgements split in TREC's way."""
+    """Write a folder with documents, and topics and judgments split in TREC's way."""
     rng = np.random.default_rng(seed)
     (folder / "docs").mkdir(parents=True)
     with (folder / "docs" / "docs.jsonl").open("w") as file:
@@ -135,7 +135,7 @@ def test_the_papers_collections_by_name(tmp_path: Path, lmtune: Lmtune) -> None:
         own = "adhoc.451-550" if name == "wt10g" else name
         (tmp_path / "made" / name / "topics.tsv").rename(tmp_path / f"topics/topics.{own}.tsv")
         (tmp_path / "made" / name / "qrels.txt").rename(tmp_path / f"qrels/qrels.{own}.txt")
-    # AP and WSJ share TREC's topics and judgements, in pyserini's cache, cut where TREC cut them.
+    # AP and WSJ share TREC's topics and judgments, in pyserini's cache, cut where TREC cut them.
     cache = tmp_path / ".cache" / "pyserini" / "topics-and-qrels"
     cache.mkdir(parents=True)
     lines = (tmp_path / "made/ap/topics.tsv").read_text().splitlines(keepends=True)

@@ -166,7 +166,7 @@ def test_the_first_stage_is_added_with_a_weight_from_validation_topics(home: Pat
     assert f"AP {value(chosen):.4f}" in said
     assert value(chosen) == pytest.approx(value(mixed(weight)), abs=1e-9)
     assert value(chosen) >= max(value(mixed(other)) for other in np.linspace(0.0, 1.0, 41)) - 1e-9
-    # Judgements of other topics have no influence.
+    # Judgments of other topics have no influence.
     (tmp_path / "q.txt").write_text(
         "".join(f"{t} 0 {d} {g}\n" for t, o in held.items() for d, g in o.items())
     )
@@ -209,7 +209,7 @@ def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_pat
     assert trusted.startswith(f"Judged@10: {judged} (cv), ")
     [recommended] = [line for line in said if line.startswith("  Recommended")]
     assert recommended.split(maxsplit=1)[1] in ("rerank", "keep base")
-    # Judgements of the test topics have no influence on their ranking, nor has going on from a checkpoint.
+    # Judgments of the test topics have no influence on their ranking, nor has going on from a checkpoint.
     changed = tmp_path / "changed.txt"
     lines = (home / "c/qrels.txt").read_text().splitlines()
     swapped = [
@@ -225,7 +225,7 @@ def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_pat
     assert any(other[topic] != crossed[topic] for topic in folds[0].test)
 
 
-def test_topics_without_judgements_are_reranked_too(home: Path, tmp_path: Path) -> None:
+def test_topics_without_judgments_are_reranked_too(home: Path, tmp_path: Path) -> None:
     qrels = tmp_path / "qrels.txt"
     lines = (home / "c/qrels.txt").read_text().splitlines(keepends=True)
     qrels.write_text("".join(line for line in lines if line.split()[0] not in ("4", "7")))

@@ -1,4 +1,4 @@
-"""Folders whose judgements come in splits: tuned on one, reported on another."""
+"""Folders whose judgments come in splits: tuned on one, reported on another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPLITS = {"train": range(1, 7), "dev": range(7, 9), "test": range(9, 13)}
 
 
 def write_beir(home: Path) -> None:
-    """Write 30 documents, 12 queries, and their judgements in three splits."""
+    """Write 30 documents, 12 queries, and their judgments in three splits."""
     Path(home, "qrels").mkdir(parents=True)
     documents = [{"_id": f"d{n}", "text": f"w{n % 12 + 1} w{n % 5 + 1} filler"} for n in range(30)]
     queries = [{"_id": f"q{n}", "text": f"w{n} w{n % 5 + 1}"} for n in range(1, 13)]

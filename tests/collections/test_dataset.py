@@ -28,9 +28,9 @@ def test_an_unknown_topic_is_named_with_its_line(dataset: Dataset) -> None:
     with pytest.raises(InputError) as caught:
         check_dataset(dataset, doc_numbers=doc_numbers)
     text = str(caught.value)
-    assert text.startswith(f"{dataset.qrels_file}:6: judgement of a topic that topics.tsv lacks")
-    assert "(2 such topics in all, 3 judgements): '4'; accepted: a topic such as 1" in text
-    assert "add --ignore-unknown to leave such judgements out" in text
+    assert text.startswith(f"{dataset.qrels_file}:6: judgment of a topic that topics.tsv lacks")
+    assert "(2 such topics in all, 3 judgments): '4'; accepted: a topic such as 1" in text
+    assert "add --ignore-unknown to leave such judgments out" in text
 
 
 def test_some_unknown_documents_are_counted(dataset: Dataset) -> None:
@@ -64,7 +64,7 @@ def test_known_parts_pass_unchanged(dataset: Dataset) -> None:
 
 def test_without_files_there_is_no_line() -> None:
     dataset = Dataset("d", None, {"1": "one"}, {"2": {"a": 1}})
-    with pytest.raises(InputError, match=r"^d: judgement of a topic that the topics lacks"):
+    with pytest.raises(InputError, match=r"^d: judgment of a topic that the topics lacks"):
         check_dataset(dataset)
 
 

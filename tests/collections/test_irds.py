@@ -133,15 +133,15 @@ def test_a_field_that_the_topics_lack(register: Register) -> None:
         load("irds:lmtune-test/lack", topic_fields=("desc",))
 
 
-def test_a_collection_without_judgements(register: Register) -> None:
+def test_a_collection_without_judgments(register: Register) -> None:
     register("lmtune-test/docs", docs_tsv=DOCS)
     with pytest.raises(InputError, match="no topics and no qrels: 'irds:lmtune-test/docs'"):
         load("irds:lmtune-test/docs")
 
 
-def test_contradicting_judgements(register: Register) -> None:
+def test_contradicting_judgments(register: Register) -> None:
     register("lmtune-test/twice", docs_tsv=DOCS, queries_tsv=QUERIES, qrels_trec=QRELS + "7 0 d1 1\n")
-    with pytest.raises(InputError, match="judgement 4 of topic 7 gives a document a second gain"):
+    with pytest.raises(InputError, match="judgment 4 of topic 7 gives a document a second gain"):
         load("irds:lmtune-test/twice")
 
 

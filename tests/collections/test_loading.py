@@ -160,7 +160,7 @@ def test_an_empty_documents_folder(tmp_path: Path) -> None:
         (["qrels.txt", "qrels/test.tsv"], None, "qrels.txt"),
     ],
 )
-def test_judgements_of_a_split(tmp_path: Path, present: list[str], split: str | None, chosen: str) -> None:
+def test_judgments_of_a_split(tmp_path: Path, present: list[str], split: str | None, chosen: str) -> None:
     assert find_qrels(fill(tmp_path, *present), split) == tmp_path / chosen
 
 
@@ -293,7 +293,7 @@ def test_what_is_available() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "documents", "topics", "judged", "judgements"),
+    ("name", "documents", "topics", "judged", "judgments"),
     [
         ("cranfield", 1400, 225, 225, 1837),
         ("cacm", 3204, 64, 52, 796),
@@ -302,7 +302,7 @@ def test_what_is_available() -> None:
     ],
 )
 def test_the_classics(
-    shared_data: Path, name: Any, documents: int, topics: int, judged: int, judgements: int
+    shared_data: Path, name: Any, documents: int, topics: int, judged: int, judgments: int
 ) -> None:
     dataset = load(shared_data / name)
     found = docnos(dataset)
@@ -312,7 +312,7 @@ def test_the_classics(
     )
     assert (len(found), len(dataset.topics)) == (documents, topics)
     assert checked[1:] == (0, 0)
-    assert sum(map(len, dataset.qrels.values())) == judgements
+    assert sum(map(len, dataset.qrels.values())) == judgments
     assert len(split_topics(dataset).usable) == judged
 
 

@@ -200,7 +200,7 @@ def test_python_without_docstrings_is_refused() -> None:
     assert "accepted: Python without -OO" in result.stderr.splitlines()[-1]
 
 
-def test_other_judgements_are_not_kept_as_pydocs_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_judgments_are_not_kept_as_pydocs_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "few.txt").write_text("1 0 numpy.argsort 1\n")
     Collection("pydocs", qrels=str(tmp_path / "few.txt")).load(["topics", "qrels"])

@@ -179,7 +179,7 @@ def test_other_topics_do_not_change_a_fit(place: Path, monkeypatch: pytest.Monke
         others = [docno for own in pool.topics for docno in known[own] if docno not in known[topic]]
         qrels[topic] = dict(zip(others, known[topic].values(), strict=False))
     ap, chosen = parse_measure("AP"), []
-    for judged in (pool, pool.with_judgements(qrels)):
+    for judged in (pool, pool.with_judgments(qrels)):
         methods = Methods.over(judged, [ap], GRID, 0)
         values = np.hstack([methods.surface.values[:, :, 0]] * 2)[:, : len(methods.surface.settings) + 1]
         settings = np.concatenate([methods.surface.settings, methods.surface.settings[:1]])

@@ -192,7 +192,7 @@ def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
             {"1": {"x": 1}, "3": {"x": 1}, "4": {"x": 0}},
             FusionOptions(in_sample=True, method=("rrf",)),
         )
-    assert "1 of the runs' topics have no judgements" in caplog.text
+    assert "1 of the runs' topics have no judgments" in caplog.text
     assert "1 judged topics have no relevant document" in caplog.text
     assert "1 judged topics are in no run" in caplog.text
 

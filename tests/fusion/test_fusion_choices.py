@@ -67,7 +67,7 @@ def test_a_note_says_what_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     options = FusionOptions(("AP",), ("equal",), in_sample=True, leave_out=("a",))
     with caplog.at_level("INFO", "lmtune"):
         found = fuse_runs(runs, judged, options)
-    assert "left out 1 judgement, 1 of them relevant" in caplog.text
+    assert "left out 1 judgment, 1 of them relevant" in caplog.text
     assert "which is a guess: --pool-depth" in caplog.text
     # Of four relevant documents left a has two, at ranks 2 and 3.
     assert found.rows[0].in_sample == pytest.approx((1 / 2 + 2 / 3) / 4)

@@ -1,4 +1,4 @@
-"""Logistic normalisation, windows, judgements without unique contributions, features, intervals."""
+"""Logistic normalisation, windows, judgments without unique contributions, features, intervals."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_scale_and_window_are_the_best_of_each_folds_training_topics() -> None:
                 pool = fused_pool(runs, own, options, judged, fold.train)
                 tried[name, window] = float(measure_settings(pool, own.setting, [AP]).mean())
         assert tried[chosen.normalise, chosen.window] == pytest.approx(max(tried.values()), abs=1e-12)
-    # Other judgements of a fold's test topics change nothing of its choice.
+    # Other judgments of a fold's test topics change nothing of its choice.
     fold = cross_validation(found.topics, 3)[0]
     other = {t: dict.fromkeys(own, 1) | {"d03": 0} if t in fold.test else own for t, own in judged.items()}
     again = fuse_runs(runs, other, options)

@@ -330,6 +330,6 @@ def test_msmarco_is_read_as_distributed(name: str, tmp_path: Path) -> None:
     assert not {"docid", "pid"} & set(source.fields)
 
 
-def test_judgements_with_tabs_are_no_documents(tmp_path: Path) -> None:
+def test_judgments_with_tabs_are_no_documents(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a document file"):
         read(FileDocuments("x", [put(tmp_path / "qrels", "1\t0\tD1\t1\n")]))

@@ -1,4 +1,4 @@
-"""Whatever users hold in memory is the same run, judgements, topics and documents."""
+"""Whatever users hold in memory is the same run, judgments, topics and documents."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_several_runs_have_names(tmp_path: Path) -> None:
     ],
     ids=["PyTerrier", "ir_measures' frame", "generator", "reader", "dictionary", "ranx"],
 )
-def test_judgements(given: Any) -> None:
+def test_judgments(given: Any) -> None:
     assert as_qrels(given) == QRELS
 
 
@@ -176,9 +176,9 @@ FRAME = RUNS["PyTerrier"]()
         (as_run, [("1", "a", 2.0)], r"run:1: a row has no qid: \('1', 'a', 2.0\)"),
         (as_run, 3, "no run: 'int'; accepted: a path, a dictionary"),
         (as_qrels, FRAME.drop(columns="score"), "no column label.*label or relevance"),
-        (as_qrels, FRAME, "this is a run, not judgements; accepted: judgements come first"),
-        (as_run, FRAME.rename(columns={"score": "rel"}), "these are judgements, not a run"),
-        (as_qrels, {"1": {"a": 1.5}}, "judgements:1: the gain is no integer: 1.5"),
+        (as_qrels, FRAME, "this is a run, not judgments; accepted: judgments come first"),
+        (as_run, FRAME.rename(columns={"score": "rel"}), "these are judgments, not a run"),
+        (as_qrels, {"1": {"a": 1.5}}, "judgments:1: the gain is no integer: 1.5"),
         (as_qrels, {"1": {"a": 10**9}}, "the gain is no integer"),
         (as_topics, FRAME.drop(columns="query"), "no column query"),
         (as_topics, {"1": None}, "topic 1 has no text"),

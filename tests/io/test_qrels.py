@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.io.qrels import find_judgement, read_qrels, write_qrels
+from lmtune.io.qrels import find_judgment, read_qrels, write_qrels
 
 WORD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="\ufeff"), min_size=1)
 
@@ -36,16 +36,16 @@ def test_trec_columns_comments_and_line_ends(tmp_path: Path) -> None:
 def test_beir(tmp_path: Path) -> None:
     path = put(tmp_path, "query-id\tcorpus-id\tscore\n1\tx\t1\n1\ty\t2\n")
     assert read_qrels(path) == {"1": {"x": 1, "y": 2}}
-    assert find_judgement(path, "1", "y") == 3
+    assert find_judgment(path, "1", "y") == 3
     assert failure(tmp_path, "query-id\tcorpus-id\tscore\n1\t0\tx\t1\n").line == 2
 
 
-def test_find_judgement(tmp_path: Path) -> None:
+def test_find_judgment(tmp_path: Path) -> None:
     path = put(tmp_path, "# 1 0 A 1\n1 0 A 1\n2 0 A 0\n2 0 B 1\n")
-    assert find_judgement(path, "1") == 2
-    assert find_judgement(path, "2", "B") == 4
-    assert find_judgement(path, "2", "C") is None
-    assert find_judgement(path, "3") is None
+    assert find_judgment(path, "1") == 2
+    assert find_judgment(path, "2", "B") == 4
+    assert find_judgment(path, "2", "C") is None
+    assert find_judgment(path, "3") is None
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_find_judgement(tmp_path: Path) -> None:
         ("1 0 A 1_0\n", 1, ["'1_0'"]),
         ("1 0 A 1\n2 0 A 1\n#\n1 0 A 0\n", 4, ["twice for topic 1", "first in line 1", "'A'"]),
         ("1 0 A 1\r\n1 0 A 1\r\n", 2, ["first in line 1"]),
-        ("", None, ["no judgements"]),
-        ("# nothing\n\n", None, ["no judgements"]),
-        ("query-id corpus-id score\n", None, ["no judgements"]),
+        ("", None, ["no judgments"]),
+        ("# nothing\n\n", None, ["no judgments"]),
+        ("query-id corpus-id score\n", None, ["no judgments"]),
         (b"1 0 A 1\n1 0 \xff 1\n", 2, ["invalid UTF-8"]),
         (b"1 0 A 1\n\xff 0 B 1\n", 2, ["invalid UTF-8"]),
         (b"1 0 A \xff\n", 1, [r"\\xff"]),
@@ -82,7 +82,7 @@ def test_bad_input(tmp_path: Path, content: str | bytes, line: int | None, words
         min_size=1,
     )
 )
-def test_written_judgements_read_back(
+def test_written_judgments_read_back(
     tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]
 ) -> None:
     path = tmp_path_factory.mktemp("qrels") / "q.txt"
@@ -99,7 +99,7 @@ def test_refuses_to_write_what_cannot_be_read(tmp_path: Path, qrels: dict[str, d
     assert not list(tmp_path.iterdir())
 
 
-def test_real_judgements(shared_data: Path) -> None:
+def test_real_judgments(shared_data: Path) -> None:
     files = [
         *shared_data.glob("*/qrels*.txt"),
         *shared_data.glob("trec_topics/*/qrels.txt"),

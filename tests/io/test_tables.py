@@ -1,4 +1,4 @@
-"""Runs and judgements in tables' files are what the same data in TREC's formats is."""
+"""Runs and judgments in tables' files are what the same data in TREC's formats is."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_whole_gains_are_taken_with_a_point(tmp_path: Path) -> None:
         read_qrels(tmp_path / "q")
 
 
-SWAPPED = "this is a run, not judgements; accepted: judgements come first, then runs"
+SWAPPED = "this is a run, not judgments; accepted: judgments come first, then runs"
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ SWAPPED = "this is a run, not judgements; accepted: judgements come first, then 
     [
         (read_qrels, "a.run", "1 Q0 a 1 2.5 x\n", SWAPPED),
         (read_qrels, "a.csv", "qid,docno,rank,score\n1,a,1,2\n", SWAPPED),
-        (read_run, "q", "1 0 a 1\n", "these are judgements, not a run; accepted: judgements come first"),
-        (read_run, "q.csv", "qid,docno,rel\n1,a,1\n", "these are judgements, not a run"),
+        (read_run, "q", "1 0 a 1\n", "these are judgments, not a run; accepted: judgments come first"),
+        (read_run, "q.csv", "qid,docno,rel\n1,a,1\n", "these are judgments, not a run"),
         (read_run, "a.csv", "qid,score\n1,2\n", "no column docno.*docno or doc_id"),
         (read_run, "a.csv", "qid,docno,score\n1,a,x\n", "a.csv:2: the score is no finite number: 'x'"),
         (read_run, "a.csv", "qid,docno,score\n1,a,1_0\n", "no finite number: '1_0'"),
         (read_run, "a.csv", "qid,qid,score\n1,a,1\n", "a.csv:1: a column twice: 'qid'"),
         (read_run, "a.csv", "", "a.csv: the run is empty"),
         (read_qrels, "q.csv", "qid,docno,rel\n1,a,1.5\n", "q.csv:2: the gain is no integer: 1.5"),
-        (read_qrels, "q.csv", "qid,docno,rel\n", "q.csv: no judgements"),
-        (read_qrels, "q.json", '{"1": {"a": 2.5}}', "integer: 2.5.*if this is a run: judgements come first"),
+        (read_qrels, "q.csv", "qid,docno,rel\n", "q.csv: no judgments"),
+        (read_qrels, "q.json", '{"1": {"a": 2.5}}', "integer: 2.5.*if this is a run: judgments come first"),
         (read_run, "a.json", '{"1": {"a": 1, "a": 2}}', "a.json: not JSON: 'a' comes twice"),
         (read_run, "a.json", '{"1": {"\\ud800": 1}}', "a.json: a topic or docno is no text"),
         (read_run, "a.json", "[1", "a.json: not JSON"),
@@ -163,7 +163,7 @@ def test_damaged_tables_are_refused_in_one_line(suffix: str, tmp_path: Path) -> 
     assert refused > 50
 
 
-def test_exports_of_quepid_are_judgements(tmp_path: Path) -> None:
+def test_exports_of_quepid_are_judgments(tmp_path: Path) -> None:
     basic, detail = tmp_path / "basic.csv", tmp_path / "detail.csv"
     basic.write_text('query,docid,rating\n"star wars",11,3\n"star wars",12,0\n')
     detail.write_text(

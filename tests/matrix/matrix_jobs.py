@@ -94,7 +94,7 @@ def tuned_as_written(world: World) -> None:
 
 
 def _all_qrels(world: World) -> Qrels:
-    """Return the judgements of all splits."""
+    """Return the judgments of all splits."""
     files = [*Path(world.folder, "qrels").glob("*.tsv")] or [Path("qrels")]
     return {topic: own for file in files for topic, own in read_qrels(file).items()}
 

@@ -79,7 +79,7 @@ def base(topics: int = 6, documents: int = 36) -> Data:
 
 
 def _gains(data: Data, gain: Callable[[str, str, int], int | None]) -> Data:
-    """Return the data with other gains; None removes a judgement."""
+    """Return the data with other gains; None removes a judgment."""
     qrels = {
         topic: {docno: new for docno, old in own.items() if (new := gain(topic, docno, old)) is not None}
         for topic, own in data.qrels.items()
@@ -169,7 +169,7 @@ def _all_judged(data: Data) -> Data:
 
 
 def _jsonl(folder: Path, data: Data, *, fields: bool = False) -> str:
-    """Write documents as JSON lines, topics as TSV and judgements as TREC has them."""
+    """Write documents as JSON lines, topics as TSV and judgments as TREC has them."""
 
     def record(docno: str, text: str) -> dict[str, str]:
         words = text.split()
@@ -246,7 +246,7 @@ class Shape(NamedTuple):
     data : callable
         Makes it of the base collection.
     write : callable
-        Writes the files of a folder; returns the judgements' path in it.
+        Writes the files of a folder; returns the judgments' path in it.
     topics : int
         How many topics the base collection has.
     """

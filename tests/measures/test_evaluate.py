@@ -238,7 +238,7 @@ def test_other_measures_come_from_ir_measures(seed: int) -> None:
 
 
 def test_inferred_ap_is_its_formula() -> None:
-    """Yilmaz and Aslam (CIKM 2006), as trec_eval smooths it, over judgements that are a sample."""
+    """Yilmaz and Aslam (CIKM 2006), as trec_eval smooths it, over judgments that are a sample."""
     rng, smallest = np.random.default_rng(0), 1e-5
     for _ in range(30):
         docnos = [f"d{n}" for n in range(40)]

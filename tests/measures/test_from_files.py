@@ -176,7 +176,7 @@ def test_parameters_join_and_replace_the_default_ones() -> None:
 def test_errors(files: tuple[Path, Path], tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("77 Q0 a 1 1 t\n")
-    with pytest.raises(InputError, match=r"no topic of the run has judgements: '77'.*such as 1"):
+    with pytest.raises(InputError, match=r"no topic of the run has judgments: '77'.*such as 1"):
         list(evaluations(files[0], other))
     with pytest.raises(InputError, match="not a number of each topic: 'runid'"):
         topic_values(*files, ["map", "runid"])

@@ -38,7 +38,7 @@ DIVERSE = [
 
 
 def drawn(rng: Generator, low: int = -1) -> tuple[Gains, Scores]:
-    """Draw judgements up to 4 and a run without ties that has all of their topics."""
+    """Draw judgments up to 4 and a run without ties that has all of their topics."""
     qrels = {
         str(topic): {docno: int(rng.integers(low, 5)) for docno in DOCNOS if rng.random() < 0.6} | {"d0": 1}
         for topic in TOPICS
@@ -153,7 +153,7 @@ def test_missing_packages_are_named(
 
 
 def write_toy(folder: Path) -> tuple[Path, Path]:
-    """Write judgements of three subtopics, one document under two of them, and a run."""
+    """Write judgments of three subtopics, one document under two of them, and a run."""
     qrels, run = folder / "qrels", folder / "run"
     pairs = [*TOY, ("b", "d1")]
     qrels.write_text("".join(f"1 {subtopic} {docno} 1\n" for subtopic, docno in pairs) + "1 a d9 0\n")
@@ -212,7 +212,7 @@ def test_diversity_measures_need_subtopics(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("pyndeval")
 def test_diversity_measures_stand_by_themselves(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="alpha_nDCG@5 reads judgements of subtopics, AP does not"):
+    with pytest.raises(InputError, match="alpha_nDCG@5 reads judgments of subtopics, AP does not"):
         lmtune.evaluate(*write_toy(tmp_path), ["AP", "alpha_nDCG@5"])
 
 
@@ -231,6 +231,6 @@ def test_runs_are_compared_by_diversity(tmp_path: Path) -> None:
     assert contrast.difference != 0
 
 
-def test_judgements_of_subtopics_are_refused_elsewhere(tmp_path: Path) -> None:
+def test_judgments_of_subtopics_are_refused_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"judged twice.*read subtopics from column 2"):
         lmtune.evaluate(*write_toy(tmp_path), ["AP"])

@@ -26,7 +26,7 @@ def test_settings_are_as_in_trec_eval() -> None:
         ranking.topic: dict(zip(ranking.docnos, map(float, ranking.scores), strict=True))
         for ranking in rank(pool, {"lambda": 0.3, "mu": 50.0}, hits=40)
     }
-    # trec_eval has no place for topics without judgements, nor for negative gains.
+    # trec_eval has no place for topics without judgments, nor for negative gains.
     expected = trec_eval(run, qrels)
     means = np.mean([expected[topic] for topic in expected], axis=0)
     assert means[0] > means[5] > means[10] >= 0.0

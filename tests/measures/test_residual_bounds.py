@@ -41,18 +41,18 @@ NAMES = [
 Topic = tuple[dict[bytes, int], list[bytes], list[bytes], int]
 
 
-def value(measure: Measure, ranking: list[bytes], judgements: dict[bytes, int]) -> float:
+def value(measure: Measure, ranking: list[bytes], judgments: dict[bytes, int]) -> float:
     compute = measure.declared.value
     assert compute is not None
-    return compute(judge(ranking, judgements, level=measure.rel), measure)
+    return compute(judge(ranking, judgments, level=measure.rel), measure)
 
 
 def every_way(measure: Measure, topic: Topic) -> tuple[float, float]:
-    judgements, one, other, largest = topic
-    unjudged = [docno for docno in dict.fromkeys((*one, *other)) if judgements.get(docno, -1) < 0]
+    judgments, one, other, largest = topic
+    unjudged = [docno for docno in dict.fromkeys((*one, *other)) if judgments.get(docno, -1) < 0]
     found = []
     for gains in product(range(largest + 1), repeat=len(unjudged)):
-        whole = judgements | dict(zip(unjudged, gains, strict=True))
+        whole = judgments | dict(zip(unjudged, gains, strict=True))
         found.append(value(measure, one, whole) - (value(measure, other, whole) if other else 0.0))
     return min(found), max(found)
 
@@ -63,13 +63,13 @@ def made(seed: int, *, pair: bool) -> Topic:
     documents = [b"%d" % i for i in range(int(rng.integers(2, 9)))]
     most = 5 if largest == 3 else 6
     judged = rng.permutation(documents)[: max(0, len(documents) - int(rng.integers(0, most + 1)))]
-    judgements = {
+    judgments = {
         bytes(docno): int(rng.integers(-1 if rng.random() < 0.2 else 0, largest + 1)) for docno in judged
     }
     one, other = (
         list(map(bytes, rng.permutation(documents)[: int(rng.integers(1, len(documents) + 1))])) for _ in "ab"
     )
-    return judgements, one, other if pair else [], largest
+    return judgments, one, other if pair else [], largest
 
 
 def opened(topic: Topic) -> OpenTopic:

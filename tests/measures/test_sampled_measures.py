@@ -173,7 +173,7 @@ def test_a_thousand_documents_count(tmp_path: Path) -> None:
     assert topic_values(*files, NAMES).iloc[0].tolist() == pytest.approx([0.5, 1 / (1 + 1 / math.log2(3))])
 
 
-def test_judgements_without_strata_are_refused(tmp_path: Path) -> None:
+def test_judgments_without_strata_are_refused(tmp_path: Path) -> None:
     qrels, run = written(tmp_path, POOLS, RANKED)
     with pytest.raises(
         InputError, match=r"5 columns.*xinfAP and infNDCG, 5: topic, iteration, docno, stratum"
@@ -189,7 +189,7 @@ def test_judgements_without_strata_are_refused(tmp_path: Path) -> None:
         ("1 0 d1 1\n", "1: 4 columns.*5 columns: topic, iteration, docno, stratum, gain"),
         ("1 0 d1 a 1\n1 0 d2 a x\n", "2: the gain is no integer"),
         ("1 0 d1 a 1\n1 0 d1 b 1\n", "2: document judged twice for topic 1, first in line 1"),
-        ("", "no judgements"),
+        ("", "no judgments"),
     ):
         qrels.write_text(text)
         with pytest.raises(InputError, match=words):
@@ -200,5 +200,5 @@ def test_judgements_without_strata_are_refused(tmp_path: Path) -> None:
 
 
 def only_judged() -> lmtune.measures.EvaluationOptions:
-    """Return settings that drop documents without judgements."""
+    """Return settings that drop documents without judgments."""
     return lmtune.measures.EvaluationOptions(judged_only=True)

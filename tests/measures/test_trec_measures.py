@@ -35,15 +35,15 @@ def topics(draw: st.DrawFn) -> tuple[dict[bytes, int], list[bytes], list[float],
 @settings(max_examples=COLLECTIONS, deadline=None)
 @given(topics())
 def test_every_measure_is_trec_evals(topic: tuple[dict[bytes, int], list[bytes], list[float], int]) -> None:
-    judgements, docnos, scores, level = topic
+    judgments, docnos, scores, level = topic
     evaluator = pytrec_eval.RelevanceEvaluator(
-        {"q": {docno.decode(): gain for docno, gain in judgements.items()}},
+        {"q": {docno.decode(): gain for docno, gain in judgments.items()}},
         pytrec_eval.supported_measures,
         relevance_level=level,
     )
     run = {docno.decode(): score for docno, score in zip(docnos, scores, strict=True)}
     expected = evaluator.evaluate({"q": run})["q"]
-    ranking = judge(trec_eval_order(docnos, scores), judgements, level=level)
+    ranking = judge(trec_eval_order(docnos, scores), judgments, level=level)
     seen = 0
     for family in families((name, "") for name in NICKNAMES["all_trec"]):
         assert family.values is not None
@@ -57,10 +57,10 @@ def test_every_measure_is_trec_evals(topic: tuple[dict[bytes, int], list[bytes],
 
 def ranking(gains: str, *, missed: dict[int, int] | None = None, level: int = 1) -> JudgedRanking:
     """Make a ranking from one character a document: its gain, - outside the pool, . unjudged."""
-    judgements = {b"%d" % place: -1 if c == "." else int(c) for place, c in enumerate(gains) if c != "-"}
+    judgments = {b"%d" % place: -1 if c == "." else int(c) for place, c in enumerate(gains) if c != "-"}
     for missing, count in (missed or {}).items():
-        judgements |= {b"missed %d %d" % (missing, i): missing for i in range(count)}
-    return judge([b"%d" % place for place in range(len(gains))], judgements, level=level)
+        judgments |= {b"missed %d %d" % (missing, i): missing for i in range(count)}
+    return judge([b"%d" % place for place in range(len(gains))], judgments, level=level)
 
 
 def test_bpref_by_hand() -> None:
@@ -68,7 +68,7 @@ def test_bpref_by_hand() -> None:
     assert of.binary_preference(ranking("1-01", missed={1: 1, 0: 1})) == (1 + 0.5) / 3
 
 
-def test_bpref_without_nonrelevant_judgements_is_recall() -> None:
+def test_bpref_without_nonrelevant_judgments_is_recall() -> None:
     assert of.binary_preference(ranking("-1-1", missed={1: 2})) == 0.5
 
 

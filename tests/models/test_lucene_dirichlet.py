@@ -105,7 +105,7 @@ def test_a_pool_takes_lucenes_lengths_and_probabilities() -> None:
     assert pool.longest == kept.max()
     cf = plain.value * index.total_terms
     np.testing.assert_allclose(pool.value, (cf + 1) / (index.total_terms + 1), rtol=1e-15)
-    assert pool.with_judgements(qrels).judged.length.tolist() == pool.judged.length.tolist()
+    assert pool.with_judgments(qrels).judged.length.tolist() == pool.judged.length.tolist()
     for t in range(len(pool.topics)):
         length = pool.candidates.length[pool.candidates.rows(t)]
         assert (np.diff(length) >= 0).all()

@@ -266,7 +266,7 @@ def test_divergence_is_of_the_relevance_model() -> None:
 
 
 def test_features_and_feedback_come_from_the_index_alone() -> None:
-    """Rows of the pool against counting by hand; judgements change nothing."""
+    """Rows of the pool against counting by hand; judgments change nothing."""
     index = TinyIndex({"1": "oil oil tank", "2": "fish tank", "3": "oil fish fish x1", "4": "sea"})
     names = ",".join(TERM_FEATURES)
     pool = CandidatePool.build(index, {"q": "fish x1 fish none"}, model=f"bm25+rm3:1,9+weights:{names}")

@@ -16,7 +16,7 @@ from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions, rankings
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.measure import parse_measure
-from lmtune.report.coverage import _of_settings, fusion_coverage, judgement_coverage
+from lmtune.report.coverage import _of_settings, fusion_coverage, judgment_coverage
 from lmtune.report.table import short
 
 
@@ -40,7 +40,7 @@ def test_of_two_settings() -> None:
     runs = {
         name: {r.topic: dict(zip(r.docnos, r.scores, strict=True)) for r in own} for name, own in made.items()
     }
-    line = judgement_coverage(qrels, runs, "P@3", with_bounds=True)
+    line = judgment_coverage(qrels, runs, "P@3", with_bounds=True)
     for name, own in made.items():
         assert f"{short(judged_of(own, qrels))} ({name})" in line
     best = {name: judging_of(runs[name], qrels) for name in runs}
@@ -48,11 +48,11 @@ def test_of_two_settings() -> None:
         assert f"[{short(low)}, {short(high)}] ({name})" in line
     assert "difference in [" in line
     for line in (
-        judgement_coverage(qrels, runs, "ERR@10", with_bounds=True),
-        judgement_coverage(qrels, runs, "P@3"),
+        judgment_coverage(qrels, runs, "ERR@10", with_bounds=True),
+        judgment_coverage(qrels, runs, "P@3"),
     ):
         assert line.startswith("Judged@10: ") and "unjudged" not in line
-    assert judgement_coverage(qrels, runs, "P@3", weights=[2.0]).endswith("not to means\n")
+    assert judgment_coverage(qrels, runs, "P@3", weights=[2.0]).endswith("not to means\n")
 
 
 def test_of_settings_of_two_indexes() -> None:
@@ -70,7 +70,7 @@ def test_of_settings_of_two_indexes() -> None:
     for names in (["it"], ["it", "that"]):
         line = _of_settings({name: settings[name] for name in names}, parse_measure("AP"), 20, True)
         runs = {name: ranked[name] for name in names}
-        assert line == judgement_coverage(qrels, runs, "AP", with_bounds=True)
+        assert line == judgment_coverage(qrels, runs, "AP", with_bounds=True)
         assert "unjudged documents: MAP in [" in line
         assert ("difference in [" in line) == (len(names) == 2)
 

@@ -1,8 +1,8 @@
 """Our text against trec_eval's, byte for byte: on files made here, and on trec_eval's own tests.
 
 Of those not covered, because the options that make them are not offered: ``out.test.aqZ`` (z
-scores, -Z), ``out.test.prefs`` and ``out.test.qrels_prefs`` (preference judgements, -R prefs and
--R qrels_prefs), ``out.test.qrels_jg`` (several judgement groups, -R qrels_jg).
+scores, -Z), ``out.test.prefs`` and ``out.test.qrels_prefs`` (preference judgments, -R prefs and
+-R qrels_prefs), ``out.test.qrels_jg`` (several judgment groups, -R qrels_jg).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAMED = [
 ]
 PLAIN, COMPLETE = EvaluationOptions(), EvaluationOptions(complete=True)
 COVERED: dict[str, tuple[str, str, list[str], bool, EvaluationOptions]] = {
-    # expected: (judgements, run, measures, -q, settings)
+    # expected: (judgments, run, measures, -q, settings)
     "out.test": ("qrels.test", "results.test", ["official"], False, PLAIN),
     "out.test.a": ("qrels.test", "results.test", ["all_trec"], False, PLAIN),
     "out.test.aq": ("qrels.test", "results.test", ["all_trec"], True, PLAIN),
@@ -127,7 +127,7 @@ def test_docnos_with_number_signs(shared_data: Path) -> None:
     assert trec_eval_text(found).encode() == (folder / "out.comment.test").read_bytes()
 
 
-def test_judgements_with_comments(shared_data: Path) -> None:
+def test_judgments_with_comments(shared_data: Path) -> None:
     folder = shared_data / "trec_eval/v10.0"
     plain, commented = (
         list(evaluations(folder / name, folder / "results.test", "all_trec"))

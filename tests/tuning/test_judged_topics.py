@@ -40,7 +40,7 @@ def test_unjudged_topics_are_in_no_mean(tuner: Tuner) -> None:
     assert len(everything) == len(TOPICS)
 
 
-def test_a_pool_without_judgements_has_nothing_to_fit_on() -> None:
+def test_a_pool_without_judgments_has_nothing_to_fit_on() -> None:
     pool = lmtune.CandidatePool.build(INDEX, TOPICS)
     with pytest.raises(InputError, match="no topic is judged"):
         lmtune.GridSearch("AP").fit(pool)

@@ -119,7 +119,7 @@ def pair_weights(objective: str, gains: Array, at: Array) -> Array:
 
 
 class Reference:
-    """An objective of a collection, from judgements and scores in mpmath."""
+    """An objective of a collection, from judgments and scores in mpmath."""
 
     def __init__(self, objective: str, lists: Lists, qrels: dict[str, dict[str, int]], at: Array) -> None:
         self.objective, self.lists, self.qrels = objective, lists, qrels

@@ -153,7 +153,7 @@ def test_negatives_are_sampled_for_topics_without_judged_ones() -> None:
     assert judged.rule == "all (relevant, nonrelevant) judged pairs"
 
 
-def test_negative_gains_are_no_judgements() -> None:
+def test_negative_gains_are_no_judgments() -> None:
     index = TinyIndex({"a": "x", "b": "x y", "c": "y x"})
     pool = CandidatePool.build(index, {"1": "x"}, {"1": {"a": 1, "b": -1, "c": 0}})
     assert index.docnos(pool.judged.doc) == ["a", "c"]

@@ -109,7 +109,7 @@ def test_stopping_takes_the_iterate_that_is_best_on_other_topics(pool: Candidate
     assert tuner.n_evaluations_ == evaluations + len(settings)
 
 
-def test_bpref_without_nonrelevant_judgements_is_recall() -> None:
+def test_bpref_without_nonrelevant_judgments_is_recall() -> None:
     index, topics, qrels = random_collection(5, documents=120, topics=20)
     relevant = {topic: {d: g for d, g in own.items() if g > 0} for topic, own in qrels.items()}
     pool = CandidatePool.build(index, topics, relevant)

@@ -17,7 +17,7 @@ from lmtune.measures.lists import Empty
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import note, quantity, timed
-from lmtune.report.coverage import judgement_coverage
+from lmtune.report.coverage import judgment_coverage
 from lmtune.report.table import STYLES
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.settings import Settings, TextOptions
@@ -134,4 +134,4 @@ def compare(
         dataset = made[0].source.dataset
         runs = {f"{trials.run}, which the losses rerank": trials.run}
         how: Any = {"with_bounds": talk().verbose, "weights": made[0].train.weights}
-        say(judgement_coverage(dataset.qrels, runs, settings.chosen_by, **how))
+        say(judgment_coverage(dataset.qrels, runs, settings.chosen_by, **how))

@@ -24,7 +24,7 @@ from lmtune.measures.significance.comparison import compare_runs
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import Progress
-from lmtune.report.coverage import judgement_coverage
+from lmtune.report.coverage import judgment_coverage
 from lmtune.report.recommendation import reranking_answer
 from lmtune.report.table import STYLES
 from lmtune.rerank.normalisation import Normalisation
@@ -278,5 +278,5 @@ def _write(
         if crossing.style == "table":
             runs = dict(zip(compared.systems[::-1], [crossing.output, run], strict=True))
             how: Any = {"with_bounds": talk().verbose, "weights": first.train.weights}
-            say(judgement_coverage(dataset.qrels, runs, compared.measures[0], **how))
+            say(judgment_coverage(dataset.qrels, runs, compared.measures[0], **how))
     write_record(crossing.output, NEURAL, **_facts_of(first))

@@ -1,4 +1,4 @@
-"""What pyserini and Anserini know by name: prebuilt indexes, topics, judgements."""
+"""What pyserini and Anserini know by name: prebuilt indexes, topics, judgments."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SUFFIX = re.compile(r"\.(?:txt|tsv|jsonl)(?:\.gz)?")
 def cache_folder(role: _Role | Literal["indexes"]) -> Path:
     """Return where pyserini keeps what it has downloaded."""
     if role == "indexes":
-        # As pyserini does; Anserini, which fetches topics and judgements, does not look at it.
+        # As pyserini does; Anserini, which fetches topics and judgments, does not look at it.
         own = os.environ.get("PYSERINI_CACHE")
         return (Path(own) if own else Path.home() / ".cache" / "pyserini") / "indexes"
     return Path.home() / ".cache" / "pyserini" / "topics-and-qrels"
 
 
 def cached_file(role: _Role, name: str) -> Path | None:
-    """Return the topics or judgements of a name from pyserini's cache, None where it lacks them.
+    """Return the topics or judgments of a name from pyserini's cache, None where it lacks them.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def cached_file(role: _Role, name: str) -> Path | None:
 
 
 def fetch_file(role: _Role, name: str) -> Path | None:
-    """Return the topics or judgements of a name, downloaded by Anserini where they are not cached.
+    """Return the topics or judgments of a name, downloaded by Anserini where they are not cached.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def _download(role: _Role, name: str, path: Path) -> None:
             reader = jnius.autoclass("io.anserini.search.topicreader.TopicReader")
             reader.downloadTopics(paths.get(path.name))
         else:
-            judgements = jnius.autoclass("io.anserini.eval.RelevanceJudgments")
-            judgements.downloadQrels(paths.get(path.name))
+            judgments = jnius.autoclass("io.anserini.eval.RelevanceJudgments")
+            judgments.downloadQrels(paths.get(path.name))
     except BaseException as error:
         path.unlink(missing_ok=True)
         if isinstance(error, jnius.JavaException):

@@ -1,4 +1,4 @@
-"""Judges that err: how far they agree, and what a few human judgements correct."""
+"""Judges that err: how far they agree, and what a few human judgments correct."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Sets of labels against the judgements to trust: agreement pair by pair, and on the order of runs."""
+"""Sets of labels against the judgments to trust: agreement pair by pair, and on the order of runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.errors import InputError
 from lmtune.io.rows import QrelsLike, RunsLike
-from lmtune.measures.from_files import Evaluation, Judgements, as_judgements, evaluate_by_each, run_names
+from lmtune.measures.from_files import Evaluation, Judgments, as_judgments, evaluate_by_each, run_names
 from lmtune.measures.measure import parse_measure
 from lmtune.options import check, option, usual
 from lmtune.progress import Progress, silent
@@ -66,7 +66,7 @@ class RunFamily(NamedTuple):
         How many.
     favour : float
         What the judge adds to their mean values on average, less what it adds to the others'. A judge who
-        spreads values less than the judgements takes from the best runs, whosever they are.
+        spreads values less than the judgments takes from the best runs, whosever they are.
     favour_interval : tuple of float
         Percentile interval over topics.
     places : float
@@ -84,16 +84,16 @@ class RunFamily(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The order of runs under a judge's labels against that under the judgements.
+    """The order of runs under a judge's labels against that under the judgments.
 
     Attributes
     ----------
     topics, judge_topics : int
-        How many stand behind the judgements' order and the judge's.
+        How many stand behind the judgments' order and the judge's.
     paired : bool
         Whether these are the same topics; else each has its own, drawn apart.
     tau, tau_ap : float
-        Kendall's tau-b, and tau-AP with the judgements as the truth.
+        Kendall's tau-b, and tau-AP with the judgments as the truth.
     tau_interval, tau_ap_interval : tuple of float
         Normal intervals by the spread over topics drawn again, cut at -1 and 1. (Percentiles would be of
         orders that are drawn from topics twice, and so all of a lower tau.)
@@ -118,7 +118,7 @@ class Order(NamedTuple):
 
 
 class Judge(NamedTuple):
-    """A set of labels against the judgements.
+    """A set of labels against the judgments.
 
     Attributes
     ----------
@@ -135,12 +135,12 @@ class Judge(NamedTuple):
     topic_kappas : numpy.ndarray of float64, shape (topics,)
         The quadratic one of each topic; NaN where both have one label for all.
     shift : float
-        Mean label less the judgements'.
+        Mean label less the judgments'.
     confusion : numpy.ndarray of int64, shape (labels, labels)
-        Pairs by the judgements' label (rows) and the judge's.
+        Pairs by the judgments' label (rows) and the judge's.
     errors : numpy.ndarray of float64, shape (labels, labels)
-        The probability of each of the judge's labels given the judgements' (rows): the model of its errors;
-        NaN where no pair has such a judgement.
+        The probability of each of the judge's labels given the judgments' (rows): the model of its errors;
+        NaN where no pair has such a judgment.
     errors_interval : numpy.ndarray of float64, shape (labels, labels, 2)
         Percentile intervals over topics.
     order : Order or None
@@ -193,12 +193,12 @@ def compare_judges(
     *,
     progress: Progress = silent,
 ) -> JudgesResult:
-    """Hold sets of labels against judgements.
+    """Hold sets of labels against judgments.
 
     Parameters
     ----------
     qrels : path-like, or others
-        The judgements to trust; a file, a frame, named rows, a dictionary.
+        The judgments to trust; a file, a frame, named rows, a dictionary.
     labels : mapping of str to such
         Sets of labels by name, likewise.
     runs : path-like, or others; an iterable of these; or a mapping of names to these
@@ -215,7 +215,7 @@ def compare_judges(
     Raises
     ------
     InputError
-        For files that cannot be read, fewer than two runs, labels that share no pair with the judgements
+        For files that cannot be read, fewer than two runs, labels that share no pair with the judgments
         where there are no runs, and a family of no run or of all.
 
     Notes
@@ -225,10 +225,10 @@ def compare_judges(
     """
     options = JudgeOptions() if options is None else options
     check(options)
-    human = as_judgements(qrels)
-    given = {name: as_judgements(one) for name, one in labels.items()}
+    human = as_judgments(qrels)
+    given = {name: as_judgments(one) for name, one in labels.items()}
     if not given:
-        raise InputError("no labels to hold against the judgements", accepted="one set or more")
+        raise InputError("no labels to hold against the judgments", accepted="one set or more")
     levels = np.unique(
         [gain for one in (human, *given.values()) for own in one.values() for gain in own.values()]
     )
@@ -238,7 +238,7 @@ def compare_judges(
     for name, tables in counts.items():
         if not len(tables) and name not in orders:
             raise InputError(
-                "no pair has a label and a judgement", value=name, accepted="ids of the judgements"
+                "no pair has a label and a judgment", value=name, accepted="ids of the judgments"
             )
     judges = [_judge(name, tables, levels, orders.get(name), options) for name, tables in counts.items()]
     judges.sort(key=_worth, reverse=True)
@@ -250,7 +250,7 @@ def _worth(judge: Judge) -> tuple[float, float]:
     return known, judge.order.tau if judge.order else 0.0
 
 
-def _confusions(human: Judgements, judge: Judgements, levels: Integers) -> Integers:
+def _confusions(human: Judgments, judge: Judgments, levels: Integers) -> Integers:
     """Count pairs by both labels, shape (topics that share some, labels, labels)."""
     tables = []
     for topic in sorted(human.keys() & judge.keys()):
@@ -295,8 +295,8 @@ def _by_row(counts: Integers) -> Doubles:
 
 
 def _orders(
-    human: Judgements,
-    given: Mapping[str, Judgements],
+    human: Judgments,
+    given: Mapping[str, Judgments],
     runs: RunsLike,
     options: JudgeOptions,
     progress: Progress,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.io.rows import QrelsLike, RunsLike
-from lmtune.measures.from_files import as_judgements, evaluate_by_each
+from lmtune.measures.from_files import as_judgments, evaluate_by_each
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.showing import Shown
 
@@ -63,17 +63,17 @@ def powered_mean(
     Parameters
     ----------
     human, model : array_like of float, shape (..., n)
-        Values of the topics that people judged, by their judgements and by the model's; n from `FEWEST`, or
+        Values of the topics that people judged, by their judgments and by the model's; n from `FEWEST`, or
         from `FEWEST_OF_TWO` where there are two values in all.
     elsewhere : array_like of float, shape (..., N)
-        Values by the model's judgements of topics that people did not judge.
+        Values by the model's judgments of topics that people did not judge.
     tuned : bool
         Take the weight that leaves the least variance, and not 1.
 
     Returns
     -------
     PoweredMean
-        Topics are the sample: judgements of one topic err together. Without a standard error (NaN) where
+        Topics are the sample: judgments of one topic err together. Without a standard error (NaN) where
         people's values are all equal.
 
     Raises
@@ -141,7 +141,7 @@ class PoweredRow(NamedTuple):
         The mean over the topics that people judged alone, and its standard error; NaN where their values
         are all equal.
     model : float
-        The mean over all topics by the model's judgements.
+        The mean over all topics by the model's judgments.
     """
 
     run: str
@@ -191,12 +191,12 @@ def powered_runs(
     confidence: float = 0.95,
     topics: str | None = None,
 ) -> PoweredResult:
-    """Estimate runs' means, or differences, from a model's judgements of many topics and people's of some.
+    """Estimate runs' means, or differences, from a model's judgments of many topics and people's of some.
 
     Parameters
     ----------
     qrels, predicted : path-like, or others
-        People's judgements and the model's: files, frames, named rows, dictionaries. Topics that people
+        People's judgments and the model's: files, frames, named rows, dictionaries. Topics that people
         alone judged play no part.
     runs : mapping of str to such, or a sequence of paths
         Runs by name, likewise; a topic that a run misses counts 0.
@@ -216,18 +216,18 @@ def powered_runs(
         the model's own.
     """
     labels = list(map(str, parse_measures(measures)))
-    trusted, model = as_judgements(qrels), as_judgements(predicted, topics)
+    trusted, model = as_judgments(qrels), as_judgments(predicted, topics)
     both = sorted(trusted.keys() & model.keys())
     rest = sorted(model.keys() - trusted.keys())
     if len(both) < FEWEST or not rest:
         raise InputError(
-            "too few topics to correct predicted judgements by",
+            "too few topics to correct predicted judgments by",
             value=f"{len(both)} judged and predicted, {len(rest)} predicted alone",
             accepted=f"{FEWEST} or more, 1 or more",
         )
     parts = [
-        {topic: judgements[topic] for topic in chosen}
-        for judgements, chosen in ((trusted, both), (model, both), (model, rest))
+        {topic: judgments[topic] for topic in chosen}
+        for judgments, chosen in ((trusted, both), (model, both), (model, rest))
     ]
     values: dict[str, list[Doubles]] = {}
     for found in evaluate_by_each(parts, runs, labels):

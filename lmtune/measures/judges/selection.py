@@ -1,4 +1,4 @@
-"""Which pairs to judge next: those whose judgement leaves least open between runs; a file of them to fill in.
+"""Which pairs to judge next: those whose judgment leaves least open between runs; a file of them to fill in.
 
 The file has lines of topic, iteration, docno and a gain, `?` while there is none.
 """
@@ -16,7 +16,7 @@ from lmtune.errors import InputError, PathLike, check_least
 from lmtune.io.files import atomic_write, read_bytes
 from lmtune.io.locks import locked
 from lmtune.io.rows import QrelsLike, RunsLike
-from lmtune.measures.from_files import EvaluationOptions, Judgements, as_judgements
+from lmtune.measures.from_files import EvaluationOptions, Judgments, as_judgments
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.measures.residual_bounds import read_rankings
 from lmtune.progress import quantity
@@ -24,7 +24,7 @@ from lmtune.showing import Shown
 
 
 class Pair(NamedTuple):
-    """A topic and a document without a judgement.
+    """A topic and a document without a judgment.
 
     Attributes
     ----------
@@ -80,14 +80,14 @@ class ToJudge(Shown, by="judge_tables.selection"):
 def pairs_to_judge(
     qrels: QrelsLike, runs: RunsLike, measure: MeasureLike = "P@10", *, number: int = 50
 ) -> ToJudge:
-    """Choose the unjudged pairs whose judgements leave least open between runs.
+    """Choose the unjudged pairs whose judgments leave least open between runs.
 
     A document's gain counts in a run's measure by its rank's discount c(r): 1 / k for P@k, (1 - p) p^(r - 1)
     for RBP, 1 / log2(r + 1) for nDCG, 0 below the cutoff. Between two runs it moves their difference by
     |c - c'| a gain, and what all unjudged documents leave open of it is the sum of these times the largest
-    gain: so for P and RBP the heaviest pairs are those whose judgement narrows it most, whatever their gains
+    gain: so for P and RBP the heaviest pairs are those whose judgment narrows it most, whatever their gains
     turn out to be. For nDCG topics' ideal gains, which are left out, change that. Topics without any
-    judgement are in no mean, and left out. Carterette, Allan and Sitaraman (SIGIR 2006) choose likewise for
+    judgment are in no mean, and left out. Carterette, Allan and Sitaraman (SIGIR 2006) choose likewise for
     AP, whose weights depend on other documents' gains.
 
     Parameters
@@ -109,12 +109,12 @@ def pairs_to_judge(
     if parsed.kind not in ("P", "RBP", "nDCG"):
         raise InputError("no weights of documents for this measure", value=measure, accepted="P@k, RBP, nDCG")
     check_least("too few pairs to judge", number, 1)
-    settings, judgements = EvaluationOptions(), as_judgements(qrels)
-    ranked = read_rankings(runs, judgements, settings)
+    settings, judgments = EvaluationOptions(), as_judgments(qrels)
+    ranked = read_rankings(runs, judgments, settings)
     pairs = [
         pair
-        for topic in sorted({topic for _, own in ranked for topic in own} & judgements.keys())
-        for pair in _weighed(topic, [own.get(topic, ()) for _, own in ranked], judgements, parsed)
+        for topic in sorted({topic for _, own in ranked for topic in own} & judgments.keys())
+        for pair in _weighed(topic, [own.get(topic, ()) for _, own in ranked], judgments, parsed)
     ]
     if not pairs:
         raise InputError(
@@ -129,11 +129,11 @@ def pairs_to_judge(
 
 
 def _weighed(
-    topic: bytes, ranked: Sequence[Sequence[bytes]], judgements: Judgements, measure: Measure
+    topic: bytes, ranked: Sequence[Sequence[bytes]], judgments: Judgments, measure: Measure
 ) -> list[Pair]:
     """Return a topic's pairs that weigh something, in the order of their best rank."""
     places = [{docno: rank for rank, docno in enumerate(own, 1)} for own in ranked]
-    judged, found = judgements.get(topic, {}), []
+    judged, found = judgments.get(topic, {}), []
     for docno in dict.fromkeys(docno for own in ranked for docno in own):
         if docno in judged:
             continue

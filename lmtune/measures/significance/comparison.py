@@ -16,7 +16,7 @@ from lmtune.arrays import Doubles
 from lmtune.errors import InputError, PathLike, as_text
 from lmtune.io.frames import named_runs
 from lmtune.io.rows import QrelsLike, RunsLike
-from lmtune.measures.from_files import EvaluationOptions, evaluations, for_judgements
+from lmtune.measures.from_files import EvaluationOptions, evaluations, for_judgments
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds
 from lmtune.measures.significance.tests import (
@@ -134,7 +134,7 @@ class Contrast:
         Confidence interval of the mean difference, from Student's t, of `Comparison.interval_confidence`.
     possible : tuple of float or None
         The lowest and the highest difference over all ways to judge what either system ranks without a
-        judgement, where that was asked for; see `lmtune.measures.residual_bounds`.
+        judgment, where that was asked for; see `lmtune.measures.residual_bounds`.
     """
 
     measure: str
@@ -275,7 +275,7 @@ def compare(
         raise InputError(
             "a comparison needs two topics or more",
             value=len(topics),
-            accepted="judgements of two topics or more",
+            accepted="judgments of two topics or more",
         )
     systems = tuple(given)
     pairs = list(combinations(range(len(systems)), 2))
@@ -418,7 +418,7 @@ def compare_runs(
     Parameters
     ----------
     qrels : path-like, or others
-        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.io.frames` has it.
+        Judgments; a file, a frame, named rows, a dictionary, as `lmtune.io.frames` has it.
     runs : sequence, or mapping of names to runs
         Of such, likewise: the baseline, then the others; a file that is given again is left out.
     measures : str, an object of ir_measures, or an iterable of these
@@ -428,7 +428,7 @@ def compare_runs(
     only : str, optional
         The judged topics that count, as `lmtune.collections.folds.select_topics` reads them.
     residuals : bool
-        Bound each difference over all ways to judge what either run ranks without a judgement.
+        Bound each difference over all ways to judge what either run ranks without a judgment.
     progress : Progress
         Called after each run.
 
@@ -448,7 +448,7 @@ def compare_runs(
     names = list(named)
     values, judged = [], []
     topics: tuple[str, ...] = ()
-    settings = for_judgements(EvaluationOptions(complete=True, topics=only), qrels)
+    settings = for_judgments(EvaluationOptions(complete=True, topics=only), qrels)
     for name, found in zip(
         names, evaluations(qrels, named, [*labels, JUDGED], settings=settings), strict=True
     ):
@@ -458,7 +458,7 @@ def compare_runs(
                 "a comparison needs two topics or more",
                 file=qrels if isinstance(qrels, str | os.PathLike) else None,
                 value=list(topics),
-                accepted="judgements of two topics or more",
+                accepted="judgments of two topics or more",
             )
         values.append(np.array([found.column(label).values for label in labels], np.float64).T)
         judged.append(float(np.mean(np.array(found.column(JUDGED).values, np.float64))))

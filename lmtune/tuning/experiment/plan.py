@@ -54,10 +54,10 @@ class Split:
     train_topics, test_topics : str or None
         As `lmtune.collections.folds.select_topics` reads them.
     train_split, test_split : str or None
-        Names of a folder's splits: topics and judgements of the two. By default ``train`` and ``test`` of a
+        Names of a folder's splits: topics and judgments of the two. By default ``train`` and ``test`` of a
         folder that has both, where nothing else says what to train on.
     ignore_unknown : bool
-        Leave out judgements of topics that the collection lacks, and let it lack every judged
+        Leave out judgments of topics that the collection lacks, and let it lack every judged
         document.
     topic_weights : mapping of str to float, optional
         What topics count in a fit, each above 0; all alike by default.
@@ -75,12 +75,12 @@ class Split:
     test_topics: str | None = option(None, "Report on these; default: all others.")
     train_split: str | None = option(
         None,
-        "Train on a folder's judgements of this name (default: train, where it has them).",
+        "Train on a folder's judgments of this name (default: train, where it has them).",
         metavar="NAME",
     )
     test_split: str | None = option(None, "Report on those of this name (default: test).", metavar="NAME")
     ignore_unknown: bool = option(
-        False, "Leave out judgements of unknown topics; let all judged documents be unknown."
+        False, "Leave out judgments of unknown topics; let all judged documents be unknown."
     )
 
     topic_weights: Mapping[str, float] | None = topic_weights_option()
@@ -107,7 +107,7 @@ class Split:
         Raises
         ------
         InputError
-            For one name twice, and beside another choice of judgements or topics.
+            For one name twice, and beside another choice of judgments or topics.
         """
         said = self.train_split or self.test_split
         names = self.train_split or "train", self.test_split or "test"
@@ -116,9 +116,9 @@ class Split:
             return names if not other and {*names} <= {*splits_of(collection.name)} else None
         if other or names[0] == names[1]:
             raise InputError(
-                "splits beside another choice of topics or judgements" if other else "one split for both",
+                "splits beside another choice of topics or judgments" if other else "one split for both",
                 value=other or said,
-                accepted="--train-split and --test-split, of a folder's own judgements",
+                accepted="--train-split and --test-split, of a folder's own judgments",
             )
         return names
 

@@ -65,7 +65,7 @@ def prepare(
     Parameters
     ----------
     collection : Collection
-        Documents, topics and judgements, or an index that stands for the documents.
+        Documents, topics and judgments, or an index that stands for the documents.
     split : Split
         Which topics are for what; where it says nothing, as the collection is usually split.
     plan : Plan
@@ -75,7 +75,7 @@ def prepare(
     in_folds : bool
         Whether topics are split into folds, which takes two or more; else one fold trains on all.
     progress : Progress
-        Called while judgements are made, documents indexed, topics extracted.
+        Called while judgments are made, documents indexed, topics extracted.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def prepare(
             f"skipped: {quantity(len(skipped), 'topic')} without a relevant document ({few(skipped)})"
         )
     if loaded.unknown_topics:
-        notes.append(f"left out: judgements of {quantity(loaded.unknown_topics, 'unknown topic')}")
+        notes.append(f"left out: judgments of {quantity(loaded.unknown_topics, 'unknown topic')}")
     if checked.unknown_docnos:
         notes.append(
             "counted as never retrieved: "
@@ -133,7 +133,7 @@ def prepare(
 
 
 def _load(collection: Collection, split: Split) -> Dataset:
-    """Load a collection; of a folder that is split so, the topics and judgements of both splits."""
+    """Load a collection; of a folder that is split so, the topics and judgments of both splits."""
     names = split.names(collection)
     if names is None:
         return collection.load()

@@ -180,7 +180,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The measures of the rows: those of the plan that the judgements define."""
+        """The measures of the rows: those of the plan that the judgments define."""
         return tuple(dict.fromkeys(row.measure for row in self.rows))
 
     @property

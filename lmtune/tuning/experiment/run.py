@@ -92,7 +92,7 @@ def run_experiment(
     ------
     InputError
         Where the pool was extracted for another model than the plan's; where no measure can be told from
-        its judgements.
+        its judgments.
     """
     if find_model(plan.model).formula.name != pool.formula.name:
         raise InputError(

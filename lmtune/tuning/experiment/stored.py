@@ -242,7 +242,7 @@ def _rows(folder: StoredFolder) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
     for line in folder.json(TABLE):
         key = _key(line)
-        if line["mean"] is None:  # not told from these judgements: so until 0.5
+        if line["mean"] is None:  # not told from these judgments: so until 0.5
             continue
         tests = {name: line[f"p_value_{name.lower()}"] for name in (DIRECT, RANKNET)}
         row = Row(

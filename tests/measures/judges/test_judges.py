@@ -1,4 +1,4 @@
-"""Sets of labels against judgements."""
+"""Sets of labels against judgments."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_pairs_that_one_left_out_do_not_count() -> None:
     part = {"0": {"d0": 1, "d1": -1, "other": 2}, "99": {"d0": 1}}
     found = compare_judges(TRUTH, {"part": part})
     assert (found.judges[0].pairs, found.judges[0].topics) == (1, 1)
-    with pytest.raises(InputError, match="no pair has a label and a judgement: 'none'"):
+    with pytest.raises(InputError, match="no pair has a label and a judgment: 'none'"):
         compare_judges(TRUTH, {"none": {"99": {"d0": 1}}})
 
 
@@ -86,7 +86,7 @@ def test_the_order_of_runs() -> None:
         compare_judges(TRUTH, {"good": GOOD}, {"one": runs(range(12))["r0"]})
 
 
-def test_errors_given_the_judgements() -> None:
+def test_errors_given_the_judgments() -> None:
     options = JudgeOptions(samples=2000)
     (judge,) = compare_judges(TRUTH, {"bad": BAD}, options=options).judges
     both = [(gain, BAD[t][d]) for t, own in TRUTH.items() for d, gain in own.items()]

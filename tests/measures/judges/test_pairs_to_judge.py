@@ -64,7 +64,7 @@ def test_of_one_run_what_stands_high_weighs_most() -> None:
     assert found.to_frame()["docno"].tolist() == ["a", "c"]
 
 
-def test_topics_without_any_judgement_are_in_no_mean() -> None:
+def test_topics_without_any_judgment_are_in_no_mean() -> None:
     qrels, runs = made(3)
     found = pairs_to_judge({"2": qrels["2"]}, runs, "P@3", number=1000)
     assert {pair.topic for pair in found.pairs} == {"2"}

@@ -1,4 +1,4 @@
-"""Means of a model's judgements corrected by people's: formulas, coverage, files."""
+"""Means of a model's judgments corrected by people's: formulas, coverage, files."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_runs_are_corrected_topic_by_topic(tmp_path: Path) -> None:
 
 def test_topics_that_both_judged_are_needed(tmp_path: Path) -> None:
     people, model, runs = write(tmp_path)
-    with pytest.raises(InputError, match="too few topics to correct predicted judgements by"):
+    with pytest.raises(InputError, match="too few topics to correct predicted judgments by"):
         powered_runs(model, people, runs, "AP")
     with pytest.raises(InputError, match="too few topics that both judged"):
         powered_mean([0.1, 0.2], [0.1, 0.2], [0.3])

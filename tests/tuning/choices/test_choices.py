@@ -161,7 +161,7 @@ def test_each_fold_takes_the_best_on_its_training_topics(
 
 @pytest.mark.slow
 def test_test_topics_have_no_say(tmp_path: Path, collection: Collection) -> None:
-    """With other judgements of a fold's test topics it chooses the same, and tunes it the same."""
+    """With other judgments of a fold's test topics it chooses the same, and tunes it the same."""
     before, ready = tune_choices(CHOICES, cases_of(collection, CHOICES), SPLIT)
     held = set(ready.folds[0].test)
     lines = (Path(collection.name or "") / "qrels.txt").read_text().splitlines()

@@ -78,8 +78,8 @@ def test_a_search_draws_at_its_own_setting(tmp_path: object) -> None:
         for other in others:
             assert list(one.docnos) == list(other.docnos)
             np.testing.assert_array_equal(one.scores, other.scores)
-    judged = pool.with_judgements({topic: {} for topic in queries}).drawn_at(SETTING)
-    assert judged.judgements.size == 0
+    judged = pool.with_judgments({topic: {} for topic in queries}).drawn_at(SETTING)
+    assert judged.judgments.size == 0
 
 
 def test_pools_travel_to_other_processes() -> None:

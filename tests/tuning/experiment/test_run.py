@@ -62,7 +62,7 @@ def test_parameters_come_from_the_training_topics_alone(pool: CandidatePool, pla
                 smooth = SurrogateTuner(f"approx-{row.measure}", seed=plan.seed).fit(pool, topics=fold.train)
                 assert row.fits[number].params == smooth.best_params_
                 assert row.fits[number].evaluations == smooth.n_evaluations_
-    # Judgements of the test topics must not reach any choice but Optimal's.
+    # Judgments of the test topics must not reach any choice but Optimal's.
     index, topics, qrels = random_collection(7, documents=100, topics=20)
     for topic in folds[0].test:
         qrels[topic] = {docno: 1 - min(gain, 1) for docno, gain in qrels[topic].items() if gain >= 0}
