@@ -1,4 +1,4 @@
-"""Options declared once, as a dataclass's fields with default, help and bounds, and their check."""
+"""Options, declared once as dataclass fields with default, help and bounds; reading and checking them."""
 
 from __future__ import annotations
 
@@ -36,35 +36,34 @@ def option(
     separator: str | None = ",",
     usual: bool = False,
 ) -> Any:
-    """Make a dataclass's field that is an option.
+    """Declare a dataclass field as an option.
 
     Parameters
     ----------
     default : int, float, str, bool, path, None, or a tuple of these
-        Its default; ``...`` where the command line must say.
+        The default; ``...`` for a required option.
     help : str
-        What it is, in a few words.
+        One sentence for the command's help.
     low, high : float, optional
-        The smallest and the largest value; a tuple's bounds and choices are those of its elements.
+        Smallest and largest value. For a tuple, bounds and choices apply to its elements.
     above, below : float, optional
-        Bounds that are no values themselves.
+        Exclusive bounds.
     choices : collection of str, optional
-        The values that there are.
+        Accepted values.
     fewest : int
-        A tuple's least number of elements.
+        Smallest number of elements of a tuple.
     metavar : str, optional
-        What stands for the value on the command line.
+        Placeholder of the value in the help.
     flag : str, optional
-        Its names on the command line, with a blank between, where they do not follow from the
-        field's; ``""`` keeps it from there.
+        Names on the command line, separated by blanks; default: from the field's name. With ``""`` the
+        command line does not have the option.
     read : callable, optional
-        Reads the command line's text where the field's type does not tell how; a number that comes
-        from elsewhere has to be one that it reads.
+        Parses the command line's text; default: by the field's type. Numbers passed from Python must
+        parse as well.
     separator : str or None
-        What stands between a tuple's elements on the command line; None where they are given one
-        at a time, by the same flag again and again.
+        Separator of a tuple's elements on the command line; None if the flag is repeated for each.
     usual : bool
-        Whether ``--help`` shows it; ``--help-all`` shows them all.
+        Whether ``--help`` shows it; ``--help-all`` shows all options.
 
     Examples
     --------
@@ -81,22 +80,22 @@ def option(
 
 
 usual = functools.partial(option, usual=True)
-"""An option that ``--help`` shows."""
+"""Declare an option that ``--help`` shows."""
 
 
 def options_of(settings: Any) -> Iterator[dataclasses.Field[Any]]:
-    """Yield the fields, of a dataclass or an instance, that `option` has made."""
+    """Yield the fields of a dataclass, or of an instance, that are options."""
     return (field for field in dataclasses.fields(settings) if "help" in field.metadata)
 
 
 def flags(field: dataclasses.Field[Any]) -> list[str]:
-    """Return an option's names on the command line, the long one first; none keep it from there."""
-    given: str | None = field.metadata["flag"]
-    return [f"--{field.name.replace('_', '-')}"] if given is None else given.split()
+    """Return an option's names on the command line, the long one first; empty if it has none."""
+    declared: str | None = field.metadata["flag"]
+    return [f"--{field.name.replace('_', '-')}"] if declared is None else declared.split()
 
 
-def given_words(settings: Any) -> list[str]:
-    """Return the words by which a command line gives the options that are not at their defaults.
+def command_words(settings: Any) -> list[str]:
+    """Return the command-line words of the options that differ from their defaults.
 
     Examples
     --------
@@ -104,7 +103,7 @@ def given_words(settings: Any) -> list[str]:
     ... class Settings:
     ...     epochs: int = option(30, "passes over the training queries", low=1)
     ...     rates: tuple[float, ...] = option((0.1,), "learning rates")
-    >>> given_words(Settings(rates=(0.1, 0.3)))
+    >>> command_words(Settings(rates=(0.1, 0.3)))
     ['--rates', '0.1,0.3']
     """
     words: list[str] = []
@@ -119,30 +118,30 @@ def given_words(settings: Any) -> list[str]:
 
 
 def negated(field: dataclasses.Field[Any]) -> str:
-    """Return the name on the command line that sets a truth value to False."""
+    """Return the flag that sets a boolean to False."""
     return f"--no-{flags(field)[0].removeprefix('--')}"
 
 
 def label(field: dataclasses.Field[Any]) -> str:
-    """Return what a message calls an option: the words of its flag, or of its field."""
+    """Return an option's name in messages: the words of its flag, or of its field."""
     name = (field.metadata["flag"] or field.name).split()[0]
     return " ".join(re.findall(r"[^-_]+", name))
 
 
 def check(settings: Any, name: Callable[[dataclasses.Field[Any]], str] = label) -> None:
-    """Raise InputError for the first option outside its bounds; None is inside of all.
+    """Raise `InputError` for the first option outside its bounds; None is always accepted.
 
     Parameters
     ----------
     settings : dataclass
-        Its fields made by `option` are looked at.
+        Its options are checked.
     name : callable
-        Gives what the message calls a field.
+        Returns the name of a field for the message.
 
     Raises
     ------
     InputError
-        For a number outside its bounds or not finite, a text that is no choice, or too few of them.
+        For a number outside its bounds or not finite, a value that is not a choice, or too few elements.
     """
     hints = kinds(type(settings))
     for field in options_of(settings):
@@ -153,7 +152,7 @@ def check(settings: Any, name: Callable[[dataclasses.Field[Any]], str] = label) 
 
 
 def _check_field(field: dataclasses.Field[Any], kind: Any, value: Any, name: str) -> None:
-    """Raise InputError where an option's value, or one of a tuple's elements, is outside its bounds."""
+    """Raise `InputError` if a value, or an element of a tuple, has the wrong type or is out of bounds."""
     for part in value if isinstance(value, tuple) else (value,):
         if field.metadata["read"] is None:
             _check_kind(name, part, kind, value)
@@ -163,7 +162,7 @@ def _check_field(field: dataclasses.Field[Any], kind: Any, value: Any, name: str
 
 
 def _check_kind(name: str, value: Any, kind: Any, whole: Any) -> None:
-    """Raise InputError where a number, a truth value or a text is none; None is of all kinds."""
+    """Raise `InputError` if a value has the wrong type; None is always accepted."""
     if isinstance(whole, tuple) and typing.get_origin(kind) is tuple:
         kind = typing.get_args(kind)[0]
     wanted = _TYPES.get(kind)
@@ -193,7 +192,7 @@ def _check(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
 
 
 def accepted(bounds: Mapping[str, Any]) -> str:
-    """Return an option's bounds in words, of its field's metadata; empty where it has none."""
+    """Return an option's bounds in words, from its field's metadata; empty if it has none."""
     low, high, above, below = (bounds[name] for name in ("low", "high", "above", "below"))
     if low is not None and high is not None:
         return f"{low} to {high}"
@@ -209,35 +208,35 @@ def accepted(bounds: Mapping[str, Any]) -> str:
 
 
 def kinds(settings: type[Any]) -> dict[str, Any]:
-    """Return the types of a dataclass's fields: ``X | None`` as X, a choice of texts as str."""
+    """Return the types of a dataclass's fields; see `needed`."""
     return {name: needed(kind) for name, kind in typing.get_type_hints(settings).items()}
 
 
 def needed(kind: Any) -> Any:
-    """Return ``X | None`` as X, a choice of texts as str."""
+    """Return the type of a value: X for ``X | None``, str for a ``Literal``."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         [kind] = [part for part in typing.get_args(kind) if part is not type(None)]
     return str if typing.get_origin(kind) is typing.Literal else kind
 
 
 def read(kind: Any, text: str, name: str, separator: str = ",") -> Any:
-    """Read text as a value.
+    """Parse text as a value.
 
     Parameters
     ----------
     kind : type
-        bool, int, float, str, a path, or a tuple of any number of one of them.
+        bool, int, float, str, a path, or a tuple with any number of elements of one of these.
     text : str
         ``yes``, ``true``, ``no`` or ``false`` for bool.
     name : str
-        What a message calls it.
+        Name of the value in messages.
     separator : str
-        What stands between a tuple's elements.
+        Separator of a tuple's elements.
 
     Raises
     ------
     InputError
-        For text that is no such value.
+        If the text is not such a value.
 
     Examples
     --------
@@ -258,23 +257,23 @@ def read(kind: Any, text: str, name: str, separator: str = ",") -> Any:
 
 
 def read_option(field: dataclasses.Field[Any], kind: Any, text: str, name: str) -> Any:
-    """Read text as an option's value, or as one element where they come one at a time, and check it.
+    """Parse and check an option's value, or one element if the flag is repeated.
 
     Parameters
     ----------
     field : dataclasses.Field
-        Made by `option`.
+        Declared by `option`.
     kind : type
-        Its type, as `kinds` has it.
+        Its type, from `kinds`.
     text : str
-        As on the command line.
+        The text on the command line.
     name : str
-        What a message calls it.
+        Name of the option in messages.
 
     Raises
     ------
     InputError
-        For text that is no such value, and for a value outside the bounds.
+        If the text is not such a value, or the value is out of bounds.
     """
     if text.endswith(",") and typing.get_origin(kind) is tuple:
         raise InputError(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.options import check, given_words, kinds, label, option, options_of, read, read_option, usual
+from lmtune.options import check, command_words, kinds, label, option, options_of, read, read_option, usual
 
 
 @dataclass(frozen=True)
@@ -167,10 +167,10 @@ def test_words_of_truth_values_are_flags_alone() -> None:
         final: bool = option(True, "at the end")
         strict: bool | None = option(None, "or as usual")
 
-    assert given_words(Given()) == []
-    assert given_words(Given(quick=True, final=False, strict=False)) == [
+    assert command_words(Given()) == []
+    assert command_words(Given(quick=True, final=False, strict=False)) == [
         "--quick",
         "--no-final",
         "--no-strict",
     ]
-    assert given_words(Given(strict=True)) == ["--strict"]
+    assert command_words(Given(strict=True)) == ["--strict"]

@@ -26,27 +26,27 @@ from lmtune.report.table import STYLES, Answer
 
 @dataclass(frozen=True)
 class ComparisonOutput:
-    """Measures, tables and pictures."""
+    """Measures and output."""
 
     measure: tuple[str, ...] = usual(
-        ("AP", "P@10", "nDCG@10"), "As for tune; repeat it for several.", flag="--measure -m", separator=None
+        ("AP", "P@10", "nDCG@10"), "A measure; repeat for several.", flag="--measure -m", separator=None
     )
-    topics: str | None = usual(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
-    per_topic: bool = usual(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
-    residuals: bool = usual(False, "Say which differences the unjudged documents could turn, and how far.")
+    topics: str | None = usual(None, "Use only these judged topics: 401-450, a list 51,52 or @FILE.")
+    per_topic: bool = usual(False, "Print each topic's difference, sorted.", flag="--per-topic -q")
+    residuals: bool = usual(False, "Bound each difference over all judgments of unjudged documents.")
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     predicted: Path | None = option(
         None,
-        "A model's judgments of more topics: add differences over all of these, corrected by QRELS'.",
+        "Also estimate the differences on topics judged by a model, corrected with the human judgments.",
         metavar="QRELS",
     )
-    plot: Path | None = usual(None, "Draw intervals and topics' differences in this folder.", metavar="DIR")
+    plot: Path | None = usual(None, "Draw intervals and per-topic differences in this folder.", metavar="DIR")
 
 
 def compare(
     qrels: Annotated[Path, "Judgments: TREC's or BEIR's format.", "QRELS"],
     baseline: Annotated[Path, "The run to compare with, as FILE or NAME=FILE.", "BASELINE"],
-    runs: Annotated[list[Path], "The runs to compare, likewise.", "RUN"],
+    runs: Annotated[list[Path], "The runs to compare, in the same form.", "RUN"],
     comparison: ComparisonOptions,
     output: ComparisonOutput,
 ) -> None:
@@ -55,9 +55,9 @@ def compare(
     Notes
     -----
     A judged topic that a run misses counts 0. judged@10 is the share of a run's first ten documents
-    that is judged. --residuals bounds each difference over all ways to judge what either run ranks
-    without a judgment, a document alike in both: exactly for P, R, nDCG, RBP, RR and Success; for AP
-    and Bpref by an interval that may be wider than need be.
+    that is judged. --residuals prints the lowest and highest difference over all judgments of the
+    unjudged documents: exact for P, R, nDCG, RBP, RR and Success; for AP and Bpref the bounds may be
+    wider than necessary.
 
     Examples
     --------
@@ -65,8 +65,8 @@ def compare(
     lmtune compare qrels.txt BM25=bm25.run E5=dense.run -m AP --test wilcoxon
     """
     if output.predicted is not None and (output.style in ("csv", "json") or comparison.pairwise):
-        accepted = "a table of differences from one run; lmtune.measures.judges.powered_runs has frames"
-        raise InputError("--predicted with csv, json or --pairwise", accepted=accepted)
+        accepted = "--format table, markdown or latex; lmtune.measures.judges.powered_runs returns a frame"
+        raise InputError("--predicted conflicts with csv, json and --pairwise", accepted=accepted)
     named = labelled_runs([baseline, *runs])
     with stages() as progress:
         compared = compare_runs(
@@ -92,7 +92,7 @@ def compare(
 def _show_corrected(
     qrels: Path, predicted: Path, runs: dict[str, Path], compared: Comparison, output: ComparisonOutput
 ) -> None:
-    """Print the differences from the baseline by a model's judgments, corrected by QRELS'."""
+    """Print differences from the baseline, estimated from a model's and human judgments."""
     from lmtune.measures.judges.prediction_powered import powered_runs
     from lmtune.report.judge_tables import powered_table
 
@@ -115,7 +115,7 @@ def show(
     per_topic: bool = False,
     answer: Callable[[Comparison], Answer] = comparison_answer,
 ) -> None:
-    """Print a comparison, and its notes on standard error."""
+    """Print a comparison; print its notes on standard error."""
     show_table(comparison_table(compared, style, per_topic=per_topic, answer=answer))
     if style in ("csv", "json"):
         note(comparison_legend(compared))
@@ -125,24 +125,22 @@ def show(
 
 @dataclass(frozen=True)
 class _JudgesOutput:
-    """Runs and tables."""
+    """Runs and output."""
 
     runs: tuple[Path, ...] = usual(
         (),
-        "A run, or a folder of runs, to put in order; repeat it for several.",
+        "A run, or a folder of runs, to rank by each label set; repeat for several.",
         flag="--runs",
         metavar="RUN",
         separator=None,
     )
-    confusions: bool = usual(False, "Add how likely each label is, given the judgments'.")
+    confusions: bool = usual(False, "Print the distribution of labels for each human grade.")
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
 
 
 def judges(
-    qrels: Annotated[Path, "The judgments to trust.", "QRELS"],
-    labels: Annotated[
-        list[Path], "Sets of labels, in the judgments' format, as FILE or NAME=FILE.", "LABELS"
-    ],
+    qrels: Annotated[Path, "The human judgments.", "QRELS"],
+    labels: Annotated[list[Path], "Label sets in qrels format, as FILE or NAME=FILE.", "LABELS"],
     options: JudgeOptions,
     output: _JudgesOutput,
 ) -> None:
@@ -150,10 +148,10 @@ def judges(
 
     Notes
     -----
-    Agreement is of the pairs of topic and document that both labelled. Runs are ordered by their means over
-    the topics that both labelled, or, where there are none, over each one's own; "favours most" is the run
-    to whose mean a judge adds most, beside what it adds to all; --family says it of some runs together.
-    --format json has all runs and confusions.
+    Agreement is measured on the query-document pairs that both label sets have. Runs are ranked by their
+    means over the common topics or, without any, over each set's topics. "favours most" is the run whose
+    mean the judge raises most, relative to its mean shift over all runs; --family measures this for a group
+    of runs. --format json has all runs and the confusion matrices.
 
     Examples
     --------

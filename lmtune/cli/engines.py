@@ -1,4 +1,4 @@
-"""``lmtune deploy``, ``check-run``, ``check-engine``: a setting in an engine; whether it ranks so."""
+"""``lmtune deploy``, ``check-run``, ``check-engine``: deploy a tuned setting, and check an engine's run."""
 
 from __future__ import annotations
 
@@ -43,16 +43,17 @@ from lmtune.tuning.experiment.stored import FinalSetting, final_row, read_result
 
 @dataclass(frozen=True)
 class _Ranking:
-    """What to rank with."""
+    """Ranking."""
 
     engine: str | None = usual(
         None,
-        f"This engine's own formula, and the values that it fixes: {', '.join(ENGINES)}.",
+        f"Rank with this engine's formula and fixed values: {', '.join(ENGINES)}.",
         choices=tuple(ENGINES),
         metavar="ENGINE",
     )
     model: str | None = usual(
-        None, "This model, of the same parameters, such as bm25:lucene; default: the model as tuned."
+        None,
+        "Rank with this model, such as bm25:lucene; it needs the same parameters. Default: the tuned model.",
     )
 
     def __post_init__(self) -> None:
@@ -60,7 +61,7 @@ class _Ranking:
             raise InputError("both --engine and --model", accepted="one of them")
 
     def of(self, tuned: FinalSetting) -> FinalSetting:
-        """Return what the engine computes of a tuned setting."""
+        """Return the setting that the engine ranks with."""
         model, values, collection = tuned
         if self.engine is not None:
             return FinalSetting(*nearest_model(ENGINES[self.engine], model, values), collection)
@@ -77,35 +78,33 @@ class _Ranking:
 
 @dataclass(frozen=True)
 class _Comparing:
-    """The comparison."""
+    """Comparison."""
 
-    depth: int = usual(100, "Ranks that are compared; not more than the run has.", low=1)
+    depth: int = usual(100, "Compare this many ranks; the run must be as deep.", low=1)
     output: Path | None = usual(
-        None, "Keep each topic's first difference and its reason in this CSV file.", metavar="FILE"
+        None, "Write each topic's first difference and its reason to this CSV file.", metavar="FILE"
     )
     collection: str | None = usual(
         None,
-        "Of results of several collections: which. A folder: where the collection is now.",
+        "The collection, if the results have several; or the folder where the collection is now.",
         metavar="NAME",
     )
     split: str | None = option(
-        None, "Of a folder's judgments: which, and their topics alone; default: BEIR's test.", metavar="NAME"
+        None, "Use the judgments of this split, and only their topics; default: BEIR's test.", metavar="NAME"
     )
 
 
 _Results = Annotated[
     Path,
-    "A folder that lmtune tune --output wrote, with --choose too; or what fuse --format json printed.",
+    "A folder written by lmtune tune --output; or a file with the output of fuse --format json.",
     "RESULTS",
 ]
-_Fused = Annotated[
-    list[Path] | None, "Of what fuse printed: the judgments and runs that were fused.", "QRELS RUN"
-]
+_Fused = Annotated[list[Path] | None, "For a fusion: the judgments and runs that were fused.", "QRELS RUN"]
 _QDRANT = "qdrant"
 
 
 def check_run(
-    run: Annotated[Path, "What your engine ranked: a TREC run.", "RUN"],
+    run: Annotated[Path, "The engine's run, in TREC format.", "RUN"],
     results: _Results,
     fused: _Fused,
     ranking: _Ranking,
@@ -116,7 +115,7 @@ def check_run(
 
     Notes
     -----
-    Exit status: 0 where all topics are alike or differ by ties alone, 1 where not, 2 for bad input.
+    Exit status: 0 if all rankings are identical except for ties, 1 if not, 2 for invalid input.
 
     Examples
     --------
@@ -130,7 +129,7 @@ def check_run(
         _compare_fused(theirs, FusedRuns.read(results, fused or [], **chosen), comparing)
         return
     tuned = _tuned(results, comparing, chosen)
-    others = _others(results, tuned, comparing)
+    others = _other_settings(results, tuned, comparing)
     _compare(
         theirs,
         results,
@@ -143,7 +142,7 @@ def check_run(
 
 def check_engine(
     engine: Annotated[
-        str, f"The engine, in Python: {', '.join(IN_PYTHON)}; of fused runs {_QDRANT}.", "ENGINE"
+        str, f"The engine, as a Python package: {', '.join(IN_PYTHON)}; for a fusion {_QDRANT}.", "ENGINE"
     ],
     results: _Results,
     fused: _Fused,
@@ -154,7 +153,7 @@ def check_engine(
 
     Notes
     -----
-    What lmtune deploy writes is run as it is; exit status as of lmtune check-run.
+    Runs the files that lmtune deploy writes. Exit status as for lmtune check-run.
 
     Examples
     --------
@@ -164,16 +163,14 @@ def check_engine(
     if comparing.output is not None:
         check_file(comparing.output, reads=[results, *_files(fused or [])])
     if _is_fusion(results, fused, comparing, {}):
-        check_choice(
-            "no engine that fuses runs here; for its run there is lmtune check-run", engine, (_QDRANT,)
-        )
+        check_choice("this engine does not run here; check its run with lmtune check-run", engine, (_QDRANT,))
         ours = FusedRuns.read(results, fused or [], **chosen)
         files = deploy_fusion(engine, ours.chosen, ours.options)
         with stages() as progress:
             run = run_qdrant(files, ours.runs, progress=progress)
         _compare_fused(run, ours, comparing)
         return
-    check_choice("no engine that a Python package brings", engine, IN_PYTHON)
+    check_choice("this engine does not run here; check its run with lmtune check-run", engine, IN_PYTHON)
     tuned = _tuned(results, comparing, chosen)
     ranked = _Ranking(engine=engine).of(tuned)
     model, values, collection = ranked
@@ -186,7 +183,7 @@ def check_engine(
 
 
 def _files(fused: list[Path]) -> list[Path]:
-    """Return the paths of judgments and runs, some of which have a name."""
+    """Return the paths of judgments and runs, without names."""
     return [*fused[:1], *named_files(fused[1:]).values()]
 
 
@@ -197,19 +194,19 @@ def _tuned(results: Path, comparing: _Comparing, chosen: dict[str, Any]) -> Fina
     return Tuned(results, **chosen).take(opened)
 
 
-def _others(results: Path, tuned: FinalSetting, comparing: _Comparing) -> dict[str, FinalSetting]:
-    """Return this setting rounded as printed, and the results' other settings, by their options."""
+def _other_settings(results: Path, tuned: FinalSetting, comparing: _Comparing) -> dict[str, FinalSetting]:
+    """Return other settings that the run may have: the values as printed, other rows of the results."""
     result, _ = read_results(results).of_collection(comparing.collection)
     printed = setting_values(result, tuned.values)
     rounded = {name: float(text) for name, text in printed.items()}
     name = f"its values as printed, {', '.join(f'{own} = {text}' for own, text in printed.items())}"
-    found = {name: tuned._replace(values=tuned.values | rounded)}
+    settings = {name: tuned._replace(values=tuned.values | rounded)}
     for row in result.rows:
-        known = [tuned.values, *(own.values for own in found.values())]
+        known = [tuned.values, *(setting.values for setting in settings.values())]
         if row.setting is not None and row.setting.params not in known:
             name = f"--measure {row.measure} --method {row.method.lower()}"
-            found[name] = tuned._replace(values=row.setting.params)
-    return found
+            settings[name] = tuned._replace(values=row.setting.params)
+    return settings
 
 
 def _compare(
@@ -220,9 +217,9 @@ def _compare(
     comparing: _Comparing,
     others: Mapping[str, FinalSetting] | None = None,
 ) -> None:
-    """Print the answer, and the measures of what was tuned, of what is ranked here, and of the run.
+    """Print whether the run matches, and the measures of the tuned setting, lmtune's ranking and the run.
 
-    Where the run is of another setting, the answer says of which of `others`.
+    If the run is of another setting, the answer names which of `others`.
     """
     hits = comparing.depth + checking.DEEPER
     with stages() as progress:
@@ -240,7 +237,7 @@ def _compare(
         measures = read_results(results).of_collection(comparing.collection)[0].measures
         compared = compare_runs(qrels, {**systems, "run": run}, dict.fromkeys(map(str, measures)))
         matched = "" if checked.alike else _matched(run, others or {}, qrels, comparing.depth, progress)
-    _say(checked, compared, comparing, matched)
+    _print_check(checked, compared, comparing, matched)
 
 
 def _matched(
@@ -250,7 +247,7 @@ def _matched(
     depth: int,
     progress: Progress,
 ) -> str:
-    """Say which of other settings a run matches, if any."""
+    """Return a note on the other setting that a run matches, if any."""
     for name, (model, values, collection) in others.items():
         found = search(collection, model, values, hits=depth + checking.DEEPER, progress=progress)
         if checking.check_run(run, found, depth, needed=qrels).alike:
@@ -261,35 +258,35 @@ def _matched(
 def _is_fusion(
     results: Path, fused: list[Path] | None, comparing: _Comparing, others: dict[str, Any]
 ) -> bool:
-    """Tell whether fused runs are checked, which needs them and takes no options of settings."""
+    """Return whether a fusion is checked; check its arguments and options."""
     if not results.is_file():
         if fused:
             raise InputError(
-                "runs beside a folder of results", value=str(fused[0]), accepted="the folder alone"
+                "runs conflict with a results folder", value=str(fused[0]), accepted="only the folder"
             )
         return False
     if len(fused or ()) < 3:
-        raise InputError(
-            "fused runs are checked by what was fused", file=results, accepted="then QRELS RUN RUN..."
-        )
+        raise InputError("a fusion is checked with its runs", file=results, accepted="then QRELS RUN RUN...")
     others = {**others, "collection": comparing.collection, "split": comparing.split}
     if named := [name for name, value in others.items() if value]:
         accepted = "--measure, --method, --depth, --output"
-        raise InputError("an option of tuned settings beside fused runs", value=named, accepted=accepted)
+        raise InputError("an option does not apply to a fusion", value=named, accepted=accepted)
     return True
 
 
 def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: _Comparing) -> None:
-    """Print the answer, and the measures of the fusion here and of the run."""
+    """Print whether the run matches, and the measures of lmtune's fusion and of the run."""
     qrels = read_qrels(fused.qrels)
     ours = fused.ours(comparing.depth + checking.DEEPER)._replace(needed=qrels)
     checked = checking.check_rankings(run, ours, comparing.depth)
     systems = {"lmtune": checking.cut(ours.rankings, max(map(len, run.values()))), "run": run}
-    _say(checked, compare_runs(qrels, systems, fused.measures), comparing)
+    _print_check(checked, compare_runs(qrels, systems, fused.measures), comparing)
 
 
-def _say(checked: checking.Check, compared: Comparison, comparing: _Comparing, more: str = "") -> None:
-    """Print the answer above a table of measures; keep the differences; exit as the answer says."""
+def _print_check(
+    checked: checking.Check, compared: Comparison, comparing: _Comparing, more: str = ""
+) -> None:
+    """Print the answer and a table of measures; write the differences; exit with status 1 if they differ."""
     lines = [("Rankings", str(checked)), ("Scores", checked.scores), ("Instead", more)]
     title = f"The run {'matches' if checked.alike else 'does not match'} the setting"
     answer = Answer(title, [(label, text.strip()) for label, text in lines if text])
@@ -310,24 +307,24 @@ _TITLES = {name: own.title for name, own in ENGINES.items()} | {
 
 @dataclass(frozen=True)
 class _Target:
-    """The engine."""
+    """Output."""
 
     to: str = usual(..., f"{', '.join(_TITLES)}.", choices=tuple(_TITLES), metavar="ENGINE")
-    output: Path | None = usual(None, "Write the files into this folder; default: the screen.", metavar="DIR")
-    collection: str | None = usual(None, "Of results of several collections: which.", metavar="NAME")
-    index_name: str = option(INDEX, "What the engine calls the index, in files that name it.", metavar="NAME")
-    field_name: str = option(FIELD, "What the index calls its field of text.", metavar="NAME")
+    output: Path | None = usual(None, "Write the files to this folder; default: print them.", metavar="DIR")
+    collection: str | None = usual(None, "The collection, if the results have several.", metavar="NAME")
+    index_name: str = option(INDEX, "Name of the index in the engine's files.", metavar="NAME")
+    field_name: str = option(FIELD, "Name of the text field in the index.", metavar="NAME")
 
     @property
     def names(self) -> Names:
-        """Those of the index and its field."""
+        """Names of the index and its text field."""
         return Names(self.index_name, self.field_name)
 
 
 def deploy(results: _Results, target: _Target, chosen: Annotated[dict[str, Any], Tuned, "results"]) -> None:
     """Write a tuned setting as a search engine's files.
 
-    What the engine cannot express is refused, with the nearest it can and what that costs in the measures.
+    If the engine cannot express the setting, prints the nearest one that it can, and what that costs.
 
     Examples
     --------
@@ -348,15 +345,13 @@ def deploy(results: _Results, target: _Target, chosen: Annotated[dict[str, Any],
         _write(target, files, record(weights=choice.weights, engine=target.to))
         return
     if target.to not in ENGINES:
-        accepted = "what lmtune fuse --format json printed"
-        raise InputError(f"{_TITLES[target.to]} takes fused runs", file=results, accepted=accepted)
+        accepted = "the output of lmtune fuse --format json"
+        raise InputError(f"{_TITLES[target.to]} takes a fusion", file=results, accepted=accepted)
     model, values, collection = Tuned(results, **chosen).take(Collection(target.collection))
     if collection.analysis is None:
-        raise InputError(
-            "the results do not say their analysis", file=results, accepted="those of a tuning now"
-        )
+        raise InputError("the results have no analysis", file=results, accepted="results of this version")
     if collection.exclude_self:
-        note("the results leave out each topic's own document: leave it out of the engine's answers too")
+        note("tuned without each topic's own document: remove it from the engine's answers too")
     analyzer = Analyzer.from_settings(collection.analysis)
     engine, tuned = ENGINES[target.to], FinalSetting(model, values, collection)
     if not (expresses(engine, model, values) and stems(engine, analyzer.stemmer)):
@@ -367,7 +362,7 @@ def deploy(results: _Results, target: _Target, chosen: Annotated[dict[str, Any],
 
 
 def _show_cost(results: Path, target: _Target, chosen: dict[str, Any], tuned: FinalSetting) -> None:
-    """Print the nearest that the engine can beside what was tuned, or why that cannot be computed."""
+    """Print the engine's nearest setting and the tuned one, or why that cannot be computed."""
     result, _ = read_results(results).of_collection(target.collection)
     row = final_row(results, result, **chosen)
     try:
@@ -376,7 +371,7 @@ def _show_cost(results: Path, target: _Target, chosen: dict[str, Any], tuned: Fi
             settings = tuned._replace(collection=opened)
             found, compared = _cost(ENGINES[target.to], result, row, settings, progress)
     except InputError as error:
-        note(f"what the nearest costs was not computed: {error}")
+        note(f"cannot compare the nearest setting: {error}")
         return
     nearest = Answer(f"Nearest setting for {_TITLES[target.to]}", [("Setting", found)])
     show(compared, "table", answer=lambda _: nearest)
@@ -385,12 +380,12 @@ def _show_cost(results: Path, target: _Target, chosen: dict[str, Any], tuned: Fi
 def _cost(
     engine: Engine, result: CollectionResult, row: Row, tuned: FinalSetting, progress: Progress
 ) -> tuple[str, Comparison]:
-    """Say and measure the nearest formula at its best; the nearest stemmer where it has the formula."""
+    """Return the nearest setting as text, and its comparison: another formula, or another stemmer."""
     if expresses(engine, tuned.model, tuned.values):
         stemmers, compared = stemming_cost(engine, result, row, tuned.collection, progress=progress)
         counted = [f"{name} in {quantity(n, 'fold')}" for name, n in Counter(stemmers).items()]
         return (
-            f"--stemmer {' and '.join(counted)}, by their training topics; held out, not tuned anew",
+            f"--stemmer {' and '.join(counted)}, chosen on training topics; parameters as tuned",
             compared,
         )
     measures = [row.measure, *(own.measure for own in result.rows)]

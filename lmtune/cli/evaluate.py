@@ -1,4 +1,4 @@
-"""``lmtune evaluate``: few imports, so that it starts at once."""
+"""``lmtune evaluate``: imports little, so that it starts quickly."""
 
 from __future__ import annotations
 
@@ -25,29 +25,27 @@ _LONG = {
     "Results_format": "run-format",
     "Output_old_results_format": "old-format",
 }
-"""trec_eval's long options that are others here."""
+"""Long options of trec_eval -> names here."""
 
-_NAMED = 20  # topics that a line names
+_NAMED = 20  # topics listed in a note
 
 
 @dataclass(frozen=True)
 class _Printing:
-    """The output."""
+    """Output."""
 
     measure: tuple[str, ...] = usual(
-        ("official",),
-        "A measure, or several; may be repeated.",
-        flag="--measure -m",
-        metavar="NAME",
-        separator=None,
+        ("official",), "A measure; repeat for several.", flag="--measure -m", metavar="NAME", separator=None
     )
-    per_topic: bool = usual(False, "Print each topic's values as well.", flag="--per-topic -q")
-    no_summary: bool = usual(False, "Print no line of all topics together.", flag="--no-summary -n")
-    all_measures: bool = option(False, "Short for --measure all_trec.", flag="--all-measures -a")
-    residuals: bool = usual(False, "Add the lowest and highest value that unjudged documents leave possible.")
+    per_topic: bool = usual(False, "Print each topic's values too.", flag="--per-topic -q")
+    no_summary: bool = usual(False, "Do not print the means over all topics.", flag="--no-summary -n")
+    all_measures: bool = option(False, "The same as --measure all_trec.", flag="--all-measures -a")
+    residuals: bool = usual(
+        False, "Print the lowest and highest value over all judgments of unjudged documents."
+    )
     predicted: Path | None = option(
         None,
-        "A model's judgments of more topics: means over all of these, corrected by QRELS'.",
+        "Estimate means on topics judged by a model, corrected with the human judgments.",
         metavar="QRELS",
     )
     style: str | None = usual(
@@ -61,18 +59,18 @@ class _Printing:
 
 @dataclass(frozen=True)
 class _Accepted:
-    """Options that scripts for trec_eval have."""
+    """Compatibility with trec_eval."""
 
     judgment_format: str = option(
-        "qrels", "The judgments' format: qrels.", flag="--rel-format -R", choices=("qrels",)
+        "qrels", "Format of the judgments: qrels.", flag="--rel-format -R", choices=("qrels",)
     )
     run_format: str = option(
-        "trec_results", "The runs' format: trec_results.", flag="--run-format -T", choices=("trec_results",)
+        "trec_results", "Format of the runs: trec_results.", flag="--run-format -T", choices=("trec_results",)
     )
-    old: bool = option(False, "Changes nothing, as in 9.0.8.", flag="--old-format -o")
+    old: bool = option(False, "No effect, as in trec_eval 9.0.8.", flag="--old-format -o")
 
 
-def _say_version() -> None:
+def _print_version() -> None:
     from lmtune._version import __version__
 
     complain(f"trec_eval version {VERSIONS[0]}, and {VERSIONS[1]} by --trec-eval, in lmtune {__version__}")
@@ -80,9 +78,11 @@ def _say_version() -> None:
 
 def evaluate(
     qrels: Annotated[
-        str, "Judgments, TREC's, BEIR's, .csv .json .parquet; .gz .bz2 .zst; - is standard input.", "QRELS"
+        str,
+        "Judgments in TREC or BEIR format, .csv, .json, .parquet; .gz, .bz2, .zst; - is standard input.",
+        "QRELS",
     ],
-    runs: Annotated[list[str], "TREC runs, likewise, as FILE or NAME=FILE.", "RUN"],
+    runs: Annotated[list[str], "TREC runs, as FILE or NAME=FILE.", "RUN"],
     settings: EvaluationOptions,
     printing: _Printing,
     _accepted: _Accepted,
@@ -111,9 +111,9 @@ def evaluate(
     lmtune evaluate qrels.txt bm25.run
     lmtune evaluate qrels.txt bm25.run dense.run -c -m AP -m nDCG@10 --residuals
     """
-    given = _named(runs)
+    named_runs = _named(runs)
     if printing.residuals and printing.predicted is None:
-        _say_residuals(qrels, given, settings, printing)
+        _print_residuals(qrels, named_runs, settings, printing)
         return
     if printing.predicted is not None:
         from lmtune.measures.judges.prediction_powered import powered_runs
@@ -123,30 +123,32 @@ def evaluate(
             complete=settings.complete, topics=settings.topics
         ):
             accepted = "--measure, --topics, --complete, --format"
-            raise InputError("options that --predicted does not know", accepted=accepted)
+            raise InputError("an option conflicts with --predicted", accepted=accepted)
         named = ("AP", "P@10", "nDCG@10") if printing.measure == ("official",) else printing.measure
-        found = powered_runs(qrels, printing.predicted, given, named, topics=settings.topics)
-        say(powered_table(found, printing.style or "table"))
+        estimates = powered_runs(qrels, printing.predicted, named_runs, named, topics=settings.topics)
+        say(powered_table(estimates, printing.style or "table"))
         return
     named = (*printing.measure, "all_trec") if printing.all_measures else printing.measure
     evaluated = []
-    for evaluation in evaluations(qrels, given, named, settings=settings):
+    for evaluation in evaluations(qrels, named_runs, named, settings=settings):
         _explain(evaluation, settings)
         evaluated.append(evaluation)
     if len({evaluation.topics for evaluation in evaluated}) > 1:
-        note("the runs' means are over different topics; -c takes all judged topics for each")
+        note("the runs' means are over different topics; -c uses all judged topics for each run")
     say(_text(evaluated, printing))
 
 
 SETTINGS = {
     "spelling": lambda name: _LONG.get(name, name),
-    "more": [stopping(["--version", "-v"], "Say which version is meant, and stop.", _say_version)],
+    "more": [
+        stopping(["--version", "-v"], "Print the versions of trec_eval that are reproduced.", _print_version)
+    ],
 }
-"""Of the command."""
+"""Arguments of `Command`."""
 
 
 def _named(runs: list[str]) -> list[str] | dict[str, Path]:
-    """Give runs names where one has a name, as NAME=FILE; otherwise they have their tags."""
+    """Return runs by name if one has the form NAME=FILE; otherwise runs keep their tags."""
     if all("=" not in run or Path(run).exists() for run in runs):
         return runs
     from lmtune.measures.significance.comparison import named_files
@@ -154,7 +156,7 @@ def _named(runs: list[str]) -> list[str] | dict[str, Path]:
     return named_files(runs)
 
 
-def _say_residuals(
+def _print_residuals(
     qrels: str, runs: list[str] | dict[str, Path], settings: EvaluationOptions, printing: _Printing
 ) -> None:
     from lmtune.measures.residual_bounds import MEASURES, run_residuals
@@ -183,15 +185,15 @@ def _text(evaluated: list[Evaluation], printing: _Printing) -> str:
 
 
 def _explain(evaluation: Evaluation, settings: EvaluationOptions) -> None:
-    """Say what a reader might take otherwise."""
+    """Print notes on what a reader might misunderstand."""
     if evaluation.reversed_ranks:
         note(
-            f"{evaluation.file}: the scores rise with the ranks, and the highest score counts as the best; "
-            "distances need a minus sign"
+            f"{evaluation.file}: scores rise with the rank, but the highest score is ranked first; "
+            "negate distances"
         )
     if evaluation.passed:
         kinds = ", ".join(f"{count} {kind}" for kind, count in evaluation.passed.items())
-        note(f"{evaluation.file}: bad lines: {kinds}")
+        note(f"{evaluation.file}: skipped lines: {kinds}")
     if evaluation.missed:
         count = (
             f"{len(evaluation.missed)} of {len(evaluation.missed) + len(evaluation.retrieved)} judged topics"

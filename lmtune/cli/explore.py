@@ -1,4 +1,4 @@
-"""``lmtune explore`` and ``judge``: pages to drag parameters and to judge pairs on; how they are served."""
+"""``lmtune explore`` and ``judge``: pages that explore parameters and collect judgments."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class _Serving:
-    """The page's address."""
+    """Page."""
 
-    host: str = usual(_LOOPBACK, "An address of this machine; another lets the network look on.")
-    port: int = usual(0, "0 for a free one.", low=0, high=65535)
-    browser: bool = usual(True, "Open the page where there is a browser.")
+    host: str = usual(_LOOPBACK, "Address to serve the page on; other than localhost the network can see it.")
+    port: int = usual(0, "Port; 0 for any free one.", low=0, high=65535)
+    browser: bool = usual(True, "Open the page in a browser.")
 
 
 def _check_servers(command: str) -> None:
-    """Raise `MissingExtraError` where a page's server is not installed."""
+    """Raise `MissingExtraError` if the web server is not installed."""
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise MissingExtraError(command, "explore")
 
 
 def serve_page(session: Answering, serving: _Serving) -> None:
-    """Serve a page until Ctrl-C, and say where it is."""
+    """Serve a page until Ctrl-C, and print its address."""
     if serving.host not in (_LOOPBACK, "localhost", "::1"):
-        note(f"the page is on {serving.host}: whoever on that network learns its address sees all it shows")
+        note(
+            f"the page is served on {serving.host}: everyone on that network who has its address can read it"
+        )
     try:
-        serve(session, serving.host, serving.port, lambda address: _tell(address, serving.browser))
+        serve(session, serving.host, serving.port, lambda address: _announce(address, serving.browser))
     except KeyboardInterrupt:
-        note("the page has ended")
+        note("stopped serving the page")
 
 
-def _tell(address: str, browser: bool) -> None:
+def _announce(address: str, browser: bool) -> None:
     say(f"{address}\n")
-    note("Ctrl-C ends it")
+    note("press Ctrl-C to stop")
     if browser:
         import webbrowser
 
@@ -60,7 +62,7 @@ def _tell(address: str, browser: bool) -> None:
 def explore(
     sources: Annotated[
         list[str] | None,
-        "pydocs, a folder, irds:ID ...; or judgments, then two runs or more, as FILE or NAME=FILE.",
+        "pydocs, a folder or irds:ID; or judgments, then two or more runs, as FILE or NAME=FILE.",
         "DATASET",
     ],
     collection: Collection,
@@ -79,7 +81,9 @@ def explore(
     with stages() as progress:
         if sources is not None and len(sources) > 1:
             if len(sources) < 3:
-                raise InputError("nothing to fuse", value=sources, accepted="judgments and two runs or more")
+                raise InputError(
+                    "too few runs to fuse", value=sources, accepted="judgments and two runs or more"
+                )
             session = Session(open_runs([Path(name) for name in sources], shown, progress=progress))
         else:
             [named] = named_collections(sources or [], collection)
@@ -92,24 +96,26 @@ def explore(
 
 @dataclass(frozen=True)
 class _Judging:
-    """What to judge."""
+    """Judging."""
 
     output: Path = usual(
         ...,
-        "The file to fill in: judgments with ? for the gain; a file with labels is not replaced.",
+        "Write the pairs to this file, with ? for each gain; a file with labels is not replaced.",
         metavar="FILE",
     )
-    measure: str = usual("P@10", "What the runs are compared by: P@k, RBP or nDCG@k.", flag="--measure -m")
-    number: int = usual(50, "Of pairs.", flag="--number -n", low=1)
-    page: bool = usual(False, "Judge on a page, by keys; an existing file is continued.")
+    measure: str = usual("P@10", "Measure of the comparison: P@k, RBP or nDCG@k.", flag="--measure -m")
+    number: int = usual(50, "Number of pairs.", flag="--number -n", low=1)
+    page: bool = usual(False, "Judge in the browser, with the keyboard; continues an existing file.")
     collection: str | None = usual(
-        None, "Whose topics and documents the page shows: pydocs, a folder, irds:ID.", metavar="DATASET"
+        None,
+        "Show topics and documents of this collection on the page: pydocs, a folder or irds:ID.",
+        metavar="DATASET",
     )
 
 
 def judge(
     qrels: Annotated[Path, "The judgments so far.", "QRELS"],
-    runs: Annotated[list[Path], "Runs; several: the first is held against the others.", "RUN"],
+    runs: Annotated[list[Path], "Runs; the first is compared with the others.", "RUN"],
     judging: _Judging,
     serving: _Serving,
 ) -> None:
@@ -117,9 +123,10 @@ def judge(
 
     Notes
     -----
-    A pair weighs as much as a gain of 1 would move the runs' differences from the first (of one run: its
-    measure); topics without any judgment are left out. Replace each ? of the file by a gain, or do it on a
-    page (--page), where each label is saved at once; then put the file's lines to the judgments.
+    The weight of a pair is the change in the runs' differences from the first run (for one run: in its
+    measure) if the document had gain 1. Topics without any judgment are skipped. Replace each ? in the
+    file by a gain, or judge in the browser (--page), which saves each label at once. Then append the file
+    to the judgments.
 
     Examples
     --------
@@ -144,11 +151,11 @@ def _choose(qrels: Path, runs: list[Path], judging: _Judging) -> None:
     found = pairs_to_judge(qrels, runs, judging.measure, number=judging.number)
     start_sheet(judging.output, [Entry(pair.topic, pair.docno) for pair in found.pairs])
     topics = len({pair.topic for pair in found.pairs})
-    undecided = f"what {found.unjudged:,} unjudged pairs leave open of {found.measure}"
+    undecided = f"the uncertainty of {found.measure} from {found.unjudged:,} unjudged pairs"
     between = f" between {found.runs[0]} and {', '.join(found.runs[1:])}" if found.runs[1:] else ""
     say(
-        f"{len(found.pairs)} pairs of {topics} topics carry {found.share:.0%} of {undecided}{between}; as "
-        f"many by their best rank, {found.pooled:.0%}.\n"
+        f"{len(found.pairs)} pairs of {topics} topics account for {found.share:.0%} of {undecided}{between}; "
+        f"the same number chosen by best rank, for {found.pooled:.0%}.\n"
     )
     note(f"wrote {judging.output}")
 

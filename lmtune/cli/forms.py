@@ -1,9 +1,12 @@
-"""Functions as commands: dataclasses of options become flags, read and checked as they are declared.
+"""Commands from functions: fields of option dataclasses become flags.
 
-A command's function has parameters of two kinds. Dataclasses of options, which ``Annotated`` may
-follow with the names of fields to leave out; ``Annotated[dict, CLASS]`` asks for the values that
-the command line has, by the names of fields. And arguments, which ``Annotated`` follows with their
-help and metavar; they must be there unless they may be None. Groups import a command when it is called.
+A command's function has two kinds of parameters:
+
+- Dataclasses of options. ``Annotated[CLASS, "field", ...]`` leaves out fields; ``Annotated[dict, CLASS]``
+  passes the options of the command line as a dict by field, without defaults.
+- Arguments, as ``Annotated[TYPE, help, metavar]``; optional if the type includes None.
+
+Groups import a command when it is called.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from lmtune.options import accepted, flags, kinds, needed, negated, options_of, 
 _CONTEXT: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 _FEW = 12
-"""A command of at most so many options shows them all."""
+"""Commands with at most this many options show all of them in --help."""
 
 _Field = dataclasses.Field[Any]
 
@@ -43,22 +46,22 @@ class _Part(typing.NamedTuple):
 
     @property
     def raw(self) -> bool:
-        """True where the function gets the command line's values alone."""
+        """Whether the function gets a dict of the options on the command line."""
         return self.kind is dict or typing.get_origin(self.kind) is dict
 
     @property
     def form(self) -> type[Any] | None:
-        """The dataclass of options, None for an argument."""
+        """The dataclass of options; None for an argument."""
         kind = self.words[0] if self.raw else self.kind
         return kind if dataclasses.is_dataclass(kind) else None  # type: ignore[return-value]
 
     def fields(self) -> list[_Field]:
-        """Return the fields that the command line has."""
+        """Return the fields that are options of the command."""
         fields = () if self.form is None else options_of(self.form)
         return [field for field in fields if flags(field) and field.name not in self.words]
 
     def parameters(self) -> list[_Argument] | list[_Option]:
-        """Return the command line's parameters."""
+        """Return click's parameters."""
         if self.form is None:
             return [_Argument(*self)]
         hints = kinds(self.form)
@@ -66,7 +69,7 @@ class _Part(typing.NamedTuple):
         return [_Option(field, hints[field.name], title) for field in self.fields()]
 
     def value(self, values: Mapping[str, Any]) -> Any:
-        """Return what the function gets, of all values of the command line."""
+        """Return the function's argument, from all values of the command line."""
         if self.form is None:
             value = values.get(self.name)
             return list(value) if isinstance(value, tuple) else value
@@ -75,7 +78,7 @@ class _Part(typing.NamedTuple):
 
 
 _TALK = _Part("talk", Talk, ())
-"""Options that every command has."""
+"""Options of every command."""
 
 
 def _parts(function: Callable[..., None]) -> list[_Part]:
@@ -89,7 +92,7 @@ def _parts(function: Callable[..., None]) -> list[_Part]:
 
 
 class _Text(click.ParamType):  # type: ignore[type-arg]
-    """A text that a function reads; completed by choices, or else as a file's name."""
+    """A value read by a function; the shell completes choices, otherwise file names."""
 
     name = "text"
 
@@ -111,7 +114,7 @@ class _Text(click.ParamType):  # type: ignore[type-arg]
 
 
 class _Argument(click.Argument):
-    """An argument, with a help."""
+    """An argument with help."""
 
     title, usual, needed, bounds, standard = "Arguments", True, False, "", ""
 
@@ -130,7 +133,7 @@ class _Argument(click.Argument):
 
 
 class _Option(click.Option):
-    """An option as its field declares it."""
+    """An option declared by a dataclass field."""
 
     def __init__(self, field: _Field, kind: Any, title: str) -> None:
         declared, names = field.metadata, flags(field)
@@ -163,7 +166,7 @@ def _metavar(field: _Field, kind: Any) -> str:
 
 
 def _default(field: _Field) -> str:
-    """Return a default as the command line would have it."""
+    """Return a default as written on the command line."""
     default, separator = field.default, field.metadata["separator"] or ","
     parts = default if isinstance(default, tuple) else () if default in (None, ...) else (default,)
     words = [f"{part:g}" if isinstance(part, float) else str(part) for part in parts]
@@ -171,22 +174,24 @@ def _default(field: _Field) -> str:
 
 
 class Command(click.Command):
-    """A command of a function, whose docstring is its help: a summary, notes and examples.
+    """A command made from a function; its docstring is the help: summary, notes, examples.
 
     Parameters
     ----------
     function : callable
-        Its parameters as this module's docstring says.
+        Its parameters are described at the top of this module.
     name : str, optional
-        Where it is not the function's.
+        Default: the function's name.
     before : callable
-        Called before the function's parameters are made.
+        Called before the options are read.
     whole : bool
         Whether ``--help`` shows all options.
     spelling : callable, optional
-        Turns other names of flags into theirs.
+        Maps other names of flags to the declared ones.
     more : sequence of click.Option
-        Beside those of the function.
+        Options that the function does not get.
+    page : str
+        The command's how-to, named at the end of the help.
     """
 
     def __init__(
@@ -198,10 +203,12 @@ class Command(click.Command):
         whole: bool = False,
         spelling: Callable[[str], str] | None = None,
         more: Sequence[click.Option] = (),
+        page: str = "",
     ) -> None:
         text, _, examples = (inspect.getdoc(function) or "").partition("\n\nExamples\n--------\n")
         summary, _, notes = text.partition("\n\nNotes\n-----\n")
         self.function, self.before, self.examples = function, before, examples.splitlines()
+        self.page = page
         self.parts = _parts(function)
         self.parameters = [one for part in (*self.parts, _TALK) for one in part.parameters()]
         self.brief = not whole and len(self.parameters) > _FEW
@@ -215,7 +222,7 @@ class Command(click.Command):
         )
 
     def values(self, ctx: click.Context) -> dict[str, Any]:
-        """Return what to call the function with."""
+        """Return the function's arguments."""
         values = {
             name: value
             for name, value in ctx.params.items()
@@ -223,12 +230,12 @@ class Command(click.Command):
         }
         for one in self.parameters:
             if one.needed and one.name not in values:
-                raise InputError(f"no {one.opts[0]}", accepted=f"{one.opts[0]} {one.metavar}")
+                raise InputError(f"missing {one.opts[0]}", accepted=f"{one.opts[0]} {one.metavar}")
         set_talk(_TALK.value(values))
         return {part.name: part.value(values) for part in self.parts}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; what is wrong is this command's."""
+        """Parse arguments; usage errors name this command."""
         with augment_usage_errors(ctx):
             return super().parse_args(ctx, args)
 
@@ -238,7 +245,7 @@ class Command(click.Command):
         self.function(**self.values(ctx))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write arguments and options below their titles: the usual ones, or all."""
+        """Write arguments and options in their sections: the common ones, or all."""
         sections: dict[str, list[tuple[str, str]]] = {}
         every = ctx.meta.get(__name__, not self.brief)
         for one in (one for one in self.parameters if one.usual or every):
@@ -250,11 +257,13 @@ class Command(click.Command):
             formatter.write(f"\n{ctx.command_path} --help-all shows all options.\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, and what the help ends with."""
+        """Write the examples, the notes and the how-to."""
         if self.examples:
             with formatter.section("Examples"):
                 formatter.write("".join(f"  {line}\n" for line in self.examples))
         super().format_epilog(ctx, formatter)
+        if self.page:
+            formatter.write(f"\nGuide: {self.page}\n")
 
 
 def _show_all() -> None:
@@ -264,7 +273,7 @@ def _show_all() -> None:
 
 
 def stopping(names: list[str], text: str, show: Callable[[], None]) -> click.Option:
-    """Return an option that shows something and ends the command."""
+    """Return an option that prints something and ends the command, such as --version."""
 
     def react(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         if wanted and not ctx.resilient_parsing:
@@ -278,26 +287,26 @@ def stopping(names: list[str], text: str, show: Callable[[], None]) -> click.Opt
 
 
 class Group(click.Group):
-    """Commands that are imported when they are called.
+    """A group of commands; each is imported when it is called.
 
     Parameters
     ----------
     name, summary : str
-        The group's, for its help.
-    members : mapping of str to (str, str)
-        By a command's name the module that has the function, or the group, of that name, and the first line
-        of its help. A module's ``SETTINGS`` go to `Command`.
+        Name of the group and first line of its help.
+    members : mapping of str to (str, str, str)
+        Command name -> the module with the function or group of that name, the first line of its help, and
+        its how-to. A module's ``SETTINGS`` are passed to `Command`.
     before : mapping of str to callable
-        By name, what is called before a command's options are made.
+        Command name -> function to call before its options are read.
     sections : mapping of str to sequence of str
-        Titles and the names below each in the help; by default all are below "Commands".
+        Title -> names of commands in that section of the help; default: all in "Commands".
     """
 
     def __init__(
         self,
         name: str,
         summary: str,
-        members: Mapping[str, tuple[str, str]],
+        members: Mapping[str, tuple[str, str, str]],
         before: Mapping[str, Callable[[], None]] | None = None,
         sections: Mapping[str, Sequence[str]] | None = None,
         **settings: Any,
@@ -307,7 +316,7 @@ class Group(click.Group):
         self.sections = sections or {"Commands": [*members]}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in their sections, then the options."""
+        """Write the commands by section, then the options."""
         width = max(map(len, self.members))
         for title, names in self.sections.items():
             with formatter.section(title):
@@ -315,20 +324,21 @@ class Group(click.Group):
         click.Command.format_options(self, ctx, formatter)
 
     def load(self, name: str) -> click.Command:
-        """Import a command."""
-        module = import_module(self.members[name][0])
-        found = getattr(module, name.replace("-", "_"))
-        if isinstance(found, Group):
-            return found
+        """Import a command or group."""
+        path, _, page = self.members[name]
+        module = import_module(path)
+        command = getattr(module, name.replace("-", "_"))
+        if isinstance(command, Group):
+            return command
         before = self.before.get(name, lambda: None)
-        return Command(found, name, before=before, **getattr(module, "SETTINGS", {}))
+        return Command(command, name, before=before, page=page, **getattr(module, "SETTINGS", {}))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names, in the order of the help."""
+        """Return the names in the order of the help."""
         return list(self.members)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return a name and a summary alone, which is what the help and completion show."""
+        """Return a command with name and summary only, for the help and for completion."""
         if cmd_name not in self.members:
             return None
         return click.Command(cmd_name, short_help=self.members[cmd_name][1])
@@ -336,11 +346,11 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Load the command that is called."""
+        """Import the command that is called."""
         name, *rest = args
         if name in self.members:
             return name, self.load(name), rest
-        if ctx.resilient_parsing:  # completion asks
+        if ctx.resilient_parsing:  # called by completion
             return None, None, rest
         if near := nearest(name, self.members):
             raise InputError(f"no such command: {name!r}; did you mean {' or '.join(near)}?")

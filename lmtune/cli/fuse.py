@@ -1,4 +1,4 @@
-"""``lmtune fuse``: add runs up."""
+"""``lmtune fuse``: fuse runs and tune their weights."""
 
 from __future__ import annotations
 
@@ -52,24 +52,26 @@ def _weights(text: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _FusionOutput:
-    """Tables, runs and pictures."""
+    """Output."""
 
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     output: Path | None = usual(
-        None, "Write the recommended run, or that of the only --method; .gz compresses."
+        None, "Write the recommended fused run, or that of a single --method; .gz compresses."
     )
-    run_tag: str | None = usual(None, "Default: lmtune-METHOD.")
+    run_tag: str | None = usual(None, "Tag of the run; default: lmtune-METHOD.")
     plot: Path | None = usual(
         None,
-        "Draw the measure along each weight, and over all weights of three runs, beside formulas.txt.",
+        "Draw the measure against each weight, and over all weights of three runs; write formulas.txt.",
         metavar="DIR",
     )
     source: Path | None = usual(
-        None, "Choose nothing: take what --format json printed, and fuse runs of other topics.", flag="--from"
+        None,
+        "Do not tune: apply the fusion in this file (output of --format json) to runs of other topics.",
+        flag="--from",
     )
     weights: dict[str, float] | None = usual(
         None,
-        "Choose nothing: measure and write the sum of normalised scores with these weights, by run or file.",
+        "Do not tune: evaluate and write the weighted sum with these weights, by run name or file.",
         read=_weights,
         metavar="RUN=X,...",
     )
@@ -78,7 +80,7 @@ class _FusionOutput:
 def fuse(
     files: Annotated[
         list[Path],
-        "Judgments, then two or more runs, as FILE or NAME=FILE; with --from runs alone.",
+        "Judgments, then two or more runs, as FILE or NAME=FILE; with --from only runs.",
         "QRELS RUN...",
     ],
     options: FusionOptions,
@@ -98,14 +100,16 @@ def fuse(
         check_tag(output.run_tag)
     if output.source is not None:
         if output.output is None:
-            raise InputError("nowhere to write to", accepted="--output RUN")
+            raise InputError("--from without --output", accepted="--output RUN")
         if output.plot is not None:
-            raise InputError("nothing to draw", value=str(output.plot), accepted="--plot without --from")
+            raise InputError(
+                "--plot conflicts with --from", value=str(output.plot), accepted="one of the two"
+            )
         if options != FusionOptions() or output.weights is not None:
             raise InputError(
-                "nothing is chosen with --from",
+                "options of tuning conflict with --from",
                 value=str(output.source),
-                accepted="its own measure, methods and weights",
+                accepted="the measure, method and weights of that file",
             )
         _apply(output.source, runs, output)
         return
@@ -115,7 +119,7 @@ def fuse(
         is_chosen = options.normalise in (CHOOSE, LOGISTIC)
         if options != FusionOptions(**kept) or output.plot is not None or is_chosen:
             accepted = ", ".join(f"--{name.replace('_', '-')}" for name in _OF_WEIGHTS)
-            raise InputError("nothing is chosen with --weights", accepted=f"{accepted}, --output")
+            raise InputError("options of tuning conflict with --weights", accepted=f"{accepted}, --output")
     if output.plot is not None:
         check_writable(output.plot / "picture.svg")
     judged = read_qrels(qrels)
@@ -144,7 +148,9 @@ def fuse(
 
 def _read(files: dict[str, Path], progress: Progress = silent) -> RunSet:
     if len(files) < 2:
-        raise InputError("nothing to fuse", value=[*map(str, files.values())], accepted="two runs or more")
+        raise InputError(
+            "too few runs to fuse", value=[*map(str, files.values())], accepted="two runs or more"
+        )
     given = {}
     for done, (label, file) in enumerate(files.items()):
         progress("reading runs", done, len(files))
@@ -155,7 +161,7 @@ def _read(files: dict[str, Path], progress: Progress = silent) -> RunSet:
 
 
 def _by_run(weights: dict[str, float], files: dict[str, Path]) -> dict[str, float]:
-    """Give each run its weight, by its name or its file's."""
+    """Return each run's weight, looked up by its name or file."""
     by_run: dict[str, float] = {}
     for run, file in files.items():
         named = [weights[name] for name in dict.fromkeys((run, str(file), file.name)) if name in weights]
@@ -163,13 +169,13 @@ def _by_run(weights: dict[str, float], files: dict[str, Path]) -> dict[str, floa
             by_run[run] = named[0]
     if not len(by_run) == len(files) == len(weights):
         raise InputError(
-            "--weights name other runs", value=list(weights), accepted=f"each of {', '.join(files)}"
+            "--weights does not match the runs", value=list(weights), accepted=f"each of {', '.join(files)}"
         )
     return by_run
 
 
 def _apply(source: Path, files: dict[str, Path], output: _FusionOutput) -> None:
-    """Fuse runs with what was chosen before."""
+    """Fuse runs with a stored method and weights."""
     kept, options = kept_fusion(source)
     loaded = _read(files)
     chosen = for_runs(kept, loaded)
@@ -180,5 +186,5 @@ def _apply(source: Path, files: dict[str, Path], output: _FusionOutput) -> None:
 
 def _write(path: Path, runs: RunSet, chosen: Chosen, options: FusionOptions, tag: str | None) -> None:
     write_run(path, rankings(runs, chosen, options), tag=tag or f"lmtune-{chosen.method}")
-    how = f"fused by {chosen.method}" if chosen.single_run is None else f"{chosen.single_run} as it is"
+    how = f"fused by {chosen.method}" if chosen.single_run is None else f"a copy of {chosen.single_run}"
     note(f"wrote {quantity(len(runs.docs), 'topic')} to {path}, {how}")

@@ -18,24 +18,24 @@ from lmtune.errors import InputError
 
 _SUMMARY = "Tune retrieval models, fuse and rerank runs, and report as trec_eval does."
 _COMMANDS = {
-    "tune": ("tune", "Tune a model's parameters; evaluate on held-out topics."),
-    "search": ("search", "Search a collection for its topics or for one query."),
-    "explore": ("explore", "Explore parameters or fusion weights in the browser."),
-    "report": ("tune", "Write an HTML report of tuning results."),
-    "plot": ("tune", "Draw pictures of tuning results."),
-    "index": ("search", "Build an index of a collection."),
-    "datasets": ("search", "List available collections."),
-    "evaluate": ("evaluate", "Evaluate runs with trec_eval's measures."),
-    "compare": ("compare", "Compare runs with a baseline and test the differences."),
-    "judges": ("compare", "Compare label sets, such as LLM judgments, with qrels."),
-    "judge": ("explore", "Select the query-document pairs to judge next."),
-    "fuse": ("fuse", "Fuse runs and tune their weights."),
-    "rerank": ("rerank", "Rerank runs with learning to rank."),
-    "deploy": ("engines", "Write a tuned setting as a search engine's files."),
-    "check-run": ("engines", "Check that an engine's run matches the tuned setting."),
-    "check-engine": ("engines", "Index and query an engine, and check its run."),
+    "tune": ("tune", "Tune a model's parameters; evaluate on held-out topics.", "howto/tune.md"),
+    "search": ("search", "Search a collection for its topics or for one query.", "start.md"),
+    "explore": ("explore", "Explore parameters or fusion weights in the browser.", "howto/explore.md"),
+    "report": ("tune", "Write an HTML report of tuning results.", "howto/tune.md"),
+    "plot": ("tune", "Draw pictures of tuning results.", "howto/tune.md"),
+    "index": ("search", "Build an index of a collection.", "howto/tune.md"),
+    "datasets": ("search", "List available collections.", "start.md"),
+    "evaluate": ("evaluate", "Evaluate runs with trec_eval's measures.", "howto/evaluate.md"),
+    "compare": ("compare", "Compare runs with a baseline and test the differences.", "howto/evaluate.md"),
+    "judges": ("compare", "Compare label sets, such as LLM judgments, with qrels.", "howto/evaluate.md"),
+    "judge": ("explore", "Select the query-document pairs to judge next.", "howto/evaluate.md"),
+    "fuse": ("fuse", "Fuse runs and tune their weights.", "howto/fuse.md"),
+    "rerank": ("rerank", "Rerank runs with learning to rank.", "howto/rerank.md"),
+    "deploy": ("engines", "Write a tuned setting as a search engine's files.", "howto/deploy.md"),
+    "check-run": ("engines", "Check that an engine's run matches the tuned setting.", "howto/deploy.md"),
+    "check-engine": ("engines", "Index and query an engine, and check its run.", "howto/deploy.md"),
 }
-"""By command, its module in this package and its help's first line."""
+"""Command -> its module in this package, the first line of its help, its page in docs/."""
 _JOBS = {
     "Tune and search": ("tune", "search", "explore", "report", "plot", "index", "datasets"),
     "Evaluate and compare": ("evaluate", "compare", "judges", "judge"),
@@ -43,7 +43,7 @@ _JOBS = {
     "Rerank": ("rerank",),
     "Deploy and check": ("deploy", "check-run", "check-engine"),
 }
-"""How the help groups them."""
+"""Section of the help -> its commands."""
 _OTHER_NAMES = {
     **dict.fromkeys(("metric", "metrics"), "measure"),
     **dict.fromkeys(("k", "top-k"), "hits"),
@@ -51,19 +51,19 @@ _OTHER_NAMES = {
     **dict.fromkeys(("jobs", "n-jobs"), "workers"),
     **{"queries": "topics", "judgments": "qrels", "output-dir": "output", "lr": "learning-rate"},
 }
-"""What other tools call options."""
+"""Names of options in other tools -> names here."""
 _COMPLETE = "_LMTUNE_COMPLETE"
 _STARTS = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/config.fish"}
-"""Where a shell reads what it starts with."""
+"""Shell -> its start-up file."""
 
 
 class _Root(Group):
-    """Turns what a command raises into one line and an exit status."""
+    """Turns exceptions of a command into one line and an exit status."""
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, standalone_mode: bool = True, **_: Any
     ) -> int:
-        """Run a command line and return its exit status, or exit with it where that is asked for."""
+        """Run a command line and return its exit status; in standalone mode exit with it."""
         arguments = sys.argv[1:] if args is None else list(args)
         asked = os.environ.get(_COMPLETE)
         status = shell_complete(self, {}, "lmtune", _COMPLETE, asked) if asked else self._run(arguments)
@@ -102,7 +102,7 @@ def _wrong(error: click.UsageError) -> str:
 
 
 def _near_options(error: click.NoSuchOption) -> Sequence[str]:
-    """Return what an unknown option may stand for: a model's parameter, another tool's name, or a slip."""
+    """Return options that an unknown one may mean: a parameter's, another tool's, a misspelt one."""
     from lmtune.models.model import MODELS
 
     name = error.option_name.lstrip("-").replace("_", "-").removesuffix("-range")
@@ -114,17 +114,17 @@ def _near_options(error: click.NoSuchOption) -> Sequence[str]:
 
 
 def _usage(error: click.UsageError) -> str:
-    """Return the arguments that a command takes where one is missing, else where to read of its options."""
+    """Return a command's arguments if one is missing, otherwise a pointer to its help."""
     if error.ctx is None:
-        return "what lmtune --help says"
+        return "see lmtune --help"
     if isinstance(error, click.MissingParameter):
         pieces = error.ctx.command.collect_usage_pieces(error.ctx)
         return " ".join([error.ctx.command_path, *pieces])
-    return f"what {error.ctx.command_path} --help says"
+    return f"see {error.ctx.command_path} --help"
 
 
 def _check_index(arguments: Sequence[str]) -> None:
-    """Look for a named index before what it takes to read one is imported."""
+    """Raise `InputError` for a missing index before the slow imports."""
     from lmtune.collections.names import find_index
 
     for flag, name in itertools.pairwise(arguments):
@@ -133,7 +133,7 @@ def _check_index(arguments: Sequence[str]) -> None:
 
 
 def _script() -> tuple[str, str]:
-    """Return the name of the user's shell, and the lines by which it completes."""
+    """Return the name of the user's shell, and its completion script."""
     shell = Path(os.environ.get("SHELL", "bash")).name
     kind = get_completion_class(shell)
     if kind is None:
@@ -152,7 +152,7 @@ def _install_completion() -> None:
         start.parent.mkdir(parents=True, exist_ok=True)
         with start.open("a", encoding="utf-8") as file:
             file.write(f"\n{script}")
-    note(f"completion is in {start}; it begins in a new shell")
+    note(f"added completion to {start}; start a new shell to use it")
 
 
 def _show_version() -> None:
@@ -164,12 +164,15 @@ def _show_version() -> None:
 app = _Root(
     "lmtune",
     _SUMMARY,
-    {name: (f"lmtune.cli.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
+    {
+        name: (f"lmtune.cli.{module}", summary, f"docs/{page}")
+        for name, (module, summary, page) in _COMMANDS.items()
+    },
     sections=_JOBS,
     params=[
         stopping(["--version"], "Print the version.", _show_version),
-        stopping(["--show-completion"], "Print a script: complete commands in $SHELL.", _show_completion),
-        stopping(["--install-completion"], "Add the script to what $SHELL starts with.", _install_completion),
+        stopping(["--show-completion"], "Print the completion script for $SHELL.", _show_completion),
+        stopping(["--install-completion"], "Add it to the start-up file of $SHELL.", _install_completion),
     ],
     epilog="lmtune COMMAND --help shows a command's options and examples.",
 )

@@ -1,4 +1,4 @@
-"""Lines on standard error, and the exit status that an error means."""
+"""Messages on standard error, and the exit status of each error."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
 
 @dataclass(frozen=True)
 class Talk:
-    """Notes on standard error."""
+    """Messages."""
 
-    quiet: bool = option(False, "Say nothing but what is wrong.")
-    verbose: bool = option(False, "Say more: what was read and chosen, and more often how far it is.")
+    quiet: bool = option(False, "Print only errors.")
+    verbose: bool = option(False, "Print details, notes, and progress more often.")
 
     def __post_init__(self) -> None:
         if self.quiet and self.verbose:
@@ -32,29 +32,29 @@ _talk = [Talk()]
 
 
 def set_talk(talk: Talk) -> None:
-    """Say as much from here on."""
+    """Set the verbosity."""
     _talk[:] = [talk]
     logging.getLogger("lmtune").setLevel(logging.DEBUG if talk.verbose else logging.INFO)
 
 
 def talk() -> Talk:
-    """Return how much is said."""
+    """Return the verbosity."""
     return _talk[0]
 
 
 def note(text: str) -> None:
-    """Print one line on standard error, unless nothing shall be said."""
+    """Print a line on standard error, unless --quiet."""
     if not talk().quiet:
         complain(text)
 
 
 def complain(text: str) -> None:
-    """Print one line on standard error."""
+    """Print a line on standard error."""
     print(visible(" ".join(text.split("\n"))) + "\n", end="", file=sys.stderr, flush=True)
 
 
 class _Notes(logging.Handler):
-    """Prints what the library says."""
+    """Prints the library's log records."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note(record.getMessage())
@@ -65,7 +65,7 @@ logging.getLogger("lmtune").setLevel(logging.INFO)
 
 
 def say(text: str) -> None:
-    """Write on standard output; what a file or another program reads stays as it is."""
+    """Write to standard output; escape control characters on a terminal."""
     sys.stdout.write(on_screen(text))
 
 
@@ -75,41 +75,41 @@ def on_screen(text: str) -> str:
 
 
 def prepare_process() -> None:
-    """Let the process end as its surroundings expect."""
-    # A batch system's end is as good as Ctrl-C: temporary files go, worker processes end.
+    """Set up signals and standard streams."""
+    # SIGTERM and SIGHUP clean up as Ctrl-C does: temporary files are removed, worker processes end.
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda *_: sys.exit(_TERMINATED))
-    # Streams in place of those that are closed, or files that are opened would take theirs. What is
-    # written on standard output then fails, as it should.
+    # Replace closed standard streams; otherwise the next opened file would get their descriptor.
+    # Writing to the replaced standard output fails, as it should.
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             setattr(sys, name, os.fdopen(opened, "w" if number else "r"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a dagger must not end a run on a plain screen
+            stream.reconfigure(errors="replace")  # a dagger must not raise an error on an ASCII terminal
 
 
 def status_of(error: BaseException) -> int | None:
-    """Say in one line what went wrong and return the exit status; None for a defect of ours."""
+    """Print an error in one line and return the exit status; None for an unexpected error."""
     if isinstance(error, InputError):
         complain(f"lmtune: {error}")
         return 2
     if isinstance(error, BrokenPipeError):
-        # The reader of our output has gone: end as other filters do.
+        # The reader of the output has ended: end as other filters do.
         _drop_output()
         return _BROKEN_PIPE
     if isinstance(error, OSError):
         name = error.filename
-        # Where a file is full, what writes it says which: see lmtune.io.files.
+        # Writers in lmtune.io.files name the file; without a name it is standard output.
         if name is None and error.errno in _FULL:
             name = "standard output"
             _drop_output()
         complain(f"lmtune: {name or 'input or output'}: {error.strerror or error}")
         return 1
     if isinstance(error, KeyboardInterrupt):
-        complain("lmtune: interrupted; nothing half-written is left")
+        complain("lmtune: interrupted; no partial files are left")
         return _INTERRUPTED
     if isinstance(error, LostWorkerError):
         complain(f"lmtune: {error}")
@@ -121,5 +121,5 @@ def status_of(error: BaseException) -> int | None:
 
 
 def _drop_output() -> None:
-    """Let what is left to write on standard output go nowhere."""
+    """Discard what remains to be written to standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

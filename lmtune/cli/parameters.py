@@ -1,4 +1,4 @@
-"""Options of a model's parameters: values and ranges by name."""
+"""Options that name a model's parameters: values, ranges, baseline, tuned results."""
 
 from __future__ import annotations
 
@@ -41,16 +41,18 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A setting that was tuned."""
+    """Tuned setting."""
 
     results: Path | None = usual(
         None,
-        "Take model, analysis and setting from this folder, which lmtune tune --output wrote.",
+        "Use the model, analysis and setting of this folder, written by lmtune tune --output.",
         flag="--from",
         metavar="RESULTS",
     )
-    measure: str | None = option(None, "Tuned for this; default: the results' first.", flag="--measure -m")
-    method: str | None = option(None, "Tuned by this method; default: the recommended one.")
+    measure: str | None = option(
+        None, "The measure it was tuned for; default: the first one of the results.", flag="--measure -m"
+    )
+    method: str | None = option(None, "The method that tuned it; default: the recommended one.")
 
     def __post_init__(self) -> None:
         for name in ("measure", "method"):
@@ -58,7 +60,7 @@ class Tuned:
                 raise InputError(f"--{name} without --from", accepted="--from RESULTS")
 
     def take(self, collection: Collection) -> FinalSetting:
-        """Take it from the results, and the analysis for a collection."""
+        """Return the tuned setting, with the collection under the analysis of the results."""
         from lmtune.tuning.experiment.stored import take_final
 
         assert self.results is not None
@@ -67,12 +69,12 @@ class Tuned:
 
 @dataclass(frozen=True)
 class SettingOptions:
-    """The model and its parameters."""
+    """Model."""
 
     model: str | None = usual(None, f"{NAMES} or fields with --fields; default: {TWO_STAGE.name}.")
     named: tuple[tuple[str, float], ...] = usual(
         (),
-        "A parameter's value; repeat it for several. Default: the model's own.",
+        "Set a parameter; repeat for several. Default: the model's default values.",
         flag="--set",
         read=partial(_value, "--set"),
         separator=None,
@@ -80,33 +82,33 @@ class SettingOptions:
     )
 
     def values(self, model: str) -> dict[str, float]:
-        """Return the values of all parameters of a model by name, its own where none is given."""
+        """Return the values of all parameters of a model by name: those of --set, otherwise the defaults."""
         return {**find_model(model).default, **_by_name(model, "--set", self.named)}
 
     def of(self, tuned: Tuned, collection: Collection) -> FinalSetting:
-        """Return the setting that is given, or the tuned one, which nothing may contradict."""
+        """Return the setting of the options, or the tuned one of --from."""
         from lmtune.tuning.experiment.stored import FinalSetting
 
         if tuned.results is None:
             model = named_model(self.model or TWO_STAGE.name, collection.fields)
             return FinalSetting(model, self.values(model), collection)
         if self.named:
-            raise InputError(f"--set {self.named[0][0]} beside --from", accepted="one of the two")
+            raise InputError(f"--set {self.named[0][0]} conflicts with --from", accepted="one of the two")
         taken = tuned.take(collection)
         if self.model not in (None, taken.model):
             raise InputError(
-                "--model beside --from, whose results are another's", value=self.model, accepted=taken.model
+                "--model differs from the model of --from", value=self.model, accepted=taken.model
             )
         return taken
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """Where to look for parameters."""
+    """Parameter ranges."""
 
     named: tuple[tuple[str, tuple[float, float]], ...] = option(
         (),
-        "A parameter's range, for every method; repeat it for several. Default: the model's own.",
+        "Range of a parameter, for all methods; repeat for several. Default: the model's.",
         flag="--range",
         read=_range,
         separator=None,
@@ -114,40 +116,40 @@ class Ranges:
     )
 
     def of(self, model: str) -> dict[str, tuple[float, float]]:
-        """Return the ranges that are given, by name."""
+        """Return the ranges of the options by name."""
         return _by_name(model, "--range", self.named)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What the methods are compared with."""
+    """Baseline."""
 
     baseline: tuple[tuple[str, float], ...] = usual(
         (),
-        "The row Default, such as k1=0.9,b=0.4; default: the model's usual setting.",
+        "Compare with this setting, such as k1=0.9,b=0.4 (the row Default); default: the model's.",
         read=lambda text: tuple(_value("--baseline", part) for part in text.split(",")),
         metavar="NAME=VALUE,...",
     )
 
     def of(self, model: str) -> dict[str, float]:
-        """Return the values that are given, by name."""
+        """Return the values of the option by name."""
         return _by_name(model, "--baseline", self.baseline)
 
 
 def _by_name(model: str, flag: str, named: Iterable[tuple[str, _T]]) -> dict[str, _T]:
-    """Return the given values by name; refuse a parameter that the model fixes or does not have."""
+    """Return values by name; raise `InputError` for a parameter that the model fixes or does not have."""
     names, fixed = list(find_model(model).default), find_model(model).fixed
     values: dict[str, _T] = {}
     for name, value in named:
         if name not in names:
             others = ", ".join(own.name for own in MODELS.values() if name in own.default)
-            accepted = ", ".join(names) + (f"; of --model {others} it is one" if others else "")
-            raise InputError(f"{flag} {name}: no parameter of {model}", value=name, accepted=accepted)
+            accepted = ", ".join(names) + (f"; --model {others} has it" if others else "")
+            raise InputError(f"{flag} {name}: {model} has no such parameter", value=name, accepted=accepted)
         if name in fixed:
             raise InputError(
-                f"{flag} {name} beside --model {model}, which fixes {name}",
+                f"{flag} {name}: --model {model} fixes it",
                 value=value,
-                accepted=f"{name} = {fixed[name]:g}, which needs no option",
+                accepted=f"{name} = {fixed[name]:g}, without this option",
             )
         if name in values:
             raise InputError(f"{name} is given twice", value=value, accepted="once")

@@ -1,4 +1,4 @@
-"""A command's words while it works, all of them on standard error."""
+"""Progress bars on standard error, and UTF-8 tables on standard output."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 _console = Console(stderr=True, highlight=False)
 _EVERY, _OFTEN = 30.0, 2.0
-"""Seconds between lines where there is no terminal; when told to say more."""
+"""Seconds between progress lines without a terminal; the second with --verbose."""
 
 
 class _TimeLeft(ProgressColumn):
-    """The time left of a stage."""
+    """Remaining time of a stage."""
 
     def render(self, task: Task) -> Text:
         left = _time_left(task)
@@ -44,7 +44,7 @@ class _TimeLeft(ProgressColumn):
 
 
 def _time_left(task: Task) -> float | None:
-    """Return the seconds left at the mean pace so far: steps of a stage differ, so a recent pace jumps."""
+    """Return the seconds left at the mean pace so far; the recent pace varies too much."""
     if task.elapsed is None or not task.completed or task.total is None:
         return None
     return task.elapsed * (task.total - task.completed) / task.completed
@@ -52,9 +52,9 @@ def _time_left(task: Task) -> float | None:
 
 @contextlib.contextmanager
 def stages() -> Iterator[Report]:
-    """Show how far work is; give a function of (stage, done, total, detail) that tells it.
+    """Show progress; yield a function of (stage, done, total, detail) that updates it.
 
-    A terminal has a bar a stage; elsewhere a line is printed now and then.
+    A terminal shows one bar per stage; otherwise a line is printed every 30 seconds.
     """
     progress = Progress(
         TextColumn("{task.description}", markup=False),
@@ -67,22 +67,22 @@ def stages() -> Iterator[Report]:
         disable=talk().quiet or not _console.is_terminal,
     )
     tasks: dict[str, TaskID] = {}
-    told: list[TaskID] = []
+    current: list[TaskID] = []
 
     def report(stage: str, done: int, total: int, detail: str = "") -> None:
-        # Until there is something to tell the screen is left to others, such as downloads.
+        # Start at the first report: before, downloads may show their own bars.
         if not tasks:
             progress.start()
         if stage not in tasks:
             tasks[stage] = progress.add_task(stage, total=total or None)
-        told[:] = [tasks[stage]]
+        current[:] = [tasks[stage]]
         text = visible(f"{stage}: {detail}" if detail else stage)
-        shown = done < total or not total  # what is done makes room
+        shown = done < total or not total  # hide finished stages
         progress.update(tasks[stage], description=text, completed=done, total=total or None, visible=shown)
 
     ended = threading.Event()
     if not _console.is_terminal and not talk().quiet:
-        threading.Thread(target=_print_lines, args=(progress, told, ended), daemon=True).start()
+        threading.Thread(target=_print_lines, args=(progress, current, ended), daemon=True).start()
     try:
         yield report
     finally:
@@ -91,11 +91,11 @@ def stages() -> Iterator[Report]:
             progress.stop()
 
 
-def _print_lines(progress: Progress, told: Sequence[TaskID], ended: threading.Event) -> None:
-    """Print how far the stage is of which something was told last, until the work has ended."""
+def _print_lines(progress: Progress, current: Sequence[TaskID], ended: threading.Event) -> None:
+    """Print the progress of the current stage at intervals, until the work has ended."""
     while not ended.wait(_OFTEN if talk().verbose else _EVERY):
         for task in progress.tasks:
-            if task.id in told and task.visible:
+            if task.id in current and task.visible:
                 far = f"{task.completed:.0f} done" if task.total is None else f"{task.percentage:.0f} %"
                 words = [f"{task.description}: {far}", f"{_clock(task.elapsed)} so far"]
                 words += [f"about {_clock(left)} left"] if (left := _time_left(task)) else []
@@ -108,7 +108,7 @@ def _clock(seconds: float | None) -> str:
 
 @contextlib.contextmanager
 def utf8_output() -> Iterator[TextIO]:
-    """Give standard output as a UTF-8 stream, whatever the locale."""
+    """Yield standard output as a UTF-8 stream, whatever the locale."""
     stream = cast("io.TextIOWrapper", sys.stdout)
     stream.flush()
     stream.reconfigure(encoding="utf-8", errors="replace", newline="\n")
@@ -117,6 +117,6 @@ def utf8_output() -> Iterator[TextIO]:
 
 
 def show_table(text: str) -> None:
-    """Write a table on standard output in UTF-8, whatever the locale."""
+    """Write a table to standard output in UTF-8, whatever the locale."""
     with utf8_output() as stream:
         stream.write(on_screen(text))

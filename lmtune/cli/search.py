@@ -32,7 +32,7 @@ from lmtune.threads import cores
 
 
 def index(
-    dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
+    dataset: Annotated[str | None, "pydocs, a folder or irds:ID; see `lmtune datasets`.", "DATASET"],
     collection: Annotated[
         Collection, "index", "topics", "qrels", "split", "topic_fields", "lengths", "exclude_self", "indexes"
     ],
@@ -52,32 +52,33 @@ def index(
 
 _ANSWERS, _WIDTH = 10, 80
 _MOST = 1000
-"""Lines of a run that a terminal gets unless --output - asks for all."""
+"""Most lines of a run that are printed on a terminal without --output -."""
 
 
 @dataclass(frozen=True)
 class _RunOptions:
-    """The run."""
+    """Output."""
 
-    hits: int = usual(1000, "Documents a topic.", low=1)
+    hits: int = usual(1000, "Documents per topic.", low=1)
     output: Path | None = usual(
         None,
-        f"The run; .gz compresses. Default: -, standard output; a terminal gets at most {_MOST:,} lines.",
+        "Write the run to this file; .gz compresses. Default: -, standard output (on a terminal at most "
+        f"{_MOST:,} lines).",
     )
     explain: Path | None = usual(
-        None, "Write each topic's terms with their weights, and what made them, to this file.", metavar="FILE"
+        None, "Write each topic's terms, their weights and the factors of these to this file.", metavar="FILE"
     )
     explain_doc: str | None = usual(
-        None,
-        "Of a query, show how this document's score comes about, as engines explain it.",
-        metavar="DOCNO",
+        None, "Explain this document's score for QUERY term by term.", metavar="DOCNO"
     )
-    run_tag: str | None = usual(None, "Default: lmtune-lambda...-mu..., with a model's name.")
+    run_tag: str | None = usual(None, "Tag of the run; default: lmtune-, the model and its parameters.")
 
 
 def search(
-    dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
-    query: Annotated[str | None, "Answer this query on the screen, in place of topics.", "QUERY"],
+    dataset: Annotated[str | None, "pydocs, a folder or irds:ID; see `lmtune datasets`.", "DATASET"],
+    query: Annotated[
+        str | None, "Search for this query instead of the topics, and print the results.", "QUERY"
+    ],
     collection: Annotated[Collection, "qrels"],
     setting: SettingOptions,
     tuned: Tuned,
@@ -94,7 +95,7 @@ def search(
     output = run.output or Path("-")
     on_screen = str(output) in ("-", "/dev/stdout")
     if run.explain_doc is not None and query is None:
-        raise InputError("no query to explain a document's score for", accepted="lmtune search DATASET QUERY")
+        raise InputError("--explain-doc without a query", accepted="lmtune search DATASET QUERY")
     named = replace(collection, name=dataset)
     if not on_screen:
         check_recorded(output, reads=named.files())
@@ -130,7 +131,7 @@ def search(
 
 
 def _check_lines(lines: int) -> None:
-    """Raise InputError for a run that is too long for a terminal."""
+    """Raise `InputError` for a run that is too long for a terminal."""
     if lines > _MOST:
         raise InputError(
             "the run is too long for a terminal",
@@ -140,10 +141,10 @@ def _check_lines(lines: int) -> None:
 
 
 def _answers(done: Searched) -> Iterator[str]:
-    """Yield a line a document: its rank, name, score and the words that its text begins with."""
+    """Yield a line for each document: rank, docno, score and the beginning of its text."""
     [ranking] = done.rankings
     begins = [""] * len(ranking.docnos)
-    with suppress(InputError):  # an index may stand for documents that are not here
+    with suppress(InputError):  # the documents of an index may be elsewhere
         texts = texts_for(done.index, done.dataset.documents)
         begins = [" ".join(text.split())[:_WIDTH] for text in texts.of(ranking.docnos)]
     width = max(map(len, ranking.docnos), default=0)
@@ -151,7 +152,7 @@ def _answers(done: Searched) -> Iterator[str]:
     for rank, (docno, score, begin) in enumerate(found, 1):
         yield f"{rank:4}  {docno:{width}}  {score:9.4f}  {begin}".rstrip()
     if not ranking.docnos:
-        yield "no document has a word of the query"
+        yield "no document contains a term of the query"
 
 
 def datasets() -> None:

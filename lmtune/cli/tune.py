@@ -1,4 +1,4 @@
-"""``lmtune tune``, ``plot`` and ``report``: the main job, the pictures of a results folder, and its page."""
+"""``lmtune tune``, and ``plot`` and ``report``, which show its results."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _TuneOutput:
-    """Tables and results."""
+    """Output."""
 
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     output: Path | None = usual(
         None,
-        "Keep tables, parameters, traces and runs in this folder; earlier results of the same collection "
-        "are replaced.",
+        "Write tables, parameters, traces and runs to this folder; replaces earlier results of the same "
+        "collection.",
         metavar="DIR",
     )
     overwrite: bool = option(False, "Replace results of another collection too.")
@@ -47,63 +47,65 @@ class _TuneOutput:
 
 @dataclass(frozen=True)
 class _Choosing:
-    """Choices that are no numbers."""
+    """Categorical parameters."""
 
     choose: tuple[Choice, ...] = usual(
         (),
-        "Choose on training topics, as the parameters are: NAME=VALUE,... with several values of "
-        f"{', '.join(CHOICES)}; the first is the usual one. Repeat it for several.",
+        f"Tune a categorical parameter over these values, the default first: {', '.join(CHOICES)}. Repeat for "
+        "several.",
         read=Choice.parse,
         separator=None,
-        metavar="NAME=VALUES",
+        metavar="NAME=VALUE,...",
     )
-    inner_folds: int = option(0, "Compare choices on so many folds of the training topics.", low=0)
+    inner_folds: int = option(
+        0, "Compare the values by cross-validation on the training topics, with N folds; 0: in-sample.", low=0
+    )
     race: bool = option(
-        False,
-        "Leave combinations untuned: with --certify those proven to be chosen on no fold, else those that "
-        "successive halving drops.",
+        False, "Skip combinations that cannot win: by successive halving, or with --certify by proof."
     )
 
 
 @dataclass(frozen=True)
 class _Engine:
-    """A search engine to start from."""
+    """Search engine."""
 
     from_engine: Path | None = option(
         None,
-        "Start from an index of Elasticsearch or OpenSearch, as its settings and mappings have it, Solr "
-        "(schema.xml) or Vespa (schemas/NAME.sd): its analysis, its model, and its setting as Default.",
+        "Use the analysis, the model and the setting (as baseline) of an engine's file: index settings of "
+        "Elasticsearch or OpenSearch, Solr's schema.xml, Vespa's schemas/NAME.sd.",
         metavar="FILE",
     )
 
     def start(
         self, collection: Collection, plan: dict[str, Any], baseline: Baseline
     ) -> tuple[Collection, dict[str, Any], Baseline]:
-        """Return what is tuned, with the engine's analysis, model and setting where nothing else is given."""
+        """Return the arguments with the analysis, model and baseline of the engine's file."""
         if self.from_engine is None:
             return collection, plan, baseline
         from lmtune.engines.catalogue import read_engine
 
-        found = read_engine(self.from_engine, collection.stopwords)
-        setting = tuple(found.values.items())
-        for flag, given, own in (
-            ("--model", plan.get("model"), found.model),
+        engine = read_engine(self.from_engine, collection.stopwords)
+        setting = tuple(engine.values.items())
+        for flag, asked, from_file in (
+            ("--model", plan.get("model"), engine.model),
             ("--baseline", baseline.baseline or None, setting),
-            ("--stemmer", collection.stemmer, found.stemmer),
-            ("--stopwords", collection.stopwords, found.stopwords),
+            ("--stemmer", collection.stemmer, engine.stemmer),
+            ("--stopwords", collection.stopwords, engine.stopwords),
         ):
-            if given not in (None, own):
+            if asked not in (None, from_file):
                 raise InputError(
-                    f"{flag} beside --from-engine", value=given, accepted=f"no {flag}: it has {own}"
+                    f"{flag} conflicts with --from-engine",
+                    value=asked,
+                    accepted=f"no {flag}: the file has {from_file}",
                 )
-        for text in found.notes:
+        for text in engine.notes:
             note(f"{self.from_engine}: {text}")
-        collection = replace(collection, stemmer=found.stemmer, stopwords=found.stopwords)
-        return collection, plan | {"model": found.model}, Baseline(setting)
+        collection = replace(collection, stemmer=engine.stemmer, stopwords=engine.stopwords)
+        return collection, plan | {"model": engine.model}, Baseline(setting)
 
 
 def tune(
-    datasets: Annotated[list[str] | None, "pydocs, folders, irds:ID ...; several make one table.", "DATASET"],
+    datasets: Annotated[list[str] | None, "pydocs, a folder or irds:ID; several make one table.", "DATASET"],
     collection: Collection,
     split: Split,
     plan: Annotated[dict[str, Any], Plan],
@@ -116,8 +118,9 @@ def tune(
 ) -> None:
     """Tune a model's parameters; evaluate on held-out topics.
 
-    The answer comes first: of the first measure, the setting with the best mean held out. A folder with the
-    splits train and test is tuned on the one and reported on the other; BEIR's by nDCG@10 and R@100.
+    Compares grid search, coordinate ascent, RankNet and smooth approximations by cross-validation, and
+    recommends a setting for the first measure. A folder with the splits train and test is tuned on train and
+    evaluated on test; BEIR folders by nDCG@10 and R@100.
 
     Examples
     --------
@@ -137,8 +140,8 @@ def tune(
         plan = plan | {"measures": BEIR_MEASURES}
     if choosing.choose:
         if output.output is not None and len(collections) > 1:
-            accepted = "one collection, or a folder for each"
-            raise InputError("--choose keeps one collection in a folder", value=datasets, accepted=accepted)
+            accepted = "one collection, or one --output folder for each"
+            raise InputError("--choose writes one collection to a folder", value=datasets, accepted=accepted)
         from lmtune.tuning.choices.experiment import make_cases
 
         how: Any = {"ranges": ranges.of, "baseline": baseline.of}
@@ -158,19 +161,19 @@ def tune(
             overwrite=output.overwrite,
         )
     for slow in (measure for measure in searching.measures if measure.is_slow):
-        note(f"{slow} is slow: it is measured from a run at every setting")
+        note(f"{slow} is slow: ir_measures computes it from a run at every setting")
     prepared: list[Prepared] = []
     results: list[CollectionResult] = []
     with workers.engaged():
         with stages() as show:
-            # All are read before any is tuned: what is wrong with the last is found first.
+            # Read all collections before tuning any, so that errors in the last one show up early.
             prepared += [prepare(one, split, searching, progress=show) for one in collections]
         for ready in prepared:
             with stages() as show, timed(f"{ready.pool.name}: tuned"):
                 how = {"notes": ready.notes, "progress": show, "traced": output.output is not None}
                 results.append(run_experiment(ready.pool, ready.folds, searching, **how))
         if output.output is not None:
-            with stages() as progress, timed(f"kept in {output.output}"):
+            with stages() as progress, timed(f"results written to {output.output}"):
                 keep_results(output.output, prepared, results, searching, progress=progress)
     _show(results, output.style, noted=talk().verbose or searching.certify is not None)
     if output.style == "table":
@@ -179,19 +182,23 @@ def tune(
         for one, result in zip(collections, results, strict=True):
             say(_use(one, result, result.recommended, output.output))
         if not talk().verbose:
-            kept = "--output DIR keeps everything" if output.output is None else f"all is in {output.output}"
+            kept = (
+                "--output DIR writes all results"
+                if output.output is None
+                else f"all results: {output.output}"
+            )
             say(f"--verbose prints the settings of each fold, bounds and notes; {visible(kept)}\n")
 
 
-def _collections(names: list[str], given: Collection) -> list[Collection]:
-    """Return the collections; a measure in the place of one is called so."""
+def _collections(names: list[str], options: Collection) -> list[Collection]:
+    """Return the collections; if a name is a measure, the error suggests -m."""
     try:
-        return named_collections(names, given)
+        return named_collections(names, options)
     except InputError as error:
         if isinstance(error.value, str) and is_measure(error.value):
             accepted = f"-m {error.value} for each measure, or several without spaces: -m AP,{error.value}"
             raise InputError(
-                "a measure in the place of a collection", value=error.value, accepted=accepted
+                "a measure where a collection is expected", value=error.value, accepted=accepted
             ) from error
         raise
 
@@ -199,7 +206,7 @@ def _collections(names: list[str], given: Collection) -> list[Collection]:
 def _choose(
     cases: Sequence[Case], split: Split, choosing: _Choosing, certify: float | None, output: _TuneOutput
 ) -> None:
-    """Tune all cases of a collection, and choose."""
+    """Tune all combinations of categorical parameters on a collection, and recommend one."""
     from lmtune.report.choice_tables import choice_table, keep_choices
     from lmtune.report.coverage import choice_coverage
     from lmtune.tuning.choices.experiment import tune_choices
@@ -220,7 +227,7 @@ def _choose(
         how: Any = {"inner": choosing.inner_folds, "race": choosing.race, "certify": certify}
         result, ready = tune_choices(choosing.choose, cases, split, **how, progress=progress)
         if output.output is not None:
-            with timed(f"kept in {output.output}"):
+            with timed(f"results written to {output.output}"):
                 keep_choices(output.output, result, ready, progress=progress)
     say(choice_table(result, output.style))
     for case, tuned in zip(cases, result.results, strict=True) if talk().verbose else ():
@@ -235,7 +242,7 @@ def _choose(
 
 
 def _use(collection: Collection, result: CollectionResult, row: Row | None, kept: Path | None) -> str:
-    """Give the command that searches with a row's setting; nothing where there is none."""
+    """Return the command that searches with a row's setting; empty if the row has no setting."""
     from lmtune.tuning.experiment.result import setting_values
 
     if row is None or row.setting is None:
@@ -269,16 +276,16 @@ def _show(results: Sequence[CollectionResult], style: str, *, noted: bool) -> No
 
 @dataclass(frozen=True)
 class _Pictures:
-    """The pictures."""
+    """Output."""
 
     output: Path | None = option(
-        None, "The pictures' folder; default: pictures in the results folder.", metavar="DIR"
+        None, "Write the pictures to this folder; default: RESULTS/pictures.", metavar="DIR"
     )
     style: str = option("svg", "svg, pdf or png.", flag="--format", choices=("svg", "pdf", "png"))
 
 
 def plot(
-    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], pictures: _Pictures
+    results: Annotated[Path, "A folder written by lmtune tune --output.", "RESULTS"], pictures: _Pictures
 ) -> None:
     """Draw pictures of tuning results.
 
@@ -310,15 +317,15 @@ def plot(
 
 @dataclass(frozen=True)
 class _Page:
-    """The page."""
+    """Output."""
 
     output: Path | None = option(
-        None, "The page; default: report.html in the results folder.", metavar="FILE"
+        None, "Write the page to this file; default: RESULTS/report.html.", metavar="FILE"
     )
 
 
 def report(
-    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], page: _Page
+    results: Annotated[Path, "A folder written by lmtune tune --output.", "RESULTS"], page: _Page
 ) -> None:
     """Write an HTML report of tuning results.
 

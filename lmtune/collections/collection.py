@@ -18,7 +18,7 @@ from lmtune.index.analysis import Analyzer, default_stopwords
 from lmtune.index.protocol import field_index
 from lmtune.index.windows import WINDOW_KINDS
 from lmtune.io.documents import check_fields
-from lmtune.options import given_words, option, usual
+from lmtune.options import command_words, option, usual
 from lmtune.progress import Progress, note, silent, timed
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ class Collection:
         changed = {name: None for name, value in usual.items() if getattr(given, name) == value}
         # The model says which fields.
         given = replace(given, fields=(), qrels=None, **changed)  # type: ignore[arg-type]
-        return [*filter(None, [self.name]), *given_words(given)]
+        return [*filter(None, [self.name]), *command_words(given)]
 
     def documents_beside(self) -> DocumentSource | None:
         """Return the documents that a named index should have been built from, if they are here."""

@@ -104,7 +104,7 @@ def test_a_race_says_what_is_not_tuned_and_why(run: Run, more: str, why: str) ->
         ("--choose stem=none,porter", "no such choice"),
         ("--choose stemmer=none,porter --stemmer porter", "is given twice"),
         ("--choose model=bm25,sdm --model bm25", "is given twice"),
-        ("--choose model=bm25,two-stage --range k1=0.1,2", "no parameter of two-stage"),
+        ("--choose model=bm25,two-stage --range k1=0.1,2", "two-stage has no such parameter"),
         ("--choose model=bm25,two-stage --certify 0.01 -m RBP", "RBP"),
         ("--choose stemmer=none,porter --inner-folds 1", "inner-folds"),
         ("--choose stemmer=none,porter --inner-folds 2 --race", "--race beside --inner-folds"),

@@ -144,7 +144,7 @@ def test_search_and_features_take_what_tuning_ended_with(home: Path) -> None:
         (["--index", "stemmed"], "another analysis than the results"),
         (["--stemmer", "krovetz"], "--stemmer beside results of another analysis"),
         (["--model", "dirichlet"], "accepted: two-stage"),
-        (["--set", "mu=3"], "--set mu beside --from"),
+        (["--set", "mu=3"], "--set mu conflicts with --from"),
     ):
         shown = lmtune_command("search", "one", "--from", "kept/final", *wrong, cwd=home)
         assert shown.returncode == 2
@@ -201,7 +201,7 @@ def test_tune_opens_with_the_answer_and_ends_with_its_command(home: Path) -> Non
     assert read_answer(kept) == (title, answer)
     for wrong, said in (
         ("k1", "accepted: NAME=VALUE"),
-        ("mu=3", "no parameter of bm25"),
+        ("mu=3", "bm25 has no such parameter"),
         ("k1=-1", "k1 is outside its domain"),
         ("k1=1,k1=2", "k1 is given twice"),
     ):

@@ -59,7 +59,7 @@ def test_several_runs_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     assert err.splitlines() == [
         "half: the run misses 1 of 2 judged topics, left out of the means; -c counts them as 0: 2",
         "half: topics without judgments, left out: 1",
-        "the runs' means are over different topics; -c takes all judged topics for each",
+        "the runs' means are over different topics; -c uses all judged topics for each run",
     ]
     out = run(capsys, "-c", "qrels", "run", "half", "-m", "map", "--format", "json")[1]
     assert [record["all"]["map"] for record in json.loads(out)] == [0.75, 0.25]
@@ -150,7 +150,7 @@ def test_what_trec_eval_lets_pass(home: Path, capsys: pytest.CaptureFixture[str]
     (home / "odd").write_text("1 Q0 a first 2 t and more\n1 Q0 b 2 1 u\n")
     code, out, err = run(capsys, "-m", "runid,num_ret", "qrels", "odd")
     assert (code, out.split()) == (0, ["runid", "all", "u", "num_ret", "all", "2"])
-    assert err.splitlines()[0] == "odd: bad lines: 1 bad ranks kept, 1 second run tags kept"
+    assert err.splitlines()[0] == "odd: skipped lines: 1 bad ranks kept, 1 second run tags kept"
 
 
 def test_lenient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +158,7 @@ def test_lenient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "--lenient", "-mnum_ret", "qrels", "bad")
     assert (code, out) == (0, f"{'num_ret':22}\tall\t4\n")
     assert err == (
-        "bad: bad lines: 1 repeated documents skipped, 1 bad ranks kept, "
+        "bad: skipped lines: 1 repeated documents skipped, 1 bad ranks kept, "
         "1 wrong number of columns skipped, 1 bad scores skipped\n"
     )
 
@@ -263,4 +263,4 @@ def test_a_run_of_distances_is_noted(tmp_path: Path, capsys: pytest.CaptureFixtu
     code, out, err = run(capsys, str(tmp_path / "q"), str(tmp_path / "run"), "-m", "RR")
     assert code == 0
     assert "0.5000" in out
-    assert "the scores rise with the ranks" in err
+    assert "scores rise with the rank" in err

@@ -93,7 +93,7 @@ def test_everything_given() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("pie", "no --pot; accepted: --pot FILE"),
+        ("pie", "missing --pot; accepted: --pot FILE"),
         ("pie --pot a --hours 0", "bad --hours: 0; accepted: 1 or more"),
         ("pie --pot a --hours x", "bad --hours: 'x'; accepted: an integer"),
         (
@@ -165,7 +165,7 @@ COMMANDS = dict(commands(app, "lmtune"))
 
 @pytest.mark.parametrize("group", [app, app.load("rerank")])
 def test_summaries_are_those_of_the_commands(group: Group) -> None:
-    for name, (_, summary) in group.members.items():
+    for name, (_, summary, _) in group.members.items():
         assert (group.load(name).help or "").partition("\n")[0] == summary
 
 
@@ -258,9 +258,9 @@ def test_an_option_that_does_not_exist_is_told_with_the_nearest(capsys: pytest.C
     assert run(["tune", "--mesure", "AP"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("lmtune: No such option: --mesure (Possible options: --measure")
-    assert told.endswith("; accepted: what lmtune tune --help says\n")
+    assert told.endswith("; accepted: see lmtune tune --help\n")
     assert run(["--mesure"]) == 2
-    assert capsys.readouterr().err == "lmtune: No such option: --mesure; accepted: what lmtune --help says\n"
+    assert capsys.readouterr().err == "lmtune: No such option: --mesure; accepted: see lmtune --help\n"
 
 
 @pytest.mark.parametrize(
@@ -279,20 +279,20 @@ def test_unknown_options_point_to_what_they_mean(
     words: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(words.split()) == 2
-    assert f"{meant}; accepted: what lmtune " in capsys.readouterr().err
+    assert f"{meant}; accepted: see lmtune " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("tune --measure", "Option '--measure' requires an argument; accepted: what lmtune tune --help says"),
-        ("tune --final=3", "Option '--final' does not take a value; accepted: what lmtune tune --help says"),
+        ("tune --measure", "Option '--measure' requires an argument; accepted: see lmtune tune --help"),
+        ("tune --final=3", "Option '--final' does not take a value; accepted: see lmtune tune --help"),
         ("fuse", "Missing argument 'QRELS RUN...'; accepted: lmtune fuse [OPTIONS] QRELS RUN..."),
         (
             "compare a.run b.run",
             "Missing argument 'RUN...'; accepted: lmtune compare [OPTIONS] QRELS BASELINE RUN...",
         ),
-        ("rerank train", "no --output; accepted: --output DIR"),
+        ("rerank train", "missing --output; accepted: --output DIR"),
         ("rerank compare x --batch-size 0", "bad --batch-size: 0; accepted: 1 or more"),
     ],
 )

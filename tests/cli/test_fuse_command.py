@@ -66,7 +66,7 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
     assert set(read_run("n.run")) == {"21", "22", "23", "24"}
     given = ("--from", "results.json", "b.run", "a.run", "c.run", "--measure", "AP", "--output", "no.run")
     code, _, err = fused(*given)
-    assert code == 2 and "nothing is chosen with --from" in err
+    assert code == 2 and "options of tuning conflict with --from" in err
     code, _, err = fused("--from", "results.json", "b.run", "a.run", "c.run", "--output", "again.run")
     assert code == 0, err
     assert read_run("again.run") == read_run("fused.run.gz")
@@ -209,10 +209,13 @@ def test_tables() -> None:
         ("--from qrels.txt a.run b.run --output o.run", "qrels.txt"),
         ("--from r.json a.run b.run --output o.run", "not a fusion"),
         ("--from r.json a.run b.run", "--output RUN"),
-        ("--from r.json a.run b.run --output o.run --plot p", "--plot without --from"),
+        ("--from r.json a.run b.run --output o.run --plot p", "--plot conflicts with --from"),
         ("qrels.txt a.run b.run --weights a=1", "each of a, b"),
-        ("qrels.txt a.run b.run --weights a=1,b=1 --normalise choose", "nothing is chosen with --weights"),
-        ("qrels.txt a.run b.run --weights a=1,b=1 --window 3,5", "nothing is chosen with --weights"),
+        (
+            "qrels.txt a.run b.run --weights a=1,b=1 --normalise choose",
+            "options of tuning conflict with --weights",
+        ),
+        ("qrels.txt a.run b.run --weights a=1,b=1 --window 3,5", "options of tuning conflict with --weights"),
         ("qrels.txt a.run b.run --leave-out z", "some of a, b"),
         ("qrels.txt a.run b.run --leave-out a,b", "some of a, b"),
         ("qrels.txt a.run b.run --weights a=1,c=2", "each of a, b"),
@@ -220,7 +223,7 @@ def test_tables() -> None:
         ("qrels.txt a.run b.run --weights a=1,b=-1", "numbers from 0"),
         ("qrels.txt a.run b.run --weights a=0,b=0", "not all 0"),
         ("qrels.txt a.run b.run --weights a=1,a=2", "each RUN=X once"),
-        ("qrels.txt a.run b.run --weights a=1,b=2 --folds 3", "nothing is chosen with --weights"),
+        ("qrels.txt a.run b.run --weights a=1,b=2 --folds 3", "options of tuning conflict with --weights"),
         ("other.txt a.run b.run", "no run retrieves a relevant document"),
     ],
 )

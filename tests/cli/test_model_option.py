@@ -52,13 +52,25 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 REFUSED = {
     "tune-lambda": ("tune c --model dirichlet --range lambda=0,0.5", "--range lambda", "fixes"),
     "tune-mu": ("tune c --model jelinek-mercer --range mu=1,5", "--range mu", "mu = 0"),
-    "tune-lucene": ("tune c --model lucene-dirichlet --range lambda=0,0", "--range lambda beside", "fixes"),
-    "search-lambda": ("search c --model dirichlet --set lambda=0.4", "--set lambda beside", "lambda = 0"),
-    "search-mu": ("search c --model jelinek-mercer --set mu=9", "--set mu beside", "mu = 0"),
+    "tune-lucene": (
+        "tune c --model lucene-dirichlet --range lambda=0,0",
+        "--range lambda: --model lucene-dirichlet fixes it",
+        "lambda = 0",
+    ),
+    "search-lambda": (
+        "search c --model dirichlet --set lambda=0.4",
+        "--set lambda: --model dirichlet fixes it",
+        "lambda = 0",
+    ),
+    "search-mu": (
+        "search c --model jelinek-mercer --set mu=9",
+        "--set mu: --model jelinek-mercer fixes it",
+        "mu = 0",
+    ),
     "search-zero": ("search c --model jelinek-mercer --set lambda=0", "0.0", "mu = 0"),
     "tune-name": ("tune c --model bm26", "'bm26'", "lucene-dirichlet"),
     "search-name": ("search c --model bm26", "'bm26'", "two-stage"),
-    "search-mu-bm25": ("search c --model bm25 --set mu=9", "--set mu: no parameter of bm25", "k1, b"),
+    "search-mu-bm25": ("search c --model bm25 --set mu=9", "--set mu: bm25 has no such parameter", "k1, b"),
     "search-b": ("search c --model bm25 --set b=1.2", "b is outside its domain: 1.2", "0 <= b <= 1"),
     "search-k1": ("search c --model bm25 --set k1=-1", "k1 is outside its domain: -1.0", "k1 > 0"),
     "tune-b": ("tune c --model bm25 --range b=0,2", "b is outside its domain: 2.0", "0 <= b <= 1"),
@@ -67,8 +79,12 @@ REFUSED = {
         "weights of windows are outside their domain: (0.9, 0.3)",
         "together 1 at most",
     ),
-    "search-sdm-lambda": ("search c --model sdm --set lambda_ordered=0.3", "beside --model sdm", "= 0"),
-    "search-windows": ("search c --model sdm --set mu_windows=3", "no parameter of sdm", "mu_unordered"),
+    "search-sdm-lambda": ("search c --model sdm --set lambda_ordered=0.3", "--model sdm fixes it", "= 0"),
+    "search-windows": (
+        "search c --model sdm --set mu_windows=3",
+        "sdm has no such parameter",
+        "mu_unordered",
+    ),
     "certify": ("tune c --model lucene-dirichlet --certify 1e-2", "no certificate's proof holds", "bm25"),
     "jm-range": ("tune c --model jelinek-mercer --range lambda=0,0.5", "lambda = 0", "mu = 0"),
 }
@@ -239,7 +255,7 @@ def test_a_query_is_answered_on_the_screen(run: Run) -> None:
     assert [float(line[2]) for line in lines] == pytest.approx([score for _, score in best], abs=1e-4)
     texts = {d["id"]: d["contents"] for d in map(json.loads, Path("c/docs.jsonl").read_text().splitlines())}
     assert all(texts[line[1]].startswith(" ".join(line[3:6])) for line in lines)
-    assert run("search", "c", "nothing-has-this")[1] == "no document has a word of the query\n"
+    assert run("search", "c", "nothing-has-this")[1] == "no document contains a term of the query\n"
     assert len(run("search", "c", "word1", "--hits", "3")[1].splitlines()) == 3
     assert run("search", "c", "word1 word2", "--model", "bm25", "--output", "two.run")[0] == 0
     assert read_run("two.run") == read_run("one.run")
@@ -248,7 +264,7 @@ def test_a_query_is_answered_on_the_screen(run: Run) -> None:
 @pytest.mark.parametrize("part", ["rm3", "weights"])
 def test_an_expanded_query_without_a_known_word_is_answered(part: str, run: Run) -> None:
     status, out, _ = run("search", "c", "zebra", "--model", f"bm25+{part}")
-    assert (status, out) == (0, "no document has a word of the query\n")
+    assert (status, out) == (0, "no document contains a term of the query\n")
 
 
 def test_negative_weights_are_measured_unpruned(run: Run, home: Path) -> None:

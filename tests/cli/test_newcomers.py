@@ -75,7 +75,7 @@ def test_a_mistyped_command_gets_a_suggestion(words: str, near: str) -> None:
             "lmtune: --measure ends with a comma: 'AP,'; accepted: no space after a comma",
         ),
         ("compare q a b -m AP, P@10", "lmtune: --measure ends with a comma: 'AP,'"),
-        ("tune c -m AP P@10", "lmtune: a measure in the place of a collection: 'P@10'; accepted: -m P@10 "),
+        ("tune c -m AP P@10", "lmtune: a measure where a collection is expected: 'P@10'; accepted: -m P@10 "),
         ("tune c --range k1=0.1, 3", "lmtune: --range ends with a comma: 'k1=0.1,'"),
         ("tune c nowhere", "lmtune: no such collection: 'nowhere'"),
     ],

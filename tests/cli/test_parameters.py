@@ -34,15 +34,14 @@ def test_ranges_by_name() -> None:
         (
             "two-stage",
             (("b", 1.0),),
-            "--set b: no parameter of two-stage: 'b';"
-            " accepted: lambda, mu; of --model bm25, lucene-bm25 it is one",
+            "--set b: two-stage has no such parameter: 'b';"
+            " accepted: lambda, mu; --model bm25, lucene-bm25 has it",
         ),
         ("two-stage", (("mu", 1.0), ("mu", 2.0)), "mu is given twice: 2.0; accepted: once"),
         (
             "dirichlet",
             (("lambda", 0.4),),
-            "--set lambda beside --model dirichlet, which fixes lambda: 0.4;"
-            " accepted: lambda = 0, which needs no option",
+            "--set lambda: --model dirichlet fixes it: 0.4; accepted: lambda = 0, without this option",
         ),
     ],
 )
@@ -53,7 +52,7 @@ def test_what_a_model_does_not_have(model: str, named: tuple[tuple[str, float], 
 
 
 def test_ranges_of_what_a_model_fixes_are_refused() -> None:
-    with pytest.raises(InputError, match="--range mu beside --model jelinek-mercer, which fixes mu"):
+    with pytest.raises(InputError, match="--range mu: --model jelinek-mercer fixes it"):
         Ranges(named=(("mu", (1.0, 2.0)),)).of("jelinek-mercer")
 
 

@@ -320,7 +320,7 @@ def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     )
     code, out, err = run("compare", *arguments, "--output", tmp_path / "kept")
     assert code == 0, err
-    assert "16 test queries, 4 of them without a relevant document" in err
+    assert "16 test queries, 4 without a relevant document" in err
     title, answer = read_answer(out)
     assert title.startswith("3 losses, ") and any("listnet" in text for text in answer.values())
     lines = out.splitlines()[7:]
@@ -422,10 +422,10 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
         (("apply", "nowhere", "--run", "r", "--output", "o"), "no model"),
         (("apply", "LETOR"), "--output"),
         (("apply", "LETOR", "--output", "m"), "--run"),
-        (("apply", "m", "LETOR", "--output", "o", "--interpolate", "AP"), "--run PATH beside --interpolate"),
+        (("apply", "m", "LETOR", "--output", "o", "--interpolate", "AP"), "--interpolate without --run"),
         (("apply", "m", "c", "--run", "r", "--output", "o", "--interpolate", "1.5"), "from 0 to 1"),
         (("apply", "m", "c", "--run", "r", "--output", "o", "--interpolate", "ERR@10"), "no exact line"),
-        (("apply", "m", "c", "--run", "r", "--output", "o", "--qrels", "q"), "--qrels has no use"),
+        (("apply", "m", "c", "--run", "r", "--output", "o", "--qrels", "q"), "--qrels has no effect"),
         (("crossval", "--output", "m"), "LETOR files"),
         (("crossval", "LETOR", "--output", "m"), "no folds"),
         (("crossval", "LETOR", "--output", "m", "--from", "tuned"), "--from"),

@@ -23,12 +23,12 @@ from lmtune.rerank.sources import FeatureSettings, ListSource, Taught
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine."""
+    """Device."""
 
     device: str = usual(
-        "cpu", "cpu, cuda, cuda:1; several spread trials and folds: cuda:0,cuda:1, or cuda for all."
+        "cpu", "cpu, cuda or cuda:1; several run folds and trials in parallel: cuda:0,cuda:1 (cuda: all)."
     )
-    threads: int | None = option(None, "Of torch; another number may round differently.", low=1)
+    threads: int | None = option(None, "Threads of torch; the number can change rounding.", low=1)
 
     def __post_init__(self) -> None:
         if self.device != "cpu":
@@ -46,41 +46,43 @@ class Checkpoints:
     """Checkpoints."""
 
     checkpoint: Path | None = option(
-        None, "Keep the training's state in this folder, and go on from it.", metavar="DIR"
+        None, "Save the training state in this folder, and resume from it.", metavar="DIR"
     )
-    checkpoint_every: int | None = option(None, "Keep it after so many steps, not only after epochs.", low=1)
+    checkpoint_every: int | None = option(
+        None, "Save it every N steps too, not only after each epoch.", low=1
+    )
 
     def folders(self) -> list[Path]:
-        """Return the folders that are written, and read."""
+        """Return the folders that are read and written."""
         return [] if self.checkpoint is None else [self.checkpoint]
 
     def options(self) -> dict[str, Any]:
-        """Return them as `lmtune.rerank.training.loop.TrainingOptions` has them."""
+        """Return the fields of `lmtune.rerank.training.loop.TrainingOptions`."""
         return {"checkpoint": self.checkpoint, "checkpoint_every": self.checkpoint_every}
 
 
 @dataclass(frozen=True)
-class Lessons:
-    """What is learnt from."""
+class Targets:
+    """Targets."""
 
     teacher: Path | None = option(
-        None, "A run whose scores LOSS@teacher learns from, of the same topics; with --run.", metavar="RUN"
+        None, "A run of the same topics; LOSS@teacher learns from its scores. Needs --run.", metavar="RUN"
     )
     topic_weights: Mapping[str, float] | None = topic_weights_option()
 
     def of(self, source: ListSource, losses: Iterable[Loss | Ranker], run: Path | None) -> ListSource:
-        """Return a source of lists, with the teacher's scores and topics' weights if there are any.
+        """Return the source of lists, with the teacher's scores and the topics' weights if any.
 
         Raises
         ------
         InputError
-            For a teacher or weights without a run, a loss on a teacher's scores without a teacher, and one
-            that takes no weights with them.
+            For a teacher or weights without a run, a teacher's loss without a teacher, and weights with a
+            loss that has none.
         """
         from lmtune.rerank.training.objectives import check_teacher, check_weighted
 
-        for name, given in vars(self).items():
-            if given is not None and run is None:
+        for name, value in vars(self).items():
+            if value is not None and run is None:
                 flag = f"--{name.replace('_', '-')}"
                 raise InputError(f"{flag} without --run", accepted="both, or neither")
         for loss in losses:
@@ -94,16 +96,16 @@ class Lessons:
 def tuned_features(
     features: FeatureSettings, tuned: Tuned, collection: Collection
 ) -> tuple[FeatureSettings, Collection]:
-    """Return the features' settings and the collection, with what was tuned where that is named."""
+    """Return the feature settings and the collection, with the tuned setting of --from if given."""
     if tuned.results is None:
         return features, collection
     usual = FeatureSettings()
     if (features.lambda_, features.mu) != (usual.lambda_, usual.mu):
-        raise InputError("--lambda or --mu beside --from", accepted="one of the two")
+        raise InputError("--lambda or --mu conflicts with --from", accepted="one of the two")
     model, values, collection = tuned.take(collection)
     if find_model(model).formula is not TWO_STAGE:
         raise InputError(
-            "the tuned feature is two-stage smoothing's",
+            "the tuned feature needs two-stage smoothing",
             file=tuned.results,
             value=model,
             accepted="results of two-stage, dirichlet or jelinek-mercer",
@@ -124,11 +126,14 @@ _COMMANDS = {
     "importance": ("apply", "Measure the importance of features by permutation."),
     "features": ("apply", "Write a run's features and labels as a LETOR file."),
 }
-"""By command, its module in this package and its help's first line."""
+"""Command -> its module in this package and the first line of its help."""
 
 rerank = Group(
     "rerank",
     "Rerank runs with learning to rank.",
-    {name: (f"lmtune.cli.rerank.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
+    {
+        name: (f"lmtune.cli.rerank.{module}", summary, "docs/howto/rerank.md")
+        for name, (module, summary) in _COMMANDS.items()
+    },
     before=dict.fromkeys(_COMMANDS.keys() - {"features"}, _need_neural),
 )

@@ -1,4 +1,4 @@
-"""``lmtune rerank apply``, ``features`` and ``importance``: apply a model; list and rate its features."""
+"""``lmtune rerank apply``, ``features`` and ``importance``: apply a model, write and rate features."""
 
 from __future__ import annotations
 
@@ -25,37 +25,36 @@ from lmtune.rerank.sources import FeatureSettings, judged_topics
 
 @dataclass(frozen=True)
 class _Reranking:
-    """Runs and scores."""
+    """Input and output."""
 
     output: Path = usual(
-        ..., "The new run; of a LETOR file without docids the scores, one a line; .gz compresses."
+        ..., "Write the reranked run; for a LETOR file without docids, one score per line; .gz compresses."
     )
-    run: Path | None = usual(None, "A TREC run of the collection.")
-    only_topics: str | None = option(None, "These alone: 51-100, a list or a file.")
-    all_topics: bool = option(False, "Rerank also the topics that trained or validated the model.")
+    run: Path | None = usual(None, "The TREC run to rerank.")
+    only_topics: str | None = option(None, "Only these topics: 51-100, a list or a file.")
+    all_topics: bool = option(False, "Rerank the training and validation topics too.")
     depth: int | None = usual(
-        None,
-        "Documents of a topic that are scored; the others keep their order below; default: as in training.",
+        None, "Rerank the first N documents; the others keep their order below. Default: as in training."
     )
     interpolate: str | None = usual(
         None,
-        "Add the run's own scores, both min-max: the model's weight, 0 to 1; or a measure, for which "
-        "the best weight is found on the topics that validated the model.",
+        "Interpolate with the run's scores, both min-max normalised: the model's weight from 0 to 1, or a "
+        "measure to choose it by on the validation topics.",
         metavar="WEIGHT|MEASURE",
     )
-    run_tag: str | None = option(None, "Default: lmtune-LOSS-NET.")
-    bf16: bool = option(False, "Of a model that reads text: compute in bfloat16.")
+    run_tag: str | None = option(None, "Tag of the run; default: lmtune-LOSS-NET.")
+    bf16: bool = option(False, "Compute in bfloat16; for models of text.")
     checkpoint: Path | None = option(
-        None, "Of a model that reads text: keep scores in this folder, and go on from them.", metavar="DIR"
+        None, "Save scores in this folder, and resume from them; for models of text.", metavar="DIR"
     )
 
 
 def apply(
     model: Annotated[
-        Path, "A folder that lmtune rerank train wrote; or text:MODEL or decoder:MODEL of others.", "MODEL"
+        Path, "A folder written by lmtune rerank train; or text:MODEL or decoder:MODEL.", "MODEL"
     ],
     data: Annotated[
-        str | None, "With --run the collection: pydocs, a folder, irds:ID ...; else a LETOR file.", "DATA"
+        str | None, "With --run a collection: pydocs, a folder or irds:ID; otherwise a LETOR file.", "DATA"
     ],
     reranking: _Reranking,
     collection: Annotated[Collection, "fields", "exclude_self"],
@@ -74,17 +73,17 @@ def apply(
     from lmtune.rerank.reranker import read_record
 
     if data is None and reranking.run is None:
-        raise InputError("no --run", accepted="--run PATH, or a LETOR file")
+        raise InputError("nothing to rerank", accepted="--run PATH, or a LETOR file")
     weight = None if reranking.interpolate is None else parse_interpolation(reranking.interpolate)
     if weight is not None and reranking.run is None:
-        raise InputError("nothing to interpolate with", accepted="--run PATH beside --interpolate")
+        raise InputError("--interpolate without --run", accepted="both, or neither")
     if collection.qrels is not None and not isinstance(weight, Measure):
-        raise InputError("--qrels has no use", accepted="--interpolate with a measure, such as nDCG@10")
+        raise InputError("--qrels has no effect", accepted="--interpolate with a measure, such as nDCG@10")
     named = replace(collection, name=data)
     names = (reranking.run or data, reranking.only_topics)
     reads = [model, *(Path(name) for name in names if name is not None), *named.files()]
     check_recorded(reranking.output, reads=reads)
-    learnt = read_record(model)
+    model_record = read_record(model)
     facts = {}
     with stages() as progress:
         if reranking.run is None:
@@ -110,20 +109,20 @@ def apply(
             )
             facts = describe(made.dataset, made.index)
             facts |= {} if reranking.interpolate is None else {"model_weight": weight}
-    write_record(reranking.output, NEURAL, **facts, model=learnt)
+    write_record(reranking.output, NEURAL, **facts, model=model_record)
 
 
 @dataclass(frozen=True)
 class _Files:
-    """Files."""
+    """Input and output."""
 
-    run: Path = usual(..., "A TREC run.")
-    output: Path = usual(..., "A LETOR file; .gz compresses.")
-    only_topics: str | None = usual(None, "These alone: 51-100, a list or a file.")
+    run: Path = usual(..., "The TREC run whose features are computed.")
+    output: Path = usual(..., "Write this LETOR file; .gz compresses.")
+    only_topics: str | None = usual(None, "Only these topics: 51-100, a list or a file.")
 
 
 def features(
-    dataset: Annotated[str | None, "The collection: pydocs, a folder, irds:ID ...", "DATASET"],
+    dataset: Annotated[str | None, "The collection: pydocs, a folder or irds:ID.", "DATASET"],
     files: _Files,
     collection: Annotated[Collection, "exclude_self"],
     settings: FeatureSettings,
@@ -151,21 +150,21 @@ def features(
 
 @dataclass(frozen=True)
 class _Shuffling:
-    """Shuffles, tables and pictures."""
+    """Permutation and output."""
 
-    run: Path | None = usual(None, "A TREC run of the collection.")
-    measure: str | None = usual(None, "ndcg@5, mrr, ap ...; default: what validation chose by.")
-    repeats: int = usual(5, "Shuffles a feature.", low=1)
-    seed: int = option(0, "Of the shuffles.", low=0)
-    all_topics: bool = option(False, "Take also the topics that trained or validated the model.")
+    run: Path | None = usual(None, "The TREC run to rerank.")
+    measure: str | None = usual(None, "Measure, such as ndcg@5, mrr, ap; default: that of validation.")
+    repeats: int = usual(5, "Permutations of each feature.", low=1)
+    seed: int = option(0, "Seed of the permutations.", low=0)
+    all_topics: bool = option(False, "Use the training and validation topics too.")
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
-    output: Path | None = usual(None, "Keep the tables and the picture here.", metavar="DIR")
+    output: Path | None = usual(None, "Write tables and the picture to this folder.", metavar="DIR")
 
 
 def importance(
-    model: Annotated[Path, "A folder that lmtune rerank train wrote.", "MODEL"],
+    model: Annotated[Path, "A folder written by lmtune rerank train.", "MODEL"],
     data: Annotated[
-        str | None, "A LETOR file; with --run the collection: pydocs, a folder, irds:ID ...", "DATA"
+        str | None, "A LETOR file; with --run a collection: pydocs, a folder or irds:ID.", "DATA"
     ],
     shuffling: _Shuffling,
     collection: Annotated[Collection, "exclude_self"],
@@ -184,7 +183,7 @@ def importance(
     from lmtune.rerank.reranker import load_model
 
     if data is None and shuffling.run is None:
-        raise InputError("no --run", accepted="--run PATH, or a LETOR file")
+        raise InputError("nothing to rerank", accepted="--run PATH, or a LETOR file")
     if shuffling.output is not None:
         reads = [Path(name) for name in (model, shuffling.run or data) if name is not None]
         check_directory(shuffling.output, IMPORTANCE, reads=reads)

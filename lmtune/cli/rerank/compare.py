@@ -1,4 +1,4 @@
-"""``lmtune rerank compare``: losses compared."""
+"""``lmtune rerank compare``: compare losses over several trainings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from lmtune.cli.messages import say, talk
-from lmtune.cli.rerank import Checkpoints, Lessons, Machine
+from lmtune.cli.rerank import Checkpoints, Machine, Targets
 from lmtune.cli.screen import show_table, stages
 from lmtune.collections.collection import Collection
 from lmtune.errors import InputError, name_of
@@ -28,44 +28,51 @@ _CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": 
 
 @dataclass(frozen=True)
 class _Trials:
-    """Losses, trials and lists."""
+    """Losses and data."""
 
     losses: str = usual(
         "ranknet,lambdarank,approxndcg,song,k-song,lambdamart",
-        "Losses and rankers, with options, if any: k-song:gamma=0.5; or several for validation to choose:"
-        " song:margin=1|5|10.",
+        "Losses and rankers, with options: k-song:gamma=0.5, or values to choose from by validation: "
+        "song:margin=1|5|10.",
         metavar="TEXT,...",
     )
-    trials: int = usual(10, "Seeds a loss.", low=1)
+    trials: int = usual(10, "Trainings per loss, each with its own seed.", low=1)
     empty: str = option(
-        "both", "Queries without relevant documents: skip, zero or both.", choices=_CONVENTIONS
+        "both", "Queries without relevant documents: skip, zero (count 0) or both.", choices=_CONVENTIONS
     )
     rates: tuple[float, ...] = option(
-        (), "One, or several to choose from by validation: 0.001,0.003,0.01.", above=0, flag="--learning-rate"
+        (),
+        "Learning rate, or several to choose from by validation: 0.001,0.003,0.01.",
+        above=0,
+        flag="--learning-rate",
     )
     validation: str | None = option(
-        None, "A file with one training query a line, or a share such as 0.2 of them, to choose the epoch by."
+        None, "Validation queries: a share of the training queries such as 0.2, or a file with one per line."
     )
-    run: Path | None = usual(None, "A TREC run of the collection.")
+    run: Path | None = usual(None, "The TREC run to rerank.")
     folds: str | None = option(
-        None, "How many folds of the run's topics (default 5), or a JSON file of them.", metavar="N|FILE"
+        None, "Number of folds of the run's topics (default 5), or a JSON file of folds.", metavar="N|FILE"
     )
 
 
 @dataclass(frozen=True)
 class _LossesOutput:
-    """Tables and pictures."""
+    """Output."""
 
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
-    output: Path | None = usual(None, "Keep tables, history and the convergence picture here.", metavar="DIR")
+    output: Path | None = usual(
+        None, "Write tables, training histories and the convergence picture to this folder.", metavar="DIR"
+    )
 
 
 def compare(
     folder: Annotated[
-        str | None, "LETOR files, or folds of them; with --run a collection: pydocs ...", "LETOR_DIR"
+        str | None,
+        "A folder of LETOR files or of folds; with --run a collection: pydocs, a folder or irds:ID.",
+        "LETOR_DIR",
     ],
     trials: _Trials,
-    lessons: Lessons,
+    targets: Targets,
     collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
     text: TextOptions,
@@ -90,11 +97,11 @@ def compare(
     from lmtune.rerank.reranker import learner_of
 
     if folder is None and trials.run is None:
-        raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
+        raise InputError("no training data", accepted="a folder of LETOR files, or --run")
     learner = learner_of(settings)
     learner.check(lists=trials.run is not None)
     losses = read_losses(trials.losses, settings)
-    source = lessons.of(learner.source(features, text), chain(*losses), trials.run)
+    source = targets.of(learner.source(features, text), chain(*losses), trials.run)
     made: list[TrainingData] = []
     data = str(trials.run or folder)
     if output.output is not None:
@@ -112,8 +119,10 @@ def compare(
             folds = [part.split for part in made]
         missing = empty_queries(folds)
         total = sum(len(fold.test.queries) for fold in folds)
-        note(f"{total} test queries, {missing} of them without a relevant document")
-    conventions = _CONVENTIONS[trials.empty][: 2 if missing else 1]  # one where none is missing
+        note(f"{total} test queries, {missing} without a relevant document")
+    conventions = _CONVENTIONS[trials.empty][
+        : 2 if missing else 1
+    ]  # without such queries both conventions agree
     asked = f"{quantity(len(losses), 'loss', 'losses')}, {quantity(trials.trials, 'trial')} each"
     with workers.engaged(), stages() as progress, timed(asked):
         outcomes = compare_losses(

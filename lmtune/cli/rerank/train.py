@@ -1,6 +1,6 @@
-"""``lmtune rerank train`` and ``crossval``: train rerankers, keep them, test them on held-out topics.
+"""``lmtune rerank train`` and ``crossval``: train rerankers, save them, evaluate them on held-out topics.
 
-``crossval`` has no --from: a setting that was tuned on all topics has seen those that are held out.
+``crossval`` has no --from: a setting tuned on all topics was tuned on the held-out topics too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from lmtune.cli.compare import ComparisonOutput, show
 from lmtune.cli.messages import say, talk
 from lmtune.cli.parameters import Tuned
-from lmtune.cli.rerank import Checkpoints, Lessons, Machine, tuned_features
+from lmtune.cli.rerank import Checkpoints, Machine, Targets, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.collections.collection import Collection
 from lmtune.collections.provenance import NEURAL, check_recorded, describe, record, write_record
@@ -46,44 +46,44 @@ if TYPE_CHECKING:
 class _Learning(Checkpoints):
     """Training data."""
 
-    run: Path | None = usual(None, "A TREC run.")
+    run: Path | None = usual(None, "The TREC run to rerank.")
     validation: str | None = usual(
         None,
-        "What to choose the epoch by: a share such as 0.2 of the training topics, or some of these; of LETOR"
-        " files a share of the queries, or a file with one a line.",
+        "Choose the epoch on these: a share such as 0.2 of the training topics, or a list of them; for LETOR "
+        "files a share of the queries, or a file with one per line.",
     )
 
     def files(self, data: str | None, collection: Collection) -> list[Path]:
-        """Return the files that are read, and written besides the output."""
+        """Return the files and folders that are read or, besides the output, written."""
         names = (self.run or data, self.validation, self.checkpoint)
         files = [] if self.run is None else [*replace(collection, name=data).files(), collection.indexes]
         return [*(Path(name) for name in names if name is not None), *files]
 
     def check(self, data: str | None) -> None:
-        """Raise InputError where there is nothing to learn from."""
+        """Raise `InputError` if there are no training data."""
         if data is None and self.run is None:
-            raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
+            raise InputError("no training data", accepted="a folder of LETOR files, or --run")
 
 
 @dataclass(frozen=True)
 class _Training:
-    """The model, and its training topics."""
+    """Output and training topics."""
 
     output: Path = usual(
-        ..., "The model's folder; of a LETOR_DIR with folds a folder of models.", metavar="DIR"
+        ..., "Write the model to this folder; for LETOR folds, one model per fold.", metavar="DIR"
     )
-    train_topics: str | None = option(None, "Train on these: 51-100, a list 51,52 or a file.")
+    train_topics: str | None = option(None, "Train only on these topics: 51-100, a list 51,52 or a file.")
 
 
 def train(
     data: Annotated[
         str | None,
-        "A folder of LETOR files; with --run a collection: pydocs, a folder, irds:ID ...",
+        "A folder of LETOR files; with --run a collection: pydocs, a folder or irds:ID.",
         "LETOR_DIR",
     ],
     training: _Training,
     learning: _Learning,
-    lessons: Lessons,
+    targets: Targets,
     collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
@@ -103,11 +103,11 @@ def train(
 
     learning.check(data)
     if learning.run is None and tuned.results is not None:
-        raise InputError("--from without --run", accepted="--run, whose features it is for")
+        raise InputError("--from without --run", accepted="both, or neither")
     features, named = tuned_features(features, tuned, replace(collection, name=data))
     learner = learner_of(settings)
     learner.check(lists=learning.run is not None)
-    source = lessons.of(learner.source(features, text), [settings.method], learning.run)
+    source = targets.of(learner.source(features, text), [settings.method], learning.run)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
     if learning.run is not None:
@@ -126,12 +126,12 @@ def train(
                 progress=progress,
             )
             known = [part]
-    scored = _learn_all(known, training.output, learning, settings, normalisation, machine)
+    scored = _train_all(known, training.output, learning, settings, normalisation, machine)
     for line in report(scored, settings.chosen_by) if scored else ():
         say(f"{line}\n")
 
 
-def _learn_all(
+def _train_all(
     parts: Sequence[TrainingData],
     folder: Path | None,
     learning: _Learning,
@@ -139,7 +139,7 @@ def _learn_all(
     normalisation: Normalisation,
     machine: Machine,
 ) -> list[Scored]:
-    """Learn a model of each fold, keep it where there is a folder, and score its test lists."""
+    """Train a model per fold, save it if there is a folder, and score its test lists."""
     from lmtune.devices import parse_devices
     from lmtune.rerank.reranker import check_folder, learn_folds, save_model
     from lmtune.rerank.training import distributed
@@ -176,28 +176,28 @@ def _facts_of(part: TrainingData) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class _Crossing:
-    """Folds, and their results."""
+    """Folds and output."""
 
     output: Path = usual(
-        ..., "The new run, of all topics; of LETOR files without docids scores, fold by fold."
+        ..., "Write the reranked run of all topics; for LETOR files without docids the scores, fold by fold."
     )
     folds: str | None = usual(
-        None, "How many folds of the run's topics (default 5), or a JSON file of them.", metavar="N|FILE"
+        None, "Number of folds of the run's topics (default 5), or a JSON file of folds.", metavar="N|FILE"
     )
-    models: Path | None = option(None, "Keep each fold's model here: DIR/fold1 ...", metavar="DIR")
-    run_tag: str | None = option(None, "Default: lmtune-LOSS-NET.")
+    models: Path | None = option(None, "Save each fold's model in this folder: DIR/fold1 ...", metavar="DIR")
+    run_tag: str | None = option(None, "Tag of the run; default: lmtune-LOSS-NET.")
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
 
 
 def crossval(
     data: Annotated[
         str | None,
-        "A folder of LETOR files in Fold1, Fold2 ...; with --run a collection: pydocs, a folder ...",
+        "A folder of LETOR folds, Fold1, Fold2 ...; with --run a collection: pydocs, a folder or irds:ID.",
         "DATA",
     ],
     crossing: _Crossing,
     learning: _Learning,
-    lessons: Lessons,
+    targets: Targets,
     collection: Annotated[Collection, "exclude_self"],
     features: FeatureSettings,
     text: TextOptions,
@@ -221,10 +221,10 @@ def crossval(
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
-        source = lessons.of(learner.source(features, text), [settings.method], learning.run)
+        source = targets.of(learner.source(features, text), [settings.method], learning.run)
         known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
-        scored = _learn_all(known, crossing.models, learning, settings, normalisation, machine)
+        scored = _train_all(known, crossing.models, learning, settings, normalisation, machine)
     if scored:
         _write(known[0], scored, crossing, learning.run, settings)
 
@@ -258,7 +258,7 @@ def _folds(
 def _write(
     first: TrainingData, scored: list[Scored], crossing: _Crossing, run: Path | None, settings: Settings
 ) -> None:
-    """Write the run, or the scores, and print how good it is."""
+    """Write the run or the scores; print a comparison or the mean measures."""
     from lmtune.rerank.applying import write_reranked, write_scores
     from lmtune.rerank.reranker import report
 
