@@ -51,8 +51,8 @@ class _Choosing:
 
     choose: tuple[Choice, ...] = usual(
         (),
-        f"Tune a categorical parameter over these values, the default first: {', '.join(CHOICES)}. Repeat for "
-        "several.",
+        f"Tune a categorical parameter ({', '.join(CHOICES)}) over these values, the default first. "
+        "Repeat for several.",
         read=Choice.parse,
         separator=None,
         metavar="NAME=VALUE,...",
