@@ -1,11 +1,11 @@
-"""Losses of learning to rank, as functions of scores and labels.
+"""Losses for learning to rank, as functions of scores and labels.
 
-Each is called ``loss(scores, labels, *, mask=None, reduce="mean", ...)`` with tensors of shape
-(queries, items) or (queries, items, 1), or with a list of tensors, one a query; labels may be arrays,
-and are -1 on padding where there is no mask. None depends on the order of the items or on padding;
-padding gets gradient 0; a query without a relevant item contributes 0 and is not counted in the mean.
+Call a loss as ``loss(scores, labels, *, mask=None, reduce="mean", ...)``. Scores are a tensor of shape
+(queries, items) or (queries, items, 1), or a list with one tensor per query. Labels may be arrays; without
+a mask, label -1 marks padding. No loss depends on the order of the items or on padding. The gradient is 0
+on padding. A query without a relevant item contributes 0 and is left out of the mean.
 
-They are imported when first used, for they need torch.
+The losses need torch, so each is imported on first use.
 """
 
 import lazy_loader

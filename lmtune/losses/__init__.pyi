@@ -1,4 +1,4 @@
-"""The losses that users import."""
+"""The public losses."""
 
 from .derived import lambda_loss as lambda_loss
 from .derived import stochastic as stochastic

@@ -1,4 +1,4 @@
-"""Losses derived from others: given by a user's lambdas, and of scores with Gumbel noise."""
+"""Losses built from functions: from user-defined lambdas, or from another loss with Gumbel noise."""
 
 from __future__ import annotations
 
@@ -32,31 +32,30 @@ LambdaLoss = Callable[..., Tensor]
 
 
 def lambda_loss(function: LambdaFunction) -> LambdaLoss:
-    r"""Make a loss of a lambda-function.
+    r"""Make a loss from a lambda function.
 
-    Its backward pass gives :math:`\partial L / \partial s_i = -\lambda_i`, so that a step against
-    the gradient goes where the lambdas point. Its value is :math:`-\sum_i \lambda_i s_i`, on which
-    nothing depends: lambdas need not have a cost. (Where they have one that grows in proportion to
-    the scores, such as piecewise constant ones, it is that cost.)
+    The backward pass returns :math:`\partial L / \partial s_i = -\lambda_i`, so a gradient step moves the
+    scores in the direction of the lambdas. The value :math:`-\sum_i \lambda_i s_i` does not affect training:
+    lambdas need not be the gradient of a cost. (If the lambdas are the gradient of a cost proportional to
+    the scores, as piecewise constant lambdas are, the value is that cost.)
 
     Parameters
     ----------
     function : callable
-        (scores, labels) -> lambdas for one query; see `lmtune.losses.lambda_functions`. It is
-        called with float64 arrays of the query's real documents, without padding, on the CPU.
+        (scores, labels) -> lambdas for one query; see `lmtune.losses.lambda_functions`. It is called on
+        the CPU with float64 arrays of the query's documents, without padding.
 
     Returns
     -------
     callable
-        ``loss(scores, labels, *, mask=None, reduce="mean")`` as `lmtune.losses` have it:
-        the mean is over queries with a relevant document, and the others get no gradient. RankNet's
-        lambdas summed over pairs so give the gradient of ``ranknet(..., pairs="sum")``.
+        ``loss(scores, labels, *, mask=None, reduce="mean")``, like the losses of `lmtune.losses`. The mean
+        is over queries with a relevant document; other queries get gradient 0. With RankNet's lambdas,
+        summed over pairs, the gradient equals that of ``ranknet(..., pairs="sum")``.
 
     Raises
     ------
     InputError
-        When called, for shapes that do not fit, and for whatever is wrong with the function's
-        answer.
+        When the loss is called: if shapes do not match, or the function returns an invalid result.
 
     Examples
     --------
@@ -67,7 +66,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
     >>> scores.grad
     tensor([[-1.,  0.,  1.]])
     """
-    called = checked_function(function)
+    lambdas_of = checked_function(function)
 
     def compute(lists: PaddedLists) -> LossAndGradient:
         scores, labels, mask = (
@@ -77,11 +76,11 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
         for q in np.flatnonzero((labels > 0).any(axis=1)):
             real = mask[q]
             of_query = scores[q, real].astype(np.float64)
-            if not np.isfinite(of_query).all():  # the training says so itself; it is not the function
+            if not np.isfinite(of_query).all():  # not the function's fault; training reports NaN losses
                 gradient[q, real] = losses[q] = np.nan
                 continue
-            lambdas = called(of_query, labels[q, real].astype(np.float64))
-            gradient[q, real] = 0.0 - lambdas  # no minus zeros
+            lambdas = lambdas_of(of_query, labels[q, real].astype(np.float64))
+            gradient[q, real] = 0.0 - lambdas  # unlike -lambdas, never -0.0
             losses[q] = -(lambdas @ of_query)
         like = lists.scores
         return torch.from_numpy(losses).to(like), torch.from_numpy(gradient).to(like)
@@ -90,7 +89,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
     def loss(
         scores: Scores, labels: Labels, *, mask: Tensor | None = None, reduce: Reduce = "mean"
     ) -> Tensor:
-        # The value takes the lambdas, too, whether a gradient is wanted or not.
+        # Even the value needs the lambdas, so the gradient is always computed.
         return evaluate(
             LossCall(scores, labels, mask, reduce, "auto"), lambda lists, _wanted: compute(lists), compute
         )
@@ -99,59 +98,59 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
 
 
 def loss_from_options(options: Mapping[str, Any]) -> LambdaLoss:
-    """Load the loss that `lmtune.losses.lambda_functions.named_options` names.
+    """Load the loss from the options of `lmtune.losses.lambda_functions.complete_options`.
 
     Raises
     ------
     InputError
-        Where the function cannot be loaded, or its file is no longer the one of the digest.
+        If the function cannot be loaded, or its file does not match the digest.
     """
     function = load_function(str(options["function"]))
     if function.digest != options["digest"]:
         raise InputError(
-            "the lambda-function's file has changed since",
+            "the lambda function's file has changed",
             file=function.file,
-            accepted=f"the file of digest {options['digest']}",
+            accepted=f"the file with digest {options['digest']}",
         )
     return lambda_loss(function)
 
 
 @dataclass(frozen=True)
 class StochasticOptions:
-    """The option of every loss by name that makes it `stochastic`."""
+    """The option `gumbel`, by which every loss of the command line can be made `stochastic`."""
 
     gumbel: int = option(
-        0, "draws of Gumbel noise on the scores; 0 takes them as they are", low=0, high=1_000
+        0, "number of draws of Gumbel noise added to the scores; 0 adds none", low=0, high=1_000
     )
 
 
 def stochastic(loss: Callable[..., Tensor], draws: int) -> Callable[..., Tensor]:
-    r"""Make the mean of a loss over draws of scores plus noise, an estimate of its expectation.
+    r"""Make a loss that averages another loss over draws of Gumbel noise added to the scores.
 
     .. math:: \frac{1}{m} \sum_{d=1}^{m} L(s + z_d, y), \qquad z = -\ln(-\ln u), \quad u \sim U(0, 1)
 
-    of each item and draw. Sorting such scores draws an order from the Plackett-Luce model of the scores, so
-    that the loss is one of a stochastic ranking.
+    with independent noise for each item and draw. Sorting the noisy scores samples a ranking from the
+    Plackett-Luce model of the scores, so this estimates the expected loss of a stochastic ranking.
 
     Parameters
     ----------
     loss : callable
-        One of `lmtune.losses`, or another function of scores and labels that takes `mask` and
-        `reduce` as these do.
+        A loss of `lmtune.losses`, or another function of scores and labels with the arguments `mask` and
+        `reduce`.
     draws : int
-        m; 1 to 1,000. Time and memory grow with it.
+        m, from 1 to 1,000. Time and memory grow with it.
 
     Returns
     -------
     callable
-        ``loss(scores, labels, *, mask=None, reduce="mean", generator=None, **options)``, where the generator,
-        on the scores' device, draws the noise and then whatever the loss draws.
+        ``loss(scores, labels, *, mask=None, reduce="mean", generator=None, **options)``. The generator must
+        be on the scores' device; it draws the noise first and then whatever the loss draws.
 
     Raises
     ------
     InputError
-        For a number of draws out of bounds, or a loss that takes no `reduce`, as those that remember earlier
-        scores; when called, what the loss raises.
+        If the number of draws is out of range, or the loss has no argument `reduce`, as SONG's losses.
+        When called: any error of the loss.
 
     Notes
     -----
@@ -160,8 +159,8 @@ def stochastic(loss: Callable[..., Tensor], draws: int) -> Callable[..., Tensor]
 
     Examples
     --------
-    The sigmoid of a difference of two draws is uniform, and minus its logarithm 1 in the mean; without
-    noise RankNet's loss of equal scores is ln 2:
+    Without noise, RankNet's loss of two equal scores is ln 2. With noise, the sigmoid of the difference of
+    two draws is uniform, and the mean of minus its logarithm is 1:
 
     >>> import torch
     >>> from lmtune.losses import ranknet
@@ -170,11 +169,11 @@ def stochastic(loss: Callable[..., Tensor], draws: int) -> Callable[..., Tensor]
     1.0
     """
     check(StochasticOptions(draws), lambda _option: "draws")
-    taken = inspect.signature(loss).parameters
+    parameters = inspect.signature(loss).parameters
     if draws == 0:
-        raise InputError("a stochastic loss without a draw", value=draws, accepted="1 or more")
-    if "reduce" not in taken:
-        raise InputError("a loss that cannot be stochastic", value=loss, accepted="one that takes reduce=")
+        raise InputError("a stochastic loss needs at least one draw", value=draws, accepted="1 or more")
+    if "reduce" not in parameters:
+        raise InputError("loss cannot be stochastic", value=loss, accepted="a loss with the argument reduce")
 
     @eager
     def mean_over_draws(
@@ -188,12 +187,12 @@ def stochastic(loss: Callable[..., Tensor], draws: int) -> Callable[..., Tensor]
     ) -> Tensor:
         score, label, real = as_padded(scores, labels, mask)
         check_lists(score, label, real)
-        drawn = {"generator": generator} if generator is not None and "generator" in taken else {}
+        seeded = {"generator": generator} if generator is not None and "generator" in parameters else {}
         noisy = with_noise(score, draws, generator).flatten(0, 1)
         if real is not None:
             real = real.repeat_interleave(draws, dim=0)
         label = label.repeat_interleave(draws, dim=0)
-        value = loss(noisy, label, mask=real, reduce=reduce, **drawn, **options)
+        value = loss(noisy, label, mask=real, reduce=reduce, **seeded, **options)
         if reduce == "none":
             return value.view(-1, draws).mean(dim=1)
         return value / draws if reduce == "sum" else value
@@ -202,7 +201,7 @@ def stochastic(loss: Callable[..., Tensor], draws: int) -> Callable[..., Tensor]
 
 
 def with_noise(scores: Tensor, draws: int, generator: torch.Generator | None = None) -> Tensor:
-    """Add standard Gumbel noise to scores, anew in each draw; of shape (queries, draws, items)."""
+    """Add standard Gumbel noise to scores, independent in each draw; shape (queries, draws, items)."""
     shape = len(scores), draws, scores.shape[1]
     uniform = torch.rand(shape, generator=generator, device=scores.device, dtype=torch.float64)
     noise = -torch.log(-torch.log(uniform.clamp(min=torch.finfo(torch.float64).tiny)))

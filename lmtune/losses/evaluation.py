@@ -1,4 +1,4 @@
-"""All that losses share: options, padded lists, the choice of code, kernels, gradients handed to autograd."""
+"""Shared code of the losses: options, padded lists, choice of the backend, kernel calls, autograd."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from lmtune.threads import cores, over_slices
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-# Each query's loss, and its gradient with regard to the scores (None where nobody asks for it).
+# Each query's loss, and its gradient in the scores (None if it was not requested).
 LossAndGradient = tuple[Tensor, Tensor | None]
 
 
 def eager(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Have a loss called as it is by what `torch.compile` makes, which cannot look into its kernels."""
+    """Exclude a loss from `torch.compile`, which cannot trace its kernels."""
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if torch.compiler.is_compiling():  # torch's compiler, slow to import, is there then
+        if torch.compiler.is_compiling():  # only then is torch's compiler, slow to import, loaded anyway
             return cast("_R", torch.compiler.disable(function)(*args, **kwargs))  # type: ignore[no-untyped-call]
         return function(*args, **kwargs)
 
@@ -46,29 +46,29 @@ def eager(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def with_gradient(scores: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-    """Return `value` (scalar) such that backward gives `gradient` to `scores`.
+    """Return the scalar `value`, with `gradient` as its gradient in the scores.
 
-    The value is float64 for float64 scores, else float32, and so is the gradient until the backward
-    pass has scaled it: as half-precision scores have it, it could be 0 before a large scale is on it.
+    Value and gradient are float64 for float64 scores, else float32. The gradient is converted to the scores'
+    type only after the backward pass has scaled it: in half precision, small values would underflow before
+    a large loss scale is applied.
     """
     kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
     return _differentiable(scores, lambda _wanted: (value.to(kind, copy=True), gradient.to(kind)))
 
 
 def _differentiable(scores: Tensor, compute: Callable[[bool], LossAndGradient]) -> Tensor:
-    """Make each query's loss a function of the scores that autograd knows.
+    """Return losses computed by `compute`, connected to the scores for autograd.
 
-    A query's loss depends on its own scores alone. So its gradient is taken in the forward pass, by
-    `compute`, and the backward pass has only to scale it: nothing else is kept between the two. The same
-    goes for one loss of all queries.
-    Gradients of gradients are not to be had: asking for them raises RuntimeError.
+    A query's loss depends only on its own scores. Therefore `compute` returns the gradient in the forward
+    pass, and the backward pass only scales it; nothing else is stored. This also works for a single loss
+    of all queries. Second derivatives raise RuntimeError.
 
     Parameters
     ----------
     scores : Tensor of shape (queries, items)
-        As the caller gave them.
+        The caller's scores.
     compute : callable
-        Takes whether a gradient is wanted; never run in autocast's precision.
+        Takes a boolean, whether the gradient is needed. Runs with autocast disabled.
 
     Returns
     -------
@@ -99,7 +99,7 @@ class _Scaled(torch.autograd.Function):
 
 
 class _Constant(torch.autograd.Function):
-    """A gradient that cannot be differentiated again, rather than one that passes as constant."""
+    """A gradient that raises when differentiated again, instead of acting as a constant."""
 
     @staticmethod
     def forward(_ctx: Any, gradient: Tensor, _scores: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ Backend = Literal["auto", "kernels", "torch"]
 
 
 class Bounds(NamedTuple):
-    """The arguments of `lmtune.options.option`, to stand in ``Annotated``."""
+    """Arguments of `lmtune.options.option`, for use in ``Annotated``."""
 
     low: float | None = None
     high: float | None = None
@@ -131,29 +131,29 @@ Cutoff = Annotated[int | None, Bounds(low=1)]
 Share = Annotated[float, Bounds(above=0, high=1)]
 Smoothing = Annotated[float, Bounds(low=0, below=1)]
 
-_NOT_BY_NAME = ("reduce", "seed")  # arguments of one call, not options of a training
+_CALL_ARGUMENTS = ("reduce", "seed")  # arguments of a single call, not options of a training
 
 
 @functools.cache
-def declared_options(called: Any) -> type[Any]:
-    """Make a dataclass of the options that a loss's signature declares.
+def declared_options(loss: Any) -> type[Any]:
+    """Make a dataclass of the options in a loss's signature.
 
     Parameters
     ----------
-    called : callable
+    loss : callable
         A function or class. The annotation of a keyword argument is a type, ``Literal`` for
         choices, or ``Annotated`` with `Bounds`.
     """
-    hints = typing.get_type_hints(vars(called).get("__init__", called), include_extras=True)
+    hints = typing.get_type_hints(vars(loss).get("__init__", loss), include_extras=True)
     fields = [
-        (name, *_declared(name, hints.get(name, type(parameter.default)), parameter.default))
-        for name, parameter in inspect.signature(called).parameters.items()
+        (name, *_option_field(name, hints.get(name, type(parameter.default)), parameter.default))
+        for name, parameter in inspect.signature(loss).parameters.items()
         if parameter.default is not parameter.empty and name not in ("mask", "generator")
     ]
-    return dataclasses.make_dataclass(called.__name__, fields, frozen=True)
+    return dataclasses.make_dataclass(loss.__name__, fields, frozen=True)
 
 
-def _declared(name: str, hint: Any, default: Any) -> tuple[type, Any]:
+def _option_field(name: str, hint: Any, default: Any) -> tuple[type, Any]:
     bounds = Bounds()
     while (origin := typing.get_origin(hint)) is not None:
         parts = typing.get_args(hint)
@@ -162,11 +162,14 @@ def _declared(name: str, hint: Any, default: Any) -> tuple[type, Any]:
         if origin is Literal:
             bounds, parts = Bounds(choices=parts), (str,)
         hint = parts[0]
-    return hint, option(default, "", flag="" if name in _NOT_BY_NAME else None, **bounds._asdict())
+    return hint, option(default, "", flag="" if name in _CALL_ARGUMENTS else None, **bounds._asdict())
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Raise InputError where an option is not what a function's signature declares; see `eager`, too."""
+    """Make a loss raise InputError for option values outside its declared types and bounds.
+
+    The loss is also made `eager`.
+    """
 
     @eager
     @functools.wraps(function)
@@ -179,42 +182,42 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _check_options(called: Callable[..., Any], options: tuple[tuple[str, Any], ...]) -> None:
-    check(declared_options(called)(**dict(options)))
+def _check_options(loss: Callable[..., Any], options: tuple[tuple[str, Any], ...]) -> None:
+    check(declared_options(loss)(**dict(options)))
 
 
 Scores = Tensor | Sequence[Tensor]
 Labels = Tensor | ArrayLike | Sequence[Tensor] | Sequence[ArrayLike]
-"""The types that losses take; see `as_padded`."""
+"""The types that losses accept; see `as_padded`."""
 
-_LARGEST_LABEL = 100  # sums of so large gains are float32 numbers yet
-PADDING = -1  # the label of padding, as allRank and TF-Ranking have it
+_LARGEST_LABEL = 100  # sums of gains up to 2^100 - 1 do not overflow float32
+PADDING = -1  # the label of padding, as in allRank and TF-Ranking
 
 
 def as_padded(
     scores: Scores, labels: Labels, mask: Tensor | ArrayLike | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Give lists as they come in anyone's training loop the shape (queries, items).
+    """Convert scores, labels and mask to padded tensors of shape (queries, items).
 
     Parameters
     ----------
     scores : Tensor of shape (queries, items) or (queries, items, 1); or a sequence of Tensor
-        A sequence (or a nested tensor) has a list a query, of shape (items,) or (items, 1), each of
-        any length. With labels of shape (items,) there is one list.
+        A sequence (or a nested tensor) has one tensor per query, of shape (items,) or (items, 1) and any
+        length. If labels have shape (items,), the scores are one list.
     labels : the same, as tensors, arrays or lists
-        Without a mask, a label of -1 says that there is no item.
+        Without a mask, label -1 marks padding.
     mask : of the labels' shape, optional
-        False on padding; a sequence of lists needs none.
+        False on padding; not accepted for a sequence of lists, which has no padding.
 
     Returns
     -------
     scores, labels, mask : Tensor
-        Autograd goes through the scores to those given.
+        The scores stay connected to the input scores for autograd. The mask is None if there is no padding.
 
     Raises
     ------
     InputError
-        If there is one kind of lists in one and another in the other, or of other lengths.
+        If scores and labels have different structures or lengths.
 
     Examples
     --------
@@ -228,15 +231,17 @@ def as_padded(
         score, label = _lists(scores, one_list), _lists(label, one_list)
         return score, label, _real(label) if mask is None else _lists(_tensor(mask, scores), one_list)
     if mask is not None:
-        raise InputError("a mask beside lists of their own lengths", accepted="no mask: nothing is padded")
+        raise InputError(
+            "a mask was passed with lists of different lengths", accepted="no mask: such lists are not padded"
+        )
     lists = [_flat(scored, 1) for scored in scores]
     labelled = [_flat(_tensor(grades, one), 1) for grades, one in zip(labels, lists, strict=False)]  # type: ignore[arg-type]
     sizes, label_sizes = ([tuple(one.shape) for one in some] for some in (lists, labelled))
     if sizes != label_sizes or len(lists) != len(labels) or not lists or any(one.ndim != 1 for one in lists):  # type: ignore[arg-type]
         raise InputError(
-            "lists of scores and of labels differ",
+            "lists of scores and labels differ in length",
             value=(sizes, label_sizes),
-            accepted="one tensor (items,) of scores a query, and as many labels",
+            accepted="for each query, a tensor (items,) of scores and the same number of labels",
         )
     label = pad_sequence(labelled, batch_first=True, padding_value=PADDING)
     score = pad_sequence(lists, batch_first=True)
@@ -245,7 +250,7 @@ def as_padded(
 
 
 def _flat(values: Tensor, ndim: int) -> Tensor:
-    """Drop the last axis of networks with one output."""
+    """Drop the last axis if it has size 1, as the output of a network has."""
     return values[..., 0] if values.ndim == ndim + 1 and values.shape[-1] == 1 else values
 
 
@@ -254,21 +259,21 @@ def _lists(values: Tensor, one_list: bool) -> Tensor:
 
 
 def _tensor(values: Any, like: Tensor) -> Tensor:
-    """Take arrays and lists for tensors beside the scores."""
+    """Convert arrays and lists to tensors on the device of `like`."""
     if isinstance(values, Tensor):
         return values
     try:
         return torch.as_tensor(np.asarray(values), device=like.device)
     except (TypeError, ValueError) as error:
         raise InputError(
-            "labels or a mask are no tensor",
+            "labels or mask cannot be converted to a tensor",
             value=str(error),
-            accepted="a tensor or an array; for lists of several lengths, a list of tensors of scores too",
+            accepted="a tensor or an array; for lists of different lengths, scores must be a list of tensors",
         ) from None
 
 
 def _real(labels: Tensor) -> Tensor | None:
-    """Say which labels are not padding; None where all are items, as far as the CPU can say."""
+    """Return the mask of labels that are not padding; None if the labels are on the CPU and none is."""
     if not on_cpu(labels):
         return labels != PADDING
     padding = wide(labels.detach()).numpy() == PADDING
@@ -277,17 +282,17 @@ def _real(labels: Tensor) -> Tensor | None:
 
 @dataclass(frozen=True, slots=True)
 class PaddedLists:
-    """Items of some queries, padded to one length, row by row, cut off from autograd.
+    """The items of some queries, padded to one length, contiguous and detached from autograd.
 
-    On the CPU they are made by NumPy: torch would wake its threads, which then spin for a while
-    beside those that compute the loss.
+    On the CPU, NumPy makes them: torch would start its threads, which then spin and compete with the
+    threads that compute the loss.
 
     Parameters
     ----------
     scores : Tensor of shape (queries, items)
         float32 or float64; 0 on padding.
     labels : Tensor of shape (queries, items)
-        The same type; at least 0, but -1 for what is `wrong`; 0 on padding.
+        Of the scores' type; at least 0, or -1 for an invalid label (see `wrong`); 0 on padding.
     mask : bool Tensor of shape (queries, items)
         False on padding.
     """
@@ -298,13 +303,13 @@ class PaddedLists:
 
     @classmethod
     def of(cls, scores: Tensor, labels: Tensor, mask: Tensor | None) -> PaddedLists:
-        """Check a loss's input and blank out the padding, whatever stands there.
+        """Check the input of a loss and set scores and labels to 0 on padding.
 
         Raises
         ------
         InputError
-            If shapes differ, scores are not floating-point numbers, the mask is not boolean, or (on
-            the CPU alone: see `wrong`) a label is negative or not a number.
+            If shapes differ, scores are not floating-point numbers, or the mask is not boolean. Also if
+            a label is negative or NaN, on the CPU only; see `wrong`.
         """
         check_lists(scores, labels, mask)
         padded = mask is not None
@@ -317,60 +322,62 @@ class PaddedLists:
         )
         if not on_cpu(scores):
             labels = torch.where(mask, labels, 0).to(scores.dtype)
-            labels = torch.where(labels >= 0, labels, -1)  # sorts, which a label that is no number would not
+            labels = torch.where(labels >= 0, labels, -1)  # also replaces NaN, which cannot be sorted
             return cls(torch.where(mask, scores, 0), labels, mask)
         real, score, label = mask.numpy(), scores.numpy(), wide(labels).numpy()
         if padded:
             score, label = np.where(real, score, score.dtype.type(0)), np.where(real, label, 0)
         if not (label >= 0).all():
             raise InputError(
-                "a label is not a number of at least 0",
+                "a label is negative or NaN",
                 value=label[~(label >= 0)][0].item(),
-                accepted="0 and up; -1 on padding where there is no mask",
+                accepted="0 or more; without a mask, -1 marks padding",
             )
         return cls(torch.from_numpy(score), torch.from_numpy(label.astype(score.dtype, copy=False)), mask)
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the items can be looked at without a wait."""
+        """Whether the tensors are on the CPU, where reading values does not synchronise a device."""
         return on_cpu(self.scores)
 
     @property
     def wrong(self) -> Tensor:
-        """Tell which queries have a label that the CPU would refuse; bool, of shape (queries,).
+        """Mask of queries with an invalid label, bool, shape (queries,).
 
-        Another device would have to be waited for to raise at once: there such a query's loss is NaN.
+        On the CPU an invalid label raises. On other devices raising would need a synchronisation, so the
+        query's loss is NaN instead.
         """
         return (self.labels < 0).any(dim=1)
 
     @property
     def relevant(self) -> Tensor:
-        """Tell which queries have an item with a label above 0; bool, of shape (queries,)."""
+        """Mask of queries with a label above 0, bool, shape (queries,)."""
         if self.on_cpu:
             return torch.from_numpy((self.labels.numpy() > 0).any(axis=1))
         return (self.labels > 0).any(dim=1)
 
     def by_label(self, order: NDArray[np.int64] | None = None) -> ByLabel:
-        """Take each query's items by falling label, or in an order that is given; on the CPU."""
+        """Sort each query's items by falling label, or use the given order; CPU only."""
         scores, labels, mask = self.scores.numpy(), self.labels.numpy(), self.mask.numpy()
-        order = self._falling(labels) if order is None else order
+        order = self._falling_order(labels) if order is None else order
         return ByLabel(scores, labels, order, mask.sum(axis=1))
 
     def by_score(self) -> NDArray[np.int64]:
-        """Return each query's items by falling score, padding last; on the CPU."""
-        return self._falling(self.scores.numpy())
+        """Return each query's items by falling score, padding last; CPU only."""
+        return self._falling_order(self.scores.numpy())
 
-    def _falling(self, values: NDArray[Any]) -> NDArray[np.int64]:
+    def _falling_order(self, values: NDArray[Any]) -> NDArray[np.int64]:
         return np.argsort(np.where(self.mask.numpy(), -values, values.dtype.type(np.inf)), axis=1)
 
     def number(self, value: float) -> Any:
-        """Return a number of the scores' type; on the CPU."""
+        """Convert a number to the scores' NumPy type; CPU only."""
         return self.scores.numpy().dtype.type(value)
 
     def gains(self, gains: Gains | Literal["binary"]) -> Tensor:
-        """Return 2^y - 1 (exponential), y (linear) or whether y > 0 (binary) of each label; 0 on padding.
+        """Return the gains of the labels: 2^y - 1 (exponential), y (linear) or [y > 0] (binary).
 
-        Labels too large for it raise InputError on the CPU, and give NaN elsewhere.
+        Gains are 0 on padding. Labels too large for exponential gains raise InputError on the CPU; on other
+        devices their gain is NaN.
         """
         if gains != "exponential":
             return self.labels if gains == "linear" else (self.labels > 0).to(self.labels.dtype)
@@ -387,7 +394,7 @@ class PaddedLists:
 
 
 def check_lists(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
-    """Raise InputError for padded lists of which shapes differ or types do not fit."""
+    """Raise InputError if the shapes of padded lists differ or a type is wrong."""
     if scores.ndim != 2:
         raise InputError(
             "scores have the wrong shape",
@@ -399,7 +406,7 @@ def check_lists(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
     for name, other in (("labels", labels), ("mask", mask)):
         if other is not None and other.shape != scores.shape:
             raise InputError(
-                f"{name} have another shape than the scores",
+                f"{name} and scores differ in shape",
                 value=tuple(other.shape),
                 accepted=f"the scores' shape, {tuple(scores.shape)}",
             )
@@ -408,34 +415,35 @@ def check_lists(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
 
 
 def on_cpu(values: Tensor) -> bool:
-    """Tell whether numbers can be looked at without waiting for a device."""
+    """Return whether a tensor is on the CPU, where reading values does not synchronise a device."""
     return values.device.type == "cpu"
 
 
 def wide(values: Tensor) -> Tensor:
-    """Return half-precision numbers in float32, others as they are."""
+    """Convert half-precision numbers to float32; return others unchanged."""
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
-# Pairs of items below which a second thread costs more than it brings.
+# With fewer pairs of items, a second thread costs more than it saves.
 _MANY_PAIRS = 1 << 20
 
 
 def run_kernel(
     lists: PaddedLists, kernel: Callable[..., None], *inputs: Any, double: bool = False
 ) -> LossAndGradient:
-    """Run a kernel over the queries, in as many threads as torch would take.
+    """Run a Numba kernel over slices of the queries, in at most as many threads as torch uses.
 
     Parameters
     ----------
     lists : PaddedLists
         On the CPU.
     kernel : callable
-        Takes the first query and the one after the last, `inputs`, and the arrays to fill: losses, of shape
-        (queries,), and gradients, of shape (queries, items), which are 0.
+        Its arguments are the first query, the end of the range of queries, `inputs`, and two arrays to fill:
+        losses, shape (queries,), and gradients, shape (queries, items), initially 0.
     *inputs
+        Further arguments of the kernel.
     double : bool
-        Whether the kernel fills arrays of float64, whatever the scores' type.
+        Whether the arrays to fill are float64 for any type of scores.
 
     Returns
     -------
@@ -457,7 +465,7 @@ def run_kernel(
 
 
 def is_fused(scores: Tensor) -> bool:
-    """Tell whether kernels of Triton's can take scores: on a CUDA device, or in its interpreter."""
+    """Return whether Triton kernels can run on the scores: on a CUDA device, or in Triton's interpreter."""
     return (scores.is_cuda or (_INTERPRETED and scores.device.type == "cpu")) and _triton_runs(scores.device)
 
 
@@ -466,7 +474,7 @@ _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 @functools.cache
 def _triton_runs(device: torch.device) -> bool:
-    """Try Triton once: it needs a C compiler, a folder to write to, and a device that is not too old."""
+    """Test Triton once: it needs a C compiler, a writable cache folder and a device it supports."""
     if find_spec("triton") is None:
         return False
     try:
@@ -476,21 +484,19 @@ def _triton_runs(device: torch.device) -> bool:
         pair_costs(one, one, one > 0, sigma=1.0)
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # whatever compilers and drivers bring
+    except Exception as error:  # compilers and drivers raise many types
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        note(
-            f"losses are computed in plain PyTorch on {device}, more slowly: Triton cannot be used ({reason})"
-        )
+        note(f"Triton cannot be used on {device} ({reason}); losses run in plain PyTorch, which is slower")
         return False
     return True
 
 
-# A loss's formula: each query's loss of padded lists, and its gradient if it is wanted.
+# A loss's formula: (lists, whether the gradient is needed) -> each query's loss, and its gradient.
 _QueryLosses = Callable[[PaddedLists, bool], LossAndGradient]
 
 
 class LossCall(NamedTuple):
-    """The arguments of each loss besides its own options; see `lmtune.losses.ranknet`."""
+    """The arguments that all losses have in common; see `lmtune.losses.ranknet`."""
 
     scores: Scores
     labels: Labels
@@ -505,27 +511,29 @@ def evaluate(
     in_kernels: Callable[[PaddedLists], LossAndGradient] | None = None,
     in_triton: tuple[str, Mapping[str, Any]] | None = None,
 ) -> Tensor:
-    """Compute a loss by its kernels where they can run, and are wanted, else in plain PyTorch.
+    """Compute a loss with kernels if the backend allows and they can run, else in plain PyTorch.
 
     Parameters
     ----------
     batch : LossCall
-    in_torch, in_kernels : callable
-        The same formula; the kernels, if there are any, give the gradient in any case.
+    in_torch : callable
+        The loss in plain PyTorch.
+    in_kernels : callable, optional
+        The loss in Numba kernels, which always return the gradient too.
     in_triton : tuple of str and mapping, optional
-        The same, as a function by name, and its options; see `by_triton`.
+        The loss in Triton: the function's name and its options; see `by_triton`.
 
     Returns
     -------
     Tensor
-        A scalar, 0 where no query counts, or of shape (queries,) with ``reduce="none"``. Queries
-        without a relevant item contribute 0, and the mean is not taken over them.
+        A scalar, 0 if no query has a relevant item; or shape (queries,) with ``reduce="none"``. Queries
+        without a relevant item contribute 0 and are left out of the mean.
 
     Raises
     ------
     InputError
-        If the lists do not fit, or kernels are asked for on another device than the CPU. There
-        nothing waits for a device: a query with a wrong label has the loss NaN.
+        If the lists are invalid, or ``backend="kernels"`` and the scores are not on the CPU. On other
+        devices a query with an invalid label has loss NaN instead, which needs no synchronisation.
     """
     scores, labels, mask = as_padded(batch.scores, batch.labels, batch.mask)
     elsewhere = batch.backend == "torch" or (batch.backend == "auto" and not on_cpu(scores))
@@ -533,7 +541,7 @@ def evaluate(
         return by_triton(scores, labels, mask, batch.reduce, *in_triton)
     lists = PaddedLists.of(scores, labels, mask)
     if batch.backend == "kernels" and not (lists.on_cpu and in_kernels):
-        wrong = "no kernels compute this" if lists.on_cpu else "the kernels run on the CPU alone"
+        wrong = "no kernel supports these options" if lists.on_cpu else "the kernels run only on the CPU"
         raise InputError(wrong, value=str(lists.scores.device), accepted="torch")
 
     def compute(gradient_wanted: bool) -> LossAndGradient:
@@ -554,16 +562,16 @@ def evaluate(
 def by_triton(
     scores: Tensor, labels: Tensor, mask: Tensor | None, reduce: Reduce, name: str, options: Mapping[str, Any]
 ) -> Tensor:
-    """Compute a loss by Triton's kernels, which look at labels and padding themselves.
+    """Compute a loss with Triton kernels, which handle invalid labels and padding themselves.
 
-    `name` is a function's in the modules of `lmtune.losses`, imported when first used.
+    `name` is "module.function" in `lmtune.losses`; the module is imported here.
     """
     module, _, function = name.rpartition(".")
     kernels = getattr(importlib.import_module(f"lmtune.losses.{module}"), function)
     check_lists(scores, labels, mask)
 
     def compute(gradient_wanted: bool) -> LossAndGradient:
-        del gradient_wanted  # it comes with the losses
+        del gradient_wanted  # always computed, together with the losses
         real = scores.new_ones((1,), dtype=torch.bool).expand_as(scores) if mask is None else mask
         losses, gradient, counted = kernels(scores.detach(), labels.detach(), real, **options)
         if reduce == "none":

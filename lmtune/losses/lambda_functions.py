@@ -1,8 +1,8 @@
-"""Functions that give the lambdas of one query: loaded from a user's file, called with care.
+"""User-defined lambda functions: load one from a file, call it, and validate its results.
 
-A lambda-function takes scores and labels, arrays of shape (documents,), and returns lambdas of the
-same shape: lambda_i > 0 pushes document i up. They stand for -dC/ds_i of a cost C, whether such a
-C exists or not (equations 2 and 3 of Burges, Ranking as Learning Structured Outputs, 2005).
+A lambda function takes the scores and labels of one query, arrays of shape (documents,), and returns
+lambdas of the same shape. lambda_i > 0 pushes document i up. The lambdas play the role of -dC/ds_i for
+a cost C, which need not exist (equations 2 and 3 of Burges, Ranking as Learning Structured Outputs, 2005).
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from lmtune.errors import InputError
 from lmtune.io.files import read_bytes
 
 LambdaFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
-"""(scores, labels) -> lambdas, all of shape (documents,)."""
+"""(scores, labels) -> lambdas, each of shape (documents,)."""
 
 LAMBDAS_LOSS = "lambdas"
-"""The loss of training that takes such a function."""
+"""Name of the training loss that takes a lambda function."""
 
 _ACCEPTED = "FILE.py:NAME, a function (scores, labels) -> lambdas"
 
 
 @dataclass(frozen=True)
 class CheckedFunction:
-    """A lambda-function whose every answer is looked at.
+    """A lambda function with validation of every result.
 
     Attributes
     ----------
     function : callable
-        The function itself; it gets copies, and may change them.
+        The user's function. It gets copies of the arrays and may modify them.
     name : str
-        What to call it.
+        Its name in error messages.
     file : str, optional
-        Where it was loaded from.
+        The file it was loaded from.
     line : int, optional
-        Where it begins there.
+        The line of its definition.
     digest : str, optional
-        Of the file's content.
+        Digest of the file's content.
     """
 
     function: LambdaFunction
@@ -58,12 +58,11 @@ class CheckedFunction:
     digest: str | None = None
 
     def __call__(self, scores: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the lambdas.
+        """Compute the lambdas of one query.
 
         Parameters
         ----------
         scores, labels : numpy.ndarray of float64, shape (documents,)
-            One query's.
 
         Returns
         -------
@@ -72,7 +71,7 @@ class CheckedFunction:
         Raises
         ------
         InputError
-            Where the function raises, or returns something else than as many finite numbers.
+            If the function raises, or does not return one finite number per document.
         """
         try:
             lambdas = np.asarray(self.function(scores.copy(), labels.copy()))
@@ -80,7 +79,7 @@ class CheckedFunction:
             raise self._raised(error) from error
         if lambdas.shape != scores.shape or lambdas.dtype.kind not in "fiub":
             raise InputError(
-                f"{self.name} returned something else than one lambda a document",
+                f"{self.name} did not return one lambda per document",
                 file=self.file,
                 line=self.line,
                 value=f"{lambdas.dtype} of shape {lambdas.shape}",
@@ -110,19 +109,19 @@ class CheckedFunction:
 
 
 def checked_function(function: LambdaFunction, name: str | None = None) -> CheckedFunction:
-    """Wrap a function so that its answers are looked at; a `CheckedFunction` one comes back as it is."""
+    """Wrap a lambda function in a `CheckedFunction`, unless it is one already."""
     if isinstance(function, CheckedFunction):
         return function
     return CheckedFunction(function, name or str(getattr(function, "__name__", "the function")))
 
 
 def load_function(text: str) -> CheckedFunction:
-    """Load a user's lambda-function.
+    """Load a lambda function from a Python file.
 
     Parameters
     ----------
     text : str
-        ``path/to/file.py:name``. The file is run, as ``import`` would.
+        ``path/to/file.py:name``. The file is executed, as by ``import``.
 
     Returns
     -------
@@ -131,8 +130,8 @@ def load_function(text: str) -> CheckedFunction:
     Raises
     ------
     InputError
-        For a missing file or name, a name that is no function, or a file that raises when it is
-        run; where there is a line, with it.
+        If the file or the name does not exist, the name is not a function, or executing the file raises.
+        The error has the line number if there is one.
 
     Examples
     --------
@@ -167,18 +166,18 @@ def _split_name(text: str) -> tuple[Path, str]:
     Raises
     ------
     InputError
-        Where a part is missing, or there is no such file.
+        If a part is missing or the file does not exist.
     """
     path, colon, name = text.rpartition(":")
     if not (colon and path and name.isidentifier()):
-        raise InputError("bad name of a lambda-function", value=text, accepted=_ACCEPTED)
+        raise InputError("cannot parse the lambda function's name", value=text, accepted=_ACCEPTED)
     if not Path(path).is_file():
         raise InputError("no such file", file=path, accepted=_ACCEPTED)
     return Path(path), name
 
 
 def file_digest(text: str) -> str:
-    """Return the digest that `load_function` would give, without running the file."""
+    """Return the digest of a lambda function's file, as in `load_function`, without executing the file."""
     return _digest(read_bytes(_split_name(text)[0]))
 
 
@@ -187,7 +186,7 @@ def _digest(content: bytes) -> str:
 
 
 def _run(path: Path, name: str) -> Any:
-    # A name of its own: two files of the same name are two modules.
+    # The module name contains a hash of the path: files with the same name become different modules.
     key = f"_lmtune_lambdas_{hashlib.blake2b(os.fsencode(path.resolve())).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(key, path)
     if spec is None or spec.loader is None:
@@ -198,7 +197,7 @@ def _run(path: Path, name: str) -> Any:
         with _no_bytecode():
             spec.loader.exec_module(module)
     except SyntaxError as error:
-        raise InputError(f"no Python: {error.msg}", file=path, line=error.lineno) from error
+        raise InputError(f"not valid Python: {error.msg}", file=path, line=error.lineno) from error
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(path)]
@@ -213,7 +212,8 @@ def _run(path: Path, name: str) -> Any:
 
 @contextlib.contextmanager
 def _no_bytecode() -> Any:
-    # A file changed twice within its time stamp's grain would else be run from the older cache.
+    # Bytecode is cached by modification time: a file that changes twice within the clock's resolution
+    # would be run from an outdated cache.
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -225,19 +225,20 @@ def _numbers(values: NDArray[np.float64]) -> str:
     return "[" + ", ".join(f"{value:.6g}" for value in values) + "]"
 
 
-def named_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Complete the options of the loss ``lambdas``.
+def complete_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Complete the options of the loss ``lambdas`` with the digest of the function's file.
+
+    The digest identifies the function in checkpoints and models.
 
     Parameters
     ----------
     options : mapping
-        ``function``, as `load_function` takes it; ``digest`` of its file, found where left out. So
-        a training, its checkpoints and its model say which function they are of.
+        ``function``, as in `load_function`, and optionally ``digest``; a missing digest is computed.
 
     Raises
     ------
     InputError
-        Without a function, for another option, or where the file cannot be read.
+        If there is no function or an unknown option, or the file cannot be read.
     """
     for option in options:
         if option not in ("function", "digest"):

@@ -38,8 +38,8 @@ from lmtune.losses.evaluation import (
 )
 from lmtune.losses.list_kernels import listmle_queries, listnet_queries, neural_ndcg_queries, shuffle_ties
 from lmtune.losses.packing_kernels import discount_table
-from lmtune.losses.pairwise import row_slices, smooth_ranks, through_ranks
-from lmtune.losses.plain_torch import at_once, differentiated, discounts, ideal_dcg
+from lmtune.losses.pairwise import row_slices, smooth_rank_gradient, smooth_ranks
+from lmtune.losses.plain_torch import discounts, ideal_dcg, loss_and_gradient, value_and_gradient
 from lmtune.losses.songs.k_song import KSong
 from lmtune.losses.songs.pairs import RankOrShare
 from lmtune.losses.songs.songs import MARGIN, Song
@@ -256,7 +256,7 @@ def listnet(
             mask = labels != PADDING if mask is None else mask
             labels = labels / temperature
     return evaluate(
-        LossCall(scores, labels, mask, reduce, backend), partial(at_once, cross_entropy), in_kernels
+        LossCall(scores, labels, mask, reduce, backend), partial(loss_and_gradient, cross_entropy), in_kernels
     )
 
 
@@ -345,7 +345,7 @@ def listmle(
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         loss = partial(plackett_luce, order=order(lists), shared=shared, positions=positions)
-        return at_once(loss, lists, gradient_wanted)
+        return loss_and_gradient(loss, lists, gradient_wanted)
 
     batch = LossCall(scores, labels, mask, reduce, backend)
     return evaluate(batch, in_torch, in_kernels if positions == "equal" else None)
@@ -491,8 +491,8 @@ def approx_ndcg(
                 value = value * torch.sigmoid(alpha_k * (k + 0.5 - rank))
             return -torch.where(lists.mask, value, 0).sum(dim=1)
 
-        losses, slopes = differentiated(values, smooth_ranks(lists, alpha), gradient_wanted)
-        return losses, None if slopes is None else through_ranks(lists, alpha, slopes)
+        losses, slopes = value_and_gradient(values, smooth_ranks(lists, alpha), gradient_wanted)
+        return losses, None if slopes is None else smooth_rank_gradient(lists, alpha, slopes)
 
     options = {"alpha": alpha, "k": k, "alpha_k": alpha_k, "gains": gains}
     batch = LossCall(scores, labels, mask, reduce, backend)

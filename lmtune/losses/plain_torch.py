@@ -1,4 +1,4 @@
-"""Parts of losses in plain PyTorch: gradients, ranks, what swaps do to NDCG."""
+"""Helpers of the losses in plain PyTorch: gradients, ranks, discounts, and weights of swaps."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from lmtune.losses.evaluation import LossAndGradient, PaddedLists
 from lmtune.losses.packing_kernels import Measure
 
 
-def at_once(
+def loss_and_gradient(
     loss: Callable[[PaddedLists], Tensor], lists: PaddedLists, gradient_wanted: bool
 ) -> LossAndGradient:
-    """Take the loss of whole lists, of shape (queries,), and its gradient."""
+    """Compute each list's loss, shape (queries,), and its gradient in the scores by autograd."""
 
-    def of(scores: Tensor) -> Tensor:
+    def loss_of_scores(scores: Tensor) -> Tensor:
         return loss(PaddedLists(scores, lists.labels, lists.mask))
 
-    return differentiated(of, lists.scores, gradient_wanted)
+    return value_and_gradient(loss_of_scores, lists.scores, gradient_wanted)
 
 
-def differentiated(
+def value_and_gradient(
     function: Callable[[Tensor], Tensor], values: Tensor, gradient_wanted: bool
 ) -> LossAndGradient:
-    """Take each query's function of its values, of shape (queries,), and its gradient by autograd."""
+    """Compute a function of each query's values, shape (queries,), and its gradient by autograd.
+
+    The gradient is None unless `gradient_wanted`.
+    """
     if not gradient_wanted:
         return function(values), None
     with torch.enable_grad():
@@ -37,12 +40,12 @@ def differentiated(
 
 
 def ranks(lists: PaddedLists) -> Tensor:
-    """Rank the items of each query by their scores, 1 the best; of shape (queries, items).
+    """Rank each query's items by falling score, shape (queries, items); the best rank is 1.
 
-    Among equal scores the less relevant come first, and items equal in both share the mean of
-    their places: 1 + #(s_j > s_i) + #(s_j = s_i, y_j < y_i) + #(s_j = s_i, y_j = y_i, j != i) / 2.
-    So ranks do not depend on the order of the items, and lists of equal scores still have something
-    to learn. Padding gets a rank that means nothing.
+    Among equal scores, less relevant items come first. Items with equal score and label get their mean rank:
+    1 + #(s_j > s_i) + #(s_j = s_i, y_j < y_i) + #(s_j = s_i, y_j = y_i, j != i) / 2.
+    Ranks therefore do not depend on the order of the items, and lists of equal scores have a gradient.
+    Ranks of padding are arbitrary.
     """
     scores = torch.where(lists.mask, lists.scores, -torch.inf)
     order = lists.labels.argsort(dim=1)
@@ -58,7 +61,10 @@ def ranks(lists: PaddedLists) -> Tensor:
 
 
 def discounts(ranks: Tensor, k: int | Tensor | None, measure: Measure = "ndcg") -> Tensor:
-    """Return `discount_table`'s discounts; 0 for ranks beyond k, one for all or for each of the ranks."""
+    """Return the discounts of `discount_table`; 0 for ranks beyond k.
+
+    `k` is one cutoff for all queries, or a tensor that broadcasts with the ranks.
+    """
     if measure == "precision":
         discount = torch.ones_like(ranks) / (ranks.shape[-1] if k is None else k)
     else:
@@ -67,21 +73,28 @@ def discounts(ranks: Tensor, k: int | Tensor | None, measure: Measure = "ndcg") 
 
 
 def ideal_dcg(gains: Tensor, k: int | Tensor | None) -> Tensor:
-    """Return the largest DCG (at k, one or of shape (queries, 1)), or 1 where it is 0, of each query."""
-    places = torch.arange(1, gains.shape[1] + 1, dtype=gains.dtype, device=gains.device)
-    best = (gains.sort(dim=1, descending=True).values * discounts(places, k)).sum(dim=1)
+    """Return each query's ideal DCG at k, shape (queries,); 1 where it is 0.
+
+    `k` is one cutoff for all queries, or has shape (queries, 1).
+    """
+    ranks = torch.arange(1, gains.shape[1] + 1, dtype=gains.dtype, device=gains.device)
+    best = (gains.sort(dim=1, descending=True).values * discounts(ranks, k)).sum(dim=1)
     return torch.where(best > 0, best, 1)
 
 
 class SwapWeights(NamedTuple):
-    """The change of a measure where two items swap: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
+    """The change of a measure when two items swap: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
 
     Attributes
     ----------
-    share, discount, rank : Tensor of shape (queries, items)
-        G / IDCG; D, 0 beyond the cutoff; ranks, halves among equals, 1 the best. Without D, |D_i - D_j| is 1.
+    share : Tensor of shape (queries, items)
+        G / IDCG.
+    discount : Tensor of shape (queries, items), optional
+        D; 0 beyond the cutoff. If None, |D_i - D_j| is 1.
+    rank : Tensor of shape (queries, items)
+        Ranks from 1; ties may have half ranks.
     tightness : Tensor of shape (2 items + 1,), optional
-        What a distance d of ranks adds, at index 2 d, where one of the items is above the cutoff.
+        ``tightness[2 d]`` is added for a rank distance d if at least one of the items is above the cutoff.
     """
 
     share: Tensor
@@ -89,12 +102,15 @@ class SwapWeights(NamedTuple):
     rank: Tensor
     tightness: Tensor | None = None
 
-    def of(self, rows: slice) -> Tensor:
-        """Return the weights of a slice of items (i) against all (j), where G_i is above G_j."""
-        share_i, share_j = against(self.share, rows)
+    def of_rows(self, rows: slice) -> Tensor:
+        """Return the weights of pairs (i, j), i in a slice of the items, j any item; valid if G_i > G_j."""
+        share_i, share_j = pair_views(self.share, rows)
         if self.discount is None:
             return share_i - share_j
-        (discount_i, discount_j), (rank_i, rank_j) = against(self.discount, rows), against(self.rank, rows)
+        (discount_i, discount_j), (rank_i, rank_j) = (
+            pair_views(self.discount, rows),
+            pair_views(self.rank, rows),
+        )
         weight = (discount_i - discount_j).abs()
         if self.tightness is not None:
             near = self.tightness[(2 * (rank_i - rank_j).abs()).long()]
@@ -102,6 +118,6 @@ class SwapWeights(NamedTuple):
         return weight * (share_i - share_j)
 
 
-def against(values: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-    """Return v_i of a slice of items and v_j of all items, to be compared."""
+def pair_views(values: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+    """Return v_i of a slice of the items and v_j of all items, shaped to broadcast over pairs (i, j)."""
     return values[:, rows, None], values[:, None, :]

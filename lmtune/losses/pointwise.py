@@ -1,4 +1,4 @@
-"""Losses of each item by itself: the likelihood of its relevance, its distance from a teacher's score."""
+"""Losses without item comparisons: binary cross-entropy of relevance, and MarginMSE."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lmtune.losses.evaluation import (
     checked,
     evaluate,
 )
-from lmtune.losses.plain_torch import at_once
+from lmtune.losses.plain_torch import loss_and_gradient
 
 
 @checked
@@ -30,7 +30,7 @@ def binary_cross_entropy(
     reduce: Reduce = "mean",
     smoothing: Smoothing = 0.0,
 ) -> Tensor:
-    r"""Compute the cross-entropy of relevant (a label above 0) or not, of each item by itself.
+    r"""Compute the binary cross-entropy of relevance (label above 0), averaged over each list's items.
 
     .. math:: L_q = \frac{1}{n} \sum_i \ln\left(1 + e^{s_i}\right) - t_i s_i, \qquad
         t_i = (1 - \epsilon) [y_i > 0] + \epsilon / 2
@@ -40,29 +40,29 @@ def binary_cross_entropy(
     Parameters
     ----------
     scores, labels, mask, reduce
-        As of `lmtune.losses.ranknet`.
+        As in `lmtune.losses.ranknet`.
     smoothing : float
-        :math:`\epsilon` of label smoothing (Szegedy et al., Rethinking the Inception Architecture for
-        Computer Vision, CVPR 2016); at least 0, below 1.
+        Label smoothing :math:`\epsilon`, at least 0 and below 1 (Szegedy et al., Rethinking the Inception
+        Architecture for Computer Vision, CVPR 2016).
 
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``.
+        A scalar, or shape (queries,) with ``reduce="none"``.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit.
+        If shapes or types do not match, or an option is invalid.
 
     Notes
     -----
-    Rax's ``pointwise_sigmoid_loss`` and TF-Ranking's ``SigmoidCrossEntropyLoss`` take the labels
-    themselves for probabilities.
+    Rax's ``pointwise_sigmoid_loss`` and TF-Ranking's ``SigmoidCrossEntropyLoss`` use the labels
+    themselves as probabilities.
 
     Examples
     --------
-    With scores of 0 the loss is ln 2, whatever the labels:
+    If all scores are 0, the loss is ln 2 for any labels:
 
     >>> import torch
     >>> round(float(binary_cross_entropy(torch.zeros(1, 3), torch.tensor([[0, 1, 0]]))), 6)
@@ -74,7 +74,7 @@ def binary_cross_entropy(
         costs = functional.softplus(lists.scores) - lists.scores * target
         return (costs * lists.mask).sum(dim=1) / lists.mask.sum(dim=1).clamp(min=1)
 
-    compute = partial(at_once, cross_entropy)
+    compute = partial(loss_and_gradient, cross_entropy)
     call = LossCall(scores, labels, mask, reduce, "auto")
     return evaluate(call, compute, lambda lists: compute(lists, True))
 
@@ -83,40 +83,40 @@ def binary_cross_entropy(
 def margin_mse(
     scores: Scores, labels: Labels, *, mask: Tensor | None = None, reduce: Reduce = "mean"
 ) -> Tensor:
-    r"""Compute the mean squared error of differences of scores from those of a teacher's.
+    r"""Compute MarginMSE: the mean squared error between score differences and a teacher's differences.
 
     .. math:: L_q = \frac{2}{n (n - 1)} \sum_{i < j} \big((s_i - s_j) - (y_i - y_j)\big)^2
         = \frac{2}{n - 1} \sum_i (d_i - \bar d)^2, \qquad d_i = s_i - y_i
 
-    for a list of n items; 0 for one of a single item.
+    for a list of n items, and 0 for a list of one item.
 
     Parameters
     ----------
     scores, mask, reduce
-        As of `lmtune.losses.ranknet`.
+        As in `lmtune.losses.ranknet`.
     labels
-        The teacher's scores, less the lowest of the list, for no label is below 0; only their differences
-        count.
+        The teacher's scores, shifted so that the lowest of the list is 0, because labels must not be
+        negative. The shift does not matter: only differences enter the loss.
 
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``.
+        A scalar, or shape (queries,) with ``reduce="none"``.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit.
+        If shapes or types do not match, or an option is invalid.
 
     Notes
     -----
     Hofstätter et al., Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge
-    Distillation, 2020, who have pairs of a relevant and another document; of two items it is theirs, and
-    sentence-transformers' ``MarginMSELoss``.
+    Distillation, 2020. Their pairs are a relevant and a non-relevant document: for a list of two items
+    this loss equals theirs and ``MarginMSELoss`` of sentence-transformers.
 
     Examples
     --------
-    The teacher puts the first item 3 above the second, the scores 1:
+    The teacher scores the first item 3 above the second; the given scores differ by 1:
 
     >>> import torch
     >>> float(margin_mse(torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 0.0]])))
@@ -130,10 +130,10 @@ def margin_mse(
             values = torch.where(lists.mask, values, 0)
             return torch.where(lists.mask, values - values.sum(dim=1, keepdim=True) / items.clamp(min=1), 0)
 
-        # Scores first, so that large ones keep the digits of their differences.
+        # Centre the scores before subtracting labels: differences of large scores stay accurate.
         distance = centred(centred(lists.scores) - lists.labels)
         return 2 * distance.square().sum(dim=1) / (items[:, 0] - 1).clamp(min=1)
 
-    compute = partial(at_once, squares)
+    compute = partial(loss_and_gradient, squares)
     call = LossCall(scores, labels, mask, reduce, "auto")
     return evaluate(call, compute, lambda lists: compute(lists, True))

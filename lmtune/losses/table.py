@@ -1,4 +1,4 @@
-"""The losses by the names that the command line has for them."""
+"""Losses by their command-line names."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {
     "k-song": KSong,
     "cross-entropy": ListwiseCrossEntropy,
 }
-"""Those that remember earlier scores."""
+"""Losses with state: each keeps running estimates from earlier scores."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
 from lmtune.errors import InputError, nearest_first
-from lmtune.losses.lambda_functions import LAMBDAS_LOSS, named_options
+from lmtune.losses.lambda_functions import LAMBDAS_LOSS, complete_options
 from lmtune.options import option
 from lmtune.rerank.rankers import (
     LEARNERS,
@@ -134,7 +134,7 @@ def make_loss(name: str, options: Mapping[str, Any] | None = None, label: str = 
         As `parse_loss`.
     """
     if name == LAMBDAS_LOSS:
-        return Loss(LAMBDAS_LOSS, named_options(options or {}), LAMBDAS, label)
+        return Loss(LAMBDAS_LOSS, complete_options(options or {}), LAMBDAS, label)
     if name in LEARNERS:
         return cast("Loss", make_ranker(name, options, label))
     family, declared = _declaration(name)

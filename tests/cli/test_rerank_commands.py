@@ -407,7 +407,7 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
         (("train", "LETOR", "--output", "m", "--loss", "no"), "unknown loss"),
         (("train", "LETOR", "--output", "m", "--loss", "mrr"), "unknown loss: 'mrr'"),
         (("train", "LETOR", "--output", "m", "--loss", "song:gamma"), "NAME:OPTION=VALUE"),
-        (("train", "LETOR", "--output", "m", "--loss", "lambdas"), "bad name of a lambda-function"),
+        (("train", "LETOR", "--output", "m", "--loss", "lambdas"), "cannot parse the lambda function's name"),
         (("train", "LETOR", "--output", "m", "--loss", "lambdas:no.py:f"), "no.py: no such file"),
         (("train", "LETOR", "--output", "m", "--net", "b63"), "b64"),
         (("train", "LETOR", "--output", "m", "--normalise", "no"), "z-score"),

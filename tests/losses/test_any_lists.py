@@ -71,12 +71,17 @@ def test_one_list_and_nested_tensors() -> None:
 @pytest.mark.parametrize(
     ("scores", "labels", "mask", "said"),
     [
-        ([torch.zeros(2)], [[1]], None, "lists of scores and of labels differ.*one tensor"),
-        ([torch.zeros(2)], [[1, 0], [1]], None, "lists of scores and of labels differ"),
-        ([], [], None, "lists of scores and of labels differ"),
-        ([torch.zeros(2)], [[1, 0]], [[True, True]], "a mask beside lists"),
-        (torch.zeros(2, 3), [[1, 0], [1]], None, "labels or a mask are no tensor.*list of tensors"),
-        (torch.zeros(2, 3), ["a", "b"], None, "labels or a mask are no tensor"),
+        ([torch.zeros(2)], [[1]], None, "lists of scores and labels differ in length.*one tensor"),
+        ([torch.zeros(2)], [[1, 0], [1]], None, "lists of scores and labels differ in length"),
+        ([], [], None, "lists of scores and labels differ in length"),
+        ([torch.zeros(2)], [[1, 0]], [[True, True]], "a mask was passed with lists"),
+        (
+            torch.zeros(2, 3),
+            [[1, 0], [1]],
+            None,
+            "labels or mask cannot be converted to a tensor.*list of tensors",
+        ),
+        (torch.zeros(2, 3), ["a", "b"], None, "labels or mask cannot be converted to a tensor"),
         (torch.zeros(2, 3, 4), torch.zeros(2, 3), None, "scores have the wrong shape.*items, 1"),
         (torch.zeros(4), torch.zeros(2, 2), None, "scores have the wrong shape"),
         (torch.zeros(2, 2), -3 * torch.ones(2, 2), None, "at least 0.*-1 on padding"),

@@ -405,8 +405,8 @@ def test_bad_options_are_named() -> None:
         (listnet, {"target": "uniform"}, "target"),
         (listmle, {"ties": "first"}, "ties"),
         (listmle, {"ties": "shared", "positions": "log2"}, "positions with shared ties"),
-        (listmle, {"positions": "log2", "backend": "kernels"}, "no kernels compute this"),
-        (lambdarank, {"measure": "precision"}, "precision without k"),
+        (listmle, {"positions": "log2", "backend": "kernels"}, "no kernel supports these options"),
+        (lambdarank, {"measure": "precision"}, "measure=precision needs k"),
         (lambdarank, {"measure": "ap"}, "measure"),
         (listnet, {"smoothing": 1.0}, "smoothing"),
     ]

@@ -1,4 +1,4 @@
-"""SONG and K-SONG: NDCG surrogates by stochastic compositional optimisation, for any list."""
+"""SONG and K-SONG: NDCG surrogates by stochastic compositional optimisation, for lists of any length."""
 
 import lazy_loader
 

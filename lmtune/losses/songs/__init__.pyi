@@ -1,4 +1,4 @@
-"""The names of lmtune.losses.songs, and where they are."""
+"""The public names of lmtune.losses.songs."""
 
 from .k_song import KSong as KSong
 from .pairs import ItemSample as ItemSample
