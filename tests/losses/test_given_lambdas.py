@@ -180,7 +180,7 @@ def test_options(tmp_path: Path) -> None:
         ({}, "needs a function"),
         ({"function": "a.py:f", "k": 1}, "no such option"),
         ({"function": "nowhere.py:f"}, "nowhere.py: no such file"),
-        ({"function": "nowhere.py"}, "bad name"),
+        ({"function": "nowhere.py"}, "cannot parse"),
     ):
         with pytest.raises(InputError, match=message):
             make_loss("lambdas", options)
@@ -225,18 +225,18 @@ def test_loading_says_what_is_wrong(tmp_path: Path, content: str, named: str, me
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("return 1.0", r"mine.py:1: f returned something else.*'float64 of shape \(\)'"),
-        ("return scores[:1]", r"one lambda a document: 'float64 of shape \(1,\)'.*\(3,\)"),
+        ("return 1.0", r"mine.py:1: f did not return one.*'float64 of shape \(\)'"),
+        ("return scores[:1]", r"one lambda per document: 'float64 of shape \(1,\)'.*\(3,\)"),
         ("return ['a', 'b', 'c']", "did not return one lambda per document"),
         (
             "return scores / labels",
             "mine.py:1: f returned a lambda that is not finite for document "
             r"2 of 3 \(scores \[1, 2, 3\], labels \[1, 0, 1\]\): inf",
         ),
-        ("return scores + 1j", "something else"),
+        ("return scores + 1j", "did not return one lambda"),
         ("return scores[7]", "mine.py:2: f raised IndexError: index 7"),
         ("raise KeyError", "mine.py:2: f raised KeyError$"),
-        ("return None", "something else"),
+        ("return None", "did not return one lambda"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")

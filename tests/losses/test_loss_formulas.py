@@ -379,11 +379,11 @@ def test_bad_input_is_named(name: str) -> None:
     for arguments, options, said in [
         ((torch.zeros(2, 3, 2), torch.ones(2, 3, 2)), {}, "wrong shape"),
         ((torch.zeros(2, 3, dtype=torch.long), labels), {}, "not floating-point"),
-        ((scores, torch.ones(3, 2)), {}, "labels have another shape"),
-        ((scores, labels), {"mask": torch.ones(2, 4, dtype=torch.bool)}, "mask have another"),
+        ((scores, torch.ones(3, 2)), {}, "labels and scores differ"),
+        ((scores, labels), {"mask": torch.ones(2, 4, dtype=torch.bool)}, "mask and scores differ"),
         ((scores, labels), {"mask": torch.ones(2, 3)}, "not boolean"),
-        ((scores, -2 * labels), {}, "at least 0"),
-        ((scores, labels * math.nan), {}, "at least 0"),
+        ((scores, -2 * labels), {}, "negative or NaN"),
+        ((scores, labels * math.nan), {}, "negative or NaN"),
         ((scores, labels), {"reduce": "max"}, "unknown reduce"),
     ]:
         with pytest.raises(InputError, match=said):
