@@ -1,4 +1,4 @@
-"""Measure many parameter settings of a pool's model, without sorting."""
+"""Measure many parameter settings on a candidate pool, without sorting."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 DEPTH = 1000
-"""The customary run depth: documents below it count as not retrieved."""
+"""The default run depth; documents ranked below it count as not retrieved."""
 
 _LARGEST_EXPONENT = 500
 _NO_CUTOFF = np.iinfo(np.int64).max
-# With many settings to measure, so many take turns on a topic before the next one's documents are fetched.
+# Settings per batch of topics: the topics' scores for so many settings should fit in the cache.
 _SETTINGS = 64
-_SECONDS = 7e-9  # a document and setting: the quickest formula's
-# Formulas that the compiled loop knows, with its word for them; others are asked for their scores.
+_SECONDS = 7e-9  # time per document and setting of the fastest formula
+# Formulas that the compiled loop scores itself, with its argument `floored`; others compute their scores.
 _FLOORED = {TwoStage: False, LuceneDirichlet: True, BM25: None}
 
 
@@ -55,41 +55,42 @@ def measure_settings(
     threads: int | None = None,
     progress: Count | None = None,
 ) -> Doubles:
-    """Measure every (topic, setting) pair.
+    """Compute measures for every topic and setting.
 
-    Documents rank by score, then length ascending, summed term frequency descending, docno
-    descending; a run that lmtune writes makes trec_eval see exactly this order.
+    Documents are ranked by score, then by length ascending, summed term frequency descending and docno
+    descending. Runs that lmtune writes have this order in trec_eval, too.
 
     Parameters
     ----------
     pool : CandidatePool
         The collection.
     settings : mapping, sequence of mappings, or numpy.ndarray, shape (settings, parameters)
-        Parameters of the pool's formula: by name, or in its order.
+        Parameters of the pool's formula, by name or in the formula's order.
     measures : sequence of Measure
-        What to compute.
+        The measures to compute.
     topics : numpy.ndarray of int64, optional
-        Places of topics in the pool, from `CandidatePool.positions`; all by default.
+        Positions of topics in the pool, from `CandidatePool.positions`; all by default.
     depth : int
         Run depth; documents ranked below it are not retrieved.
     regions : Regions, optional
-        The pool's candidates cell by cell: the same values, several times faster. Settings
-        outside every cell are measured on all candidates.
+        The pool's candidates by cell, which make measuring several times faster with the same values.
+        Settings outside all cells are measured on all candidates.
     threads : int, optional
-        Threads over topics; the number of cores by default. The result does not depend on it.
+        Number of threads over topics; by default the number of cores. It does not change the values.
     progress : callable, optional
-        Called with (topics done, topics in all).
+        Called with (topics done, number of topics).
 
     Returns
     -------
     numpy.ndarray of float64, shape (topics, settings, measures)
-        Each in [0, 1], but for some of ir_measures' own; 0 for a topic without relevant documents.
+        Values in [0, 1], except for some measures of ir_measures; 0 for a topic without relevant
+        documents.
 
     Raises
     ------
     InputError
-        For a setting outside the formula's domain, or one that the candidates or the regions were
-        not made for, or a gain too large for exponential DCG.
+        If a setting is outside the formula's domain, the candidates or the regions do not support a
+        setting, or a gain is too large for exponential DCG.
     """
     settings = as_settings(pool.formula.parameters, settings)
     if not measures:
@@ -132,7 +133,7 @@ def measure_settings(
 def _by_cell(
     pool: CandidatePool, settings: Doubles, regions: Regions | None, depth: int
 ) -> tuple[Integers, Cells]:
-    """Return an order of settings in which those of a cell stand together, and the cells."""
+    """Return an order that groups settings by cell, and the cells."""
     start, position = np.zeros((len(pool.topics), 1), np.int64), np.empty(0, np.int32)
     cell = np.full(len(settings), OUTSIDE)
     if regions is not None:
@@ -151,19 +152,21 @@ def _from_rankings(
     depth: int,
     progress: Count | None,
 ) -> Doubles:
-    """Measure every (topic, setting) pair by its ranking: by functions of it, or by ir_measures.
+    """Compute measures from full rankings of every topic and setting, with lmtune or ir_measures.
 
-    Negative gains count as no judgments, as everywhere in lmtune; what ir_measures gives no value for,
-    as a topic without ranked documents, is 0.
+    A negative gain is not a judgment. The value is 0 where ir_measures returns none, such as for a topic
+    without ranked documents.
     """
     out = np.zeros((topics.size, len(settings), len(measures)))
-    own = [(m, measure, value) for m, measure in enumerate(measures) if (value := measure.declared.value)]
+    declared = [
+        (m, measure, value) for m, measure in enumerate(measures) if (value := measure.declared.value)
+    ]
     others = [m for m, measure in enumerate(measures) if measure.declared.value is None]
     for i, t in enumerate(topics.tolist()):
         tops = [pool.top(t, setting, depth) for setting in settings]
-        for s, top in enumerate(tops if own else ()):
+        for s, top in enumerate(tops if declared else ()):
             ranking = _judged_ranking(pool, t, top)
-            for m, measure, value in own:
+            for m, measure, value in declared:
                 out[i, s, m] = value(ranking.at_level(measure.rel), measure)
         if others:
             out[i, :, others] = _by_ir_measures(pool, t, tops, [measures[m] for m in others]).T
@@ -173,7 +176,7 @@ def _from_rankings(
 
 
 def _judged_ranking(pool: CandidatePool, t: int, top: Integers, rel: int = 1) -> JudgedRanking:
-    """Judge a ranking of a topic, places among its candidates."""
+    """Look up the judgments of a topic's ranking, given as positions among its candidates."""
     gains = pool.candidates.gain[pool.candidates.rows(t)][top]
     places = np.flatnonzero(gains >= 0)
     judged = Counter(pool.judgments[pool.judgment_start[t] : pool.judgment_start[t + 1]].tolist())
@@ -184,10 +187,10 @@ def _judged_ranking(pool: CandidatePool, t: int, top: Integers, rel: int = 1) ->
 def _by_ir_measures(
     pool: CandidatePool, t: int, tops: Sequence[Integers], measures: Sequence[Measure]
 ) -> Doubles:
-    """Measure rankings of a topic, places among its candidates; return shape (rankings, measures)."""
+    """Measure a topic's rankings, given as positions among its candidates, shape (rankings, measures)."""
     columns = {str(measure): m for m, measure in enumerate(measures)}
     out = np.zeros((len(tops), len(measures)))
-    # A ranking takes the place of a topic: one call then measures them all.
+    # Each ranking is passed as a topic of its own, so that one call measures all.
     qrels = dict.fromkeys(map(str, range(len(tops))), _judgments(pool, t))
     docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)])
     run = {str(s): [docnos[place] for place in top] for s, top in enumerate(tops)}
@@ -197,7 +200,7 @@ def _by_ir_measures(
 
 
 def _judgments(pool: CandidatePool, t: int) -> dict[str, int]:
-    """Give back a topic's judgments, made-up docnos for documents that the index lacks."""
+    """Return a topic's gains by docno, with placeholder docnos for documents that are not indexed."""
     rows = pool.judged.rows(t)
     gains = pool.judged.gain[rows].tolist()
     judged = dict(zip(pool.index.docnos(pool.judged.doc[rows]), gains, strict=True))
@@ -215,23 +218,23 @@ def _measure(
     scores: Doubles,
     out: Doubles,
 ) -> None:
-    """Measure settings on some topics, as many at a time as their scores stay in a core's cache."""
+    """Measure settings in batches of topics and settings whose scores fit in a core's cache."""
     sizes = judged.docs.tolist()
-    together = min(len(settings), _SETTINGS)
+    batch = min(len(settings), _SETTINGS)
     first = 0
     while first < len(sizes):
         docs, end = sizes[first], first + 1
-        while end < len(sizes) and (docs + sizes[end]) * together <= SCORES:
+        while end < len(sizes) and (docs + sizes[end]) * batch <= SCORES:
             docs, end = docs + sizes[end], end + 1
         topics = slice(first, end)
         some = documents.of(topics)
         step = max(1, SCORES // max(docs, 1))
         for begin in range(0, len(settings), step):
             part = settings[begin : begin + step]
-            found = np.empty((end - first, len(part), targets.kind.size))
+            values = np.empty((end - first, len(part), targets.kind.size))
             formula.rank_scores(some, part, scores)
-            kernels.measure_scores(scores, judged, targets, first, found)
-            out[topics, begin : begin + step] = found
+            kernels.measure_scores(scores, judged, targets, first, values)
+            out[topics, begin : begin + step] = values
         first = end
 
 
@@ -243,31 +246,31 @@ def measure(
     topics: Sequence[str] | None = None,
     depth: int = DEPTH,
 ) -> pd.DataFrame:
-    """Measure one parameter setting.
+    """Compute measures of one parameter setting, topic by topic.
 
     Parameters
     ----------
     pool : CandidatePool
         The collection.
     setting : mapping of str to float
-        Parameters by name, such as ``{"lambda": 0.4, "mu": 2500}``; defaults for those not named.
+        Parameters by name, such as ``{"lambda": 0.4, "mu": 2500}``; others have their defaults.
     measures : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
-        Names as ir_measures or trec_eval spell them; see `parse_measure`.
+        Measures or their names in ir_measures or trec_eval; see `parse_measure`.
     topics : sequence of str, optional
-        Topic identifiers; by default all that are judged, as in trec_eval.
+        Topic identifiers; by default all judged topics, as in trec_eval.
     depth : int
         Run depth.
 
     Returns
     -------
     pandas.DataFrame
-        Topics (rows, indexed by identifier) by measures (columns, in ir_measures' spelling).
-        A topic without relevant documents has 0, which counts in a mean, as in trec_eval 9.
+        One row per topic, indexed by identifier; one column per measure, named as in ir_measures.
+        The value is 0 for a topic without relevant documents, and counts in means, as in trec_eval 9.
 
     Raises
     ------
     InputError
-        For unknown measures, topics or parameters, or parameters outside their domain.
+        If a measure, topic or parameter is unknown, or a parameter is outside its domain.
     """
     import pandas as pd
 
@@ -281,12 +284,12 @@ def measure(
 
 
 def lacks_nonrelevant(pool: CandidatePool, measure: Measure) -> bool:
-    """Say whether a measure needs documents judged nonrelevant, and a pool has none."""
+    """Return whether a measure needs judged non-relevant documents that the pool does not have."""
     return measure.declared.needs_nonrelevant and not pool.judged_counts(measure.rel)[1].any()
 
 
 def _judged_of(pool: CandidatePool) -> kernels.Judged:
-    """Return a pool's judged candidates as kernels take them: looked up once."""
+    """Return a pool's judged candidates as kernel input, cached in the pool."""
     if None not in pool.targets:
         docs = pool.documents(pool.candidates).docs
         pool.targets[None] = kernels.Judged.at(pool.judged_candidates, docs, pool.candidates.gain)
@@ -295,7 +298,7 @@ def _judged_of(pool: CandidatePool) -> kernels.Judged:
 
 
 def _targets_of(pool: CandidatePool, measures: tuple[Measure, ...], depth: int) -> kernels.Targets:
-    """Return what measures take of a pool's judgments: worked out once."""
+    """Return the kernels' targets for measures of a pool, cached in the pool."""
     if (measures, depth) not in pool.targets:
         counts = [pool.judged_counts(m.rel) for m in measures]
         pool.targets[measures, depth] = kernels.Targets(
@@ -318,7 +321,10 @@ def _kind_code(measure: Measure) -> int:
 
 
 def divisors(pool: CandidatePool, measure: Measure) -> Doubles:
-    """Return what divides each topic's sum: the ideal DCG (1 for 0), k, 1 for RR and Success, or R."""
+    """Return the divisor of each topic's sum, shape (topics,).
+
+    It is the ideal DCG for nDCG (1 if that is 0), k for P@k, 1 for RR and Success, and otherwise R.
+    """
     relevant, _ = pool.judged_counts(measure.rel)
     if measure.declared.is_graded:
         return _ideal_dcg(pool, measure)
@@ -330,7 +336,7 @@ def divisors(pool: CandidatePool, measure: Measure) -> Doubles:
 
 
 def worths(measure: Measure, gains: NDArray[np.integer] | Doubles) -> Doubles:
-    """Return what documents of these gains add to DCG at the first rank."""
+    """Return the numerators of DCG for these gains: the gains, or 2^gain - 1."""
     worth = gains.astype(np.float64)
     return np.exp2(worth) - 1.0 if measure.dcg == EXPONENTIAL else worth
 
@@ -358,7 +364,7 @@ LEVELS: Doubles = np.arange(11) / 10.0
 def setting_recall_precision(
     pool: CandidatePool, setting: Setting, *, topics: Integers, rel: int = 1, depth: int = DEPTH
 ) -> Doubles:
-    """Return each topic's interpolated precision at a setting of two-stage smoothing.
+    """Compute each topic's interpolated precision at the recall levels of `LEVELS`.
 
     Parameters
     ----------
@@ -367,9 +373,9 @@ def setting_recall_precision(
     setting : mapping of str to float
         Parameters by name.
     topics : numpy.ndarray of int64
-        Places of topics in the pool.
+        Positions of topics in the pool.
     rel : int
-        The smallest gain that is relevant.
+        The smallest relevant gain.
     depth : int
         Run depth.
 

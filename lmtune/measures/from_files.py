@@ -1,4 +1,4 @@
-"""Evaluate run files against a judgments file, as trec_eval does; without numpy, for speed."""
+"""Evaluate runs as trec_eval does. This module does not import numpy, so that commands start fast."""
 
 from __future__ import annotations
 
@@ -42,46 +42,46 @@ _ACCEPTED = (
 )
 
 
-def parse_families(given: MeasuresLike, version: str = VERSIONS[0]) -> tuple[Family, ...]:
-    """Read names of measures.
+def parse_families(measures: MeasuresLike, version: str = VERSIONS[0]) -> tuple[Family, ...]:
+    """Parse names of measures of trec_eval and ir_measures.
 
     Parameters
     ----------
-    given : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
-        trec_eval's names, with parameters behind a dot or an underscore, and its nicknames
-        ``official``, ``all_trec`` and ``set``; or ir_measures' names. A text may hold several,
-        with blanks or commas between.
+    measures : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
+        trec_eval's names, with parameters after a dot or an underscore, its nicknames ``official``,
+        ``all_trec`` and ``set``, or ir_measures' names. A string may contain several, separated by
+        spaces or commas.
     version : str
-        trec_eval's, one of `lmtune.measures.trec_names.VERSIONS`.
+        The version of trec_eval, one of `lmtune.measures.trec_names.VERSIONS`.
 
     Returns
     -------
     tuple of Family
-        trec_eval's measures in its order, then the others as they are named; those that
-        ir_measures computes last.
+        trec_eval's measures in its order, then the others in the order of their names; measures that
+        ir_measures computes are last.
 
     Raises
     ------
     InputError
-        One that lists all names that are unknown, or have parameters that they cannot have.
+        If a name is unknown or has invalid parameters; the message lists all unknown names.
     """
-    names = split_names(given)
+    names = split_names(measures)
     if not names:
         raise InputError("no measures", accepted=_ACCEPTED)
     trec: list[tuple[str, str]] = []
-    own: list[Measure] = []
+    others: list[Measure] = []
     wrong: list[InputError] = []
     for name in names:
         try:
             if not isinstance(name, str):
-                own.append(parse_measure(name))
+                others.append(parse_measure(name))
             elif name in NICKNAMES:
                 trec += [(family, "") for family in members(name, version)]
             elif (split := split_name(name)) is not None:
                 families([split])
                 trec.append(split)
             else:
-                own.append(parse_measure(name))
+                others.append(parse_measure(name))
         except ParameterError as error:
             wrong.append(InputError("unknown measure", value=name, accepted=str(error)))
         except InputError as error:
@@ -95,8 +95,8 @@ def parse_families(given: MeasuresLike, version: str = VERSIONS[0]) -> tuple[Fam
     try:
         made = families(trec, version)
     except ParameterError as error:
-        raise InputError("measures that do not go together", value=names, accepted=str(error)) from None
-    unique = sorted(dict.fromkeys(own), key=lambda measure: measure.declared.value is None)
+        raise InputError("measures that cannot be combined", value=names, accepted=str(error)) from None
+    unique = sorted(dict.fromkeys(others), key=lambda measure: measure.declared.value is None)
     return (*made, *(_family(measure) for measure in unique))
 
 
@@ -117,8 +117,8 @@ def _family(measure: Measure) -> Family:
 Judgments = Mapping[bytes, Mapping[bytes, int]]
 
 _PATH = (str, os.PathLike)
-_SMALLEST_GEOMETRIC = 1e-5  # what trec_eval takes for smaller values in a geometric mean
-_TAKEN_BACK = ("num_ret", "utility", "relstring", "rbp_resid")
+_SMALLEST_GEOMETRIC = 1e-5  # trec_eval raises smaller values to this one in geometric means
+_RESET_TO_ZERO = ("num_ret", "utility", "relstring", "rbp_resid")
 
 
 class MeasureColumn(NamedTuple):
@@ -129,12 +129,11 @@ class MeasureColumn(NamedTuple):
     label : str
         The measure's name.
     summary : Summary
-        How `mean` comes from `values`.
+        How `mean` is computed from `values`.
     values : tuple of float, int or str
-        One a topic; empty for what only the run has (``runid``, ``num_q``).
+        One value per topic; empty for properties of the run (``runid``, ``num_q``).
     mean : float, int, str or None
-        The run's value: a mean, for counts the sum, for gm_map the geometric mean; None for
-        ``relstring``.
+        The run's value: a mean, a sum for counts, a geometric mean for gm_map; None for ``relstring``.
     """
 
     label: str
@@ -152,23 +151,23 @@ class Evaluation(Shown, by="run_tables.evaluation"):
     file : str
         The run's file.
     tag : str
-        Its last line's tag.
+        The tag in the last line of the run.
     topics : tuple of str
-        The topics averaged over, sorted as trec_eval sorts them (by bytes).
+        The topics in the means, sorted by bytes as in trec_eval.
     retrieved : frozenset of str
-        Those of `topics` that the run has documents for. The others' values are 0.
+        The topics in `topics` for which the run has documents. Others have the value 0.
     missed : tuple of str
-        The judged topics that the run has no documents for, averaged over or not.
+        All judged topics for which the run has no documents, in `topics` or not.
     unjudged : int
-        The number of topics in the run that have no judgments; they play no part.
+        The number of the run's topics without judgments, which are ignored.
     columns : tuple of MeasureColumn
         The measures, in the order of the output.
     passed : mapping of str to int
-        Numbers of lines that were skipped or let pass, by kind.
+        The numbers of lines that were skipped or accepted in spite of a problem, by kind of problem.
     version : str
-        trec_eval's, which the values agree with.
+        The version of trec_eval that the values agree with.
     reversed_ranks : bool
-        Whether the run's scores rise with its ranks, as distances do.
+        Whether the run's scores increase with its ranks, as distances do.
     """
 
     file: str
@@ -183,13 +182,13 @@ class Evaluation(Shown, by="run_tables.evaluation"):
     reversed_ranks: bool = False
 
     def listed(self) -> Iterator[tuple[int, str]]:
-        """Yield places and names of the topics that trec_eval prints one by one."""
-        for place, topic in enumerate(self.topics):
+        """Yield positions and identifiers of the topics that ``trec_eval -q`` prints."""
+        for position, topic in enumerate(self.topics):
             if topic in self.retrieved or self.version == VERSIONS[1]:
-                yield place, topic
+                yield position, topic
 
     def column(self, label: str) -> MeasureColumn:
-        """Return the column of a measure by its label."""
+        """Return the measure with this label; raise KeyError if there is none."""
         for column in self.columns:
             if column.label == label:
                 return column
@@ -198,54 +197,61 @@ class Evaluation(Shown, by="run_tables.evaluation"):
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """How runs are evaluated.
+    """Options of evaluation, most of them as in trec_eval.
 
     Attributes
     ----------
     complete : bool
-        Average over all judged topics, so that a topic which the run misses counts as 0; else
-        over those that the run has, as trec_eval does.
+        Average over all judged topics; a topic that is missing from the run counts 0. Otherwise average
+        over the run's judged topics, the default of trec_eval.
     level : int
-        The smallest gain that is relevant to measures with trec_eval's names; ir_measures' names
-        say it themselves, ``AP(rel=2)``.
+        The smallest relevant gain for measures with trec_eval's names. ir_measures' names set their own:
+        ``AP(rel=2)``.
     depth : int or None
-        Drop documents ranked below it.
+        Ignore documents ranked below it.
     judged_only : bool
-        Drop documents without judgments before anything else (where none is left trec_eval
-        prints nan; here it is 0).
+        Remove unjudged documents first. If none are left, values are 0, where trec_eval prints nan.
     documents : int
-        The size of the collection, for what ``utility`` has from documents not retrieved.
+        The size of the collection, for the fourth weight of ``utility``.
     version : {"9.0.8", "10.0"}
-        The trec_eval to agree with.
+        The version of trec_eval that values agree with.
     lenient : bool
-        Skip bad lines of runs.
+        Skip invalid lines of runs.
     exclude_self : bool or None
-        Whether each topic's own document, whose docno is the topic's identifier, is left out of runs; None
-        as `lmtune.collections.names.excludes_self` says of the folder that the judgments are in.
+        Whether to remove from runs each topic's own document, whose docno is the topic's identifier. With
+        None, `lmtune.collections.names.excludes_self` decides by the folder of the judgments.
     topics : str or None
-        The judged topics that count, as `lmtune.collections.folds.select_topics` reads them; the
-        runs' others are as if they were not there.
+        The judged topics to evaluate, as `lmtune.collections.folds.select_topics` reads them; others are
+        ignored in runs, too.
     """
 
     complete: bool = usual(
-        False, "Average over all judged topics; one that the run misses counts 0.", flag="--complete -c"
+        False, "Average over all judged topics; those missing from the run count 0.", flag="--complete -c"
     )
-    level: int = usual(1, "The smallest relevant gain, for trec_eval's names.", low=0, flag="--level -l")
-    depth: int | None = usual(None, "Documents of a topic that count.", low=1, flag="--depth -M")
-    judged_only: bool = option(False, "Drop documents without judgments.", flag="--judged-only -J")
+    level: int = usual(
+        1, "The smallest relevant gain, for measures with trec_eval's names.", low=0, flag="--level -l"
+    )
+    depth: int | None = usual(None, "Number of top documents per topic that count.", low=1, flag="--depth -M")
+    judged_only: bool = option(False, "Remove unjudged documents from runs.", flag="--judged-only -J")
     documents: int = option(
-        0, "Documents in the collection, for utility's fourth weight.", low=0, flag="--documents -N"
+        0,
+        "Number of documents in the collection, for the fourth weight of utility.",
+        low=0,
+        flag="--documents -N",
     )
     version: str = usual(
-        VERSIONS[0], "The version to agree with, 9.0.8 or 10.0.", flag="--trec-eval", choices=VERSIONS
+        VERSIONS[0],
+        "The version of trec_eval to agree with, 9.0.8 or 10.0.",
+        flag="--trec-eval",
+        choices=VERSIONS,
     )
-    lenient: bool = option(False, "Skip bad lines of runs, and count them.")
+    lenient: bool = option(False, "Skip invalid lines of runs and report their number.")
     exclude_self: bool | None = option(
         None,
-        "Leave out of runs each topic's own document, whose docno is the topic's identifier; default: with "
-        "judgments in a folder of BEIR's ArguAna or Quora.",
+        "Remove each topic's own document, whose docno is the topic's identifier, from runs; default: if "
+        "the judgments are in a folder of BEIR's ArguAna or Quora.",
     )
-    topics: str | None = usual(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
+    topics: str | None = usual(None, "Use only these judged topics: 401-450, a list 51,52 or @FILE.")
 
 
 def evaluate(
@@ -255,7 +261,7 @@ def evaluate(
     *,
     settings: EvaluationOptions | None = None,
 ) -> pd.DataFrame:
-    """Evaluate runs: a row for each run.
+    """Compute measures of runs, averaged over topics.
 
     Parameters
     ----------
@@ -265,13 +271,13 @@ def evaluate(
     Returns
     -------
     pandas.DataFrame
-        Means (of counts the sums), a column for each measure, by the runs' names: those given, or
-        files' tags as `run_names` has them. Topics' values are what `topic_values` returns.
+        Means, or sums for counts: one row per run, one column per measure. Rows have the names passed
+        for runs, or for files those of `run_names`. See `topic_values` for values of topics.
 
     Raises
     ------
     InputError
-        As `evaluations`.
+        As for `evaluations`.
 
     Examples
     --------
@@ -282,9 +288,11 @@ def evaluate(
     """
     import pandas as pd
 
-    found = list(evaluations(qrels, runs, measures, settings=settings))
-    rows = [{own.label: own.mean for own in one.columns if own.mean is not None} for one in found]
-    return pd.DataFrame(rows, index=pd.Index(run_names(found), name="run"))
+    evaluated = list(evaluations(qrels, runs, measures, settings=settings))
+    rows = [
+        {column.label: column.mean for column in run.columns if column.mean is not None} for run in evaluated
+    ]
+    return pd.DataFrame(rows, index=pd.Index(run_names(evaluated), name="run"))
 
 
 def evaluations(
@@ -294,59 +302,61 @@ def evaluations(
     *,
     settings: EvaluationOptions | None = None,
 ) -> Iterator[Evaluation]:
-    """Evaluate runs one after another, one file in memory at a time: `evaluate` in full.
+    """Evaluate runs one after another, topic by topic, with one file in memory at a time.
 
     Parameters
     ----------
     qrels : path-like, or others
-        Judgments; a file, a frame, named rows, a dictionary, as `lmtune.io.frames` has it.
+        Judgments: a file, a frame, named rows or a dictionary; see `lmtune.io.frames`.
     runs : path-like, or others; an iterable of these; or a mapping of names to these
-        Runs, likewise; files are read by `lmtune.io.columns.read_run_columns`.
+        Runs in the same forms; `lmtune.io.columns.read_run_columns` reads files.
     measures : str, Measure, MeasureKind, an object of ir_measures, or an iterable of these
-        Names as trec_eval or ir_measures spell them; see `parse_families`.
+        Measures or their names in trec_eval or ir_measures; see `parse_families`.
     settings : EvaluationOptions, optional
-        Topics averaged over, relevant gains, depth, version.
+        Topics in the means, relevant gains, depth and version.
 
     Yields
     ------
     Evaluation
-        One a run.
+        One per run.
 
     Raises
     ------
     InputError
-        For unknown measures, files that cannot be read, and a run without a judged topic.
+        If a measure is unknown, a file cannot be read, or a run has no judged topic.
     """
     settings = for_judgments(settings, qrels)
     check(settings)
     families = parse_families(measures, settings.version)
-    reads = _read_beside_gains(families)
+    reads = _needed_besides_gains(families)
     if reads == STRATA and settings.judged_only:
-        raise InputError(
-            "estimates from a sample of the pool, which judged-only drops", accepted="one of the two"
-        )
+        accepted = "no --judged-only, or other measures"
+        raise InputError("estimates from sampled judgments need the unjudged documents", accepted=accepted)
     judgments = as_judgments(qrels, settings.topics, reads)
     for file, run in read_runs(runs, judgments, settings):
-        found = evaluate_run(judgments, run, families, settings, file=file)
-        del run  # before the next one is read
-        yield found
+        evaluation = evaluate_run(judgments, run, families, settings, file=file)
+        del run  # free memory before the next run is read
+        yield evaluation
 
 
 def evaluate_by_each(
     judgment_sets: Sequence[Judgments], runs: RunsLike, measures: Sequence[str]
 ) -> Iterator[list[Evaluation]]:
-    """Evaluate each run by several sets of judgments; topics that it misses count 0."""
+    """Evaluate each run with several sets of judgments; topics missing from the run count 0."""
     families, settings = parse_families(measures), EvaluationOptions(complete=True)
     for file, run in read_runs(runs, judgment_sets[0], settings):
-        yield [evaluate_run(own, run, families, settings, file=file) for own in judgment_sets]
+        yield [evaluate_run(judgments, run, families, settings, file=file) for judgments in judgment_sets]
 
 
-def _read_beside_gains(families: Sequence[Family]) -> str | None:
-    """Return what measures read of judgments beside gains; subtopics only by themselves, and Judged."""
+def _needed_besides_gains(families: Sequence[Family]) -> str | None:
+    """Return what the measures need from judgments besides gains: `STRATA`, `SUBTOPICS` or None.
+
+    Measures of subtopics can only be combined with each other and with Judged.
+    """
     reads = {family.labels[0]: family.reads for family in families}
-    diverse = next((label for label, own in reads.items() if own == SUBTOPICS), None)
-    for label, own in reads.items():
-        if diverse is not None and own != SUBTOPICS and label.partition("@")[0] != "Judged":
+    diverse = next((label for label, needed in reads.items() if needed == SUBTOPICS), None)
+    for label, needed in reads.items():
+        if diverse is not None and needed != SUBTOPICS and label.partition("@")[0] != "Judged":
             raise InputError(
                 f"{diverse} reads judgments of subtopics, {label} does not", accepted="one kind at a time"
             )
@@ -356,20 +366,21 @@ def _read_beside_gains(families: Sequence[Family]) -> str | None:
 def read_runs(
     runs: RunsLike, judgments: Judgments, settings: EvaluationOptions
 ) -> Iterator[tuple[str, RunColumns]]:
-    """Read the runs that `evaluations` takes one by one, each with its file, of the topics that count."""
-    for name, given in _named(runs):
-        file = os.fspath(given) if isinstance(given, _PATH) else name
-        run = _columns_of(name, given, settings)
+    """Yield each run's file and its columns for the selected topics; runs as for `evaluations`."""
+    for name, source in _named(runs):
+        file = os.fspath(source) if isinstance(source, _PATH) else name
+        run = _columns_of(name, source, settings)
         if isinstance(runs, Mapping):
             run = run._replace(tag=name)
         if settings.topics is not None:
-            run = run._replace(topics={topic: own for topic, own in run.topics.items() if topic in judgments})
+            topics = {topic: ranked for topic, ranked in run.topics.items() if topic in judgments}
+            run = run._replace(topics=topics)
             if not run.topics:
                 raise InputError("the run has none of the topics", file=file, value=settings.topics)
         if settings.exclude_self:
             run = run._replace(topics=dict(_without_self(run.topics)))
             if not run.topics:
-                raise InputError("the run has no document but each topic's own", file=file)
+                raise InputError("the run has only each topic's own document, which is excluded", file=file)
         yield file, run
         del run
 
@@ -377,31 +388,31 @@ def read_runs(
 def _without_self(
     topics: Mapping[bytes, tuple[Sequence[bytes], Sequence[float]]],
 ) -> Iterator[tuple[bytes, tuple[list[bytes], list[float]]]]:
-    """Yield the topics that have documents beside their own, with these."""
+    """Yield topics with their documents, except their own; skip topics without other documents."""
     for topic, (docnos, scores) in topics.items():
-        kept = [at for at, docno in enumerate(docnos) if docno != topic]
-        if kept:
-            yield topic, ([docnos[at] for at in kept], [scores[at] for at in kept])
+        others = [i for i, docno in enumerate(docnos) if docno != topic]
+        if others:
+            yield topic, ([docnos[i] for i in others], [scores[i] for i in others])
 
 
 def for_judgments(settings: EvaluationOptions | None, qrels: QrelsLike) -> EvaluationOptions:
-    """Return settings that say whether topics' own documents are left out, by where judgments are from."""
+    """Return settings with `exclude_self` set, by default from the folder of the judgments."""
     from lmtune.collections.names import excludes_self
 
     settings = EvaluationOptions() if settings is None else settings
     if settings.exclude_self is not None or not isinstance(qrels, _PATH):
         return settings
     folder = Path(qrels).parent
-    found = excludes_self(folder.parent if folder.name == "qrels" else folder)
-    if found:
+    excluded = excludes_self(folder.parent if folder.name == "qrels" else folder)
+    if excluded:
         note(
             f"{os.fspath(qrels)}: each topic's own document is left out of runs, as usual for this collection"
         )
-    return replace(settings, exclude_self=found)
+    return replace(settings, exclude_self=excluded)
 
 
 def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
-    """Name runs by their tags, or by their files where a tag comes twice."""
+    """Return the runs' tags, or their files' names if two runs have the same tag."""
     tags = [evaluation.tag for evaluation in evaluated]
     if len(set(tags)) == len(tags):
         return tags
@@ -411,23 +422,23 @@ def run_names(evaluated: Sequence[Evaluation]) -> list[str]:
 
 
 def as_judgments(qrels: QrelsLike, topics: str | None = None, reads: str | None = None) -> Judgments:
-    """Take judgments in any form that `evaluations` takes, of the topics that are asked for."""
+    """Convert judgments in any form that `evaluations` accepts, for the selected topics."""
     if isinstance(qrels, _PATH):
         return _selected(read_judgments(qrels, reads), topics)
     from lmtune.io.frames import as_qrels
 
-    found = as_qrels(qrels)
-    if not found:
-        raise InputError("no judgments", accepted="one at least")
+    rows = as_qrels(qrels)
+    if not rows:
+        raise InputError("no judgments", accepted="one judgment or more")
     judgments = {
         topic.encode(): {docno.encode(): gain for docno, gain in judged.items()}
-        for topic, judged in found.items()
+        for topic, judged in rows.items()
     }
     return _selected(judgments, topics)
 
 
 def _named(runs: RunsLike) -> Iterable[tuple[str, Any]]:
-    """Name the runs; files are known without what reads the rest."""
+    """Return names and sources of runs; paths do not need the import of `lmtune.io.frames`."""
     listed = [runs] if isinstance(runs, _PATH) else runs
     if isinstance(listed, list | tuple) and all(isinstance(run, _PATH) for run in listed):
         return [(os.fspath(run), run) for run in listed]
@@ -451,7 +462,7 @@ def _columns_of(name: str, run: Any, settings: EvaluationOptions) -> RunColumns:
 
 
 def _selected(judgments: Judgments, spec: str | None) -> Judgments:
-    """Keep the judgments of the topics that are asked for."""
+    """Return the judgments of the topics in `spec`; of all topics if it is None."""
     if spec is None:
         return judgments
     from lmtune.collections.folds import select_topics
@@ -468,7 +479,7 @@ def evaluate_run(
     *,
     file: str,
 ) -> Evaluation:
-    """Evaluate one run that has been read; see `evaluations`."""
+    """Evaluate one run that is in memory; see `evaluations`."""
     retrieved = judgments.keys() & run.topics.keys()
     if not retrieved:
         raise InputError(
@@ -480,7 +491,7 @@ def evaluate_run(
     topics = sorted(judgments if settings.complete else retrieved)
     double = settings.version == VERSIONS[1]
     rankings = {topic: trec_eval_order(*run.topics[topic], double=double) for topic in retrieved}
-    nothing = [b""] if double else []  # 10.0 ranks one unjudged document for a topic that is missing
+    nothing = [b""] if double else []  # 10.0 ranks one unjudged document for a missing topic
     largest = max(max(gains.values(), default=0) for gains in judgments.values())
     judged = [
         judge(
@@ -498,10 +509,10 @@ def evaluate_run(
     columns = _columns(families, judged, present, settings, run.tag)
     others = {family.labels[0]: family.summary for family in families if family.values is None}
     if others:
-        shown = {topic: _kept(rankings[topic], judgments[topic], settings) for topic in rankings}
-        for label, values in _from_ir_measures(judgments, shown, topics, [*others]).items():
-            kept = tuple(map(int, values)) if others[label] is Summary.SUM else values
-            columns.append(MeasureColumn(label, others[label], kept, _sum_up(kept, others[label])))
+        counted = {topic: _counted(rankings[topic], judgments[topic], settings) for topic in rankings}
+        for label, floats in _from_ir_measures(judgments, counted, topics, [*others]).items():
+            values = tuple(map(int, floats)) if others[label] is Summary.SUM else floats
+            columns.append(MeasureColumn(label, others[label], values, _summarise(values, others[label])))
     return Evaluation(
         file=file,
         tag=run.tag,
@@ -522,22 +533,23 @@ def _from_ir_measures(
     topics: Sequence[bytes],
     names: Sequence[str],
 ) -> dict[str, tuple[float, ...]]:
-    """Measure rankings with ir_measures: by name, one value a topic; 0 where it gives none."""
+    """Compute measures with ir_measures; return one value per topic by name, 0 if it returns none."""
     judged = {
         topic.decode(): {docno.decode(): gain for docno, gain in judgments[topic].items()} for topic in topics
     }
     ranked = {topic.decode(): list(map(bytes.decode, docnos)) for topic, docnos in rankings.items()}
     subtopics = {
         topic.decode(): {
-            (own.decode(), docno.decode()): gain for (own, docno), gain in found.by_subtopic.items()
+            (subtopic.decode(), docno.decode()): gain
+            for (subtopic, docno), gain in judged_topic.by_subtopic.items()
         }
         for topic in topics
-        if isinstance(found := judgments[topic], SubtopicJudgments)
+        if isinstance(judged_topic := judgments[topic], SubtopicJudgments)
     }
     values = {name: dict.fromkeys(judged, 0.0) for name in names}
     for topic, name, value in values_by_topic(names, judged, ranked, subtopics):
         values[name][topic] = value
-    return {name: tuple(found.values()) for name, found in values.items()}
+    return {name: tuple(by_topic.values()) for name, by_topic in values.items()}
 
 
 def topic_values(
@@ -548,33 +560,33 @@ def topic_values(
     Parameters
     ----------
     qrels, run, measures
-        As for `evaluations`; each measure has to be a number of a topic.
+        As for `evaluations`; each measure must have a number for each topic.
     complete : bool
-        All judged topics, with 0 where the run misses one; else those that the run has.
+        Include all judged topics, with 0 for those missing from the run; otherwise only the run's.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each topic, sorted by bytes; columns in the order of the names, of one with several
-        cutoffs a column for each, ascending.
+        One row per topic, sorted by bytes. Columns are in the order of the names; a name with several
+        cutoffs has one column for each, in ascending order.
 
     Raises
     ------
     InputError
-        As `evaluations`.
+        As for `evaluations`, or if a measure has no number for each topic.
     """
     import pandas as pd
 
     names = split_names(measures)
-    (found,) = evaluations(qrels, run, names, settings=EvaluationOptions(complete=complete))
-    for column in found.columns:
+    (evaluation,) = evaluations(qrels, run, names, settings=EvaluationOptions(complete=complete))
+    for column in evaluation.columns:
         if column.summary in (Summary.NONE, Summary.RUN):
             raise InputError("not a number of each topic", value=column.label, accepted="such as map")
     order = dict.fromkeys(
         label for name in names for family in parse_families(name) for label in family.labels
     )
-    values = {label: list(map(float, found.column(label).values)) for label in order}
-    return pd.DataFrame(values, index=pd.Index(found.topics, name="topic"))
+    values = {label: list(map(float, evaluation.column(label).values)) for label in order}
+    return pd.DataFrame(values, index=pd.Index(evaluation.topics, name="topic"))
 
 
 def _columns(
@@ -598,28 +610,28 @@ def _columns(
             continue
         rows = [family.values(ranking) for ranking in by_level[level]]
         for label, values in zip(family.labels, zip(*rows, strict=True), strict=True):
-            kept = tuple(
-                value if is_present else _missed(label, value, settings.version)
+            completed = tuple(
+                value if is_present else _value_of_missing(label, value, settings.version)
                 for value, is_present in zip(values, present, strict=True)
             )
-            mean = _sum_up(kept, family.summary)
-            if label == "num_rel" and settings.complete:  # trec_eval forgets the level
+            mean = _summarise(completed, family.summary)
+            if label == "num_rel" and settings.complete:  # trec_eval ignores the level here
                 mean = sum(count for of in judged for gain, count in of.judged.items() if gain > 0)
-            columns.append(MeasureColumn(label, family.summary, kept, mean))
+            columns.append(MeasureColumn(label, family.summary, completed, mean))
     return columns
 
 
-def _missed(label: str, value: Value, version: str) -> Value:
-    """Return the value of a topic that the run misses: 0, as far as trec_eval makes it so."""
+def _value_of_missing(label: str, value: Value, version: str) -> Value:
+    """Return the value of a topic that is missing from the run: 0, with trec_eval's exceptions."""
     if label == "num_rel":
         return value
-    # 10.0 has measured a ranking of one unjudged document, and takes some of what it found back.
-    if version == VERSIONS[1] and label not in _TAKEN_BACK and not label.startswith("unj"):
+    # 10.0 measures a ranking of one unjudged document, and then resets only these measures to 0.
+    if version == VERSIONS[1] and label not in _RESET_TO_ZERO and not label.startswith("unj"):
         return value
     return "''" if isinstance(value, str) else type(value)()
 
 
-def _sum_up(values: tuple[Value, ...], summary: Summary) -> Value | None:
+def _summarise(values: tuple[Value, ...], summary: Summary) -> Value | None:
     if summary is Summary.NONE:
         return None
     if summary is Summary.SUM:
@@ -631,7 +643,7 @@ def _sum_up(values: tuple[Value, ...], summary: Summary) -> Value | None:
 
 
 def _mean(values: Iterable[float]) -> float:
-    # Not sum(), which newer Pythons compensate: trec_eval adds as it goes.
+    # Like trec_eval, and unlike sum() of newer Pythons, without compensation of rounding errors.
     total, count = 0.0, 0
     for value in values:
         total += value
@@ -639,8 +651,8 @@ def _mean(values: Iterable[float]) -> float:
     return total / count
 
 
-def _kept(docnos: list[bytes], judgments: Mapping[bytes, int], settings: EvaluationOptions) -> list[bytes]:
-    kept = docnos if settings.depth is None else docnos[: settings.depth]
+def _counted(docnos: list[bytes], judgments: Mapping[bytes, int], settings: EvaluationOptions) -> list[bytes]:
+    counted = docnos if settings.depth is None else docnos[: settings.depth]
     if settings.judged_only:
-        kept = [docno for docno in kept if judgments.get(docno, -1) >= 0]
-    return kept
+        counted = [docno for docno in counted if judgments.get(docno, -1) >= 0]
+    return counted

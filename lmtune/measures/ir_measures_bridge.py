@@ -1,4 +1,4 @@
-"""Measures that ir_measures computes: their names, what they need, and their values."""
+"""Measures that ir_measures computes: names, requirements and values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _LARGEST_GAIN = 1_000_000  # pytrec_eval allocates eight bytes for each gain up 
 _EXTRAS = {"pyndeval": "diversity"}
 _PACKAGES = {"cwl_eval": "cwl-eval"}
 _EXAMPLES = {"cutoff": 10, "max_rel": 3, "recall": 0.1}
-_CUT = ("ERR_IA", "nERR_IA", "alpha_DCG", "alpha_nDCG", "P_IA", "StRecall")  # pyndeval needs their cutoff
+# pyndeval needs a cutoff for these.
+_NEED_CUTOFF = ("ERR_IA", "nERR_IA", "alpha_DCG", "alpha_nDCG", "P_IA", "StRecall")
 
 _Subtopics = Mapping[str, Mapping[tuple[str, str], int]]
 
 
 def find_measure(name: str) -> Any | None:
-    """Find ir_measures' measure by its name there or in trec_eval; None for an unknown name.
+    """Return the measure of ir_measures with this name there or in trec_eval; None if there is none.
 
     Raises
     ------
@@ -29,28 +30,28 @@ def find_measure(name: str) -> Any | None:
     """
     import ir_measures
 
-    found = []
-    # Whatever its parsers stumble over is an unknown name.
+    parsed = []
+    # The parsers raise various exceptions for unknown names.
     with contextlib.suppress(Exception):
-        found = ir_measures.parse_trec_measure(name)
+        parsed = ir_measures.parse_trec_measure(name)
     with contextlib.suppress(Exception):
-        found = found or [ir_measures.parse_measure(name)]
-    if len(found) != 1:
+        parsed = parsed or [ir_measures.parse_measure(name)]
+    if len(parsed) != 1:
         return None
-    _check_parameters(found[0], name)
-    _check_provider(found[0], name)
-    return found[0]
+    _check_parameters(parsed[0], name)
+    _check_provider(parsed[0], name)
+    return parsed[0]
 
 
 def needs_subtopics(measure: Any) -> bool:
-    """Whether a measure of ir_measures reads subtopics."""
+    """Return whether a measure of ir_measures needs judgments with subtopics."""
     import ir_measures
 
     return any(measure.NAME == known.NAME for known in ir_measures.pyndeval.SUPPORTED_MEASURES)
 
 
 def is_sum(name: str) -> bool:
-    """Whether ir_measures sums a measure's values over topics, as it does for counts."""
+    """Return whether ir_measures sums the measure over topics, as it does for counts."""
     import ir_measures
 
     return isinstance(ir_measures.parse_measure(name).aggregator(), ir_measures.SumAgg)
@@ -67,23 +68,23 @@ def values_by_topic(
     Parameters
     ----------
     names : sequence of str
-        Measures as ir_measures spells them.
+        Names of measures in ir_measures.
     judgments : mapping of str to mapping of str to int
         Gains by topic and docno.
     rankings : mapping of str to sequence of str
         Docnos by topic, best first.
     subtopics : mapping of str to mapping of (str, str) to int, optional
-        Gains by topic, then subtopic and docno: what diversity measures read.
+        Gains by topic, then by subtopic and docno, for diversity measures.
 
     Yields
     ------
     tuple of str, str and float
-        A topic, a name and a value; nothing where ir_measures has no value.
+        A topic, a name and a value; nothing if ir_measures returns no value.
 
     Raises
     ------
     InputError
-        If a gain is too large, subtopics are missing, or a program behind ir_measures fails.
+        If a gain is too large, subtopics are missing, or the computation in ir_measures fails.
     """
     import ir_measures
 
@@ -92,13 +93,13 @@ def values_by_topic(
     qrels: Any = (
         _diverse_qrels(subtopics or {}, names)
         if any(map(needs_subtopics, measures))
-        # trec_eval treats all negative gains alike; pytrec_eval crashes where all are below -1.
+        # trec_eval treats all negative gains alike; pytrec_eval crashes if all are below -1.
         else {
             topic: {docno: max(gain, -1) for docno, gain in gains.items()}
             for topic, gains in judgments.items()
         }
     )
-    # The scores repeat the order without ties; Compat takes documents without a score as 0.
+    # Distinct positive scores that reproduce the order; Compat scores missing documents 0.
     run = {
         topic: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)}
         for topic, docnos in rankings.items()
@@ -111,7 +112,7 @@ def values_by_topic(
         raise InputError(
             f"ir_measures cannot compute the measures ({type(error).__name__}: {error})",
             value=[*names],
-            accepted="judgments and parameters that they are made for",
+            accepted="judgments and parameters that the measures support",
         ) from error
 
 
@@ -126,7 +127,7 @@ def _check_gains(judgments: Qrels, names: Sequence[str]) -> None:
 
 
 def _diverse_qrels(subtopics: _Subtopics, names: Sequence[str]) -> list[Any]:
-    """Return judgments of subtopics in ir_measures' form, checked."""
+    """Convert judgments of subtopics to ir_measures' records; raise InputError if there are none."""
     import ir_measures
 
     rows = [
@@ -146,7 +147,7 @@ def _check_parameters(measure: Any, name: str) -> None:
     missing = [
         key
         for key, info in measure.SUPPORTED_PARAMS.items()
-        if (info.required or (measure.NAME in _CUT and key == "cutoff")) and key not in measure.params
+        if (info.required or (measure.NAME in _NEED_CUTOFF and key == "cutoff")) and key not in measure.params
     ]
     if missing:
         example = measure(**{key: _EXAMPLES[key] for key in missing})

@@ -1,4 +1,4 @@
-"""One topic's documents in trec_eval's order, and that ranking against the topic's judgments."""
+"""One topic's ranking in trec_eval's order, and its judgments."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ Docno = TypeVar("Docno", bytes, str, tuple[Any, ...])
 def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float], *, double: bool = False) -> list[Docno]:
     """Order a topic's documents as trec_eval does.
 
-    Up to 9.0.8 it keeps scores as 32-bit floats and breaks ties by docno, descending in bytes
-    (which for text is the order of its characters); 10.0 keeps 64 bits.
+    Documents are sorted by score, then by docno, both descending. trec_eval up to 9.0.8 compares scores as
+    32-bit floats, 10.0 as 64-bit floats. Docnos are compared as bytes, which for text is the order of its
+    code points.
 
     Parameters
     ----------
     docnos : sequence of bytes, of str, or of tuples that begin with one
         Documents, each once.
     scores : sequence of float
-        Their scores, in the same order; not NaN.
+        Scores in the same order; not NaN.
     double : bool
-        Compare 64 bits, as 10.0 does.
+        Compare 64-bit floats, as trec_eval 10.0 does.
 
     Returns
     -------
@@ -40,7 +41,7 @@ def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float], *, double:
     >>> trec_eval_order(["a", "b", "c"], [0.5 + 1e-9, 0.5, 0.6])
     ['c', 'b', 'a']
     """
-    # Scores beyond the range of 32 bits become infinite here, as in C.
+    # Scores beyond the range of 32-bit floats become infinite, as in C.
     kept = array("d" if double else "f", scores).tolist()
     if all(map(gt, kept, islice(kept, 1, None))):
         return list(docnos)
@@ -48,14 +49,14 @@ def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float], *, double:
 
 
 class Sample(NamedTuple):
-    """How a topic's judgments were sampled.
+    """The strata of judgments that are a sample of a pool.
 
     Attributes
     ----------
     strata : list of bytes
-        The strata of a ranking's judged and pooled documents, in its order.
+        The stratum of each pooled document of a ranking, in rank order.
     pool : mapping of bytes to mapping of int to int
-        By stratum, how many documents of the topic have each gain.
+        The topic's number of pooled documents by stratum and gain; negative gains are unjudged.
     """
 
     strata: list[bytes]
@@ -65,31 +66,31 @@ class Sample(NamedTuple):
 class JudgedRanking(NamedTuple):
     """A topic's ranking and judgments.
 
-    Gains below 0 are documents of the pool that were left unjudged; most measures take them for
-    documents that were never looked at.
+    A gain below 0 marks an unjudged document of the pool. Most measures treat it like a document outside
+    the pool.
 
     Attributes
     ----------
     retrieved : int
         The number of ranked documents.
     places : list of int, ascending
-        Places (from 0) of the ranked documents that the judgments list.
+        Positions (from 0) of the ranked documents that are in the judgments.
     gains : list of int
-        Their gains.
+        The gains of the documents at `places`.
     judged : mapping of int to int
-        How many documents of the topic, ranked or not, have each gain.
+        The topic's number of documents by gain, ranked or not.
     level : int
-        The smallest gain that is relevant.
+        The smallest relevant gain.
     relevant_places : list of int, ascending
-        Those of `places` that hold a relevant document.
+        Positions (from 0) of the ranked relevant documents.
     relevant, nonrelevant : int
-        How many documents of the topic, ranked or not, are judged so.
+        The topic's numbers of judged relevant and judged non-relevant documents, ranked or not.
     documents : int
-        The size of the collection, 0 where nobody said it.
+        The size of the collection; 0 if unknown.
     sample : Sample or None
-        How the judgments were sampled; None where they do not say it.
+        The strata of sampled judgments; None if the judgments have no strata.
     largest : int
-        The largest gain of all topics, 0 where nobody said it.
+        The largest gain of all topics; 0 if unknown.
     """
 
     retrieved: int
@@ -104,12 +105,12 @@ class JudgedRanking(NamedTuple):
     sample: Sample | None = None
     largest: int = 0
 
-    def found(self, cutoff: int) -> int:
-        """Count the relevant documents among the best `cutoff`."""
+    def count_relevant(self, cutoff: int) -> int:
+        """Count the relevant documents in the top `cutoff`."""
         return bisect_left(self.relevant_places, cutoff)
 
     def at_level(self, level: int) -> JudgedRanking:
-        """Take another smallest relevant gain."""
+        """Return the same ranking with another smallest relevant gain."""
         known = self.retrieved, self.places, self.gains, self.judged
         return JudgedRanking.of(*known, level, self.documents, self.sample, self.largest)
 
@@ -125,7 +126,7 @@ class JudgedRanking(NamedTuple):
         sample: Sample | None = None,
         largest: int = 0,
     ) -> JudgedRanking:
-        """Take what is relevant from a level; the arguments are the attributes of their names."""
+        """Derive the relevant documents from `level`; see the attributes of the same names."""
         return cls(
             retrieved,
             places,
@@ -151,20 +152,20 @@ def judge(
     documents: int = 0,
     largest: int = 0,
 ) -> JudgedRanking:
-    """Look a topic's ranked documents up in its judgments.
+    """Look up a topic's ranked documents in its judgments.
 
     Parameters
     ----------
     docnos : sequence of bytes
         Docnos, best first.
     judgments : mapping of bytes to int
-        Gains by docno; SampledJudgments also say how they were sampled.
+        Gains by docno; SampledJudgments also have strata.
     level : int
-        The smallest gain that is relevant.
+        The smallest relevant gain.
     depth : int, optional
-        Drop the documents ranked below it.
+        Ignore documents ranked below it.
     judged_only : bool
-        Drop documents without a judgment (or with a negative one) and close the ranks.
+        Remove unjudged documents (no gain or a negative one) from the ranking.
     documents : int
         The size of the collection.
     largest : int

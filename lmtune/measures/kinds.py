@@ -1,18 +1,18 @@
-"""The kinds of measures that lmtune computes, each declared once: names, parameters, computations.
+"""Declarations of the measures that lmtune computes: names, parameters and computations.
 
-A measure's value is computed by one function for each way in which rankings are given:
+Each form of the input has its function:
 
 ===========================================  ==========================================================
 one ranking with gains: files, slow path     `MeasureKind.value`, in `lmtune.measures.trec_measures`
-a setting's ranks, counted; fusion weights   `lmtune.measures.value_kernels.contribution`, of `SUMS`
-along a line; certificates
-lists of scores, ties in every order         `lmtune.measures.list_kernels`, of `LISTS`
-smooth ranks                                 `lmtune.losses.approx_kernels`, of `SMOOTH`
+ranks of relevant documents: settings,       `lmtune.measures.value_kernels.contribution`, for `SUMS`
+fusion weights, certificates
+lists of scores, mean over orders of ties    `lmtune.measures.list_kernels`, for `LISTS`
+smooth ranks                                 `lmtune.losses.approx_kernels`, for `SMOOTH`
 bounds over unjudged documents               `lmtune.measures.residual_bounds`
 ===========================================  ==========================================================
 
-Only the first is needed. A measure without a code in `SUMS` takes a ranking at every setting; the others
-refuse what they do not know.
+Only the first is required. A measure that is not in `SUMS` needs a full ranking for every setting. The
+other functions reject measures that they do not support.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from lmtune.measures.measure import Measure
 
 NEEDS, MAY_HAVE, HAS_NO = "needs", "may have", "has no"
-"""What a measure does with a cutoff."""
+"""Whether a measure has a cutoff."""
 
 LINEAR, EXPONENTIAL = "log2", "exp-log2"
-"""How nDCG takes gains: as they are, as trec_eval does; or as 2^gain - 1, as in learning to rank."""
+"""The gains of nDCG: as judged, as in trec_eval; or 2^gain - 1, as in learning to rank."""
 
 
 @unique
 class Code(IntEnum):
-    """What compiled code calls a measure; compiled code is cached with the numbers, which stay."""
+    """A measure's number in compiled code. Never change one: caches of compiled code contain them."""
 
     AP = 0
     PRECISION = 1
@@ -56,54 +56,55 @@ class Code(IntEnum):
 SUMS = {Code.AP, Code.PRECISION, Code.BPREF, Code.DCG, Code.RECIPROCAL_RANK, Code.RECALL, Code.SUCCESS}
 LISTS = {Code.AP, Code.DCG, Code.RECIPROCAL_RANK, Code.WINNER, Code.PAIRWISE_ERROR}
 SMOOTH = {Code.AP, Code.PRECISION, Code.BPREF, Code.DCG, Code.RECIPROCAL_RANK}
-"""What is computed of which rankings; see the module's text."""
+"""The measures that each kind of kernel computes; see the module's docstring."""
 
 
 @dataclass(frozen=True, eq=False)
 class MeasureKind:
-    """A measure's declaration: all that is known of it, but for the values of its parameters.
+    """The declaration of a measure, without values of its parameters.
 
-    One's own needs a name and a `value`. Whatever takes a measure's name takes it too, or, with values of
-    its parameters, ``Measure.of(kind, cutoff, rel)``.
+    A custom measure needs a `name` and a `value`. It is accepted wherever a measure's name is; set its
+    parameters with ``Measure.of(kind, cutoff, rel)``.
 
     Attributes
     ----------
     name : str
-        What ir_measures calls it; one's own may have any name that no other measure has.
+        The name in ir_measures; a custom measure may have any unused name.
     value : callable or None
-        Computes it of one topic, given a JudgedRanking, whose `level` is the smallest relevant gain,
-        and the Measure, whose `cutoff` is the rank down to which documents count or None; None where it
-        is not computed from rankings here.
+        Computes a topic's value from a JudgedRanking, whose `level` is the smallest relevant gain, and
+        the Measure, whose `cutoff` is the last rank that counts, or None. None if the value is not
+        computed from a ranking by lmtune.
     title : str
-        What papers call its mean over topics; the name by default.
+        The usual name of the mean over topics; by default `name`.
     aliases : tuple of str
         Other names, in lower case.
     trec_names : mapping of str to str
-        trec_eval's, and whether each `NEEDS` a cutoff or `HAS_NO`.
+        Names in trec_eval; each with `NEEDS` (a cutoff) or `HAS_NO`.
     cutoff, list_cutoff : str or None
-        What it does with a cutoff, in rankings and in lists with labels; None where it is not named there.
+        Whether it has a cutoff, as a measure of rankings and of labelled lists: `NEEDS`, `MAY_HAVE` or
+        `HAS_NO`. None if it is not a measure of these.
     is_graded : bool
-        Whether it uses all gains, and not what ``rel`` says is relevant.
+        Whether it uses all gains; otherwise ``rel`` separates relevant and non-relevant ones.
     has_dcg : bool
-        Whether, if graded, ``dcg`` says how it uses gains.
+        Whether a graded measure has the parameter ``dcg``.
     higher_is_better : bool
-        Whether a perfect ranking has 1 and not 0.
+        Whether the best value is 1 and not 0.
     needs_nonrelevant : bool
-        Whether it says nothing where no document is judged nonrelevant.
+        Whether it needs documents that are judged non-relevant.
     reads : str or None
-        What it reads of judgments beside gains, which only files have: `STRATA` or `SUBTOPICS` of
-        `lmtune.io.qrels`.
+        What it needs from judgments besides gains: `STRATA` or `SUBTOPICS` of `lmtune.io.qrels`. Only
+        judgments from files have these.
     has_persistence : bool
-        Whether ``p`` says how likely a reader goes on to the next document.
+        Whether it has the parameter ``p``, the probability that a user continues to the next document.
     kernel : Code or None
-        What kernels compute; None where it takes a ranking at every setting.
+        The number for measuring kernels; None if every setting needs a full ranking.
     smooth : Code or None
-        What kernels of smooth ranks compute in its place, of binary or linear gains.
+        The number for kernels of smooth ranks, which approximate it with binary or linear gains.
 
     Raises
     ------
     InputError
-        For codes that no kernel computes.
+        If no kernel computes `kernel` or `smooth`.
     """
 
     name: str
@@ -130,7 +131,7 @@ class MeasureKind:
 
 
 def _at(function: Callable[..., list[float]]) -> Callable[[JudgedRanking, Measure], float]:
-    """Take of a function of several cutoffs its value at a measure's own."""
+    """Turn a function of several cutoffs into a function of a measure with one cutoff."""
     return lambda ranking, measure: function(ranking, [measure.cutoff])[0]
 
 
@@ -237,7 +238,7 @@ KINDS = {
         ),
     )
 }
-"""All kinds by name, but for what only ir_measures computes."""
+"""All kinds by name, except measures that only ir_measures computes."""
 
 TREC_KINDS = {name: kind for kind in KINDS.values() for name in kind.trec_names}
-"""Kinds by the names that trec_eval has for them."""
+"""Kinds by their names in trec_eval."""

@@ -1,4 +1,4 @@
-"""Measures as data, named as ir_measures, trec_eval and the learning-to-rank papers name them."""
+"""Measures and their names in ir_measures, trec_eval and the learning-to-rank papers."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ _OF_RANKINGS = [kind for kind in KINDS.values() if kind.cutoff is not None and k
 _AT_K = ", ".join(f"{kind.name}@k" for kind in _OF_RANKINGS if kind.cutoff == MAY_HAVE)
 ACCEPTED = (
     f"{', '.join(kind.name + '@k' * (kind.cutoff == NEEDS) for kind in _OF_RANKINGS)} (also {_AT_K}; (rel=2) "
-    "raises the gain that is relevant, nDCG(dcg='exp-log2')@k has gains 2^g - 1), or trec_eval's names, such "
-    "as map, P_10, ndcg_cut_10, recip_rank; slowly also ir_measures' others, such as Rprec"
+    "sets the smallest relevant gain, nDCG(dcg='exp-log2')@k has gains 2^g - 1), or trec_eval's names, such "
+    "as map, P_10, ndcg_cut_10, recip_rank; slower: other measures of ir_measures, such as Rprec"
 )
 ACCEPTED_OF_LISTS = "ndcg, ndcg@10, pairwise-error, mrr, mrr@10, wta, ap"
 
 
 class IrMeasure(Protocol):
-    """A measure of ir_measures."""
+    """A measure object of ir_measures."""
 
     @property
-    def NAME(self) -> str | None:  # noqa: N802 - ir_measures' own name
+    def NAME(self) -> str | None:  # noqa: N802 - the attribute's name in ir_measures
         """The measure's name without parameters."""
 
 
 MeasureLike: TypeAlias = "str | Measure | MeasureKind | IrMeasure"
-"""A measure, or its name in ir_measures' or trec_eval's spelling."""
+"""A measure, or its name as ir_measures or trec_eval spells it."""
 
 MeasuresLike: TypeAlias = "MeasureLike | Iterable[MeasureLike]"
-"""A measure, or several; a text may name several."""
+"""One measure or several; a string may contain several names."""
 
 _NAME = re.compile(r"(?P<kind>[A-Za-z-]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>[0-9]{1,9}))?")
 _SETTING = re.compile(
     r"\s*(?:rel=(?P<rel>[0-9]{1,9})|dcg=['\"]?(?P<dcg>log2|exp-log2)['\"]?|p=(?P<p>0?\.[0-9]{1,9}))\s*"
 )
 _PERSISTENCE = 0.8
-"""RBP's, where nobody says it, as in ir_measures."""
+"""The default p of RBP, as in ir_measures."""
 _SPELLED = re.compile(r"(?P<kind>[A-Za-z-]+(_[a-z]+)*)(?P<cutoff>[@._][0-9]{1,9})?", re.ASCII)
 _CUTOFF = re.compile(r"[0-9]{1,9}")
 _HUGE = re.compile(r"\d{10}")
@@ -60,24 +60,24 @@ _SEVERAL = re.compile(rf"(?:\([^()]*\)|[^\s,]|,(?={PARAMETER}))+")
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of one ranking against its topic's judgments.
+    """A measure of a ranking, with the values of its parameters.
 
     Attributes
     ----------
     kind : str
-        The name of one in `lmtune.measures.kinds.KINDS`, such as ``"AP"`` or ``"nDCG"``; of
-        one's own; or the whole name of another measure, which ir_measures computes from a run.
+        The name of a kind in `lmtune.measures.kinds.KINDS`, such as ``"AP"`` or ``"nDCG"``; the name
+        of a custom kind; or the full name of another measure, which ir_measures computes.
     cutoff : int or None
-        The rank down to which documents count; None for the run's depth.
+        The last rank that counts; None for the run's depth.
     rel : int
-        The smallest gain that is relevant (``nDCG`` uses every gain of 1 or more).
+        The smallest relevant gain (``nDCG`` uses every gain of 1 or more).
     dcg : str
-        For ``nDCG``: ``"log2"``, a document's gain as trec_eval has it, or ``"exp-log2"``,
-        2^gain - 1 as in learning to rank.
+        For ``nDCG``: ``"log2"`` for gains as judged, as in trec_eval; ``"exp-log2"`` for
+        2^gain - 1, as in learning to rank.
     p : float
-        For ``RBP``: how likely a reader goes on to the next document, in (0, 1).
-    own : MeasureKind or None
-        The kind that is one's own.
+        For ``RBP``: the probability that a user continues to the next document, in (0, 1).
+    custom : MeasureKind or None
+        The custom kind, if the measure has one.
     """
 
     kind: str
@@ -85,39 +85,39 @@ class Measure:
     rel: int = 1
     dcg: str = LINEAR
     p: float = field(default=_PERSISTENCE, repr=False)
-    own: MeasureKind | None = field(default=None, repr=False, compare=False)
+    custom: MeasureKind | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, kind: MeasureKind, cutoff: int | None = None, rel: int = 1) -> Measure:
-        """Give the parameters of one's own kind their values."""
-        return cls(kind.name, cutoff, rel, own=kind)
+        """Return a measure of a custom kind, with these values of its parameters."""
+        return cls(kind.name, cutoff, rel, custom=kind)
 
     def __str__(self) -> str:
         return self.kind + self._settings + ("" if self.cutoff is None else f"@{self.cutoff}")
 
     @property
     def declared(self) -> MeasureKind:
-        """All that is known of it, but for the values of its parameters."""
-        return self.own or KINDS.get(self.kind) or MeasureKind(self.kind)
+        """The measure's kind: its declaration without parameter values."""
+        return self.custom or KINDS.get(self.kind) or MeasureKind(self.kind)
 
     @property
     def is_slow(self) -> bool:
-        """Whether it takes a ranking at every setting, as one's own and ir_measures' do."""
+        """Whether every setting needs a full ranking, as for custom measures and those of ir_measures."""
         return self.declared.kernel not in SUMS
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a perfect ranking has 1 and not 0."""
+        """Whether the best value is 1 and not 0."""
         return self.declared.higher_is_better
 
     @property
     def title(self) -> str:
-        """What papers call its mean over topics: MAP, BPREF, P@10."""
+        """The usual name of the mean over topics: MAP, BPREF, P@10."""
         return (self.declared.title or self.kind) + self.label.removeprefix(self.kind)
 
     @property
     def label(self) -> str:
-        """What a reader calls its value for a topic: AP, nDCG@10, nDCG@10 (gains 2^g - 1)."""
+        """The usual name of a topic's value: AP, nDCG@10, nDCG@10 (gains 2^g - 1)."""
         return str(replace(self, dcg=LINEAR)) + ("" if self.dcg == LINEAR else " (gains 2^g - 1)")
 
     @property
@@ -129,7 +129,7 @@ class Measure:
 
 
 def column_names(measures: Sequence[Measure]) -> tuple[list[str], str]:
-    """Return the labels of measures without the convention that they share, and that convention.
+    """Return the measures' labels without their common gain convention, and that convention.
 
     Examples
     --------
@@ -143,14 +143,14 @@ def column_names(measures: Sequence[Measure]) -> tuple[list[str], str]:
 
 
 def parse_measure(name: MeasureLike) -> Measure:
-    """Read a measure's name; a Measure is itself.
+    """Parse a measure's name; return a Measure unchanged.
 
     Parameters
     ----------
     name : str, Measure, MeasureKind, or an object of ir_measures
-        ir_measures' spelling (``AP``, ``P@10``, ``AP(rel=2)@100``, ``Bpref``, ``nDCG@10``) or
-        trec_eval's (``map``, ``P_10``, ``P.10``, ``map_cut_100``, ``bpref``, ``ndcg_cut_10``); in
-        ir_measures' case does not matter, and ``MRR``, ``MAP``, ``precision``, ``recall`` will do.
+        A name as ir_measures spells it (``AP``, ``P@10``, ``AP(rel=2)@100``, ``Bpref``, ``nDCG@10``),
+        ignoring case, or as trec_eval does (``map``, ``P_10``, ``P.10``, ``map_cut_100``, ``bpref``,
+        ``ndcg_cut_10``). ``MRR``, ``MAP``, ``precision`` and ``recall`` are accepted too.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def parse_measure(name: MeasureLike) -> Measure:
     Raises
     ------
     InputError
-        For a name that is not supported.
+        If the name is not supported.
 
     Examples
     --------
@@ -177,11 +177,12 @@ def parse_measure(name: MeasureLike) -> Measure:
     kind = TREC_KINDS.get(family)
     if kind is not None and (not parameters or _CUTOFF.fullmatch(parameters)):
         return Measure(kind.name, _cutoff(name, parameters or None, kind.trec_names[family], ACCEPTED))
-    return _own(name, lambda known: known.cutoff, LINEAR, ACCEPTED) or _of_ir_measures(name)
+    measure = _parse_declared(name, lambda known: known.cutoff, LINEAR, ACCEPTED)
+    return measure or _parse_for_ir_measures(name)
 
 
 def is_measure(name: str) -> bool:
-    """Tell whether `parse_measure` reads a name."""
+    """Return whether `parse_measure` accepts a name."""
     try:
         parse_measure(name)
     except InputError:
@@ -190,14 +191,14 @@ def is_measure(name: str) -> bool:
 
 
 def parse_list_measure(name: str | Measure) -> Measure:
-    """Read the name of a measure of lists with labels, in learning to rank's terms.
+    """Parse the name of a measure of labelled lists, with the conventions of learning to rank.
 
     Parameters
     ----------
     name : str or Measure
-        ``ndcg@10`` (whose gains are 2^y - 1 here, unless it says ``nDCG(dcg='log2')@10``),
-        ``pairwise-error``, ``mrr@10``, ``wta`` (winner takes all), ``ap``, each also in
-        `parse_measure`'s spelling of it; case does not matter.
+        ``ndcg@10`` (with gains 2^y - 1, unless written ``nDCG(dcg='log2')@10``),
+        ``pairwise-error``, ``mrr@10``, ``wta`` (winner takes all) or ``ap``. The spellings of
+        `parse_measure` are accepted too; case does not matter.
 
     Returns
     -------
@@ -206,7 +207,7 @@ def parse_list_measure(name: str | Measure) -> Measure:
     Raises
     ------
     InputError
-        For a name that is not supported.
+        If the name is not supported.
 
     Examples
     --------
@@ -217,20 +218,21 @@ def parse_list_measure(name: str | Measure) -> Measure:
     """
     if isinstance(name, Measure):
         return name
-    measure = _own(name.strip(), lambda kind: kind.list_cutoff, EXPONENTIAL, ACCEPTED_OF_LISTS)
+    measure = _parse_declared(name.strip(), lambda kind: kind.list_cutoff, EXPONENTIAL, ACCEPTED_OF_LISTS)
     if measure is None:
         raise InputError("unknown measure", value=name, accepted=ACCEPTED_OF_LISTS)
     return measure
 
 
 def check_higher_is_better(name: str) -> None:
-    """Raise InputError unless `parse_list_measure` knows the name, and it is no cost's."""
+    """Raise InputError unless `parse_list_measure` accepts the name and higher values are better."""
     if not parse_list_measure(name).higher_is_better:
-        raise InputError("a cost, where higher must be better", value=name, accepted="such as ndcg@10")
+        accepted = "a measure whose higher values are better, such as ndcg@10"
+        raise InputError("the measure is a cost", value=name, accepted=accepted)
 
 
 def exponential_ndcg(cutoff: int | None) -> Measure:
-    """Return NDCG with gains of 2^y - 1, as learning to rank trains and reports it.
+    """Return nDCG with gains 2^y - 1, the convention of learning to rank.
 
     Examples
     --------
@@ -240,11 +242,11 @@ def exponential_ndcg(cutoff: int | None) -> Measure:
     return Measure("nDCG", cutoff, dcg=EXPONENTIAL)
 
 
-def split_names(given: MeasuresLike) -> list[Any]:
-    """List names of measures: given as a text with blanks or commas between, as an object, or several.
+def split_names(names: MeasuresLike) -> list[Any]:
+    """Split one or several strings at spaces and commas into names of measures.
 
-    Parameters stay what they are. A Measure or MeasureKind stays itself, ir_measures' objects are taken
-    by their names.
+    Commas between a measure's parameters do not split. A Measure or MeasureKind is returned as it is, an
+    object of ir_measures as its name.
 
     Examples
     --------
@@ -253,7 +255,7 @@ def split_names(given: MeasuresLike) -> list[Any]:
     >>> split_names("nDCG@10 RBP(rel=2, p=0.8)")
     ['nDCG@10', 'RBP(rel=2, p=0.8)']
     """
-    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    several = names if isinstance(names, Iterable) and not isinstance(names, str) else [names]
     return [
         name
         for one in several
@@ -262,7 +264,7 @@ def split_names(given: MeasuresLike) -> list[Any]:
 
 
 def parse_measures(names: MeasuresLike) -> list[Measure]:
-    """Read several names or objects, see `split_names`; one error reports every unknown one."""
+    """Parse several names or objects, see `split_names`; one error reports all unknown ones."""
     measures = []
     unknown = []
     for name in split_names(names):
@@ -272,25 +274,30 @@ def parse_measures(names: MeasuresLike) -> list[Measure]:
             unknown.append((name, error))
     if len(unknown) == 1:
         raise unknown[0][1]
-    twice = [str(m) for place, m in enumerate(measures) if m in measures[:place]]
-    if twice and not unknown:
-        raise InputError("a measure is named twice", value=twice[0], accepted="each once")
+    repeated = [str(m) for index, m in enumerate(measures) if m in measures[:index]]
+    if repeated and not unknown:
+        raise InputError("a measure is named twice", value=repeated[0], accepted="each measure once")
     if unknown:
         raise InputError("unknown measures", value=[name for name, _ in unknown], accepted=ACCEPTED)
     return measures
 
 
 def check_reads_gains(measures: Iterable[Measure]) -> None:
-    """Raise InputError for a measure that reads strata or subtopics, which pools do not keep."""
+    """Raise InputError for a measure of strata or subtopics, which candidate pools do not contain."""
     for measure in measures:
         if measure.declared.reads is not None:
             raise InputError(
-                "a measure of `evaluate` and `compare` alone", value=str(measure), accepted=ACCEPTED
+                "only `evaluate` and `compare` compute this measure", value=str(measure), accepted=ACCEPTED
             )
 
 
-def _own(name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, accepted: str) -> Measure | None:
-    """Read a name in ir_measures' spelling; None where it is of no kind, or has unknown settings."""
+def _parse_declared(
+    name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, accepted: str
+) -> Measure | None:
+    """Parse the name of a kind in `KINDS`; return None for other names and unknown parameters.
+
+    `rule_of` returns a kind's rule about cutoffs, such as `NEEDS`, or None if the kind does not apply.
+    """
     match = _NAME.fullmatch(name)
     spelled = match["kind"].lower() if match else ""
     kinds = (kind for kind in KINDS.values() if spelled in (kind.name.lower(), *kind.aliases))
@@ -308,36 +315,35 @@ def _own(name: str, rule_of: Callable[[MeasureKind], str | None], dcg: str, acce
             or setting["rel"] == "0"
             or (setting["p"] and (not kind.has_persistence or float(setting["p"]) == 0))
         ):
-            raise InputError("unknown setting of a measure", value=name, accepted=accepted)
+            raise InputError("unknown parameter of a measure", value=name, accepted=accepted)
         if setting["rel"] and kind.is_graded:
-            raise InputError(f"{kind.name} uses every gain", value=name, accepted=accepted)
+            raise InputError(f"{kind.name} uses every gain, without rel=", value=name, accepted=accepted)
         rel = int(setting["rel"] or rel)
         dcg = setting["dcg"] or dcg
         p = float(setting["p"] or p)
     return Measure(kind.name, cutoff, rel, dcg, p)
 
 
-def _of_ir_measures(name: str) -> Measure:
-    """Read a measure that only ir_measures knows, in its spelling or trec_eval's."""
+def _parse_for_ir_measures(name: str) -> Measure:
+    """Parse the name of a measure that only ir_measures computes, spelled as there or in trec_eval."""
     from lmtune.measures.ir_measures_bridge import find_measure, needs_subtopics
 
-    found = None if _HUGE.search(name) else find_measure(name)
-    if found is None:
-        raise InputError("unknown measure", value=name, accepted=_perhaps(name))
-    return Measure(
-        str(found), own=MeasureKind(str(found), reads=SUBTOPICS) if needs_subtopics(found) else None
-    )
+    measure = None if _HUGE.search(name) else find_measure(name)
+    if measure is None:
+        raise InputError("unknown measure", value=name, accepted=_accepted_with_nearest(name))
+    kind = MeasureKind(str(measure), reads=SUBTOPICS) if needs_subtopics(measure) else None
+    return Measure(str(measure), custom=kind)
 
 
-def _perhaps(name: str) -> str:
-    """Return what is accepted, after the measure that a name may be a slip of, with the name's cutoff."""
+def _accepted_with_nearest(name: str) -> str:
+    """Return the accepted names, after the one most similar to a misspelled name, if any."""
     match = _SPELLED.fullmatch(name)
     names = {family: family for family in TREC_KINDS}
-    names |= {alias.lower(): own.name for own in KINDS.values() for alias in (own.name, *own.aliases)}
-    if match is None or match["kind"].lower() in names:  # known, and refused for another reason
+    names |= {alias.lower(): kind.name for kind in KINDS.values() for alias in (kind.name, *kind.aliases)}
+    if match is None or match["kind"].lower() in names:  # a known name, refused for another reason
         return ACCEPTED
-    near = nearest(match["kind"], names)[:1]
-    return "".join(f"{names[own]}{match['cutoff'] or ''}, perhaps, of " for own in near) + ACCEPTED
+    similar = nearest(match["kind"], names)[:1]
+    return "".join(f"{names[one]}{match['cutoff'] or ''}, perhaps, of " for one in similar) + ACCEPTED
 
 
 def _cutoff(name: str, text: str | None, rule: str | None, accepted: str) -> int | None:

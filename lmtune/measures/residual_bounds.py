@@ -171,7 +171,7 @@ class OpenTopic(NamedTuple):
 
 def is_bounded(measure: Measure) -> bool:
     """Say whether a measure's bounds are known."""
-    return measure.own is None and measure.kind in (*_RATIOS, *_FIRSTS, *_ORDERED)
+    return measure.custom is None and measure.kind in (*_RATIOS, *_FIRSTS, *_ORDERED)
 
 
 def check_bounded(measures: Sequence[Measure]) -> None:

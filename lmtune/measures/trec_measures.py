@@ -1,14 +1,14 @@
-"""trec_eval's measures of one topic, from their published definitions.
+"""trec_eval's measures of one topic, implemented from their published definitions.
 
-Sums are taken in rank order in double precision, as trec_eval 9.0.8 takes them. All values are 0
-for a topic without relevant documents, but for ``P`` and ``utility``. Sources: the descriptions
-that ``trec_eval -h -m all_trec`` prints; bpref: Buckley and Voorhees, SIGIR 2004; infAP: Yilmaz
-and Aslam, CIKM 2006; nDCG: Järvelin and Kekäläinen, ACM TOIS 20, 2002.
+Sums are accumulated in rank order in double precision, as in trec_eval 9.0.8. For a topic without relevant
+documents, all values except ``P`` and ``utility`` are 0. Sources: the descriptions that
+``trec_eval -h -m all_trec`` prints; bpref: Buckley and Voorhees, SIGIR 2004; infAP: Yilmaz and Aslam,
+CIKM 2006; nDCG: Järvelin and Kekäläinen, ACM TOIS 20, 2002.
 
-xinfAP and infNDCG are estimated from judgments that are a sample of a pool, stratum by stratum (Yilmaz,
-Kanoulas and Aslam, A simple and efficient sampling method for estimating AP and NDCG, SIGIR 2008). What the
-paper leaves open is as in NIST's sample_eval of October 2011: the smoothing, the whole numbers of documents
-in the best ranking, and that 1,000 documents of a topic count.
+xinfAP and infNDCG are estimated from judgments of a stratified sample of a pool (Yilmaz, Kanoulas and
+Aslam, A simple and efficient sampling method for estimating AP and NDCG, SIGIR 2008). The paper does not
+define the smoothing, the rounding of document counts in the ideal ranking, and the depth of 1,000. These
+follow NIST's sample_eval of October 2011.
 """
 
 from __future__ import annotations
@@ -24,50 +24,50 @@ from lmtune.errors import InputError
 from lmtune.measures.judged_ranking import JudgedRanking, Sample
 
 LARGEST_POWER = 1000.0
-"""Of 2 in gains of 2^g - 1; larger ones are scaled down."""
-_ERR_SCALE = 4  # gdeval's largest gain
-_SMALLEST_RATE = 1e-5  # keeps the precision of no judged documents defined
+"""The largest exponent of 2 in gains 2^g - 1; larger gains are scaled down."""
+_ERR_SCALE = 4  # the largest gain in gdeval
+_SMALLEST_RATE = 1e-5  # smoothing, for ranks without judged documents above
 
 
 def precision(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
-    """Relevant documents among the best k, by k, however few are ranked."""
-    return [ranking.found(k) / k for k in cutoffs]
+    """Precision at k, the relevant documents in the top k over k, even if fewer than k are ranked."""
+    return [ranking.count_relevant(k) / k for k in cutoffs]
 
 
 def recall(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
-    """Relevant documents among the best k, by all relevant ones."""
-    return [_ratio(ranking.found(k), ranking.relevant) for k in cutoffs]
+    """Recall at k, the fraction of all relevant documents that are in the top k."""
+    return [_ratio(ranking.count_relevant(k), ranking.relevant) for k in cutoffs]
 
 
 def relative_precision(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
-    """Precision at k by the highest that is possible."""
-    return [_ratio(ranking.found(k), min(k, ranking.relevant)) for k in cutoffs]
+    """Precision at k over its highest possible value."""
+    return [_ratio(ranking.count_relevant(k), min(k, ranking.relevant)) for k in cutoffs]
 
 
 def success(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
-    """Whether a relevant document is among the best k."""
-    return [float(ranking.found(k) > 0) for k in cutoffs]
+    """Success at k, 1 if the top k contain a relevant document, else 0."""
+    return [float(ranking.count_relevant(k) > 0) for k in cutoffs]
 
 
 def r_precision(ranking: JudgedRanking, multiples: Sequence[float] = (1.0,)) -> list[float]:
-    """Precision at multiples of the number of relevant documents."""
+    """Precision at multiples of R, the number of relevant documents."""
     cutoffs = [recall_cutoff(x, ranking.relevant) for x in multiples]
-    return [_ratio(ranking.found(k), k) for k in cutoffs]
+    return [_ratio(ranking.count_relevant(k), k) for k in cutoffs]
 
 
 def recall_cutoff(part: float, relevant: int) -> int:
-    """Return how many of `relevant` documents make up a part, as trec_eval up to 9.0.8 rounds."""
+    """Return the number of documents for a recall of `part`, rounded as in trec_eval up to 9.0.8."""
     return int(part * relevant + 0.9)
 
 
 def nearest_recall_cutoff(part: float, relevant: int) -> int:
-    """Return how many of `relevant` documents are nearest to a part, halves up, as 10.0 rounds."""
+    """Return the number of documents for a recall of `part`, rounded half up as in trec_eval 10.0."""
     exact = part * relevant
     return int(exact) + (exact - int(exact) >= 0.5)
 
 
 def average_precision(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
-    """Average precision; documents below a cutoff do not count."""
+    """Average precision (AP); documents below a cutoff do not count."""
     return [_ratio(_summed_precision(ranking, cutoff), ranking.relevant) for cutoff in cutoffs]
 
 
@@ -83,11 +83,11 @@ def _summed_precision(ranking: JudgedRanking, cutoff: int | None) -> float:
 def interpolated_precision(
     ranking: JudgedRanking, recalls: Sequence[float], cutoff: Callable[[float, int], int] = recall_cutoff
 ) -> list[float]:
-    """Highest precision at or below the place where a part of the relevant documents is reached."""
+    """Interpolated precision, the highest precision at a given recall or more."""
     best = [0.0] * (len(ranking.relevant_places) + 1)
     for count in range(len(ranking.relevant_places), 0, -1):
-        here = count / (ranking.relevant_places[count - 1] + 1)
-        best[count - 1] = max(here, best[count])
+        precision_here = count / (ranking.relevant_places[count - 1] + 1)
+        best[count - 1] = max(precision_here, best[count])
     values = []
     for part in recalls:
         count = max(1, cutoff(part, ranking.relevant))
@@ -98,7 +98,7 @@ def interpolated_precision(
 def mean_interpolated_precision(
     ranking: JudgedRanking, recalls: Sequence[float], cutoff: Callable[[float, int], int] = recall_cutoff
 ) -> list[float]:
-    """Mean of the interpolated precision over points of recall."""
+    """Mean of the interpolated precision over recall levels."""
     total = 0.0
     for value in reversed(interpolated_precision(ranking, recalls, cutoff)):
         total += value
@@ -106,13 +106,13 @@ def mean_interpolated_precision(
 
 
 def reciprocal_rank(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
-    """1 by the rank of the first relevant document."""
+    """Reciprocal rank of the first relevant document (RR); 0 if it is below the cutoff."""
     first = ranking.relevant_places[0] + 1 if ranking.relevant_places else math.inf
     return [1.0 / first if cutoff is None or first <= cutoff else 0.0 for cutoff in cutoffs]
 
 
 def binary_preference(ranking: JudgedRanking) -> float:
-    """Bpref: how rarely judged nonrelevant documents stand above relevant ones."""
+    """Bpref, from the number of judged non-relevant documents above each relevant document."""
     total = 0.0
     above = 0
     limit = min(ranking.relevant, ranking.nonrelevant)
@@ -125,7 +125,7 @@ def binary_preference(ranking: JudgedRanking) -> float:
 
 
 def inferred_average_precision(ranking: JudgedRanking) -> float:
-    """Average precision estimated from a pool that was judged in part (negative gains: not)."""
+    """infAP, AP estimated from a partly judged pool; negative gains mark its unjudged documents."""
     total = 0.0
     relevant = nonrelevant = 0
     for pooled, (place, gain) in enumerate(zip(ranking.places, ranking.gains, strict=True)):
@@ -142,15 +142,15 @@ def inferred_average_precision(ranking: JudgedRanking) -> float:
 
 
 def utility(ranking: JudgedRanking, weights: Sequence[float]) -> float:
-    """Sum of weights of relevant and other documents retrieved, and of both kinds not retrieved."""
-    found = len(ranking.relevant_places)
-    kept, noise, missed, spared = weights
-    value = kept * found + noise * (ranking.retrieved - found) + missed * (ranking.relevant - found)
-    return value + spared * (ranking.documents + found - ranking.retrieved - ranking.relevant)
+    """Weighted sum of the numbers of true positives, false positives, false negatives, true negatives."""
+    hits = len(ranking.relevant_places)
+    hit, noise, miss, rejected = weights
+    value = hit * hits + noise * (ranking.retrieved - hits) + miss * (ranking.relevant - hits)
+    return value + rejected * (ranking.documents + hits - ranking.retrieved - ranking.relevant)
 
 
 def logit_average_precision(ranking: JudgedRanking) -> float:
-    """yaap: log of (1 + the sum that AP divides) by (1 + what it lacks of the largest one).
+    """yaap, log((1 + S) / (1 + R - S)), where S is the sum of precisions in AP = S / R.
 
     Source: Robertson, On smoothing average precision, ECIR 2012.
     """
@@ -159,15 +159,15 @@ def logit_average_precision(ranking: JudgedRanking) -> float:
 
 
 def unjudged(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
-    """Documents without a judgment among the best k, by k, however few are ranked."""
+    """Unjudged documents in the top k over k, even if fewer than k are ranked."""
     judged = [p for p, gain in zip(ranking.places, ranking.gains, strict=True) if gain >= 0]
     return [(min(k, ranking.retrieved) - bisect_left(judged, k)) / k for k in cutoffs]
 
 
 def judged(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
-    """Part of the best k documents, or of as many as are ranked, that has a judgment.
+    """Judged@k, the fraction of the top k documents (or of all, if fewer are ranked) that are judged.
 
-    ir_measures' Judged@k, for which negative gains are judgments; here they are none.
+    As in ir_measures, except that a negative gain does not count as a judgment.
     """
     places = [p for p, gain in zip(ranking.places, ranking.gains, strict=True) if gain >= 0]
     depths = [ranking.retrieved if cutoff is None else min(cutoff, ranking.retrieved) for cutoff in cutoffs]
@@ -175,9 +175,9 @@ def judged(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> l
 
 
 def persistent_precision(ranking: JudgedRanking, persistence: float, cutoff: int | None) -> float:
-    """RBP of binary gains: (1 - p) times the sum of p^(rank - 1) over relevant documents.
+    """RBP with binary gains, (1 - p) times the sum of p^(rank - 1) over relevant documents.
 
-    Source: Moffat and Zobel, ACM TOIS 27, 2008; ir_measures' RBP(rel=1, p=0.8).
+    Source: Moffat and Zobel, ACM TOIS 27, 2008. Equal to RBP(rel=1, p=0.8) of ir_measures.
     """
     places = ranking.relevant_places
     best = places if cutoff is None else places[: bisect_left(places, cutoff)]
@@ -185,57 +185,57 @@ def persistent_precision(ranking: JudgedRanking, persistence: float, cutoff: int
 
 
 def expected_reciprocal_rank(ranking: JudgedRanking, cutoff: int | None) -> float:
-    """ERR: the expected 1 / rank at which a user who reads downwards is satisfied.
+    """ERR, the expected reciprocal rank of the document at which a user stops.
 
-    A document of gain g satisfies with probability (2^g - 1) / 2^m. m is the largest gain of the
-    collection, and 4 at least, as in TREC's gdeval.
+    The user reads from the top and stops at a document of gain g with probability (2^g - 1) / 2^m. m is the
+    largest gain of the collection, but at least 4, as in TREC's gdeval.
 
     Source: Chapelle, Metzler, Zhang and Grinspan, CIKM 2009.
     """
     largest = max(_ERR_SCALE, ranking.largest, *ranking.judged)
     places = ranking.places if cutoff is None else ranking.places[: bisect_left(ranking.places, cutoff)]
-    value, reading = 0.0, 1.0
+    value, continues = 0.0, 1.0
     for place, gain in zip(places, ranking.gains, strict=False):
         satisfied = 2.0 ** (gain - largest) - 2.0**-largest if gain > 0 else 0.0
-        value += reading * satisfied / (place + 1)
-        reading *= 1.0 - satisfied
+        value += continues * satisfied / (place + 1)
+        continues *= 1.0 - satisfied
     return value
 
 
 def set_precision(ranking: JudgedRanking) -> float:
-    """Part of the retrieved documents that is relevant."""
+    """Precision of the retrieved set: the fraction of retrieved documents that are relevant."""
     return _ratio(len(ranking.relevant_places), ranking.retrieved)
 
 
 def set_relative_precision(ranking: JudgedRanking) -> float:
-    """Set precision by the highest that is possible."""
+    """Set precision over its highest possible value."""
     return _ratio(len(ranking.relevant_places), min(ranking.retrieved, ranking.relevant))
 
 
 def set_recall(ranking: JudgedRanking) -> float:
-    """Part of the relevant documents that is retrieved."""
+    """Recall of the retrieved set: the fraction of relevant documents that are retrieved."""
     return _ratio(len(ranking.relevant_places), ranking.relevant)
 
 
 def set_average_precision(ranking: JudgedRanking) -> float:
     """Set precision times set recall."""
-    found = len(ranking.relevant_places)
-    return _ratio(found * found, ranking.retrieved * ranking.relevant)
+    hits = len(ranking.relevant_places)
+    return _ratio(hits * hits, ranking.retrieved * ranking.relevant)
 
 
 def set_f(ranking: JudgedRanking, weight: float = 1.0) -> float:
-    """Weighted harmonic mean of set precision and set recall, recall weighing `weight`."""
-    found = set_precision(ranking), set_recall(ranking)
-    return _ratio((weight + 1.0) * found[0] * found[1], found[1] + weight * found[0])
+    """Weighted harmonic mean of set precision (weight 1) and set recall (weight `weight`)."""
+    p, r = set_precision(ranking), set_recall(ranking)
+    return _ratio((weight + 1.0) * p * r, r + weight * p)
 
 
-def nonrelevant_found(ranking: JudgedRanking) -> int:
-    """Count the retrieved documents that are judged and not relevant."""
+def retrieved_nonrelevant(ranking: JudgedRanking) -> int:
+    """Count the retrieved documents that are judged non-relevant."""
     return sum(0 <= gain < ranking.level for gain in ranking.gains)
 
 
 def relevance_string(ranking: JudgedRanking, length: int) -> str:
-    """One character for each of the first documents: its gain, - outside the pool, . unjudged."""
+    """Return one character per top document: its gain, ``-`` if outside the pool, ``.`` if unjudged."""
     characters = ["-"] * min(length, ranking.retrieved)
     for place, gain in zip(ranking.places, ranking.gains, strict=True):
         if place < length:
@@ -253,9 +253,9 @@ def ndcg(
     gain_of: Mapping[int, float] | None = None,
     exponential: bool = False,
 ) -> list[float]:
-    """Discounted cumulative gain by that of the best ranking; a discount of log2(rank + 1).
+    """nDCG, the DCG over that of the ideal ranking, with the discount 1 / log2(rank + 1).
 
-    Gains are the judged ones unless `gain_of` names others; `exponential` makes them 2^gain - 1.
+    `gain_of` replaces the gains of judgment levels. With `exponential`, gains are 2^gain - 1.
     """
     gains = gains_of_levels(ranking, gain_of, exponential=exponential)
     ideal = IdealGains(ranking, gains)
@@ -263,7 +263,7 @@ def ndcg(
 
 
 def discounted(ranking: JudgedRanking, gains: Mapping[int, float], cutoff: int | None) -> float:
-    """Return a ranking's gains by the logarithms of their ranks, down to a cutoff."""
+    """Return the sum of gain / log2(rank + 1) down to a cutoff (DCG)."""
     total = 0.0
     for place, level in zip(ranking.places, ranking.gains, strict=True):
         if cutoff is not None and place >= cutoff:
@@ -277,19 +277,19 @@ def discounted(ranking: JudgedRanking, gains: Mapping[int, float], cutoff: int |
 def gains_of_levels(
     ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None, *, exponential: bool = False
 ) -> dict[int, float]:
-    """Return the gain of each level that was judged, without those of no gain."""
+    """Return the gain of each judgment level above 0; see `ndcg` for the options."""
     gains = {level: float(level) for level in ranking.judged if level > 0}
     if gain_of:
         gains |= {level: gain for level, gain in gain_of.items() if level in ranking.judged}
     if exponential:
-        # Of gains beyond a double's range all take the same factor, which the ratio does without.
+        # Scale all gains by one factor, which cancels in nDCG, if the largest exceeds a double's range.
         over = max(0.0, max(gains.values(), default=0.0) - LARGEST_POWER)
         gains = {level: 2.0 ** (gain - over) - 2.0**-over for level, gain in gains.items()}
     return gains
 
 
 class IdealGains:
-    """The gains of the best possible ranking down to the last positive one, and their sums."""
+    """The positive gains of the ideal ranking, and their discounted cumulative sums."""
 
     def __init__(self, ranking: JudgedRanking, gains: Mapping[int, float]) -> None:
         self.gains: list[float] = []
@@ -300,7 +300,7 @@ class IdealGains:
         self._discounted = list(accumulate(terms, initial=0.0))
 
     def down_to(self, cutoff: int | None) -> float:
-        """Return the discounted gains' sum down to a cutoff."""
+        """Return the ideal DCG at a cutoff; None for no cutoff."""
         return self._discounted[-1 if cutoff is None else min(cutoff, len(self.gains))]
 
 
@@ -309,7 +309,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def binary_gain(ranking: JudgedRanking) -> float:
-    """BinG: mean over relevant documents of 1 / log2(2 + documents above that are not relevant)."""
+    """binG, the mean over relevant documents of 1 / log2(2 + number of other documents above)."""
     total = 0.0
     for above, place in enumerate(ranking.relevant_places):
         total += 1.0 / math.log2(2 + place - above)
@@ -317,10 +317,10 @@ def binary_gain(ranking: JudgedRanking) -> float:
 
 
 def normalized_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
-    """G: gains discounted by log2(2 + the gain lost so far against the best ranking).
+    """G, the sum of gain / log2(2 + gain lost so far), over the sum of all gains.
 
-    As trec_eval 9.0.8 has it, the document itself counts as ranked, and every rank below the last
-    relevant document of the best ranking adds 1 to what could have been gained.
+    The lost gain is the ideal ranking's cumulative gain minus that of the ranking, both including the
+    document's rank. As in trec_eval 9.0.8, each rank below the end of the ideal ranking adds 1 to it.
     """
     gains = gains_of_levels(ranking, gain_of)
     ideal = IdealGains(ranking, gains).gains
@@ -337,7 +337,10 @@ def normalized_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None 
 
 
 def ndcg_over_relevant(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
-    """ndcg_rel: mean of nDCG at each place where the ranking reaches a relevant document."""
+    """ndcg_rel, the mean nDCG at the ranks of the relevant documents.
+
+    Relevant documents that are not retrieved count with the nDCG of the whole ranking.
+    """
     gains = gains_of_levels(ranking, gain_of)
     ideal = IdealGains(ranking, gains)
     wanted = len(ideal.gains)
@@ -358,10 +361,10 @@ def ndcg_over_relevant(ranking: JudgedRanking, gain_of: Mapping[int, float] | No
 
 
 def ndcg_at_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
-    """Rndcg: mean of nDCG where the best ranking changes from one gain to the next.
+    """Rndcg, the mean nDCG at the ranks where the gain of the ideal ranking changes.
 
-    As trec_eval 9.0.8 has it, the last change is at the end of the ranking, and counts where more
-    than one document is ranked beyond the number of relevant ones.
+    As in trec_eval 9.0.8, the end of the ranking is another such rank if the ranking is longer than the
+    ideal one by more than one document.
     """
     gains = gains_of_levels(ranking, gain_of)
     ideal = IdealGains(ranking, gains)
@@ -382,20 +385,21 @@ def ndcg_at_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None =
 
 
 def discounted_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
-    """dcg: gains by log2(rank + 1), of the whole ranking."""
+    """DCG of the whole ranking, the sum of gain / log2(rank + 1)."""
     return discounted(ranking, gains_of_levels(ranking, gain_of), None)
 
 
 def ideal_discounted_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
-    """ideal_dcg: dcg of the best ranking."""
+    """ideal_dcg, the DCG of the ideal ranking."""
     return IdealGains(ranking, gains_of_levels(ranking, gain_of)).down_to(None)
 
 
 def rank_biased_precision(ranking: JudgedRanking, persistence: float, gain_of: Mapping[int, float]) -> float:
-    """rbp: (1 - p) times the sum of gain * p^(rank - 1), gains brought to 0 to 1 where they are beyond.
+    """RBP of trec_eval 10.0, (1 - p) times the sum of gain * p^(rank - 1).
 
-    trec_eval 10.0 leaves its first lowest and highest gain to chance; what it means, and prints as
-    it is usually compiled, are those of the topic. Source: Moffat and Zobel, ACM TOIS 27, 2008.
+    If a gain of the topic is outside [0, 1], the topic's gains are rescaled to [0, 1]. trec_eval 10.0 does
+    not initialise its lowest and highest gain; as usually compiled, it prints these values.
+    Source: Moffat and Zobel, ACM TOIS 27, 2008.
     """
     gains = {0: 0.0, **gains_of_levels(ranking, None), **gain_of}
     low, high = min(gains.values()), max(gains.values())
@@ -409,9 +413,9 @@ def rank_biased_precision(ranking: JudgedRanking, persistence: float, gain_of: M
 
 
 def rank_biased_residual(ranking: JudgedRanking, persistence: float) -> float:
-    """rbp_resid: what rbp would gain if all documents without a judgment, and all below, had gain 1.
+    """Residual of RBP (rbp_resid), its increase if all unjudged documents and all unranked ones had gain 1.
 
-    As trec_eval 10.0 has it, 0 where every ranked document is judged.
+    As in trec_eval 10.0, the value is 0 if every ranked document is judged.
     """
     judged = {place for place, level in zip(ranking.places, ranking.gains, strict=True) if level >= 0}
     if len(judged) == ranking.retrieved:
@@ -424,7 +428,7 @@ def rank_biased_residual(ranking: JudgedRanking, persistence: float) -> float:
 
 
 def _weights(persistence: float, ranks: int) -> list[float]:
-    """Return p^0 to p^ranks, each from the one before, as trec_eval multiplies."""
+    """Return p^0 to p^ranks by repeated multiplication, as trec_eval computes them."""
     return list(accumulate(repeat(persistence, ranks), mul, initial=1.0))
 
 
@@ -432,9 +436,10 @@ _DEEPEST = 1000
 
 
 def sampled_average_precision(ranking: JudgedRanking) -> float:
-    """Estimate AP, as xinfAP: each stratum's relevant documents count for those that were not sampled.
+    """xinfAP, AP estimated from a stratified sample of judgments.
 
-    The precision above a relevant document is each stratum's, estimated from what is judged above it.
+    A relevant document counts for pooled / judged documents of its stratum. The precision above it is
+    estimated for each stratum from the judged documents above it.
     """
     sample = _sample_of(ranking)
     sizes = _sizes(sample)
@@ -458,9 +463,10 @@ def sampled_average_precision(ranking: JudgedRanking) -> float:
 
 
 def sampled_ndcg(ranking: JudgedRanking, *, exponential: bool = False) -> float:
-    """Estimate nDCG, as infNDCG: a stratum's DCG by the part of its ranked documents that was sampled.
+    """infNDCG, nDCG estimated from a stratified sample of judgments.
 
-    The best ranking has as many documents of each gain as are estimated, to the nearest whole number.
+    Each stratum's DCG is divided by the judged fraction of its ranked documents. In the ideal ranking, the
+    estimated number of documents of each gain is rounded to the nearest integer.
     """
     sample = _sample_of(ranking)
     gains = gains_of_levels(ranking, exponential=exponential)
@@ -480,20 +486,18 @@ def sampled_ndcg(ranking: JudgedRanking, *, exponential: bool = False) -> float:
 def _sample_of(ranking: JudgedRanking) -> Sample:
     if ranking.sample is None:
         accepted = "with `evaluate` and `compare`, a file of lines of topic, iteration, docno, stratum, gain"
-        raise InputError(
-            "judgments without strata, from which xinfAP and infNDCG estimate", accepted=accepted
-        )
+        raise InputError("xinfAP and infNDCG need judgments with strata", accepted=accepted)
     return ranking.sample
 
 
 def _best(ranking: JudgedRanking, sample: Sample) -> Iterator[tuple[int, int, bytes]]:
-    """Yield places, gains and strata of the pool's documents among those that count."""
+    """Yield places, gains and strata of the pooled documents among the top 1,000."""
     end = bisect_left(ranking.places, _DEEPEST)
     return zip(ranking.places[:end], ranking.gains, sample.strata, strict=False)
 
 
 def _sizes(sample: Sample) -> dict[bytes, tuple[int, int]]:
-    """Return how many documents of each stratum were pooled, and how many of these judged."""
+    """Return the numbers of pooled and of judged documents by stratum."""
     return {
         stratum: (sum(counts.values()), sum(count for gain, count in counts.items() if gain >= 0))
         for stratum, counts in sample.pool.items()
@@ -501,7 +505,7 @@ def _sizes(sample: Sample) -> dict[bytes, tuple[int, int]]:
 
 
 def _estimated(sample: Sample) -> dict[int, float]:
-    """Estimate how many documents of the pool have each gain; of strata without judgments none."""
+    """Estimate the number of pooled documents by gain; strata without judgments contribute none."""
     totals: dict[int, float] = {}
     for counts, (pooled, judged) in zip(sample.pool.values(), _sizes(sample).values(), strict=True):
         for gain, count in counts.items():

@@ -1,4 +1,4 @@
-"""trec_eval's names of measures, their parameters and labels, as data."""
+"""trec_eval's names of measures, with their parameters and output labels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lmtune.measures.judged_ranking import JudgedRanking
 Value = float | int | str
 
 VERSIONS = ("9.0.8", "10.0")
-"""Those of trec_eval; the first is the default."""
+"""Supported versions of trec_eval; the first is the default."""
 
 
 class Summary(Enum):
-    """How topics' values become the run's."""
+    """How a run's value is computed from the topics' values."""
 
     MEAN = "mean"
     SUM = "sum"
@@ -28,20 +28,20 @@ class Summary(Enum):
 
 
 class Family(NamedTuple):
-    """Measures that are computed together.
+    """Measures that are computed together, such as P at several cutoffs.
 
     Attributes
     ----------
     labels : tuple of str
-        What is printed.
+        The measures' names in the output.
     values : callable or None
-        Gives the values of a JudgedRanking, one a label; None where ir_measures computes them.
+        Returns one value per label for a JudgedRanking; None if ir_measures computes the values.
     summary : Summary
-        How they are summed up.
+        How the run's value is computed.
     level : int or None
-        The smallest relevant gain, where the name says it.
+        The smallest relevant gain, if the name sets it.
     reads : str or None
-        What it reads of judgments beside gains, `STRATA` or `SUBTOPICS` of `lmtune.io.qrels`.
+        What it needs from judgments besides gains: `STRATA` or `SUBTOPICS` of `lmtune.io.qrels`.
     """
 
     labels: tuple[str, ...]
@@ -52,7 +52,7 @@ class Family(NamedTuple):
 
 
 class ParameterError(ValueError):
-    """Parameters that a measure does not have; the text says what it has."""
+    """Invalid parameters of a measure; the message lists the accepted ones."""
 
 
 _Maker = Callable[[str, str], Family]
@@ -61,18 +61,18 @@ _RECALLS = "0,.1,.2,.3,.4,.5,.6,.7,.8,.9,1"
 _MULTIPLES = ".2,.4,.6,.8,1,1.2,1.4,1.6,1.8,2"
 _NUMBER = re.compile(r"[+-]?([0-9]{1,9}(\.[0-9]*)?|\.[0-9]+)")
 PARAMETER = r"[+-]?\.?[0-9][0-9.]*(?:=[^,\s]*)?(?=[,\s]|$)|p="
-"""What follows a comma within a name."""
+"""Pattern of a parameter after a comma, where the comma does not separate two names."""
 
 
 def _numbers(text: str) -> list[float]:
     parts = text.split(",")
     if not all(_NUMBER.fullmatch(part) for part in parts):
-        raise ParameterError("numbers with commas between them")
+        raise ParameterError("numbers separated by commas")
     return [float(part) for part in parts]
 
 
 def _integers(text: str) -> list[int]:
-    # trec_eval reads 23.4 as 23.
+    # trec_eval truncates 23.4 to 23.
     return [int(value) for value in _numbers(text)]
 
 
@@ -120,10 +120,12 @@ def _weight(text: str) -> float:
 
 def _persistence(text: str) -> tuple[float, dict[int, float]]:
     parts = text.split(",") if text else []
-    given = [part.removeprefix("p=") for part in parts if part.startswith("p=")]
-    if len(given) > 1 or not all(map(_NUMBER.fullmatch, given)):
+    persistence = [part.removeprefix("p=") for part in parts if part.startswith("p=")]
+    if len(persistence) > 1 or not all(map(_NUMBER.fullmatch, persistence)):
         raise ParameterError("one p=..., and gains of levels, such as p=0.8,2=0.5")
-    return float(*given or (0.9,)), _gains(",".join(part for part in parts if not part.startswith("p=")))
+    return float(*persistence or (0.9,)), _gains(
+        ",".join(part for part in parts if not part.startswith("p="))
+    )
 
 
 def _length(text: str) -> int:
@@ -135,14 +137,14 @@ def _length(text: str) -> int:
 
 def _values(function: Callable[..., Any], **settings: Any) -> Callable[[JudgedRanking], Sequence[Value]]:
     def values(ranking: JudgedRanking) -> Sequence[Value]:
-        found = function(ranking, **settings)
-        return found if isinstance(found, list) else [found]
+        result = function(ranking, **settings)
+        return result if isinstance(result, list) else [result]
 
     return values
 
 
 def _plain(function: Callable[..., Any], summary: Summary = Summary.MEAN) -> _Maker:
-    """Make a measure without parameters."""
+    """Return a maker of a measure without parameters."""
 
     def make(name: str, text: str) -> Family:
         if text:
@@ -155,7 +157,7 @@ def _plain(function: Callable[..., Any], summary: Summary = Summary.MEAN) -> _Ma
 def _with(
     function: Callable[..., Any], key: str, read: Callable[[str], Any], summary: Summary = Summary.MEAN
 ) -> _Maker:
-    """Make one measure whose parameters are a single argument, `key`, of the function."""
+    """Return a maker of one measure; its parameters are passed as the function's argument `key`."""
 
     def make(name: str, text: str) -> Family:
         return Family((f"{name}_{text}" if text else name,), _values(function, **{key: read(text)}), summary)
@@ -166,7 +168,7 @@ def _with(
 def _each(
     function: Callable[..., Any], key: str, read: Callable[[str], Sequence[float]], default: str
 ) -> _Maker:
-    """Make a measure of each of the parameters, ascending."""
+    """Return a maker of one measure for each parameter, in ascending order."""
 
     def make(name: str, text: str) -> Family:
         parts = sorted(set(read(text or default)))
@@ -177,14 +179,14 @@ def _each(
 
 
 def _cut(function: Callable[..., Any], default: str = _DEPTHS) -> _Maker:
-    """Make a measure at each of several cutoffs."""
+    """Return a maker of one measure for each cutoff."""
     return _each(function, "cutoffs", _depths, default)
 
 
-# What a run has, and no single ranking.
+# Properties of a run, not of a single ranking.
 _OF_RUN = _plain(str, Summary.RUN)
 
-# In trec_eval's order, which is that of its output.
+# In the order of trec_eval's output.
 TREC_NAMES: dict[str, _Maker] = {
     "runid": _OF_RUN,
     "num_q": _OF_RUN,
@@ -221,12 +223,10 @@ TREC_NAMES: dict[str, _Maker] = {
     "set_recall": _plain(of.set_recall),
     "set_map": _plain(of.set_average_precision),
     "set_F": _with(of.set_f, "weight", _weight),
-    "num_nonrel_judged_ret": _plain(of.nonrelevant_found, Summary.SUM),
+    "num_nonrel_judged_ret": _plain(of.retrieved_nonrelevant, Summary.SUM),
     "yaap": _plain(of.logit_average_precision),
-    "rbp": _with(lambda ranking, given: of.rank_biased_precision(ranking, *given), "given", _persistence),
-    "rbp_resid": _with(
-        lambda ranking, given: of.rank_biased_residual(ranking, given[0]), "given", _persistence
-    ),
+    "rbp": _with(lambda ranking, args: of.rank_biased_precision(ranking, *args), "args", _persistence),
+    "rbp_resid": _with(lambda ranking, args: of.rank_biased_residual(ranking, args[0]), "args", _persistence),
     "unj": _cut(of.unjudged, "5,10,20"),
 }
 _ROUNDED: dict[str, Any] = {"cutoff": of.nearest_recall_cutoff}
@@ -235,17 +235,17 @@ _CHANGED_IN_10 = {
     "11pt_avg": _with(partial(of.mean_interpolated_precision, **_ROUNDED), "recalls", _recalls),
 }
 _NEW_IN_10 = ("rbp", "rbp_resid", "unj")
-_BY_NAME_ALONE = ("dcg", "ideal_dcg", "yaap")
+_NOT_IN_ALL_TREC = ("dcg", "ideal_dcg", "yaap")
 
 NICKNAMES: dict[str, tuple[str, ...]] = {
     "official": tuple(TREC_NAMES)[: tuple(TREC_NAMES).index("P") + 1],
-    "all_trec": tuple(name for name in TREC_NAMES if name not in (*_NEW_IN_10, *_BY_NAME_ALONE)),
+    "all_trec": tuple(name for name in TREC_NAMES if name not in (*_NEW_IN_10, *_NOT_IN_ALL_TREC)),
     "set": (*tuple(TREC_NAMES)[:5], "utility", *(name for name in TREC_NAMES if name.startswith("set_"))),
 }
 
 
 def split_name(name: str) -> tuple[str, str] | None:
-    """Split a name into trec_eval's family and its parameters; None for other names.
+    """Split a name of trec_eval into family and parameters; return None for other names.
 
     Examples
     --------
@@ -264,19 +264,20 @@ def split_name(name: str) -> tuple[str, str] | None:
 
 
 def members(nickname: str, version: str = VERSIONS[0]) -> tuple[str, ...]:
-    """Return the families that a nickname stands for."""
+    """Return the names of the families in a nickname, such as ``official``."""
     new = _NEW_IN_10 if nickname == "all_trec" and version == VERSIONS[1] else ()
     return NICKNAMES[nickname] + new
 
 
 def families(names: Iterable[tuple[str, str]], version: str = VERSIONS[0]) -> list[Family]:
-    """Make families of measures in trec_eval's order.
+    """Return the named families of measures, in trec_eval's order.
 
     Parameters
     ----------
     names : iterable of (str, str)
-        Families and their parameters, empty for the default ones. Parameters of one family are
-        joined, and take the place of its default ones, as in ``-m all_trec -m relstring.20``.
+        Names and parameters of families; an empty string for the default parameters. If a family is
+        named more than once, its parameters are joined and replace the default ones, as in
+        ``-m all_trec -m relstring.20``.
     version : str
         One of `VERSIONS`.
 
@@ -287,16 +288,16 @@ def families(names: Iterable[tuple[str, str]], version: str = VERSIONS[0]) -> li
     Raises
     ------
     ParameterError
-        For parameters that the measure does not have.
+        If a measure does not have these parameters.
     """
-    given: dict[str, list[str]] = {}
+    parameters_of: dict[str, list[str]] = {}
     for name, parameters in names:
-        given.setdefault(name, [])
+        parameters_of.setdefault(name, [])
         if parameters:
-            given[name].append(parameters)
+            parameters_of[name].append(parameters)
     changed = _CHANGED_IN_10 if version == VERSIONS[1] else {}
     return [
-        changed.get(name, make)(name, ",".join(dict.fromkeys(given[name])))
+        changed.get(name, make)(name, ",".join(dict.fromkeys(parameters_of[name])))
         for name, make in TREC_NAMES.items()
-        if name in given
+        if name in parameters_of
     ]

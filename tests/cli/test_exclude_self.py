@@ -141,7 +141,7 @@ def test_evaluate_leaves_it_out_of_a_run(run: Run) -> None:
     Path("own.run").write_text("".join(f"a{n} Q0 a{n} 1 2.0 x\n" for n in range(12)))
     status, out, said = run("evaluate arguana/qrels/test.tsv own.run")
     assert (status, out) == (2, "")
-    assert "the run has no document but each topic's own" in said
+    assert "the run has only each topic's own document" in said
 
 
 @pytest.mark.slow
