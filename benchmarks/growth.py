@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
 from measuring import least
 from synthetic import collection
 
@@ -142,6 +143,8 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.set_title(str(title), fontsize="small")
         ax.set(xscale="log", yscale="log", xticks=sorted(part[SIZE].unique()))
         ax.xaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()
         ax.tick_params(labelsize="x-small")
     figure.supylabel(SECONDS, fontsize="small")

@@ -21,14 +21,6 @@ _FORMULA = re.compile(r"\$([^$]+)\$")
 _STYLE = re.compile(r"<style.*?</style>\s*|(?<=<table) border=\"1\" class=\"dataframe\"", re.DOTALL)
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the notebooks' pages behind that of the course."""
-    for entry in config.nav or []:
-        if "Course" in entry:
-            entry["Course"] += [f"course/{path.stem}.md" for path in NOTEBOOKS]
-    return config
-
-
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages, their pictures, and the notebooks to take away."""
     for path in NOTEBOOKS:

@@ -1,15 +1,17 @@
-"""The site's pages that stand elsewhere: in the repository's texts, in the code.
+"""Generated pages of the site.
 
-A line ``{{ FILE }}`` includes a text of the repository. Pages of commands come from the command line's own
-help, pages of public packages from their ``__init__.pyi``.
+A line ``{{ FILE }}`` includes a text of the repository. Pages of commands come from their help, pages of the
+Python reference from the ``__init__.pyi`` of public packages.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import posixpath
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,32 @@ HOMES = {
 }
 """Which page a link to a text of the repository leads to."""
 
+OTHER = "Errors"
+TASKS = {
+    "Tune": ("tuning",),
+    "Measure and compare": ("measures",),
+    "Fuse": ("fusion",),
+    "Rerank": ("rerank",),
+    "Losses": ("losses",),
+    "Collections and indexes": ("collections", "index", "io"),
+    "Models and candidates": ("models", "candidates"),
+    "Tables and pictures": ("report",),
+    OTHER: (),
+}
+"""Page of the Python reference -> the rooms whose public names it documents."""
+
+BOOSTS = {
+    "howto/": 3.0,
+    "start.md": 3.0,
+    "course/": 0.3,
+    "experiments/": 0.3,
+    "changelog.md": 0.3,
+    "architecture.md": 0.3,
+}
+"""Weight of pages in the search, by the start of their path; commands have 4, other pages 1."""
+
 _INCLUDED = re.compile(r"^\{\{ (\S+) \}\}$", re.MULTILINE)
-_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
+_LINK = re.compile(r"(\]\(|src=\")(?![a-z]+:|#)([^)\s#\"]+)")
 _CODE_OR_LESS = re.compile(r"(`[^`]*`)|<")
 
 
@@ -46,15 +72,23 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the generated pages where the navigation names their folders."""
     folders = {
         "commands/": list(command_pages()),
-        "python/": list(package_pages()),
+        "python/": list(python_pages()),
         "experiments/": list(experiment_pages()),
     }
-    for entry in config.nav or []:
-        for title, where in entry.items():
-            if isinstance(where, str) and where in folders:
-                entry[title] = [{name: path} for name, path, _ in folders[where]]
+    notebooks = sorted(f"course/{path.stem}.md" for path in (ROOT / "course").glob("*.ipynb"))
+    entries = {folder: [{name: path} for name, path, _ in pages] for folder, pages in folders.items()}
+    config.nav = with_pages(config.nav, {**entries, "course/": ["course/index.md", *notebooks]})
     config.extra["generated"] = {path: text for pages in folders.values() for _, path, text in pages}
     return config
+
+
+def with_pages(nav: Any, entries: dict[str, list[Any]]) -> Any:
+    """Return the navigation with each folder replaced by the entries of its pages."""
+    if isinstance(nav, list):
+        return [with_pages(entry, entries) for entry in nav]
+    if isinstance(nav, dict):
+        return {title: with_pages(entry, entries) for title, entry in nav.items()}
+    return entries.get(nav, nav)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -67,8 +101,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Take in what the page names, with links that lead from here."""
+    """Include the texts that the page names, with links that work from here."""
     here = page.file.src_uri
+    boost = next((boost for start, boost in BOOSTS.items() if here.startswith(start)), None)
+    if boost is not None:
+        page.meta["search"] = {"boost": boost}
     markdown = relinked(markdown, f"docs/{here}", here)
     return _INCLUDED.sub(lambda found: included(found[1], here), markdown)
 
@@ -82,9 +119,9 @@ def relinked(text: str, source: str, page: str) -> str:
     """Turn links of a text of the repository, relative to it, into links of a page of the site."""
 
     def turned(found: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[2]))
         target = HOMES.get(target, target.removeprefix("docs/"))
-        return f"]({posixpath.relpath(target, posixpath.dirname(page) or '.')}"
+        return f"{found[1]}{posixpath.relpath(target, posixpath.dirname(page) or '.')}"
 
     return _LINK.sub(turned, text)
 
@@ -141,14 +178,54 @@ def plain(text: str) -> str:
     return _CODE_OR_LESS.sub(lambda found: found[1] or "&lt;", text)
 
 
-def package_pages() -> Iterator[tuple[str, str, str]]:
-    """Yield each public package, its page, and the names that its stub makes public."""
-    for stub in sorted((ROOT / "lmtune").rglob("__init__.pyi")):
+def python_pages() -> Iterator[tuple[str, str, str]]:
+    """Yield the pages of the Python reference: a list of all public names, then one page for each task."""
+    tasks: dict[str, dict[str, str]] = {title: {} for title in TASKS}
+    for name, module in public_names():
+        room = module.split(".")[1]
+        title = next((title for title, rooms in TASKS.items() if room in rooms), OTHER)
+        tasks[title].setdefault(f"{module}.{name.rpartition('.')[2]}", name)
+    yield (
+        "All names",
+        "python/index.md",
+        "# Python\n\n"
+        + "\n".join(
+            f"## {title}\n\n| import | what it is |\n|---|---|\n"
+            + "".join(
+                f"| [`{name}`]({slug(title)}.md#{path}) | {first_line(path)} |\n"
+                for path, name in names.items()
+            )
+            for title, names in tasks.items()
+        ),
+    )
+    for title, names in tasks.items():
+        yield (
+            title,
+            f"python/{slug(title)}.md",
+            f"# {title}\n\n" + "\n".join(f"::: {path}\n" for path in names),
+        )
+
+
+def public_names() -> Iterator[tuple[str, str]]:
+    """Yield each public name with its package, ``lmtune.measures.AP``, and the module that defines it."""
+    stubs = sorted((ROOT / "lmtune").rglob("__init__.pyi"), key=lambda path: len(path.parts))
+    for stub in stubs:
         package = ".".join(stub.parent.relative_to(ROOT).parts)
-        lines = [f"# {package}\n"]
         for node in ast.parse(stub.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom):
                 parts = package.split(".")
-                base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module])])
-                lines += [f"::: {base}.{own.name}\n" for own in node.names if own.name[0] != "_"]
-        yield package, f"python/{package}.md", "\n".join(lines)
+                module = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module])])
+                yield from ((f"{package}.{own.name}", module) for own in node.names if own.name[0] != "_")
+
+
+def first_line(path: str) -> str:
+    """Return the first line of an object's docstring, as Markdown in a cell of a table."""
+    module, _, name = path.rpartition(".")
+    return plain((inspect.getdoc(getattr(import_module(module), name)) or "").partition("\n")[0]).replace(
+        "|", "\\|"
+    )
+
+
+def slug(title: str) -> str:
+    """Return the name of a task's page."""
+    return title.lower().replace(" ", "-")

@@ -206,8 +206,12 @@ def chart(
             ax.axhline(height, color="0.5", lw=0.7, ls="--")
         ax.set(title=str(title), xlabel=x, ylabel=y)
         ax.set(**{f"{axis}scale": "log" for axis in log})
-        if line:
+        if line and len(ax.lines) <= 5:
             ax.legend(fontsize="x-small")
+        elif line and ax is axes[0]:
+            figure.legend(
+                *ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="x-small"
+            )
     for ax in axes[len(parts) :]:
         ax.remove()
     return figure

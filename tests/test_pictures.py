@@ -16,6 +16,7 @@ FOLDER = ROOT / "docs" / "pictures"
 MAKER = runpy.run_path(str(FOLDER / "make.py"))
 RESULTS = [ROOT / "FINDINGS.md", *ROOT.glob("experiments/*/README.md")]
 SHOWN = re.compile(r"!\[([^\]]+)\]\([^)]*?pictures/([^)]+)\)")
+IN_HTML = re.compile(r'<img .*?src="docs/pictures/([^"]+)" alt="([^"]+)">')
 CAPTION = re.compile(r"^!\[[^\]]+\]\([^)]*?pictures/([^).]+)\.png\)\n\n(\*[^*]+\*)$", re.M)
 
 
@@ -25,6 +26,7 @@ def test_each_picture_is_small_and_shown_with_its_commands() -> None:
         for path in [ROOT / "README.md", ROOT / "docs/speed.md", *RESULTS]
     }
     shown = {name: alt for text in texts.values() for alt, name in SHOWN.findall(text)}
+    shown |= dict(IN_HTML.findall(texts[ROOT / "README.md"]))
     kept = {name + Path(own.file).suffix for name, own in MAKER["KEPT"].items()}
     assert shown.keys() == kept == {path.name for path in FOLDER.iterdir() if path.suffix in (".png", ".svg")}
     for name, alt in shown.items():

@@ -31,7 +31,7 @@ PAGES = [
     "index.html",
     "howto/tune.html",
     "commands/tune.html",
-    "python/lmtune.html",
+    "python/tune.html",
     "findings.html",
     "concepts/song.html",
     "start.html",
@@ -150,7 +150,7 @@ def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, addre
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     scheme = {"name": "prefers-color-scheme", "value": "dark"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    for name in (*PAGES, "python/lmtune.losses.html", "concepts/certificate.html"):
+    for name in (*PAGES, "python/losses.html", "concepts/certificate.html"):
         browser.get(address + name)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, name
         assert browser.execute_script("return document.body.dataset.mdColorScheme") == "slate"
@@ -191,7 +191,7 @@ def test_the_first_screen_has_a_command_its_answer_and_a_picture(browser: Chrome
     seen = browser.execute_script(
         f"{links}.filter((own) => own.checkVisibility()).map((own) => own.innerText)"
     )
-    assert "Formats" in seen
+    assert "Reference" in seen
     assert "Fuse runs" not in seen
 
 

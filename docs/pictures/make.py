@@ -26,15 +26,13 @@ TUNE = "lmtune tune pydocs -m AP --output DIR"
 
 
 class Kept(NamedTuple):
-    """What makes a picture: commands, in which DIR is a new folder, and the file they leave there.
+    """How to make a picture: commands, in which DIR is a new folder, and the file that they write there.
 
-    ``beside`` is another such file, put to its right. Where the last one opens a page, the file is a picture
-    of its `VIEW`.
+    If the last command opens a page, the file is a screenshot of its `VIEW`.
     """
 
     commands: tuple[str, ...]
     file: str
-    beside: str = ""
 
     @property
     def page(self) -> bool:
@@ -54,9 +52,8 @@ KEPT = {
         ("python benchmarks/growth.py docs/pictures/growth.csv --draw DIR/growth.png",), "growth.png"
     ),
     "power": Kept(("python -m experiments.estimation.power --output DIR",), "power.png"),
-    "answer": Kept(
-        (TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-answer.png", "pictures/pydocs-AP-gains.png"
-    ),
+    "answer": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-answer.png"),
+    "gains": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-gains.png"),
     "weights": Kept(
         (
             "lmtune search pydocs --model bm25 --set k1=0.9 --set b=0.4 --hits 100 --output DIR/bm25.run",
@@ -108,8 +105,6 @@ def make(name: str, target: Path) -> None:
             subprocess.run(command, check=True)
         if kept.page:
             photograph(last, drawn)
-        if kept.beside:
-            put_beside(drawn, Path(folder, "made", kept.beside))
         keep(drawn, target)
 
 
@@ -132,16 +127,6 @@ def photograph(command: list[str], target: Path) -> None:
                 browser.save_screenshot(str(target))
         finally:
             serving.send_signal(signal.SIGINT)
-
-
-def put_beside(left: Path, right: Path) -> None:
-    """Put a picture to the right of another, tops level."""
-    with Image.open(left) as first, Image.open(right) as second:
-        size = first.width + second.width, max(first.height, second.height)
-        both = Image.new("RGB", size, "white")
-        both.paste(first, (0, 0))
-        both.paste(second, (first.width, 0))
-    both.save(left)
 
 
 def keep(drawn: Path, target: Path) -> None:

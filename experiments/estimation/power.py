@@ -56,9 +56,11 @@ def experiment(
     """
     common = {"measure": measure, "sizes": sizes, "grid": grid, "topics": topics, "seed": seed}
     seen = gather(each(examine, [{**common, "dataset": dataset} for dataset in datasets]))["seen"]
+    detected = f"detectable difference in {measure}"
+    drawn = seen.rename(columns={"size": "topics", "seen_from": detected})
     return {
         "seen": seen,
-        "power": chart(seen, "size", "seen_from", line="pair", panel="collection", log="xy"),
+        "power": chart(drawn, "topics", detected, line="pair", panel="collection", log="xy"),
     }
 
 
