@@ -13,6 +13,7 @@ tune: $(VENV)/core
 ruff: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell lmtune docs experiments benchmarks course examples *.md
 
 lint: ruff
 	$(BIN)/mypy
