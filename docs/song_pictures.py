@@ -57,8 +57,8 @@ def train() -> Training:
             every = x @ weights
             own = every[int(pairs.items[0])]
             seen.exact.append(float((every - own + 1.0).clamp(min=0.0).square().mean()))
-        seen.sampled.append(float(forgetful.state.kept[0]))
-        seen.running.append(float(song.state.kept[0]))
+        seen.sampled.append(float(forgetful.state.padded_estimate[0]))
+        seen.running.append(float(song.state.padded_estimate[0]))
         optimiser.step()
     return seen._replace(weights=weights.detach())
 

@@ -1,9 +1,12 @@
-"""Losses over pairs as kernels of Triton's: one program a query and block of items, no sort.
+"""Triton kernels of the pairwise losses and ApproxNDCG; one program per query and block of items.
 
-The first of two kernels counts in the pairs what others sort for (ranks, places by label, numbers of
-pairs), the second takes each item's part of the loss and its slope. A program goes over all items block by
-block and keeps its sums in registers, without atomics, so that results are the same in each run. Numbers
-that are options are compiled in.
+The first kernel computes ranks, ideal DCG or numbers of pairs by counting over pairs instead of sorting. The
+second computes each item's part of the loss and its gradient. A program loops over all items in blocks
+and accumulates in registers, without atomics, so results are reproducible. Options are compile-time
+constants.
+
+In all kernels, `plane` is the number of elements of a tensor (queries, items); tensors `sides` and `out`
+consist of several such planes.
 """
 
 from __future__ import annotations
@@ -18,31 +21,31 @@ from torch import Tensor
 from lmtune.devices import as_current
 
 Evaluated = tuple[Tensor, Tensor, Tensor]
-"""Each query's loss, its gradient in the scores, and whether it counts, 1 or 0."""
+"""Each query's loss, its gradient in the scores, and 1 if it has a relevant item, else 0."""
 
 
 def fill(out: Tensor, kernel: Any, programs: tuple[int, ...], *inputs: Tensor, **options: Any) -> Tensor:
-    """Let a kernel fill a new tensor from others.
+    """Launch a kernel that fills a tensor.
 
-    Kernels reckon places from shapes alone, so that the others are laid out row by row first; and Triton
-    starts on the current device, whatever device tensors are on.
+    Kernels compute addresses from shapes, so inputs are made contiguous. Triton launches on the current
+    device, so the current device is set to that of `out`.
 
     Parameters
     ----------
     out : Tensor
-        As the kernel's argument of that name; without elements, nothing is started.
+        The kernel's argument `out`. If it is empty, the kernel is not launched.
     kernel : triton.JITFunction
     programs : tuple of int
-        How many programs, along each axis.
+        The launch grid.
     *inputs : Tensor
-        The kernel's first arguments.
+        The kernel's positional arguments.
     **options
-        The rest.
+        Its other arguments.
 
     Returns
     -------
     Tensor
-        The one given.
+        `out`.
     """
     if out.numel():
         with as_current(out.device):
@@ -50,13 +53,13 @@ def fill(out: Tensor, kernel: Any, programs: tuple[int, ...], *inputs: Tensor, *
     return out
 
 
-# Items of a program's own, and items that it holds them against at a time.
+# Block sizes: items per program, and items that these are compared with in one step.
 ROWS, COLUMNS = tl.constexpr(32), tl.constexpr(32)
 
 
 @triton.jit
 def load_items(scores, labels, mask, at, items, kind: tl.constexpr):
-    """Return places, which are real, and their scores and labels (-1 on padding)."""
+    """Load items: the mask, the scores (0 on padding) and the labels (-1 on padding)."""
     real = tl.load(mask + at, mask=at < items, other=0) != 0
     score = tl.load(scores + at, mask=real, other=0).to(kind)
     return real, score, tl.load(labels + at, mask=real, other=-1).to(kind)
@@ -64,7 +67,7 @@ def load_items(scores, labels, mask, at, items, kind: tl.constexpr):
 
 @triton.jit
 def gain_of(label, gains: tl.constexpr):
-    """Return 2^y - 1 (no number for a label above 100), y or whether y > 0; 0 on padding."""
+    """Return the gain 2^y - 1 (NaN for labels above 100), y or [y > 0]; 0 on padding."""
     if gains == "exponential":
         gain = tl.where(label > 100, float("nan"), tl.exp2(label) - 1)
     else:
@@ -74,7 +77,7 @@ def gain_of(label, gains: tl.constexpr):
 
 @triton.jit
 def discount_of(rank, k: tl.constexpr, measure: tl.constexpr):
-    """Return 1 / log2(1 + rank), 1 / rank (MRR) or 1 / k (precision), 0 beyond k; k of 0 is none."""
+    """Return 1 / log2(1 + rank), 1 / rank (MRR) or 1 / k (precision); 0 beyond k. k = 0 means no cutoff."""
     if measure == "precision":
         discount = rank * 0 + 1.0 / k
     else:
@@ -84,15 +87,15 @@ def discount_of(rank, k: tl.constexpr, measure: tl.constexpr):
 
 @triton.jit
 def limit_of(length, k: tl.constexpr):
-    """Return the cutoff k, or below 1 that share of a list's length, rounded up."""
+    """Return the cutoff as a rank: k, or for k below 1 that share of the list's length, rounded up."""
     return tl.ceil(length * k) if k < 1 else length * 0 + k
 
 
 @triton.jit
 def hinge(above, below, margin: tl.constexpr):
-    """Return max(0, above - below + margin), NaN for what is none."""
-    apart = above - below + margin
-    return tl.where(apart < 0, 0, apart)
+    """Return max(0, above - below + margin); NaN stays NaN."""
+    difference = above - below + margin
+    return tl.where(difference < 0, 0, difference)
 
 
 @triton.jit
@@ -103,30 +106,39 @@ def sigmoids(x):
 
 
 @triton.jit
-def of_query(scores, labels, mask, sides, items, kind: tl.constexpr, shared: tl.constexpr):
-    """Return what parts are divided by, if the query counts, if a label is wrong, NaN for bad scores."""
+def query_summary(scores, labels, mask, sides, items, kind: tl.constexpr, shared: tl.constexpr):
+    """Return a query's normaliser, two flags, and NaN if a score is not finite, else 0.
+
+    The normaliser is the sum of the first plane of `sides` if `shared`, or 1 if that is 0. The flags
+    are: has a relevant item, has an invalid label.
+    """
     norm = tl.zeros([COLUMNS], kind)
-    spoilt = tl.zeros([COLUMNS], kind)
+    nonfinite = tl.zeros([COLUMNS], kind)
     relevant = tl.zeros([COLUMNS], tl.int32)
     wrong = tl.zeros([COLUMNS], tl.int32)
     for at in range(0, items, COLUMNS):
         j = at + tl.arange(0, COLUMNS)
         real, score, label = load_items(scores, labels, mask, j, items, kind)
-        spoilt += tl.where(real, score - score, 0)
+        nonfinite += tl.where(real, score - score, 0)
         relevant += (label > 0).to(tl.int32)
         wrong += (real & ((label >= 0) == 0)).to(tl.int32)
         if shared:
             norm += tl.load(sides + j, mask=j < items, other=0)
     total = tl.sum(norm, 0)
-    return tl.where(total == 0, 1, total), tl.sum(relevant, 0) > 0, tl.sum(wrong, 0) > 0, tl.sum(spoilt, 0)
+    return (
+        tl.where(total == 0, 1, total),
+        tl.sum(relevant, 0) > 0,
+        tl.sum(wrong, 0) > 0,
+        tl.sum(nonfinite, 0),
+    )
 
 
 @triton.jit
-def store_outcome(out, plane, i, here, items, cost, slope, counted, wrong, spoilt):
-    """Fill an item's part of the loss, its slope, and whether its query counts, a plane each."""
+def store_planes(out, plane, i, real_i, items, cost, slope, counted, wrong, nonfinite):
+    """Store each item's part of the loss, its gradient, and the query's `counted` flag, one plane each."""
     counts = counted & (wrong == 0)
-    tl.store(out + i, tl.where(wrong, float("nan"), tl.where(counts, cost + spoilt, 0)), mask=i < items)
-    tl.store(out + plane + i, tl.where(counts & here, slope + spoilt, 0), mask=i < items)
+    tl.store(out + i, tl.where(wrong, float("nan"), tl.where(counts, cost + nonfinite, 0)), mask=i < items)
+    tl.store(out + plane + i, tl.where(counts & real_i, slope + nonfinite, 0), mask=i < items)
     tl.store(out + 2 * plane + i, counted.to(cost.dtype), mask=i < 1)
 
 
@@ -140,20 +152,24 @@ def sides_kernel(
     alpha: tl.constexpr,
     k: tl.constexpr,
     gains: tl.constexpr,
-    wanted: tl.constexpr,
+    quantity: tl.constexpr,
 ):
-    """Fill each item's part of the ideal DCG, by which losses are divided, and a plane on what is wanted.
+    """Fill each item's part of the normaliser (first plane) and a quantity of its rank (second plane).
 
-    That is its "rank", as of `lmtune.losses.plain_torch.ranks`, a "smooth" one, its bound by a
-    "hinge" of the margin alpha, or its "spread", the sum of its distances from the other scores. With "pairs"
-    the parts sum to the number of pairs. A k below 1 is a share of the list.
+    The parts sum to the ideal DCG at k, a rank or below 1 a share of the list; for the quantity "pairs" they
+    sum to the number of pairs. The other quantities are:
+
+    - "rank": the rank of `lmtune.losses.plain_torch.ranks`;
+    - "smooth": the smooth rank with steepness alpha;
+    - "hinge": SONG's bound of the rank with margin alpha;
+    - "spread": sum over j of |s_i - s_j|.
     """
     kind: tl.constexpr = out.dtype.element_ty
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
     scores, labels, mask, out = scores + start, labels + start, mask + start, out + start
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    here, score, label = load_items(scores, labels, mask, i, items, kind)
+    real_i, score, label = load_items(scores, labels, mask, i, items, kind)
     score_i, label_i = score[:, None], label[:, None]
     rank = tl.zeros([ROWS, COLUMNS], kind)
     count = tl.zeros([ROWS, COLUMNS], kind)
@@ -163,31 +179,31 @@ def sides_kernel(
         real, score, label_j = load_items(scores, labels, mask, j, items, kind)
         length += tl.where(real, 1, 0)
         real, score_j, label_j = real[None, :], score[None, :], label_j[None, :]
-        alike, other = label_j == label_i, j[None, :] != i[:, None]
-        if wanted == "pairs":
+        same_label, other = label_j == label_i, j[None, :] != i[:, None]
+        if quantity == "pairs":
             count += tl.where(real & (label_j < label_i), 1, 0)
         else:
-            count += tl.where(real & ((label_j > label_i) | (alike & (j[None, :] < i[:, None]))), 1, 0)
-            if wanted == "smooth":
+            count += tl.where(real & ((label_j > label_i) | (same_label & (j[None, :] < i[:, None]))), 1, 0)
+            if quantity == "smooth":
                 beats, _ = sigmoids(alpha * (score_j - score_i))
-            elif wanted == "hinge":
-                apart = hinge(score_j, score_i, alpha)
-                beats = apart * apart
-            elif wanted == "spread":
+            elif quantity == "hinge":
+                excess = hinge(score_j, score_i, alpha)
+                beats = excess * excess
+            elif quantity == "spread":
                 beats = tl.abs(score_j - score_i)
             else:
                 beats = tl.where((score_j > score_i) | ((score_j == score_i) & (label_j < label_i)), 1.0, 0.0)
-                beats += tl.where((score_j == score_i) & alike, 0.5, 0.0)
+                beats += tl.where((score_j == score_i) & same_label, 0.5, 0.0)
             rank += tl.where(real & other, beats, 0)
     part = tl.sum(count, 1)
-    if wanted != "pairs":
-        place = 1 + part
-        part = gain_of(label, gains) * discount_of(place, k if k >= 1 else 0, "ndcg")
+    if quantity != "pairs":
+        ideal_rank = 1 + part
+        part = gain_of(label, gains) * discount_of(ideal_rank, k if k >= 1 else 0, "ndcg")
         if k > 0 and k < 1:
-            part = tl.where(place <= limit_of(tl.sum(length, 0), k), part, 0)
-    itself = alpha * alpha if wanted == "hinge" else (0 if wanted == "spread" else 1)
-    tl.store(out + i, tl.where(here, part, 0), mask=i < items)
-    tl.store(out + plane + i, tl.sum(rank, 1) + itself, mask=i < items)
+            part = tl.where(ideal_rank <= limit_of(tl.sum(length, 0), k), part, 0)
+    own_part = alpha * alpha if quantity == "hinge" else (0 if quantity == "spread" else 1)
+    tl.store(out + i, tl.where(real_i, part, 0), mask=i < items)
+    tl.store(out + plane + i, tl.sum(rank, 1) + own_part, mask=i < items)
 
 
 @triton.jit
@@ -205,21 +221,22 @@ def pair_costs_kernel(
     measure: tl.constexpr,
     shared: tl.constexpr,
 ):
-    """Fill each item's costs ln(1 + e^(-sigma (s_i - s_j))) against those of lower labels, and its slope.
+    """Fill each item's sum of costs ln(1 + e^(-sigma (s_i - s_j))) over items j with lower labels.
 
-    With a measure, they are weighted by |G_i - G_j| (|D_i - D_j| + tightness) / IDCG, as of `SwapWeights`.
+    The second plane is the gradient in s_i, from all pairs with the item. If there is a measure, costs are
+    weighted by |G_i - G_j| (|D_i - D_j| + tightness) / IDCG, see `lmtune.losses.plain_torch.SwapWeights`.
     """
     kind: tl.constexpr = out.dtype.element_ty
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
     scores, labels, mask = scores + start, labels + start, mask + start
     sides, out = sides + start, out + start
-    norm, counted, wrong, spoilt = of_query(scores, labels, mask, sides, items, kind, shared)
+    norm, counted, wrong, nonfinite = query_summary(scores, labels, mask, sides, items, kind, shared)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    here, score, label = load_items(scores, labels, mask, i, items, kind)
+    real_i, score, label = load_items(scores, labels, mask, i, items, kind)
     score_i, label_i = score[:, None], label[:, None]
     swapped: tl.constexpr = measure != "" and measure != "arp"
-    rank_i = tl.load(sides + plane + i, mask=here, other=1)[:, None] if swapped else score_i
+    rank_i = tl.load(sides + plane + i, mask=real_i, other=1)[:, None] if swapped else score_i
     cost = tl.zeros([ROWS, COLUMNS], kind)
     slope = tl.zeros([ROWS, COLUMNS], kind)
     for at in range(0, items, COLUMNS):
@@ -227,14 +244,14 @@ def pair_costs_kernel(
         real, score, label_j = load_items(scores, labels, mask, j, items, kind)
         score_j, label_j = score[None, :], label_j[None, :]
         above = label_i > label_j
-        pair = here[:, None] & real[None, :] & (above | (label_i < label_j))
-        if tl.max(tl.max(pair.to(tl.int32), 1), 0) > 0:  # most items of real lists are not relevant
+        pair = real_i[:, None] & real[None, :] & (above | (label_i < label_j))
+        if tl.max(tl.max(pair.to(tl.int32), 1), 0) > 0:  # most blocks have no pair: few items are relevant
             x = sigma * tl.where(above, score_i - score_j, score_j - score_i)
             push, small = sigmoids(-x)
             larger = 1 + small
-            # log1p: the quotient takes back what rounding 1 + small lost.
-            kept = tl.where(larger == 1, 1, larger - 1)
-            term = tl.maximum(-x, 0) + tl.where(larger == 1, small, tl.log(larger) * (small / kept))
+            # log1p(small): the quotient corrects the rounding of 1 + small.
+            rounded = tl.where(larger == 1, 1, larger - 1)
+            term = tl.maximum(-x, 0) + tl.where(larger == 1, small, tl.log(larger) * (small / rounded))
             if measure == "arp":
                 term *= tl.abs(label_i - label_j)
                 push *= tl.abs(label_i - label_j)
@@ -243,28 +260,31 @@ def pair_costs_kernel(
                 discount_i, discount_j = discount_of(rank_i, k, measure), discount_of(rank_j, k, measure)
                 weight = tl.abs(discount_i - discount_j)
                 if mu > 0:
-                    apart = tl.maximum(tl.abs(rank_i - rank_j), 1)
-                    near = mu * (discount_of(apart, 0, "ndcg") - discount_of(apart + 1, 0, "ndcg"))
-                    weight += tl.where((discount_i > 0) | (discount_j > 0), near, 0)
+                    distance = tl.maximum(tl.abs(rank_i - rank_j), 1)
+                    tightness = mu * (discount_of(distance, 0, "ndcg") - discount_of(distance + 1, 0, "ndcg"))
+                    weight += tl.where((discount_i > 0) | (discount_j > 0), tightness, 0)
                 weight *= tl.abs(gain_of(label_i, gains) - gain_of(label_j, gains))
                 term *= weight
                 push *= weight
             cost += tl.where(pair & above, term, 0)
             slope += tl.where(pair, tl.where(above, -push, push), 0)
     steep = sigma * tl.sum(slope, 1) / norm
-    store_outcome(out, plane, i, here, items, tl.sum(cost, 1) / norm, steep, counted, wrong, spoilt)
+    store_planes(out, plane, i, real_i, items, tl.sum(cost, 1) / norm, steep, counted, wrong, nonfinite)
 
 
 @triton.jit
-def gained(gain, rank, k: tl.constexpr, alpha_k: tl.constexpr):
-    """Return G / log2(1 + r), with k times the sigmoid of alpha_k (k + 1/2 - r), and minus its slope in r."""
+def smooth_gain(gain, rank, k: tl.constexpr, alpha_k: tl.constexpr):
+    """Return G / log2(1 + r) and minus its derivative in r.
+
+    If k is above 0, the gain is multiplied by the sigmoid of alpha_k (k + 1/2 - r).
+    """
     logarithm = tl.log2(1 + rank)
     value = gain / logarithm
     fall = value / (logarithm * (1 + rank) * 0.6931471805599453)
     if k > 0:
-        kept, small = sigmoids(alpha_k * (k + 0.5 - rank))
-        fall = kept * (fall + value * alpha_k * tl.where(k + 0.5 > rank, small, 1) / (1 + small))
-        value *= kept
+        inside, small = sigmoids(alpha_k * (k + 0.5 - rank))
+        fall = inside * (fall + value * alpha_k * tl.where(k + 0.5 > rank, small, 1) / (1 + small))
+        value *= inside
     return value, fall
 
 
@@ -281,31 +301,31 @@ def approx_kernel(
     alpha_k: tl.constexpr,
     gains: tl.constexpr,
 ):
-    """Fill minus each item's part of the NDCG of smooth ranks, and its slope."""
+    """Fill minus each item's part of the NDCG of smooth ranks, and the gradient."""
     kind: tl.constexpr = out.dtype.element_ty
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
     scores, labels, mask = scores + start, labels + start, mask + start
     sides, out = sides + start, out + start
-    norm, counted, wrong, spoilt = of_query(scores, labels, mask, sides, items, kind, True)
+    norm, counted, wrong, nonfinite = query_summary(scores, labels, mask, sides, items, kind, True)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    here, score, label = load_items(scores, labels, mask, i, items, kind)
-    rank = tl.load(sides + plane + i, mask=here, other=1)
-    value, fall_i = gained(gain_of(label, gains), rank, k, alpha_k)
+    real_i, score, label = load_items(scores, labels, mask, i, items, kind)
+    rank = tl.load(sides + plane + i, mask=real_i, other=1)
+    value, fall_i = smooth_gain(gain_of(label, gains), rank, k, alpha_k)
     score_i = score[:, None]
     slope = tl.zeros([ROWS, COLUMNS], kind)
     for at in range(0, items, COLUMNS):
         j = at + tl.arange(0, COLUMNS)
         real, score, label_j = load_items(scores, labels, mask, j, items, kind)
         rank = tl.load(sides + plane + j, mask=real, other=1)
-        _, fall = gained(gain_of(label_j, gains), rank, k, alpha_k)
+        _, fall = smooth_gain(gain_of(label_j, gains), rank, k, alpha_k)
         _, small = sigmoids(alpha * (score[None, :] - score_i))
         steep = small / ((1 + small) * (1 + small)) * (fall[None, :] - fall_i[:, None])
-        # Not its own: the two roundings of its fall can differ.
-        other = here[:, None] & real[None, :] & (i[:, None] != j[None, :])
+        # Exclude j = i: its two values of `fall` may be rounded differently and would not cancel.
+        other = real_i[:, None] & real[None, :] & (i[:, None] != j[None, :])
         slope += tl.where(other, steep, 0)
     steep = alpha * tl.sum(slope, 1) / norm
-    store_outcome(out, plane, i, here, items, -value / norm, steep, counted, wrong, spoilt)
+    store_planes(out, plane, i, real_i, items, -value / norm, steep, counted, wrong, nonfinite)
 
 
 def pair_costs(
@@ -320,7 +340,7 @@ def pair_costs(
     mu: float = 0.0,
     gains: str = "exponential",
 ) -> Evaluated:
-    """Evaluate RankNet's cost, over the number of pairs for its mean, or with a measure's weights."""
+    """Evaluate RankNet's cost: a sum, a mean over pairs, or a sum weighted by a measure's changes."""
     chosen: dict[str, Any] = {"k": k or 0, "gains": gains}
     options: dict[str, Any] = {
         "sigma": sigma,
@@ -330,22 +350,22 @@ def pair_costs(
     }
     sides = scores
     if mean or measure not in ("", "arp"):
-        wanted = "pairs" if mean else "rank"
-        sides = filled(sides_kernel, scores, labels, mask, alpha=0.0, wanted=wanted, **chosen)
-    return evaluated(filled(pair_costs_kernel, scores, labels, mask, sides, **chosen, **options))
+        quantity = "pairs" if mean else "rank"
+        sides = fill_planes(sides_kernel, scores, labels, mask, alpha=0.0, quantity=quantity, **chosen)
+    return reduce_planes(fill_planes(pair_costs_kernel, scores, labels, mask, sides, **chosen, **options))
 
 
 def approx_ndcg(
     scores: Tensor, labels: Tensor, mask: Tensor, *, alpha: float, k: int | None, alpha_k: float, gains: str
 ) -> Evaluated:
-    """Evaluate minus the NDCG of smooth ranks."""
+    """Evaluate minus the approximate NDCG."""
     chosen: dict[str, Any] = {"alpha": alpha, "k": k or 0, "gains": gains}
-    sides = filled(sides_kernel, scores, labels, mask, wanted="smooth", **chosen)
-    return evaluated(filled(approx_kernel, scores, labels, mask, sides, alpha_k=alpha_k, **chosen))
+    sides = fill_planes(sides_kernel, scores, labels, mask, quantity="smooth", **chosen)
+    return reduce_planes(fill_planes(approx_kernel, scores, labels, mask, sides, alpha_k=alpha_k, **chosen))
 
 
-def filled(kernel: Any, scores: Tensor, *others: Tensor, planes: int = 3, **options: Any) -> Tensor:
-    """Let a kernel fill planes of the scores' shape, one program a query and block of items."""
+def fill_planes(kernel: Any, scores: Tensor, *others: Tensor, planes: int = 3, **options: Any) -> Tensor:
+    """Launch a kernel that fills planes of the scores' shape, with one program per query and block."""
     queries, items = scores.shape
     kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
     out = scores.new_empty(planes, queries, items, dtype=kind)
@@ -353,7 +373,7 @@ def filled(kernel: Any, scores: Tensor, *others: Tensor, planes: int = 3, **opti
     return fill(out, kernel, programs, scores, *others, items=items, **options)
 
 
-def evaluated(planes: Tensor) -> Evaluated:
-    """Take costs, slopes and what counts from their planes."""
+def reduce_planes(planes: Tensor) -> Evaluated:
+    """Return losses, gradients and `counted` flags from the planes that `store_planes` filled."""
     costs, slopes, counted = planes
     return costs.sum(dim=1), slopes, counted.select(1, 0)

@@ -1,6 +1,6 @@
-"""NeuralNDCG as kernels of Triton's, which make the matrix of NeuralSort anew wherever they read it.
+"""Triton kernels of NeuralNDCG, which recompute NeuralSort's matrix instead of storing it.
 
-Items stand where they are given: the matrix's columns are items, its rows places, as many as real items.
+The matrix's columns are the items in the caller's order. Its rows are the ranks, one per real item.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from lmtune.losses.fused import (
     ROWS,
     Evaluated,
     discount_of,
-    evaluated,
     fill,
-    filled,
+    fill_planes,
     gain_of,
     load_items,
-    of_query,
+    query_summary,
+    reduce_planes,
     sides_kernel,
-    store_outcome,
+    store_planes,
 )
 
-_TILE = 2048  # numbers of the matrix that a program has at a time, but a row at least
+_TILE = 2048  # matrix elements that a program processes at a time; at least one row
 
 
 @triton.jit
 def _columns(
     scores, labels, mask, spreads, items, tau: tl.constexpr, gains: tl.constexpr, block: tl.constexpr
 ):
-    """Return the columns' places, which are real, how many, scores and spreads over tau, and gains."""
+    """Load the columns: indices, mask, number of items, scores and spreads divided by tau, and gains."""
     j = tl.arange(0, block)
     real, score, label = load_items(scores, labels, mask, j, items, tl.float64)
     count = tl.sum(real.to(tl.int32), 0)
@@ -43,14 +43,14 @@ def _columns(
 
 @triton.jit
 def _exponents(places, count, real, score, spread):
-    """Return (n + 1 - 2 r) s_j - sum |s_j - s_l| of some places, none for padding."""
+    """Return (n + 1 - 2 r) s_j - sum |s_j - s_l| for some rows; minus infinity on padding."""
     tilt = (count - 1 - 2 * places).to(tl.float64)
     return tl.where(real[None, :], tilt[:, None] * score[None, :] - spread[None, :], float("-inf"))
 
 
 @triton.jit
 def _shares(offsets, places, count, real, score, spread):
-    """Return some rows of the matrix, 0 below the last place."""
+    """Return a mask of real rows, and some rows of the matrix; 0 for rows that are not real."""
     there = places < count
     offset = tl.load(offsets + places, mask=there, other=0)
     share = tl.exp(_exponents(places, count, real, score, spread) - offset[:, None])
@@ -71,9 +71,10 @@ def sinkhorn_kernel(
     block: tl.constexpr,
     rows: tl.constexpr,
 ):
-    """Fill the logarithms of the rows' sums, and each iteration's factors of rows and of columns.
+    """Fill the log-sum-exp of each row, and the row and column factors of each Sinkhorn iteration.
 
-    Those of iteration t, of 0 too, stand 1 + 2 t and 2 + 2 t planes on.
+    Plane 0 has the rows' log-sum-exp. Planes 1 + 2 t and 2 + 2 t have the row and column factors of iteration
+    t; those of iteration 0 are 1.
     """
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
@@ -93,7 +94,7 @@ def sinkhorn_kernel(
         tl.store(out + places, top + tl.log(tl.where(there, total, 1)), mask=places < items)
         tl.store(out + plane + places, there.to(tl.float64), mask=places < items)
     tl.store(out + 2 * plane + j, real.to(tl.float64), mask=j < items)
-    tl.debug_barrier()  # what one thread wrote others read
+    tl.debug_barrier()  # other threads read what this thread wrote
     for step in range(1, iterations + 1):
         column = tl.where(real, 1 / tl.where(real, sums, 1), 0)
         tl.store(out + (2 + 2 * step) * plane + j, column, mask=j < items)
@@ -123,11 +124,12 @@ def sinkhorn_slopes_kernel(
     block: tl.constexpr,
     rows: tl.constexpr,
 ):
-    """Fill the loss before it is divided, what pulls at places, and each iteration's slopes.
+    """Fill the unnormalised loss, and the vectors that make up the gradient in the matrix.
 
-    Those of iteration t from 1 stand 2 t planes on, of rows, and 1 + 2 t, of columns. The matrix's slopes are
-    the sum of pulls times what is gained, slopes of rows times factors of columns, and factors of the rows
-    before times slopes of columns.
+    Plane 0 has the loss, at item 0. Plane 1 has the pulls, the gradient in each row's product with the scaled
+    gains. Planes 2 t and 1 + 2 t have the gradients in the row and column products of iteration t, from 1.
+    The gradient in the matrix is a sum of outer products: pulls and scaled gains; for each t, row gradients
+    of t and column factors of t, and row factors of t - 1 and column gradients of t.
     """
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
@@ -184,7 +186,7 @@ def neural_sort_slopes_kernel(
     block: tl.constexpr,
     rows: tl.constexpr,
 ):
-    """Fill the slopes in the scores as they stand in the exponents and, a plane on, in the spreads."""
+    """Fill the gradients in the scores of the exponents (plane 0) and in the spreads (plane 1)."""
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
     scores, labels, mask = scores + start, labels + start, mask + start
@@ -213,15 +215,18 @@ def neural_sort_slopes_kernel(
 
 @triton.jit
 def neural_ndcg_kernel(scores, labels, mask, sides, losses, slopes, out, items, tau: tl.constexpr):
-    """Fill a query's loss at its first item, and each item's slope: |s_i - s_j| has the slopes of both."""
+    """Fill each query's loss, at its first item, and the gradient in the scores.
+
+    |s_i - s_j| occurs in the spreads of i and j, so both spreads contribute to the gradient.
+    """
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
     scores, labels, mask, sides = scores + start, labels + start, mask + start, sides + start
     losses, slopes, out = losses + start, slopes + start, out + start
-    norm, counted, wrong, spoilt = of_query(scores, labels, mask, sides, items, tl.float64, True)
+    norm, counted, wrong, nonfinite = query_summary(scores, labels, mask, sides, items, tl.float64, True)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    here, score_i, _ = load_items(scores, labels, mask, i, items, tl.float64)
-    spread_i = tl.load(slopes + plane + i, mask=here, other=0)
+    real_i, score_i, _ = load_items(scores, labels, mask, i, items, tl.float64)
+    spread_i = tl.load(slopes + plane + i, mask=real_i, other=0)
     total = tl.zeros([ROWS, COLUMNS], tl.float64)
     for at in range(0, items, COLUMNS):
         j = at + tl.arange(0, COLUMNS)
@@ -230,29 +235,31 @@ def neural_ndcg_kernel(scores, labels, mask, sides, losses, slopes, out, items, 
         above = tl.where(score_i[:, None] > score_j[None, :], both, 0)
         below = tl.where(score_i[:, None] < score_j[None, :], both, 0)
         total += tl.where(real[None, :], above - below, 0)
-    slope = (tl.load(slopes + i, mask=here, other=0) + tl.sum(total, 1)) / (tau * norm)
+    slope = (tl.load(slopes + i, mask=real_i, other=0) + tl.sum(total, 1)) / (tau * norm)
     loss = tl.load(losses + i, mask=i < items, other=0) / norm
-    store_outcome(out, plane, i, here, items, loss, slope, counted, wrong, spoilt)
+    store_planes(out, plane, i, real_i, items, loss, slope, counted, wrong, nonfinite)
 
 
 def neural_ndcg(
     scores: Tensor, labels: Tensor, mask: Tensor, *, tau: float, sinkhorn: int, k: int | None, gains: str
 ) -> Evaluated:
     """Evaluate minus the NDCG of a smooth permutation."""
-    given, items = (scores.double(), labels, mask), scores.shape[1]
+    inputs, items = (scores.double(), labels, mask), scores.shape[1]
     block = triton.next_power_of_2(items)
     shape = {"gains": gains, "block": block, "rows": max(1, _TILE // block), "tau": tau, "items": items}
     shape["num_warps"] = min(16, max(4, block // 256))
 
-    def each(kernel: object, *others: Tensor, planes: int, **options: int) -> Tensor:
-        out = given[0].new_empty(planes, *scores.shape)
-        return fill(out, kernel, (len(scores),), *given, *others, iterations=sinkhorn, **shape, **options)
+    def fill_lists(kernel: object, *others: Tensor, planes: int, **options: int) -> Tensor:
+        out = inputs[0].new_empty(planes, *scores.shape)
+        return fill(out, kernel, (len(scores),), *inputs, *others, iterations=sinkhorn, **shape, **options)
 
-    sides = filled(sides_kernel, *given, alpha=0.0, k=k or 0, gains=gains, wanted="spread")
+    sides = fill_planes(sides_kernel, *inputs, alpha=0.0, k=k or 0, gains=gains, quantity="spread")
     spreads = sides.select(0, 1)
-    steps = each(sinkhorn_kernel, spreads, planes=2 * sinkhorn + 3)
-    slopes = each(sinkhorn_slopes_kernel, spreads, steps, planes=2 * sinkhorn + 2, k=k or 0)
-    sorts = each(neural_sort_slopes_kernel, spreads, steps, slopes, planes=2)
-    losses, gradient, counted = evaluated(filled(neural_ndcg_kernel, *given, sides, slopes, sorts, tau=tau))
+    steps = fill_lists(sinkhorn_kernel, spreads, planes=2 * sinkhorn + 3)
+    slopes = fill_lists(sinkhorn_slopes_kernel, spreads, steps, planes=2 * sinkhorn + 2, k=k or 0)
+    sorts = fill_lists(neural_sort_slopes_kernel, spreads, steps, slopes, planes=2)
+    losses, gradient, counted = reduce_planes(
+        fill_planes(neural_ndcg_kernel, *inputs, sides, slopes, sorts, tau=tau)
+    )
     kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
     return losses.to(kind), gradient.to(kind), counted.to(kind)

@@ -1,8 +1,7 @@
-"""Listwise losses: ListNet, ListMLE, ApproxNDCG, NeuralNDCG, and SONG's of whole lists.
+"""Listwise losses: ListNet, ListMLE, ApproxNDCG, NeuralNDCG, PiRank, and SONG and K-SONG on whole lists.
 
-In NeuralSort's and Sinkhorn's matrices lists stand side by side, each by falling score and padded at its
-end; padded places hold padded items for sure (1 on the diagonal), so that nothing needs to be masked
-between.
+NeuralSort's and Sinkhorn's matrices have shape (lists, ranks, items). Items are sorted by falling score, with
+padding at the end. The matrix is the identity on padding, so intermediate steps need no mask.
 """
 
 from __future__ import annotations
@@ -45,25 +44,25 @@ from lmtune.losses.songs.pairs import RankOrShare
 from lmtune.losses.songs.songs import MARGIN, Song
 from lmtune.measures.kinds import Code
 
-_Sides = tuple[Tensor, Tensor]
-"""A gradient in matrices (lists, n, n) as a product: of (lists, n, terms) and (lists, terms, n)."""
+_Factors = tuple[Tensor, Tensor]
+"""A gradient in matrices (lists, n, n), as factors (lists, n, terms) and (lists, terms, n) of a product."""
 
 
 class _SortedItems(NamedTuple):
-    """Scores (lists, n) that fall, and what each is beside the others.
+    """Lists sorted by falling score, with the quantities that NeuralSort needs.
 
     Attributes
     ----------
     scores : float64 Tensor (lists, n)
-        Divided by tau, less their list's mean; 0 on padding.
+        Centred by each list's mean and divided by tau; 0 on padding.
     real : bool Tensor (lists, n)
         False on padding.
     places : float64 Tensor (n,)
-        0, 1, ...
+        Ranks from 0.
     tilt : float64 Tensor (lists, n)
-        Items below each place less items above it; on padding it means nothing.
+        Number of items below each rank minus the number above it; arbitrary on padding.
     starts, stops : int64 Tensor (lists, n)
-        Each item's run of equal scores; on padding they mean nothing.
+        Range of the items with the same score as each item; arbitrary on padding.
     tau : float
     """
 
@@ -77,44 +76,45 @@ class _SortedItems(NamedTuple):
 
     @classmethod
     def of(cls, falling: Tensor, count: Tensor, tau: float) -> _SortedItems:
-        """Take scores (lists, n), of which the first `count` (lists, 1) are real."""
+        """Prepare falling scores (lists, n), of which the first `count` (lists, 1) are real."""
         places = torch.arange(falling.shape[1], dtype=falling.dtype, device=falling.device)
         real = places < count
-        kept = torch.where(real, falling, 0)
-        scores = torch.where(real, kept - kept.sum(1, keepdim=True) / count.clamp(min=1), 0) / tau
+        scores = torch.where(real, falling, 0)
+        centred = scores - scores.sum(1, keepdim=True) / count.clamp(min=1)
+        scores = torch.where(real, centred, 0) / tau
         rising = -falling
         starts, stops = (torch.searchsorted(rising, rising, right=right) for right in (False, True))
         return cls(scores, real, places, count - 1 - 2 * places, starts, stops, tau)
 
     def neural_sort(self) -> Tensor:
-        """Return NeuralSort's matrices (lists, n, n): rows are places, columns items; rows sum to 1."""
+        """Return NeuralSort's matrices (lists, n, n): rows are ranks, columns items; each row sums to 1."""
         above = self.scores.cumsum(1) - self.scores
         below = self.scores.sum(1, keepdim=True) - above - self.scores
-        # Sums of |s_j - s_i|: j stands below as many items as its place says.
-        behind = self.tilt + self.places
-        spread = above - self.places * self.scores + behind * self.scores - below
+        # spread_j = sum_i |s_j - s_i|: `places` items are above j and `count_below` are below it.
+        count_below = self.tilt + self.places
+        spread = above - self.places * self.scores + count_below * self.scores - below
         exponent = self.tilt[:, :, None] * self.scores[:, None, :] - spread[:, None, :]
         matrix = exponent.masked_fill_(~self.real[:, None, :], -torch.inf).softmax(dim=2)
-        alone = torch.eye(len(self.places), dtype=matrix.dtype, device=matrix.device)
-        return torch.where(self.real[:, :, None] & self.real[:, None, :], matrix, alone)
+        identity = torch.eye(len(self.places), dtype=matrix.dtype, device=matrix.device)
+        return torch.where(self.real[:, :, None] & self.real[:, None, :], matrix, identity)
 
-    def through_neural_sort(self, matrix: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """Return the gradient (lists, n) in the scores, given that in the matrices as `_Sides`."""
+    def neural_sort_gradient(self, matrix: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """Return the gradient (lists, n) in the scores from the gradient in the matrices, as `_Factors`."""
         slopes = torch.bmm(left, right)
         slopes -= (slopes * matrix).sum(2, keepdim=True)
         slopes *= matrix
         direct = (self.tilt[:, :, None] * slopes).sum(1)
         spread = -slopes.sum(1)
-        # |s_j - s_i| has the slopes of s_j: -1 for each i above, 1 for each below, 0 for equal ones.
+        # The derivative of |s_j - s_i| in s_j is -1 for i above j, 1 for i below j, 0 for equal scores.
         sums = torch.nn.functional.pad(spread.cumsum(1), (1, 0))
         above, until = sums.gather(1, self.starts), sums.gather(1, self.stops)
-        behind = self.tilt + 2 * self.places + 1 - self.stops
-        gradient = direct + (behind - self.starts) * spread + (sums[:, -1:] - until) - above
+        count_below = self.tilt + 2 * self.places + 1 - self.stops
+        gradient = direct + (count_below - self.starts) * spread + (sums[:, -1:] - until) - above
         return torch.where(self.real, gradient, 0) / self.tau
 
 
 class _SinkhornSteps(NamedTuple):
-    """Factors that make matrices (lists, n, n) doubly stochastic, of each iteration from the 0th.
+    """Row and column factors that make matrices doubly stochastic, for each iteration from 0.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class _SinkhornSteps(NamedTuple):
 
     @classmethod
     def of(cls, matrix: Tensor, iterations: int) -> _SinkhornSteps:
-        """Scale columns, then rows, to sum to 1, so many times."""
+        """Scale columns, then rows, to sum to 1, repeatedly."""
         one = torch.ones_like(matrix[:, :, :1])
         rows, columns = [one], [one]
         for _ in range(iterations):
@@ -136,13 +136,17 @@ class _SinkhornSteps(NamedTuple):
             rows.append(torch.bmm(matrix, columns[-1]).reciprocal_())
         return cls(matrix, torch.stack(rows), torch.stack(columns))
 
-    def outcome(self, discount: Tensor, gain: Tensor, gradient_wanted: bool) -> tuple[Tensor, _Sides | None]:
-        """Return minus the discounted gains of the places (lists,), and the gradient in the matrices.
+    def loss_and_gradient(
+        self, discount: Tensor, gain: Tensor, gradient_wanted: bool
+    ) -> tuple[Tensor, _Factors | None]:
+        """Return minus the discounted gains (lists,), and the gradient in the matrices if requested.
 
         Parameters
         ----------
-        discount, gain : Tensor (lists, n)
-            Of places, and of items; 0 on padding.
+        discount : Tensor (lists, n)
+            Discounts of the ranks; 0 on padding.
+        gain : Tensor (lists, n)
+            Gains of the items; 0 on padding.
         """
         matrix, across = self.matrix, self.matrix.mT
         weighted = self.columns[-1] * gain[:, :, None]
@@ -151,7 +155,8 @@ class _SinkhornSteps(NamedTuple):
         losses = (pulls * places).sum(dim=(1, 2))
         if not gradient_wanted:
             return losses, None
-        # Iteration t takes v = 1 / (K' u) and u = 1 / (K v); back through both, again with vectors alone.
+        # Iteration t computes v = 1 / (K' u) and u = 1 / (K v). The backward pass also needs only
+        # matrix-vector products.
         row_slopes, column_slopes = -self.rows.square(), -self.columns.square()
         row = -pulls * places * self.rows[-1]
         column = torch.bmm(across, pulls) * gain[:, :, None] + torch.bmm(across, row)
@@ -186,68 +191,70 @@ def listnet(
     .. math:: L_q = -\sum_i t_i \ln \frac{e^{s_i / T}}{\sum_j e^{s_j / T}}, \qquad
         t_i = \frac{e^{y_i / T}}{\sum_j e^{y_j / T}}
 
-    in nats. Of a teacher's scores as labels it is the Kullback-Leibler divergence from the teacher's softmax,
-    but for its entropy, which has no gradient.
+    in nats. If the labels are a teacher's scores, it is the Kullback-Leibler divergence from the teacher's
+    softmax plus the constant entropy of that softmax.
 
     Parameters
     ----------
     scores, labels, mask, reduce, backend
-        As of `lmtune.losses.ranknet`.
+        As in `lmtune.losses.ranknet`.
     target : {"softmax", "labels"}
-        "labels" puts t_i = y_i: the softmax cross-entropy of Bruch et al. (ICTIR 2019), whose
-        weight grows with a query's labels. Of lists with one relevant item it is InfoNCE.
+        "labels" sets t_i = y_i: the softmax cross-entropy of Bruch et al. (ICTIR 2019), in which queries
+        with larger labels weigh more. For lists with one relevant item of label 1 it is InfoNCE.
     temperature : float
         T; above 0.
     smoothing : float
-        :math:`\epsilon` of label smoothing, at least 0, below 1: targets are
-        :math:`(1 - \epsilon) t_i + \epsilon \sum_j t_j / n`, for a list of n items.
+        Label smoothing :math:`\epsilon`, at least 0 and below 1: targets are
+        :math:`(1 - \epsilon) t_i + \epsilon \sum_j t_j / n` for a list of n items.
 
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``.
+        A scalar, or shape (queries,) with ``reduce="none"``.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit.
+        If shapes or types do not match, or an option is invalid.
 
     Notes
     -----
-    Cao et al., Learning to Rank: From Pairwise Approach to Listwise Approach, ICML 2007. allRank's
-    ``listNet`` also counts queries without a relevant item, with a uniform target. Rax's
-    ``softmax_loss`` and TF-Ranking's ``SoftmaxLoss`` are ``target="labels"``. InfoNCE: van den Oord et al.,
-    Representation Learning with Contrastive Predictive Coding, 2018; temperatures of teachers: Hinton et al.,
-    Distilling the Knowledge in a Neural Network, 2015 (they scale by T^2, which a learning rate does here).
+    Cao et al., Learning to Rank: From Pairwise Approach to Listwise Approach, ICML 2007. InfoNCE: van den
+    Oord et al., Representation Learning with Contrastive Predictive Coding, 2018. Temperatures for teachers:
+    Hinton et al., Distilling the Knowledge in a Neural Network, 2015; they multiply the loss by T^2, which
+    is left to the learning rate here.
+
+    allRank's ``listNet`` also counts queries without a relevant item, with a uniform target. Rax's
+    ``softmax_loss`` and TF-Ranking's ``SoftmaxLoss`` correspond to ``target="labels"``.
 
     Examples
     --------
-    With equal scores the loss is ln 3, whatever the labels:
+    For three equal scores the loss is ln 3 with any labels:
 
     >>> import torch
     >>> round(float(listnet(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]))), 6)
     1.098612
     """
 
-    def targets(wanted: Tensor, lists: PaddedLists) -> Tensor:
+    def smoothed_targets(targets: Tensor, lists: PaddedLists) -> Tensor:
         if target == "softmax":
-            wanted = wanted.masked_fill(~lists.mask, torch.finfo(wanted.dtype).min).softmax(dim=1)
+            targets = targets.masked_fill(~lists.mask, torch.finfo(targets.dtype).min).softmax(dim=1)
         if smoothing:
-            even = wanted.sum(dim=1, keepdim=True) / lists.mask.sum(dim=1, keepdim=True).clamp(min=1)
-            wanted = torch.where(lists.mask, torch.lerp(wanted, even, smoothing), 0)
-        return wanted
+            mean = targets.sum(dim=1, keepdim=True) / lists.mask.sum(dim=1, keepdim=True).clamp(min=1)
+            targets = torch.where(lists.mask, torch.lerp(targets, mean, smoothing), 0)
+        return targets
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        wanted = lists.labels
+        targets = lists.labels
         if smoothing:
-            wanted = targets(wanted.double(), lists).to(wanted.dtype)
-        arrays = lists.scores.numpy(), wanted.numpy(), lists.mask.numpy()
+            targets = smoothed_targets(targets.double(), lists).to(targets.dtype)
+        arrays = lists.scores.numpy(), targets.numpy(), lists.mask.numpy()
         return run_kernel(lists, listnet_queries, *arrays, target == "softmax" and not smoothing)
 
     def cross_entropy(lists: PaddedLists) -> Tensor:
         lowest = torch.finfo(lists.scores.dtype).min
         logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
-        return -(targets(lists.labels, lists) * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
+        return -(smoothed_targets(lists.labels, lists) * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
 
     if temperature != 1.0:
         scores, labels, mask = as_padded(scores, labels, mask)
@@ -281,58 +288,63 @@ def listmle(
 
     .. math:: L_q = -\sum_{k=1}^{n} \alpha_k \left[ s_{\pi(k)} - \ln \sum_{l \ge k} e^{s_{\pi(l)}} \right]
 
-    in nats, where pi sorts the items by falling label. Most items of real lists are tied, so what
-    becomes of ties matters.
+    in nats, where pi sorts the items by falling label. In real lists most labels are tied, so the treatment
+    of ties matters.
 
     Parameters
     ----------
     scores, labels, mask, reduce, backend
-        As of `lmtune.losses.ranknet`.
+        As in `lmtune.losses.ranknet`.
     ties : {"random", "shared"}
-        "random" draws an order of the items with equal labels, anew at each call. With "shared",
-        each of them is compared with all items of its label and below, itself included (Breslow's
-        likelihood for ties), which needs no draw.
+        "random" orders items with equal labels randomly, with a new draw in each call. "shared" uses
+        Breslow's likelihood for ties, without a draw: the denominator of an item is the sum over all items
+        with the same label or a lower one, including itself.
     positions : {"equal", "log2", "exponential"}
-        :math:`\alpha_k`: 1; position-aware, 1 / log2(1 + k) or :math:`(2^{n-k} - 1) / (2^{n-1} - 1)`, in
-        plain PyTorch. Ties that share a denominator have no positions.
+        The weights :math:`\alpha_k`: 1, 1 / log2(1 + k) or :math:`(2^{n-k} - 1) / (2^{n-1} - 1)`. The last
+        two (position-aware ListMLE) run in plain PyTorch and need ``ties="random"``.
     seed : int, optional
-        Makes one call's draw repeatable. Without it and `generator`, torch's own generator draws.
+        Makes the draw of one call reproducible. Without seed and generator, torch's global generator is used.
     generator : torch.Generator, optional
-        On the scores' device.
+        Must be on the scores' device.
 
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``.
+        A scalar, or shape (queries,) with ``reduce="none"``.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit, both a seed and a generator are given, or positions with
-        shared ties.
+        If shapes or types do not match or an option is invalid; if seed and generator are both passed; or
+        if ``ties="shared"`` is combined with position weights.
 
     Notes
     -----
     Xia et al., Listwise Approach to Learning to Rank: Theory and Algorithm, ICML 2008; Breslow,
     Covariance Analysis of Censored Survival Data, Biometrics 1974; Lan et al., Position-Aware ListMLE: A
-    Sequential Learning Process for Ranking, UAI 2014 (2^(n-k) - 1, which grows with n). allRank's
-    ``listMLE`` draws one order of columns for the whole batch; Rax and TF-Ranking draw for each query,
-    as here. All three also count queries without a relevant item, on whose items nothing but the draw
-    bears; TF-Ranking's value (not its gradient) counts the padding's order as well.
+    Sequential Learning Process for Ranking, UAI 2014 (their weights 2^(n-k) - 1 grow with n).
+
+    allRank's ``listMLE`` draws one order of columns for the whole batch; Rax and TF-Ranking draw one per
+    query, as here. All three also count queries without a relevant item, for which the loss depends only on
+    the draw. TF-Ranking's value, but not its gradient, also includes the order of the padding.
 
     Examples
     --------
-    Three equal scores can be ordered in 3! ways, each as likely: ln 6.
+    Three equal scores have 3! equally likely orders, so the loss is ln 6:
 
     >>> import torch
     >>> round(float(listmle(torch.zeros(1, 3), torch.tensor([[0, 2, 1]]))), 6)
     1.791759
     """
     if seed is not None and generator is not None:
-        raise InputError("both a seed and a generator are given", accepted="one of them")
+        raise InputError("seed and generator were both passed", accepted="one of them")
     shared = ties == "shared"
     if shared and positions != "equal":
-        raise InputError("positions with shared ties", value=positions, accepted="equal, or ties=random")
+        raise InputError(
+            "ties=shared does not support position weights",
+            value=positions,
+            accepted="positions=equal, or ties=random",
+        )
 
     def order(lists: PaddedLists) -> Tensor:
         chosen = generator
@@ -354,27 +366,27 @@ def listmle(
 def plackett_luce(
     lists: PaddedLists, order: Tensor, *, shared: bool, positions: _Positions = "equal"
 ) -> Tensor:
-    """Return minus the log-likelihood of each query's items in a given order.
+    """Return minus the Plackett-Luce log-likelihood of each query's items in a given order.
 
     Parameters
     ----------
     lists : PaddedLists
     order : int64 Tensor of shape (queries, items)
-        Places of the items, by falling label, padding last.
+        Indices of the items by falling label, padding last.
     shared : bool
-        Whether items of equal labels have one denominator.
+        Whether items with equal labels share one denominator.
     positions : {"equal", "log2", "exponential"}
-        What the choices of the first, second, ... items weigh.
+        Weights of the positions, see `listmle`.
 
     Returns
     -------
     Tensor of shape (queries,)
     """
     real = lists.mask.gather(1, order)
-    # The derivative of logcumsumexp is taken through logarithms: too coarse in float32.
+    # float64, because torch computes the derivative of logcumsumexp with logarithms, inaccurate in float32.
     lowest = torch.finfo(torch.float64).min
     sorted_scores = lists.scores.double().gather(1, order)
-    # Beside the first one: of large numbers, a difference from a logarithm of powers keeps few digits.
+    # Subtract the first score: with large scores, score minus log-sum-exp would lose digits.
     sorted_scores = sorted_scores - sorted_scores[:, :1].detach()
     from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
     denominators = from_last.logcumsumexp(dim=1).flip(1)
@@ -397,7 +409,7 @@ def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
 
 
 def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
-    """Sort by falling label, padding last; ties by a draw, or as they come."""
+    """Sort by falling label, padding last; ties in the order of `draw`, or arbitrarily without it."""
     if lists.on_cpu:
         ordered = lists.by_label()
         if draw is not None:
@@ -429,14 +441,14 @@ def approx_ndcg(
     .. math:: L_q = -\frac{1}{\mathrm{IDCG}} \sum_i \frac{G_i}{\log_2(1 + \hat r_i)}, \qquad
         \hat r_i = 1 + \sum_{j \ne i} \frac{1}{1 + e^{-\alpha (s_j - s_i)}}
 
-    With k, IDCG is that of the first k places and each term is multiplied by a smooth
-    :math:`[\hat r_i \le k]`, the sigmoid of :math:`\alpha_k (k + 1/2 - \hat r_i)`; the half lets
-    the k-th item in, so that steep sigmoids give NDCG@k itself.
+    With k, IDCG is at cutoff k and each term is multiplied by a smooth version of
+    :math:`[\hat r_i \le k]`, the sigmoid of :math:`\alpha_k (k + 1/2 - \hat r_i)`. The 1/2 includes the k-th
+    item, so the loss tends to -NDCG@k for steep sigmoids.
 
     Parameters
     ----------
     scores, labels, mask, reduce, backend
-        As of `lmtune.losses.ranknet`.
+        As in `lmtune.losses.ranknet`.
     alpha : float
         Steepness of the ranks; above 0.
     k : int, optional
@@ -449,12 +461,12 @@ def approx_ndcg(
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``.
+        A scalar, or shape (queries,) with ``reduce="none"``.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit.
+        If shapes or types do not match, or an option is invalid.
 
     Notes
     -----
@@ -466,7 +478,7 @@ def approx_ndcg(
 
     Examples
     --------
-    Equal scores put the one relevant item of three at rank 1 + 1/2 + 1/2:
+    With three equal scores, the smooth rank of the relevant item is 1 + 1/2 + 1/2:
 
     >>> import torch
     >>> loss = approx_ndcg(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]))
@@ -477,8 +489,8 @@ def approx_ndcg(
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         gain = lists.gains(gains)
         ideal = ideal_dcg(gain.double(), k).numpy()
-        none = np.zeros((ideal.size, 2), np.int64)
-        aims = Aims(int(Code.DCG), k or 0, alpha_k, False, gain.numpy(), ideal, none, np.ones(ideal.size))
+        parts, bounds = np.zeros((ideal.size, 2), np.int64), np.ones(ideal.size)  # not used for DCG
+        aims = Aims(int(Code.DCG), k or 0, alpha_k, False, gain.numpy(), ideal, parts, bounds)
         return run_kernel(lists, approx_queries, lists.by_label(), aims, lists.number(alpha))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
@@ -499,7 +511,7 @@ def approx_ndcg(
     return evaluate(batch, in_torch, in_kernels, ("fused.approx_ndcg", options))
 
 
-# Items of a list whose rows Triton compiles; those of longer ones take minutes, or fail.
+# Longest list for which the Triton kernel is used; for longer rows it compiles for minutes, or fails.
 _LONGEST_FUSED = 8192
 
 
@@ -522,78 +534,80 @@ def neural_ndcg(
         P_{r \cdot} = \mathrm{softmax}_j \left[ \frac{(n + 1 - 2 r) s_j
         - \sum_l |s_j - s_l|}{\tau} \right]
 
-    P's rows sum to 1; Sinkhorn's iterations (columns, then rows, scaled to sum to 1) make it doubly
-    stochastic, so that no item's gain is counted twice.
+    The rows of P sum to 1. Sinkhorn iterations, which scale columns and then rows to sum to 1, make P
+    doubly stochastic, so that no gain is counted twice.
 
     Parameters
     ----------
     scores, labels, mask, reduce, backend
-        As of `lmtune.losses.ranknet`.
+        As in `lmtune.losses.ranknet`.
     tau : float
-        Temperature; above 0. As it falls, or lists become longer, P becomes the permutation that sorts the
-        scores: for some sixty items and more 10 may learn better
+        Temperature; above 0. With smaller tau or longer lists, P approaches the permutation that sorts the
+        scores. For lists of about sixty items or more, tau = 10 may train better
         (experiments/rerank/README.md).
     sinkhorn : int
-        Iterations; 0 leaves P as NeuralSort gives it. The gradient goes through them. Of long
-        lists, 50 come within about 1e-4 of the limit.
+        Number of Sinkhorn iterations, which are also differentiated; 0 uses NeuralSort's P unchanged. For
+        long lists, 50 iterations come within about 1e-4 of the limit.
     k : int, optional
-        Truncation, of IDCG too; none by default.
+        Truncation, also of IDCG; none by default.
     gains : {"exponential", "linear"}
         G = 2^y - 1 or G = y.
 
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``. Memory grows with the square of the
-        longest list, but not with the number of queries: so many are taken together as fit a block.
+        A scalar, or shape (queries,) with ``reduce="none"``. Memory grows with the square of the
+        longest list but not with the number of queries, which are processed in blocks.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit.
+        If shapes or types do not match, or an option is invalid.
 
     Notes
     -----
     Pobrotyn and Białobrzeski, NeuralNDCG, SIGIR eCom 2021; Grover et al., Stochastic Optimization
-    of Sorting Networks via Continuous Relaxations (NeuralSort), ICLR 2019. Computed in float64
-    whatever the scores' type, on devices that have it: P's exponents are differences of sums as
-    large as n times the scores.
-    allRank's ``neuralNDCG`` is the same, but stops iterating when all queries of the batch are
-    within 1e-6 of the limit, where their gradients need not be. SoftRank and `pirank` are relatives.
+    of Sorting Networks via Continuous Relaxations (NeuralSort), ICLR 2019.
+
+    The computation is in float64 for any type of scores, because the exponents of P are differences of sums
+    as large as n times the scores.
+
+    allRank's ``neuralNDCG`` is the same, except that it stops iterating when all queries of the batch are
+    within 1e-6 of the limit; gradients may not have converged then. Related: SoftRank and `pirank`.
 
     Examples
     --------
-    Two equal scores share both places, (1 + 1/log2(3)) / 2 each:
+    Two equal scores share both ranks, so the discount of each is (1 + 1/log2(3)) / 2:
 
     >>> import torch
     >>> round(float(neural_ndcg(torch.zeros(1, 2), torch.tensor([[0, 1]]))), 6)
     -0.815465
     """
 
-    def shares(lists: PaddedLists) -> Tensor:
+    def normalised_gains(lists: PaddedLists) -> Tensor:
         gain = lists.gains(gains).double()
         return gain / ideal_dcg(gain, k)[:, None]
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         scores = lists.scores.numpy().astype(np.float64)
         table = discount_table(scores.shape[1], k)[2::2].copy()
-        inputs = scores, shares(lists).numpy(), lists.mask.numpy(), table, float(tau), sinkhorn
+        inputs = scores, normalised_gains(lists).numpy(), lists.mask.numpy(), table, float(tau), sinkhorn
         return run_kernel(lists, neural_ndcg_queries, *inputs, double=True)
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
-        # A list with a score that is no finite number has a loss that is none.
+        # A score that is not finite makes the list's loss NaN.
         real = torch.where(lists.scores.isfinite(), lists.scores.double(), torch.nan)
         falling, order = torch.where(lists.mask, real, -torch.inf).sort(dim=1, descending=True)
-        gain, count = shares(lists).gather(1, order), lists.mask.sum(dim=1, keepdim=True)
+        gain, count = normalised_gains(lists).gather(1, order), lists.mask.sum(dim=1, keepdim=True)
         losses, slopes = falling.new_empty(len(falling)), torch.zeros_like(falling)
         for part in row_slices(falling, of_items=False):
             items = _SortedItems.of(falling[part], count[part], tau)
             matrix = items.neural_sort()
             steps = _SinkhornSteps.of(matrix, sinkhorn)
             discount = torch.where(items.real, discounts(items.places + 1, k), 0)
-            losses[part], sides = steps.outcome(discount, gain[part], gradient_wanted)
-            if sides is not None:
-                slopes[part] = items.through_neural_sort(matrix, *sides)
+            losses[part], factors = steps.loss_and_gradient(discount, gain[part], gradient_wanted)
+            if factors is not None:
+                slopes[part] = items.neural_sort_gradient(matrix, *factors)
         gradient = torch.empty_like(slopes).scatter_(1, order, slopes).to(lists.scores.dtype)
         return losses.to(lists.scores.dtype), gradient
 
@@ -616,28 +630,28 @@ def pirank(
     gains: Gains = "exponential",
     backend: Backend = "auto",
 ) -> Tensor:
-    """Compute PiRank's loss of depth 1, less 1: minus the NDCG of NeuralSort's rows, unscaled.
+    """Compute PiRank's loss of depth 1, minus 1: `neural_ndcg` without Sinkhorn iterations.
 
     Parameters
     ----------
     scores, labels, mask, reduce, tau, k, gains, backend
-        As of `neural_ndcg`, which it is with ``sinkhorn=0``.
+        As in `neural_ndcg`.
 
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``.
+        A scalar, or shape (queries,) with ``reduce="none"``.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit.
+        If shapes or types do not match, or an option is invalid.
 
     Notes
     -----
-    Swezey et al., PiRank: Scalable Learning To Rank via Differentiable Sorting, NeurIPS 2021. Depths
-    above 1, which sort the top k by merging NeuralSorts of short lists, and its straight-through estimate
-    are not here.
+    Swezey et al., PiRank: Scalable Learning To Rank via Differentiable Sorting, NeurIPS 2021. Not
+    implemented: depths above 1, which sort the top k by merging NeuralSorts of short lists, and the
+    straight-through estimator.
 
     Examples
     --------
@@ -658,34 +672,34 @@ def song(
     margin: Positive = MARGIN,
     cutoff: RankOrShare | None = None,
 ) -> Tensor:
-    """Compute the bound of NDCG that SONG minimises, of whole lists.
+    """Compute SONG's objective, an upper bound on -NDCG, on whole lists.
 
     Parameters
     ----------
     scores, labels, mask
-        As of `lmtune.losses.ranknet`.
+        As in `lmtune.losses.ranknet`.
     margin, cutoff
-        As of `lmtune.losses.songs.Song`, where the formula is.
+        As in `lmtune.losses.songs.Song`, which states the formula.
 
     Returns
     -------
     Tensor
-        A scalar in [-1, 0], the mean over queries with a relevant item; 0 where there is none.
+        A scalar in [-1, 0], the mean over queries with a relevant item; 0 if there is no such query.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit.
+        If shapes or types do not match, or an option is invalid.
 
     Examples
     --------
-    With margin 1 and two equal scores g is 1, and the relevant item counts 1 / log2(2 g + 1):
+    With margin 1 and two equal scores, g = 1 and the relevant item adds -1 / log2(2 g + 1):
 
     >>> import torch
     >>> round(float(song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0)), 6)
     -0.63093
     """
-    return _of_whole(Song(None, margin=margin, cutoff=cutoff), scores, labels, mask)
+    return _whole_list_objective(Song(None, margin=margin, cutoff=cutoff), scores, labels, mask)
 
 
 @checked
@@ -698,38 +712,38 @@ def k_song(
     cutoff: RankOrShare = 50,
     theoretical: bool = True,
 ) -> Tensor:
-    """Compute K-SONG's objective, for NDCG at a cutoff, of whole lists.
+    """Compute K-SONG's objective, for NDCG at a cutoff, on whole lists.
 
     Parameters
     ----------
     scores, labels, mask
-        As of `lmtune.losses.ranknet`.
+        As in `lmtune.losses.ranknet`.
     margin, cutoff, theoretical
-        As of `lmtune.losses.songs.KSong`, where the formula is.
+        As in `lmtune.losses.songs.KSong`, which states the formula.
 
     Returns
     -------
     Tensor
-        A scalar, the mean over queries with a relevant item; 0 where there is none.
+        A scalar, the mean over queries with a relevant item; 0 if there is no such query.
 
     Raises
     ------
     InputError
-        If shapes, types or options do not fit.
+        If shapes or types do not match, or an option is invalid.
 
     Examples
     --------
-    Lists no longer than the cutoff are weighted as `song` weighs them:
+    For lists no longer than the cutoff, the value equals `song`:
 
     >>> import torch
     >>> round(float(k_song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0, cutoff=2)), 6)
     -0.63093
     """
     module = KSong(None, margin=margin, cutoff=cutoff, theoretical=theoretical)
-    return _of_whole(module, scores, labels, mask)
+    return _whole_list_objective(module, scores, labels, mask)
 
 
-def _of_whole(module: Song, scores: Scores, labels: Labels, mask: Tensor | None) -> Tensor:
+def _whole_list_objective(module: Song, scores: Scores, labels: Labels, mask: Tensor | None) -> Tensor:
     score, label, real = as_padded(scores, labels, mask)
     if module.sums_pairs(score):
         return by_triton(score, label, real, "mean", "fused_song.bound", module.options())

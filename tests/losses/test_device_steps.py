@@ -43,7 +43,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_step_waits_for_nothing(
     name: str, padding: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thresholds, "_MOST_STEPS", 3)  # which are all alike
+    monkeypatch.setattr(thresholds, "_MAX_STEPS", 3)  # which are all alike
     scores, labels, mask = (values.to(device) for values in made(6, 37, tied=True))
     scores.requires_grad_()
     if padding == "labels":

@@ -213,16 +213,16 @@ def test_kernels_compile_without_a_gpu(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     lists = {"scores": kind, "labels": "*i64", "mask": "*i1", "out": kind, "items": "i32"}
     planes = dict.fromkeys(("sides", "spreads", "steps", "slopes", "losses"), kind) | {"iterations": "i32"}
-    planes |= dict.fromkeys(("threshold", "curvature", "kept", "ideal"), "*fp32")
+    planes |= dict.fromkeys(("threshold", "curvature", "estimates", "ideal"), "*fp32")
     planes |= {"thresholds": "*fp64", "compared": kind, "weights": kind, "targets": kind, "active": "fp32"}
-    planes |= dict.fromkeys(("found", "fault", "numbers", "queries", "query_ids", "keys", "sizes"), "*i64")
+    planes |= dict.fromkeys(("lookup", "fault", "numbers", "queries", "query_ids", "keys", "sizes"), "*i64")
     planes |= dict.fromkeys(("width", "known", "pairs", "none"), "i32") | {"stride": "i64"}
     places = {"k": 10, "gains": "exponential"}
     tracked = {"block": 64, "k": 0.1, "scale": 0.4, "epsilon": 0.5, "tau1": 0.5, "tau2": 1e-4}
     matrix = {"tau": 0.5, "gains": "linear", "block": 64, "rows": 32}
     cases: list[tuple[Any, dict[str, Any]]] = [
         *(
-            (fused.sides_kernel, {"alpha": 2.0, "wanted": one, **places})
+            (fused.sides_kernel, {"alpha": 2.0, "quantity": one, **places})
             for one in ("rank", "smooth", "pairs")
         ),
         *(
@@ -234,18 +234,18 @@ def test_kernels_compile_without_a_gpu(
             (fused_memory.estimate_kernel, {"margin": 5.0, "gamma": gamma, "trained": trained})
             for gamma, trained in ((0.0, True), (0.5, False))
         ),
-        (fused.sides_kernel, {"alpha": 5.0, "wanted": "hinge", "k": 0.1, "gains": "exponential"}),
+        (fused.sides_kernel, {"alpha": 5.0, "quantity": "hinge", "k": 0.1, "gains": "exponential"}),
         *(
-            (fused_song.threshold_kernel, {"anew": anew, "step": step, "gamma": gamma, **tracked})
-            for anew, step, gamma in (("", 0.0, 0.0), ("whole", 0.05, 0.9), ("unknown", 0.1, 0.0))
+            (fused_song.threshold_kernel, {"solve": solve, "step": step, "gamma": gamma, **tracked})
+            for solve, step, gamma in (("", 0.0, 0.0), ("whole", 0.05, 0.9), ("unknown", 0.1, 0.0))
         ),
         *(
-            (fused_song.song_kernel, bound | {"remembers": remembers})
+            (fused_song.song_kernel, bound | {"has_state": has_state})
             for bound in (
                 {"margin": 5.0, "scale": 0.4, "tau1": 0.5, "theoretical": True},
                 {"margin": 5.0, "scale": 0.0, "tau1": 1.0, "theoretical": False},
             )
-            for remembers in (False, True)
+            for has_state in (False, True)
         ),
         (fused_memory.look_up_kernel, {"halvings": 20, "block": 64}),
         *(
@@ -258,7 +258,7 @@ def test_kernels_compile_without_a_gpu(
     cases = cases[turn::turns]
     if kind == "*fp64":  # NeuralNDCG's alone
         neural: list[tuple[Any, dict[str, Any]]] = [
-            (fused.sides_kernel, {"alpha": 0.0, "wanted": "spread", **places}),
+            (fused.sides_kernel, {"alpha": 0.0, "quantity": "spread", **places}),
             (fused_sort.sinkhorn_kernel, matrix),
             (fused_sort.sinkhorn_slopes_kernel, {"k": 10, **matrix}),
             (fused_sort.neural_sort_slopes_kernel, matrix),

@@ -39,7 +39,7 @@ def test_a_loss_with_options() -> None:
         ("song:margin=0", "song: bad margin: 0.0; accepted: a positive number"),
         ("song:gamma=1.5", "song: bad gamma: 1.5; accepted: a positive number, up to 1"),
         ("neuralndcg:sinkhorn=2.5", "neuralndcg: bad sinkhorn: '2.5'; accepted: an integer"),
-        ("k-song:cutoff=2.5", "k-song: bad cutoff: 2.5; accepted: a rank, 1 and above; or a share"),
+        ("k-song:cutoff=2.5", "k-song: bad cutoff: 2.5; accepted: a rank, 1 or more; or a share"),
         ("k-song:eta=no", "k-song: bad eta: 'no'; accepted: 0 or more, or 'solve'"),
         ("k-song:eta=-1", "k-song: bad eta: -1.0; accepted: 0 or more"),
         ("k-song:theoretical=3", "k-song: bad theoretical: '3'; accepted: yes, no"),

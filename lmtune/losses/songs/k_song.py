@@ -1,4 +1,4 @@
-"""K-SONG: SONG for NDCG at a cutoff, with the cutoff as a lower-level problem.
+"""K-SONG: SONG for NDCG at a cutoff; finding each list's score threshold is a lower-level problem.
 
 Source: Qiu et al., ICML 2022 (see `songs`), section 5 and algorithm 2.
 """
@@ -16,13 +16,14 @@ from lmtune.losses.evaluation import Bounds, Positive, Share, checked, is_fused
 from lmtune.losses.songs.pairs import RankOrShare, RelevantPairs, Sample
 from lmtune.losses.songs.songs import MARGIN, Selection, Song
 
-# As many as halving alone may take; five to ten are the rule.
-_MOST_STEPS = 80
-_NEAR, _ROUNDING = 1e-14, 1e-15
+# Enough for pure bisection; Newton's method usually needs five to ten.
+_MAX_STEPS = 80
+# Convergence tolerances: of the step, relative to tau1 + |t|, and of L'.
+_STEP_TOLERANCE, _SLOPE_TOLERANCE = 1e-14, 1e-15
 
 
 class Slope(NamedTuple):
-    """L'(t) = target + tau2 t - sum_j weight_j sigmoid((s_j - t) / tau1), which increases in t.
+    """The increasing function L'(t) = target + tau2 t - sum_j weight_j sigmoid((s_j - t) / tau1).
 
     Attributes
     ----------
@@ -40,38 +41,38 @@ class Slope(NamedTuple):
     tau2: float
 
     def rows(self, chosen: Tensor) -> Slope:
-        """Take some of the lists."""
+        """Select lists."""
         scores, weights, target, tau1, tau2 = self
         return Slope(scores[chosen], weights[chosen], target[chosen], tau1, tau2)
 
     def bracket(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return bounds of each root and where it may lie, (B, 1) each."""
+        """Return lower bounds, upper bounds and first guesses of the roots, each of shape (B, 1)."""
         scores, weights, target, tau1, tau2 = self
         present = weights > 0
         least = torch.where(present, scores, torch.inf).amin(1, keepdim=True)
         most = torch.where(present, scores, -torch.inf).amax(1, keepdim=True)
         empty = ~present.any(1, keepdim=True)
         least, most = torch.where(empty, 0.0, least), torch.where(empty, 0.0, most)
-        # Beyond these the smooth step is over, and only the quadratic term is left.
+        # Beyond these, the sigmoids are 0 or 1 and only the quadratic term of L changes.
         low = torch.minimum(least - 40.0 * tau1, (-target / tau2).clamp(max=0.0))
         high = torch.maximum(most + 40.0 * tau1, ((1.0 - target) / tau2).clamp(min=0.0))
-        # The root is near the score down to which the items weigh `target`.
+        # First guess: the score at which the weights, summed from the top, reach `target`.
         falling, order = torch.where(present, scores, -torch.inf).sort(dim=1, descending=True)
         position = (weights.gather(1, order).cumsum(1) < target).sum(1, keepdim=True)
-        near = falling.gather(1, position.clamp(max=scores.shape[1] - 1))
-        return low, high, torch.minimum(torch.maximum(near, least), most)
+        guess = falling.gather(1, position.clamp(max=scores.shape[1] - 1))
+        return low, high, torch.minimum(torch.maximum(guess, least), most)
 
 
-def solve_thresholds(kept: Tensor, unknown: Tensor, slope: Slope) -> Tensor:
-    """Find where L' is 0 for the lists whose threshold is unknown; nothing waits for a device.
+def solve_thresholds(thresholds: Tensor, unknown: Tensor, slope: Slope) -> Tensor:
+    """Solve L'(t) = 0 for the lists with unknown thresholds, without synchronising a device.
 
-    Newton's steps find the root to 14 digits, halving the interval that holds it wherever they leave
-    it or shrink too slowly.
+    Newton's method, to 14 digits. A step that leaves the bracket, or shrinks too slowly, is replaced by
+    bisection.
 
     Parameters
     ----------
-    kept : float64 Tensor (B, 1)
-        The thresholds that are known.
+    thresholds : float64 Tensor (B, 1)
+        The known thresholds. On the CPU, unknown ones are filled in place.
     unknown : bool Tensor (B, 1)
     slope : Slope
 
@@ -83,38 +84,39 @@ def solve_thresholds(kept: Tensor, unknown: Tensor, slope: Slope) -> Tensor:
         from lmtune.losses.songs.fused_memory import roots
 
         scores, weights, target, tau1, tau2 = slope
-        return torch.where(unknown, roots(scores, weights, target, tau1=tau1, tau2=tau2), kept)
-    if not evaluation.on_cpu(kept):
-        return torch.where(unknown, _solve(slope), kept)
+        return torch.where(unknown, roots(scores, weights, target, tau1=tau1, tau2=tau2), thresholds)
+    if not evaluation.on_cpu(thresholds):
+        return torch.where(unknown, _solve(slope), thresholds)
     rows = unknown.squeeze(1)
     if bool(rows.any()):
-        kept[rows] = _solve(slope.rows(rows))
-    return kept
+        thresholds[rows] = _solve(slope.rows(rows))
+    return thresholds
 
 
 def _solve(slope: Slope) -> Tensor:
     scores, weights, target, tau1, tau2 = slope
-    low, high, at = slope.bracket()
+    low, high, root = slope.bracket()
     step = high - low
-    for _ in range(_MOST_STEPS):
-        sigma = torch.sigmoid((scores - at) / tau1)
+    for _ in range(_MAX_STEPS):
+        sigma = torch.sigmoid((scores - root) / tau1)
         part = weights * sigma
-        tilt = target + tau2 * at - part.sum(1, keepdim=True)
-        bend = tau2 + (part * (1.0 - sigma)).sum(1, keepdim=True) / tau1
-        above = tilt > 0
-        high, low = torch.where(above, at, high), torch.where(above, low, at)
-        newton, half = -tilt / bend, 0.5 * (low + high) - at
-        steady = (at + newton >= low) & (at + newton <= high) & (newton.abs() <= 0.5 * step.abs())
-        step = torch.where(steady, newton, half)
-        near = (tilt.abs() <= _ROUNDING) | (step.abs() <= _NEAR * (tau1 + at.abs()))
-        at = at + torch.where(tilt.abs() <= _ROUNDING, 0.0, step)
-        if evaluation.on_cpu(near) and bool(near.all()):
+        value = target + tau2 * root - part.sum(1, keepdim=True)
+        derivative = tau2 + (part * (1.0 - sigma)).sum(1, keepdim=True) / tau1
+        above = value > 0
+        high, low = torch.where(above, root, high), torch.where(above, low, root)
+        newton, bisection = -value / derivative, 0.5 * (low + high) - root
+        accept = (root + newton >= low) & (root + newton <= high) & (newton.abs() <= 0.5 * step.abs())
+        step = torch.where(accept, newton, bisection)
+        exact = value.abs() <= _SLOPE_TOLERANCE
+        converged = exact | (step.abs() <= _STEP_TOLERANCE * (tau1 + root.abs()))
+        root = root + torch.where(exact, 0.0, step)
+        if evaluation.on_cpu(converged) and bool(converged.all()):
             break
-    return at
+    return root
 
 
 def _read_eta(text: str) -> float | Literal["solve"]:
-    """Read K-SONG's step, a number or a word."""
+    """Parse K-SONG's option eta, a number or "solve"."""
     if text == "solve":
         return "solve"
     try:
@@ -124,7 +126,7 @@ def _read_eta(text: str) -> float | Literal["solve"]:
 
 
 class KSong(Song):
-    r"""SONG for NDCG at a cutoff K: relevant items are weighted by how far they are in the top K.
+    r"""SONG for NDCG at a cutoff K: relevant items are weighted by a smooth indicator of the top K.
 
     The weight is :math:`\psi(h_q(x_i) - \lambda_q)` with
     :math:`\psi(x) = 1 / (1 + e^{-\text{scale}\, x})` and :math:`\lambda_q` the minimiser of
@@ -132,43 +134,43 @@ class KSong(Song):
     .. math:: L_q(\lambda) = \frac{K + \epsilon}{N_q} \lambda + \frac{\tau_2}{2} \lambda^2 +
               \frac{1}{N_q} \sum_i \tau_1 \ln(1 + e^{(h_q(x_i) - \lambda) / \tau_1}),
 
-    which is about the (K + 1)-th largest score. It is tracked for each query: found exactly on the
-    query's first sample, then moved by a gradient step of size eta a visit, or found anew at each
-    visit. Lists of K items or fewer are weighted 1.
+    which is approximately the (K + 1)-th largest score. The state tracks it for each query: it is solved for
+    on the query's first sample, and then updated in each visit by a gradient step of size eta, or solved for
+    again. In lists of at most K items, all weights are 1.
 
     Parameters
     ----------
     pairs, gamma, margin
-        As for `Song`.
+        As in `Song`.
     cutoff : float
-        K: a rank, or below 1 a share of each list's length, rounded up. A small one learns from few
-        items of each list, and may measure worse at its own cutoff than a larger one.
+        K: a rank, or below 1 a share of each list's length, rounded up. With a small cutoff, training uses
+        few items of each list; a larger one may give better NDCG at the small cutoff.
     inside : {"threshold", "rank"}
-        What says whether an item is in the top K: its score against :math:`\lambda_q`, or as in former
-        bounds of NDCG@K, without a lower level, the bound of its rank against K, both as shares of the
-        list: :math:`\psi(K / N_q - g_{q,i})`.
+        The criterion for the top K. "threshold" compares the item's score with :math:`\lambda_q`. "rank"
+        compares the bound of the item's rank with K, both divided by the list's length:
+        :math:`\psi(K / N_q - g_{q,i})`. It needs no lower-level problem, like earlier bounds of NDCG@K.
     theoretical : bool
-        Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem,
-        as the paper's results do; the practical form, False, holds them fixed.
+        If True, differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem,
+        as in the paper's results. If False (the paper's practical form), the weights are constant.
     scale : float, optional
-        Of psi, above 0; by default 2 / max(c, 1), and for ranks, whose bound has the margin squared,
-        2 / max(c, 1)^2. With much more, such as 2 N_q, ranks far below K have no gradient.
+        Scale of psi, above 0. The default is 2 / max(c, 1), or 2 / max(c, 1)^2 for ``inside="rank"``, where
+        the bound contains the squared margin. With a much larger scale, such as 2 N_q, items far below rank
+        K have no gradient.
     eta : float or "solve", optional
-        Step of lambda, at least 0, or ``"solve"`` to minimise L_q on each sample. By default
-        lists that are whole in the batch are solved for, others make steps of 0.01 max(c, 1).
+        Step size of lambda, at least 0, or ``"solve"`` to minimise L_q on each sample. By default, whole
+        lists are solved, and sampled lists take steps of 0.01 max(c, 1).
     gamma_curvature : float
         Weight of the new value in s_q, the running estimate of L_q'', in (0, 1].
     tau1 : float, optional
-        Smoothing of L_q, above 0; by default 0.1 max(c, 1). The gradient of lambda is an average
-        over the items within a few tau1 of it: where that is one item, the theoretical form
-        learns worse.
+        Smoothing of L_q, above 0; by default 0.1 max(c, 1). The gradient of lambda is an average over the
+        items within a few tau1 of lambda. If that is a single item, the theoretical form trains worse.
     tau2 : float
-        Convexity of L_q, above 0.
+        Strong convexity of L_q, above 0.
 
     Attributes
     ----------
     epsilon : float
-        In [0, 1); 0.5 puts lambda at the (K + 1)-th score itself, LibAUC has 0.
+        In [0, 1). 0.5 makes lambda the (K + 1)-th score; LibAUC uses 0.
     """
 
     epsilon = 0.5
@@ -191,7 +193,7 @@ class KSong(Song):
         tau1: Positive | None = None,
         tau2: Positive = 1e-4,
     ) -> None:
-        # Scores spread with the margin, and so do what they are compared with and steps among them.
+        # Learnt scores scale with the margin, so defaults for score differences and steps do too.
         if scale is None:
             scale = 2.0 / max(margin, 1.0) ** (2 if inside == "rank" else 1)
         if tau1 is None:
@@ -208,24 +210,27 @@ class KSong(Song):
                 self.register_buffer("curvature", torch.full((queries,), torch.nan))
 
     def options(self) -> dict[str, Any]:
-        """Return what the kernels for whole lists take."""
+        """Return the options of the Triton kernels, see `lmtune.losses.fused_song.bound`."""
         names = "scale", "epsilon", "tau1", "tau2", "theoretical"
         return super().options() | {name: getattr(self, name) for name in names}
 
     def sums_pairs(self, scores: Tensor) -> bool:
-        """Tell whether kernels compute it; they have no weights by rank."""
+        """Return whether Triton kernels over all pairs are used; they do not support ``inside="rank"``."""
         return self.inside == "threshold" and super().sums_pairs(scores)
 
-    def moves(self) -> dict[str, Any]:
-        """Return when `fused_song.threshold_kernel` looks for thresholds anew, and how far it steps."""
-        step = 0.01 * max(self.margin, 1.0) if self.eta is None else self.eta
-        anew = "unknown" if self.eta is not None else "whole"
-        if isinstance(step, str):
-            anew, step = "all", 0.0
-        return {"anew": anew, "step": step, "gamma": self.gamma_curvature if self.theoretical else 0.0}
+    def update_options(self) -> dict[str, Any]:
+        """Return the options of `fused_song.threshold_kernel` that update the thresholds.
 
-    def remembered(self) -> list[Tensor]:
-        """Return what is kept of each query, (queries,) each, to be written to as well."""
+        `solve` names the lists whose threshold is solved for: "unknown", "whole" (unknown or whole) or "all".
+        """
+        step = 0.01 * max(self.margin, 1.0) if self.eta is None else self.eta
+        solve = "unknown" if self.eta is not None else "whole"
+        if isinstance(step, str):
+            solve, step = "all", 0.0
+        return {"solve": solve, "step": step, "gamma": self.gamma_curvature if self.theoretical else 0.0}
+
+    def query_state(self) -> list[Tensor]:
+        """Return the per-query arrays of the state, writable tensors of shape (queries,)."""
         return [self.threshold, self.curvature] if self.theoretical else [self.threshold]
 
     def _select(self, batch: Sample, ranks: Tensor) -> Selection:
@@ -234,38 +239,38 @@ class KSong(Song):
         all_top = batch.lengths <= cutoff
         if self.inside == "rank":
             psi = torch.sigmoid(self.scale * (cutoff - ranks) / batch.lengths)
-            fall = torch.where(all_top, 0.0, -self.scale * psi * (1.0 - psi))
-            return Selection(torch.where(all_top, 1.0, psi), inner_slope=fall if self.theoretical else None)
+            slope = torch.where(all_top, 0.0, -self.scale * psi * (1.0 - psi))
+            return Selection(torch.where(all_top, 1.0, psi), inner_slope=slope if self.theoretical else None)
         target = (cutoff + self.epsilon) / batch.lengths
-        kept = self._recalled("threshold", batch)
-        unknown = torch.isnan(kept)
+        threshold = self._read_state("threshold", batch)
+        unknown = torch.isnan(threshold)
         if self.eta is None:
             unknown |= batch.whole
         elif isinstance(self.eta, str):
             unknown = torch.ones_like(unknown)
-        slope_of = Slope(batch.scores, batch.level, target, self.tau1, self.tau2)
-        threshold = solve_thresholds(kept, unknown, slope_of)
+        objective_slope = Slope(batch.scores, batch.level, target, self.tau1, self.tau2)
+        threshold = solve_thresholds(threshold, unknown, objective_slope)
         sigma = torch.sigmoid((batch.scores - threshold) / self.tau1)
         psi = torch.sigmoid(self.scale * (batch.scores - threshold))
-        slope = threshold_slope = None
+        psi_slope = threshold_slope = None
         if self.theoretical:
-            bend = sigma * (1.0 - sigma) / self.tau1
-            now = self.tau2 + (batch.level * bend).sum(1, keepdim=True)
-            before = self._recalled("curvature", batch)
-            new = before + self.gamma_curvature * (now - before)
-            curvature = torch.where(torch.isnan(before), now, new)
-            self._remember("curvature", batch, curvature)
-            threshold_slope = bend / curvature
-            slope = torch.where(all_top, 0.0, self.scale * psi * (1.0 - psi))
-        if self.training and self.remembers:
-            moved = threshold
+            sigma_slope = sigma * (1.0 - sigma) / self.tau1
+            current = self.tau2 + (batch.level * sigma_slope).sum(1, keepdim=True)
+            old = self._read_state("curvature", batch)
+            new = old + self.gamma_curvature * (current - old)
+            curvature = torch.where(torch.isnan(old), current, new)
+            self._write_state("curvature", batch, curvature)
+            threshold_slope = sigma_slope / curvature
+            psi_slope = torch.where(all_top, 0.0, self.scale * psi * (1.0 - psi))
+        if self.training and self.has_state:
+            next_threshold = threshold
             if not isinstance(self.eta, str):
-                tilt = target + self.tau2 * threshold
-                tilt = tilt - (batch.level * sigma).sum(1, keepdim=True)
+                derivative = target + self.tau2 * threshold
+                derivative = derivative - (batch.level * sigma).sum(1, keepdim=True)
                 if self.eta is None:
                     step = 0.01 * max(self.margin, 1.0) * (~batch.whole).double()
                 else:
-                    step = torch.full_like(tilt, self.eta)
-                moved = threshold - step * tilt
-            self._remember("threshold", batch, moved)
-        return Selection(torch.where(all_top, 1.0, psi), slope, threshold_slope)
+                    step = torch.full_like(derivative, self.eta)
+                next_threshold = threshold - step * derivative
+            self._write_state("threshold", batch, next_threshold)
+        return Selection(torch.where(all_top, 1.0, psi), psi_slope, threshold_slope)

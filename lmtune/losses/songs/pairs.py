@@ -1,4 +1,4 @@
-"""The relevant (query, item) pairs of the training data: samples of lists, and SONG's memory of pairs."""
+"""Relevant (query, item) pairs of the training data, sampling of lists, and SONG's state for each pair."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from lmtune.options import read
 
 @dataclass(frozen=True)
 class RelevantPairs:
-    """Every relevant pair of the training data, grouped by query, and how long each list is.
+    """All relevant pairs of the training data, grouped by query, and the length of each list.
 
-    Build it with `from_rows` or `from_lists`; the order of pairs is the order of SONG's state.
+    Build it with `from_rows` or `from_lists`. SONG's state has one entry per pair, in the same order.
 
     Attributes
     ----------
     queries : int64 (Q,)
-        Ids of all queries, ascending; those without a relevant item too.
+        Ids of all queries, ascending, including queries without a relevant item.
     lengths : int64 (Q,)
         N_q, the number of items in each query's list.
     starts : int64 (Q + 1,)
-        Query ``k`` has the pairs ``starts[k]`` to ``starts[k + 1] - 1``.
+        The pairs of query ``k`` are ``starts[k]`` to ``starts[k + 1] - 1``.
     items : int64 (P,)
         Ids of the relevant items, ascending within each query.
     labels : float64 (P,)
@@ -55,30 +55,30 @@ class RelevantPairs:
         *,
         lengths: int | npt.ArrayLike | None = None,
     ) -> RelevantPairs:
-        """Take the pairs from rows (query, item, label), in any order.
+        """Build the pairs from rows (query, item, label), in any order.
 
         Parameters
         ----------
         queries, items : int (rows,)
-            Ids, not negative; they need not be dense. An item's id may occur under many queries.
+            Non-negative ids, not necessarily consecutive. An item may occur in many queries.
         labels : float (rows,)
-            Relevant where above 0.
+            Relevant if above 0.
         lengths : int or int (Q,), optional
-            Lengths of the lists, one for all or one for each query in ascending order of ids,
-            where the rows hold only part of each list. Without it a query's rows are its list.
+            Length of all lists, or of each query's list in ascending order of ids. Needed if the rows
+            contain only part of each list. By default, a query's rows are its complete list.
 
         Raises
         ------
         InputError
-            For negative or repeated ids, labels that are not finite, lengths below the number of
-            a query's rows, and arrays that do not match.
+            If ids are negative, a pair is repeated, labels are not finite, a length is below the number of
+            the query's rows, or the arrays differ in length.
         """
         query = _integers(queries, "query ids")
         item = _integers(items, "item ids")
         label = np.asarray(labels, dtype=np.float64).ravel()
         if not len(query) == len(item) == len(label):
             raise InputError(
-                "query ids, item ids and labels differ in number", value=(len(query), len(item), len(label))
+                "query ids, item ids and labels differ in length", value=(len(query), len(item), len(label))
             )
         if not np.isfinite(label).all():
             raise InputError("labels are not finite", value=label[~np.isfinite(label)][0])
@@ -87,9 +87,7 @@ class RelevantPairs:
         repeated = np.flatnonzero((query[1:] == query[:-1]) & (item[1:] == item[:-1]))
         if repeated.size:
             first = int(repeated[0])
-            raise InputError(
-                "the same item twice in a query's list", value=(int(query[first]), int(item[first]))
-            )
+            raise InputError("a pair (query, item) occurs twice", value=(int(query[first]), int(item[first])))
         ids, rows = np.unique(query, return_counts=True)
         relevant = label > 0
         position = np.searchsorted(ids, query[relevant])
@@ -99,12 +97,12 @@ class RelevantPairs:
 
     @classmethod
     def from_lists(cls, starts: npt.ArrayLike, labels: npt.ArrayLike) -> RelevantPairs:
-        """Take the pairs of ragged lists: queries are numbered from 0, items are row numbers.
+        """Build the pairs from ragged lists: query ids count from 0, item ids are row numbers.
 
         Parameters
         ----------
         starts : int (Q + 1,)
-            Query ``q`` has the rows ``starts[q]`` to ``starts[q + 1] - 1``.
+            The rows of query ``q`` are ``starts[q]`` to ``starts[q + 1] - 1``.
         labels : float (rows,)
             Labels of the rows.
         """
@@ -112,7 +110,11 @@ class RelevantPairs:
         lengths = np.diff(first)
         count = int(first[-1] - first[0])
         if np.ndim(labels) != 1 or len(np.asarray(labels)) != count or (lengths <= 0).any():
-            raise InputError("starts do not divide the labels into lists", value=count)
+            raise InputError(
+                "starts do not split the labels into non-empty lists",
+                value=count,
+                accepted="increasing starts, and starts[-1] - starts[0] labels",
+            )
         query = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
         return cls.from_rows(query, np.arange(count, dtype=np.int64), labels)
 
@@ -122,18 +124,22 @@ class RelevantPairs:
         return np.diff(self.starts)
 
     def cutoffs(self, cutoff: float) -> Integers:
-        """Give each query's K, int64 (Q,): a rank for all, or below 1 a share of each list, rounded up."""
+        """Return each query's cutoff K, int64 (Q,).
+
+        A `cutoff` of 1 or more is the rank for all queries. Below 1, it is a share of each list's length,
+        rounded up.
+        """
         check_cutoff(cutoff)
         ranks = np.ceil(cutoff * self.lengths) if cutoff < 1 else np.full(len(self.queries), cutoff)
         return ranks.astype(np.int64)
 
     def ideal_dcg(self, cutoff: float | None = None) -> Doubles:
-        """Compute each query's greatest DCG, gains 2^y - 1, discounts 1 / log2(rank + 1).
+        """Compute each query's ideal DCG with gains 2^y - 1 and discounts 1 / log2(rank + 1).
 
         Parameters
         ----------
         cutoff : float, optional
-            Count only the first ranks, as many as `cutoffs` gives.
+            Truncation, see `cutoffs`; none by default.
 
         Returns
         -------
@@ -159,7 +165,7 @@ class RelevantPairs:
         return sums.astype(np.float64)
 
     def fingerprint(self) -> int:
-        """Give a number that tells these pairs from others; checkpoints carry it."""
+        """Return a checksum of the pairs, by which checkpoints of other training data are rejected."""
         crc = 0
         for part in (self.queries, self.lengths, self.starts, self.items, self.labels):
             crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
@@ -167,10 +173,10 @@ class RelevantPairs:
 
 
 def check_cutoff(cutoff: float) -> float:
-    """Raise InputError for what is neither a rank, from 1, nor a share of lists, below 1."""
+    """Raise InputError unless `cutoff` is a rank (an integer from 1) or a share of lists (below 1)."""
     if not (0 < cutoff < 1 or (cutoff >= 1 and float(cutoff).is_integer())):
         raise InputError(
-            "bad cutoff", value=cutoff, accepted="a rank, 1 and above; or a share of each list, below 1"
+            "bad cutoff", value=cutoff, accepted="a rank, 1 or more; or a share of each list, below 1"
         )
     return cutoff
 
@@ -195,34 +201,37 @@ def _lengths(lengths: int | npt.ArrayLike | None, rows: Integers) -> Integers:
     known = np.broadcast_to(np.asarray(lengths, dtype=np.int64), rows.shape).copy()
     if (known < rows).any():
         short = int(np.flatnonzero(known < rows)[0])
-        raise InputError(f"a list shorter than its {int(rows[short])} rows", value=int(known[short]))
+        raise InputError(
+            "a list length is below the number of the query's rows",
+            value=int(known[short]),
+            accepted=f"{int(rows[short])} or more",
+        )
     return known
 
 
 @dataclass(frozen=True)
 class ItemSample:
-    """Sampled lists, padded: item ids int64 (B, m), -1 on padding, and labels float64 (B, m)."""
+    """Sampled lists: item ids, int64 (B, m), with -1 on padding, and labels, float64 (B, m)."""
 
     items: Integers
     labels: Doubles
 
 
 class ListSampler:
-    """Draw items for queries whose lists are all of one catalogue, numbered from 0.
+    """Sample items for queries when every list is the whole catalogue, with items numbered from 0.
 
-    Relevant items are drawn without replacement; all of them where there are no more than asked
-    for. Others are drawn with replacement among all that are not relevant (once each where there
-    are no more than asked for), in time independent of the catalogue. Draws depend on the seed,
-    the epoch and the step alone.
+    Relevant items are sampled without replacement. Other items are sampled with replacement from all items
+    that are not relevant, in time independent of the catalogue's size. If there are no more items of a
+    kind than requested, each is taken once. Samples depend only on seed, epoch and step.
 
     Parameters
     ----------
     pairs : RelevantPairs
-        Its item ids are below `catalogue`.
+        Item ids must be below `catalogue`.
     catalogue : int
         Number of items.
     relevant, others : int
-        How many of each a query (the paper's B_i and B_n); 1 or more.
+        Numbers of relevant and other items per query (the paper's B_i and B_n); 1 or more.
     seed : int
     """
 
@@ -231,21 +240,21 @@ class ListSampler:
     ) -> None:
         if pairs.items.size and int(pairs.items.max()) >= catalogue:
             raise InputError(
-                "an item outside the catalogue",
+                "an item id is outside the catalogue",
                 value=int(pairs.items.max()),
                 accepted=f"0 to {catalogue - 1}",
             )
         if relevant < 1 or others < 1:
-            raise InputError("sample too small", value=(relevant, others), accepted="1 and above")
+            raise InputError("sample sizes are too small", value=(relevant, others), accepted="1 or more")
         self.pairs, self.catalogue, self.seed = pairs, catalogue, seed
         self.relevant, self.others = relevant, others
-        # The j-th item that is not relevant is j plus the relevant ones before it.
+        # The id of the j-th item that is not relevant is j plus the number of relevant items before it.
         position = np.repeat(np.arange(len(pairs.queries)), pairs.counts)
         rank = np.arange(len(pairs.items)) - pairs.starts[position]
         self._gaps = position * (catalogue + 1) + pairs.items - rank
 
     def draw(self, positions: Integers, *, epoch: int, step: int) -> ItemSample:
-        """Sample the lists of queries, given by their place (B,) in ``pairs.queries``.
+        """Sample the lists of queries, given by their positions (B,) in ``pairs.queries``.
 
         Returns
         -------
@@ -274,7 +283,7 @@ class ListSampler:
         )
 
     def all_items(self, positions: Integers) -> ItemSample:
-        """Give whole lists: every item of the catalogue, int64 (B, catalogue)."""
+        """Return whole lists: every item of the catalogue, with shape (B, catalogue)."""
         items = np.tile(np.arange(self.catalogue, dtype=np.int64), (len(positions), 1))
         labels = np.zeros(items.shape)
         for row, position in enumerate(positions):
@@ -284,13 +293,13 @@ class ListSampler:
 
 
 def _without_replacement(random: np.random.Generator, counts: Integers, size: int) -> Integers:
-    """Draw `size` distinct numbers below each of `counts` (B,), or all; -1 fills what is over.
+    """Draw `size` distinct integers below each of `counts` (B,); -1 fills rows with fewer integers.
 
-    Floyd's method, a column at a time: time O(B size^2), whatever the counts.
+    Floyd's method, one column at a time: time O(B size^2), independent of the counts.
     """
     chosen = np.full((len(counts), size), -1, dtype=np.int64)
     for column in range(size):
-        # The last `size` numbers below count are visited in turn; fewer where count is smaller.
+        # Floyd's method visits the last `size` integers below count; if count is smaller, take all.
         top = counts - size + column
         top = np.where(counts >= size, top, column)
         drawn = (random.random(len(counts)) * (top + 1)).astype(np.int64)
@@ -302,22 +311,22 @@ def _without_replacement(random: np.random.Generator, counts: Integers, size: in
 
 
 class PairState(nn.Module):
-    """An estimate for each relevant pair, and the sizes of the lists.
+    """A running estimate for each relevant pair, and the sizes of the lists.
 
-    `estimate` (P,) is in ``state_dict``, moves with ``.to()``, and holds NaN for pairs never
-    visited. `fingerprint` goes along, so that a checkpoint of other data is refused. The rest is
-    rebuilt from the pairs.
+    ``state_dict`` has `estimate` (P,), which is NaN for pairs not visited yet, and `fingerprint`, by which
+    a checkpoint of other data is rejected. Everything else is rebuilt from the pairs.
 
-    No look-up waits for a device. What is wrong with a batch raises at once on the CPU; elsewhere it
-    is kept in `fault`, turns the loss into NaN, and is raised by `check` and ``state_dict``.
+    Look-ups never synchronise a device. Faults of a batch, such as unknown ids, raise immediately on
+    the CPU. On other devices they are recorded in `fault`, make the loss NaN, and are raised by `check` and
+    ``state_dict``.
 
     Parameters
     ----------
     pairs : RelevantPairs
-        The training data's.
+        The pairs of the training data.
     """
 
-    kept: Tensor
+    padded_estimate: Tensor
     fault: Tensor
     fingerprint: Tensor
     query_ids: Tensor
@@ -328,11 +337,11 @@ class PairState(nn.Module):
         super().__init__()
         self.stride = int(pairs.items.max(initial=0)) + 1
         if len(pairs.queries) * self.stride >= 2**62:
-            raise InputError("item ids too large to number the pairs", value=self.stride - 1)
+            raise InputError("item ids are too large for 64-bit pair keys", value=self.stride - 1)
         position = torch.repeat_interleave(torch.arange(len(pairs.queries)), torch.from_numpy(pairs.counts))
         keys = position * self.stride + torch.from_numpy(pairs.items)
-        # The last key and number stand for no pair: all that are none are sought and kept there.
-        self.register_buffer("kept", torch.full((len(keys) + 1,), torch.nan))
+        # The last key and estimate stand for "no pair": items without a pair are mapped there.
+        self.register_buffer("padded_estimate", torch.full((len(keys) + 1,), torch.nan))
         self.register_buffer("fingerprint", torch.tensor(pairs.fingerprint()))
         for name, values in {
             "query_ids": torch.from_numpy(pairs.queries),
@@ -342,57 +351,58 @@ class PairState(nn.Module):
         }.items():
             self.register_buffer(name, values, persistent=False)
         self.register_state_dict_pre_hook(_check)  # type: ignore[no-untyped-call]
-        self.register_state_dict_post_hook(_as_estimate)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_from_estimate)  # type: ignore[no-untyped-call]
+        self.register_state_dict_post_hook(_save_estimate)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_load_estimate)  # type: ignore[no-untyped-call]
 
     @property
     def estimate(self) -> Tensor:
-        """The pairs' numbers (P,), to be written to as well."""
-        return self.kept[:-1]
+        """The estimates of the pairs (P,), a writable view."""
+        return self.padded_estimate[:-1]
 
     def positions(self, queries: Tensor) -> tuple[Tensor, Tensor]:
-        """Find the places of the query ids (B,) among the training data's; and tell which are unknown."""
+        """Return the positions of query ids (B,) in the training data, and a mask of unknown ids."""
         queries = queries.to(self.query_ids.device)
         position = torch.searchsorted(self.query_ids, queries).clamp(max=len(self.query_ids) - 1)
         return position, self.query_ids[position] != queries
 
     def slots(self, positions: Tensor, items: Tensor, relevant: Tensor) -> tuple[Tensor, Tensor]:
-        """Find the slots (B, n) of the pairs of queries (B,) and items (B, n), P where there is none.
+        """Return the slots (B, n) of the pairs of queries (B,) and items (B, n), and a mask of unknown pairs.
 
-        Tells as well which relevant ones are unknown.
+        The slot is P for items that are not relevant or unknown.
         """
-        sought = relevant & (items >= 0) & (items < self.stride)
-        key = torch.where(sought, positions.unsqueeze(1) * self.stride + items, _NO_PAIR)
+        valid = relevant & (items >= 0) & (items < self.stride)
+        key = torch.where(valid, positions.unsqueeze(1) * self.stride + items, _NO_PAIR)
         slot = torch.searchsorted(self.keys, key)
-        known = sought & (self.keys[slot] == key)
+        known = valid & (self.keys[slot] == key)
         return torch.where(known, slot, len(self.keys) - 1), relevant & ~known
 
-    def move(self, slots: Tensor, current: Tensor, moved: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the estimates of `slots`, and in training move and keep them.
+    def update(self, slots: Tensor, current: Tensor, next_estimate: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the estimates of `slots`; in training mode, update and store them first.
 
         Parameters
         ----------
         slots : int64 Tensor (B, n)
         current : float64 Tensor (B, n)
-            What stands for estimates that are not known.
-        moved : callable
-            Takes the known estimates to the next ones.
+            Initial values of pairs not visited yet.
+        next_estimate : callable
+            Maps stored estimates to updated ones.
         """
-        old = self.kept[slots].double()
-        new = torch.where(torch.isnan(old), current, moved(old) if self.training else old)
+        old = self.padded_estimate[slots].double()
+        new = torch.where(torch.isnan(old), current, next_estimate(old) if self.training else old)
         if self.training:
-            self.kept[slots] = new.to(self.kept.dtype)
-            self.kept[-1:].fill_(torch.nan)
+            self.padded_estimate[slots] = new.to(self.padded_estimate.dtype)
+            self.padded_estimate[-1:].fill_(torch.nan)
         return new
 
-    def notice(self, faults: Tensor) -> None:
-        """Raise, or on other devices than the CPU keep, what is wrong with a batch's lists.
+    def record_faults(self, faults: Tensor) -> None:
+        """Record the first fault of a batch's lists; on the CPU, raise it.
 
         Parameters
         ----------
         faults : int64 Tensor (B, 9)
-            Whether the query is unknown, a pair is, the sample is too small; the query, the unknown
-            pair's item; relevant items seen and in the list, others seen and in the list.
+            Three flags: unknown query, unknown pair, sample too small. Then the query's id, the item's id
+            of the unknown pair, the numbers of relevant items in the sample and in the list, and the numbers
+            of other items in the sample and in the list.
         """
         first = faults[:, :3].any(1).byte().argmax(0, keepdim=True)
         fault = faults.index_select(0, first)
@@ -401,46 +411,45 @@ class PairState(nn.Module):
             self.check()
 
     def check(self) -> None:
-        """Raise InputError for the first thing that was wrong, once. Waits for the device."""
-        strange, unknown, few, query, item, *sizes = self.fault[0].tolist()
+        """Raise InputError for the recorded fault and clear it. Synchronises the device."""
+        unknown_query, unknown_pair, few, query, item, *sizes = self.fault[0].tolist()
         self.fault.zero_()
-        if strange:
+        if unknown_query:
             known = self.query_ids
             raise InputError(
-                "a query that the training data lacks",
+                "query id is not in the training data",
                 value=query,
-                accepted=f"the {len(known)} ids from {int(known[0])} to {int(known[-1])} that the pairs were"
-                " made from",
+                accepted=f"one of {len(known)} ids from {int(known[0])} to {int(known[-1])} in RelevantPairs",
             )
-        if unknown:
+        if unknown_pair:
             raise InputError(
-                "a pair (query, item) labelled relevant that the training data lacks",
+                "relevant pair (query, item) is not in the training data",
                 value=(query, item),
-                accepted="the pairs that the state was made from",
+                accepted="the pairs in RelevantPairs",
             )
         if few:
-            seen, relevant, unseen, others = sizes
+            sampled, count, sampled_others, others = sizes
             raise InputError(
-                "a sample too small for unbiased estimates",
-                value=f"{seen} of a list's {relevant} relevant items, {unseen} of its {others} others",
-                accepted="2 relevant items and 1 other, or all where there are fewer",
+                "the sample is too small for unbiased estimates",
+                value=f"{sampled} of {count} relevant items, {sampled_others} of {others} others in a list",
+                accepted="2 relevant items and 1 other, or all if there are fewer",
             )
 
-    def told(self, value: Tensor) -> Tensor:
-        """Return a loss for which kernels have noticed faults; on the CPU, raise them."""
+    def check_on_cpu(self, value: Tensor) -> Tensor:
+        """Return a loss computed by kernels; on the CPU, raise the fault that they recorded."""
         if evaluation.on_cpu(value):
             self.check()
         return value
 
-    def sound(self, value: Tensor) -> Tensor:
-        """Return a loss, as NaN if something was wrong."""
+    def nan_if_faulty(self, value: Tensor) -> Tensor:
+        """Return a loss, replaced by NaN if a fault is recorded."""
         if evaluation.on_cpu(value):
             return value
         return torch.where(self.fault[:, :3].any(), torch.nan, value)
 
 
 _NO_PAIR = 2**63 - 1
-# Numbers that say what is wrong with a list: see `PairState.notice`.
+# Number of columns of `PairState.record_faults`.
 _FAULT = 9
 
 
@@ -448,20 +457,21 @@ def _check(module: PairState, *_unused: object) -> None:
     module.check()
 
 
-def _as_estimate(_module: nn.Module, state: dict[str, Any], prefix: str, _metadata: object) -> None:
-    state[f"{prefix}estimate"] = state.pop(f"{prefix}kept")[:-1]
+def _save_estimate(_module: nn.Module, state: dict[str, Any], prefix: str, _metadata: object) -> None:
+    state[f"{prefix}estimate"] = state.pop(f"{prefix}padded_estimate")[:-1]
 
 
-def _from_estimate(module: nn.Module, state: dict[str, Any], prefix: str, *unused: object) -> None:
+def _load_estimate(module: nn.Module, state: dict[str, Any], prefix: str, *unused: object) -> None:
     del unused
     saved = state.get(f"{prefix}fingerprint")
     present = module.fingerprint
     if isinstance(saved, Tensor) and isinstance(present, Tensor) and int(saved) != int(present):
         raise InputError(
-            "SONG's state was saved for other training data", accepted="a state of the same pairs"
+            "SONG's state was saved for other training data", accepted="the state of the same RelevantPairs"
         )
     if f"{prefix}estimate" in state:
-        state[f"{prefix}kept"] = nn.functional.pad(state.pop(f"{prefix}estimate"), (0, 1), value=torch.nan)
+        estimate = state.pop(f"{prefix}estimate")
+        state[f"{prefix}padded_estimate"] = nn.functional.pad(estimate, (0, 1), value=torch.nan)
 
 
 @dataclass(frozen=True)
@@ -474,23 +484,26 @@ class Sample:
         0 on padding.
     labels : Tensor (B, n)
         0 on padding.
-    mask, relevant : bool Tensor (B, n)
-        Items that are there; those with a label above 0.
+    mask : bool Tensor (B, n)
+        False on padding.
+    relevant : bool Tensor (B, n)
+        True for labels above 0.
     positions : int64 Tensor (B,), optional
-        The queries' rows in the state's per-query arrays, where there is a state.
+        Indices of the queries in the state's per-query arrays, if there is a state.
     slots : int64 Tensor (B, n), optional
-        The relevant pairs' rows in the state; for other items the one that stands for no pair.
+        Indices of the relevant pairs in the state; for other items, the slot for "no pair".
     lengths : Tensor (B, 1)
-        N_q.
+        N_q, the length of the whole list.
     pairs : Tensor (B, n)
-        Relevant pairs that each relevant item stands for, N_q^+ over those in the sample; else 0.
+        Sampling weight of each relevant item: the number of relevant items in the list over the number in the
+        sample; 0 for other items.
     level : Tensor (B, n)
         Weights of a mean over all items of the list; they sum to 1.
     others : Tensor (B, n)
-        Weights of the other items in g^_i, which counts item i itself once, exactly: a sample
-        that holds i is no fair sample of i. With whole lists both are 1 / N_q.
+        Weights of the items j other than i in g^_i. Item i itself has weight 1 / N_q, because it is in
+        the sample for certain. For whole lists, `level` and `others` are 1 / N_q.
     whole : bool Tensor (B, 1)
-        Whether every item of the list is there.
+        Whether the sample is the whole list.
     queries : Tensor ()
         Number of queries with a relevant item in the sample, at least 1.
     """
@@ -509,10 +522,9 @@ class Sample:
     queries: Tensor
 
     def gamma(self, gamma: float | None) -> Tensor:
-        """Give each list's weight of new values, float64 (B, 1).
+        """Return the weight of new values in each list's running estimates, float64 (B, 1).
 
-        By default 1 for whole lists, where g^ is g and an older value could only be worse, and
-        0.3 for samples.
+        The default is 1 for whole lists, where g^ equals g, and 0.3 for sampled lists.
         """
         if gamma is None:
             return torch.where(self.whole, torch.ones_like(self.lengths), 0.3)
@@ -522,42 +534,43 @@ class Sample:
 def sample_of(
     state: PairState, scores: Tensor, labels: Tensor, mask: Tensor | None, queries: Tensor, items: Tensor
 ) -> Sample:
-    """Look a batch up in the state and weigh its items.
+    """Look up a batch in the state and compute sampling weights of its items.
 
-    The relevant and the other items of a list are taken for uniform samples of the list's
-    relevant and other items, so that weighted sums are unbiased for sums over the whole list.
-    That takes two of the relevant items (for item i's sum holds the other relevant ones, too) and
-    one of the others, or all where there are fewer.
+    The relevant and the other items of a list are treated as uniform samples of the whole list's relevant
+    and other items; then weighted sums are unbiased estimates of sums over the whole list. This needs
+    two relevant items, because item i's sum includes the other relevant items, and one other item, or
+    all if there are fewer.
 
     Raises
     ------
     InputError
-        For shapes that do not match, and (see `PairState`) unknown queries, relevant pairs that are
-        not known, and samples of too few items.
+        If shapes do not match, a query or a relevant pair is unknown, or a sample is too small. See
+        `PairState` for devices other than the CPU.
     """
     mask = real_items(scores, labels, mask, queries, items)
-    kept = torch.where(mask, scores.detach().double(), 0.0)
+    score = torch.where(mask, scores.detach().double(), 0.0)
     label = torch.where(mask, labels.double(), 0.0)
-    relevant, (seen, unseen) = _kinds(label, mask)
+    relevant, (sampled, sampled_others) = _split_relevant(label, mask)
     if scores.numel() and is_fused(scores):
         from lmtune.losses.songs.fused_memory import look_up
 
-        found = look_up(state, label, mask, queries, items)
-        positions, faults, slots = found.tensor_split([1, 10], dim=1)
-        state.notice(faults)
-        seen, count, unseen, others = faults[:, 5:].tensor_split(4, dim=1)
+        lookup = look_up(state, label, mask, queries, items)
+        positions, faults, slots = lookup.tensor_split([1, 10], dim=1)
+        state.record_faults(faults)
+        sampled, count, sampled_others, others = faults[:, 5:].tensor_split(4, dim=1)
         positions = positions.squeeze(1)
     else:
-        positions, strange = state.positions(queries)
-        slots, unknown = state.slots(positions, items, relevant)
+        positions, unknown_query = state.positions(queries)
+        slots, unknown_pair = state.slots(positions, items, relevant)
         count, others = state.sizes.index_select(1, positions).unsqueeze(2)
-        _look_for_faults(state, (queries, items), strange, unknown, (seen, count, unseen, others))
-    sizes = seen, count, unseen, others
-    return _weighed(PaddedLists(kept, label, mask), relevant, sizes, (positions, slots))
+        sizes = sampled, count, sampled_others, others
+        _record_faults(state, (queries, items), unknown_query, unknown_pair, sizes)
+    sizes = sampled, count, sampled_others, others
+    return _weighted_sample(PaddedLists(score, label, mask), relevant, sizes, (positions, slots))
 
 
 def real_items(scores: Tensor, labels: Tensor, mask: Tensor | None, queries: Tensor, items: Tensor) -> Tensor:
-    """Return the mask, by default of items from 0; raise InputError for shapes that do not match."""
+    """Return the mask, by default of item ids from 0; raise InputError if shapes do not match."""
     if scores.dim() != 2 or labels.shape != scores.shape or items.shape != scores.shape:
         raise InputError(
             "scores, labels and items differ in shape",
@@ -565,70 +578,78 @@ def real_items(scores: Tensor, labels: Tensor, mask: Tensor | None, queries: Ten
             accepted="(batch, items) for all three",
         )
     if queries.shape != scores.shape[:1]:
-        raise InputError("not one query id a list", value=tuple(queries.shape))
+        raise InputError(
+            "query ids and lists differ in number",
+            value=tuple(queries.shape),
+            accepted="one query id per list",
+        )
     return items >= 0 if mask is None else mask
 
 
 def whole_sample(lists: PaddedLists) -> Sample:
-    """Take whole lists in float64, of which no state is kept."""
-    relevant, (seen, unseen) = _kinds(lists.labels, lists.mask)
-    return _weighed(lists, relevant, (seen, seen, unseen, unseen), (None, None))
+    """Return whole lists, in float64, as a sample without state."""
+    relevant, (count, others) = _split_relevant(lists.labels, lists.mask)
+    return _weighted_sample(lists, relevant, (count, count, others, others), (None, None))
 
 
-def _kinds(labels: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Tell which items are relevant, and count those and the others, (B, 1)."""
+def _split_relevant(labels: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Return a mask of relevant items, and the numbers of relevant and other items, shape (B, 1)."""
     relevant = labels > 0
-    seen = relevant.sum(1, keepdim=True)
-    return relevant, (seen, mask.sum(1, keepdim=True) - seen)
+    count = relevant.sum(1, keepdim=True)
+    return relevant, (count, mask.sum(1, keepdim=True) - count)
 
 
-def _weighed(
+def _weighted_sample(
     lists: PaddedLists,
     relevant: Tensor,
     sizes: tuple[Tensor, Tensor, Tensor, Tensor],
-    places: tuple[Tensor | None, Tensor | None],
+    indices: tuple[Tensor | None, Tensor | None],
 ) -> Sample:
-    """Weigh items, given how many relevant ones are seen and in each list, others seen and in it."""
+    """Compute the sampling weights of a batch.
+
+    `sizes` are the numbers of relevant items in the sample and in the list, and the numbers of other items
+    in the sample and in the list. `indices` are the positions and slots of `Sample`.
+    """
     mask = lists.mask
-    seen, count, unseen, others = (number.double() for number in sizes)
-    one = torch.ones_like(seen)
+    sampled, count, sampled_others, others = (number.double() for number in sizes)
+    one = torch.ones_like(sampled)
     lengths = torch.maximum(count + others, one)
-    # What a relevant and another item stand for: in sums over all items, and over those beside item i.
-    level = count / torch.maximum(seen, one), others / torch.maximum(unseen, one)
-    beside = (count - 1.0) / torch.maximum(seen - 1.0, one), level[1]
+    # Weights of relevant and other items: in sums over all items, and in sums over items other than i.
+    level = count / torch.maximum(sampled, one), others / torch.maximum(sampled_others, one)
+    except_i = (count - 1.0) / torch.maximum(sampled - 1.0, one), level[1]
     return Sample(
         scores=lists.scores,
         labels=lists.labels,
         mask=mask,
         relevant=relevant,
-        positions=places[0],
-        slots=places[1],
+        positions=indices[0],
+        slots=indices[1],
         lengths=lengths,
         pairs=torch.where(relevant, level[0], 0.0),
-        level=_spread(level, relevant, mask) / lengths,
-        others=_spread(beside, relevant, mask) / lengths,
-        whole=seen + unseen >= lengths,
-        queries=(seen > 0).sum().clamp(min=1),
+        level=_expand(level, relevant, mask) / lengths,
+        others=_expand(except_i, relevant, mask) / lengths,
+        whole=sampled + sampled_others >= lengths,
+        queries=(sampled > 0).sum().clamp(min=1),
     )
 
 
-def _look_for_faults(
+def _record_faults(
     state: PairState,
     ids: tuple[Tensor, Tensor],
-    strange: Tensor,
-    unknown: Tensor,
+    unknown_query: Tensor,
+    unknown_pair: Tensor,
     sizes: tuple[Tensor, Tensor, Tensor, Tensor],
 ) -> None:
-    """Tell the state what `PairState.notice` takes; on the CPU only where something is wrong."""
+    """Call `PairState.record_faults`; on the CPU, only if there is a fault."""
     queries, items = ids
-    seen, count, unseen, others = sizes
-    few = (seen < count.clamp(max=2)) | (unseen < others.clamp(max=1))
-    flags = torch.cat([strange.unsqueeze(1), unknown.any(1, keepdim=True), few], dim=1)
+    sampled, count, sampled_others, others = sizes
+    few = (sampled < count.clamp(max=2)) | (sampled_others < others.clamp(max=1))
+    flags = torch.cat([unknown_query.unsqueeze(1), unknown_pair.any(1, keepdim=True), few], dim=1)
     if len(flags) and (not evaluation.on_cpu(flags) or bool(flags.any())):
-        first = pad(unknown, (0, 1)).byte().argmax(1, keepdim=True)
+        first = pad(unknown_pair, (0, 1)).byte().argmax(1, keepdim=True)
         item = pad(items, (0, 1)).gather(1, first)
-        state.notice(torch.cat([flags, queries.to(item.device).unsqueeze(1), item, *sizes], dim=1))
+        state.record_faults(torch.cat([flags, queries.to(item.device).unsqueeze(1), item, *sizes], dim=1))
 
 
-def _spread(weights: tuple[Tensor, Tensor], relevant: Tensor, mask: Tensor) -> Tensor:
+def _expand(weights: tuple[Tensor, Tensor], relevant: Tensor, mask: Tensor) -> Tensor:
     return torch.where(relevant, weights[0], weights[1]) * mask

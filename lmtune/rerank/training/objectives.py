@@ -262,7 +262,7 @@ class _Remembering(Objective):
         of_pairs = before + np.arange(before.size), np.repeat(here_rows, counts)
         remembered = [(self.module.state.estimate, *of_pairs)]
         if isinstance(self.module, KSong):
-            remembered += [(kept, position, here_rows) for kept in self.module.remembered()]
+            remembered += [(kept, position, here_rows) for kept in self.module.query_state()]
         for kept, index, here in remembered:
             slots = to_device(index, kept.device)
             values = torch.where(to_device(here, kept.device), kept[slots], 0.0)

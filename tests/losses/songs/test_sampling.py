@@ -29,11 +29,11 @@ class TestPairs:
     @pytest.mark.parametrize(
         ("rows", "words"),
         [
-            (([0, 0], [1, 1], [0, 1]), "the same item twice"),
+            (([0, 0], [1, 1], [0, 1]), "occurs twice"),
             (([0, -1], [1, 1], [0, 1]), "negative query ids"),
             (([0, 1], [1, -1], [0, 1]), "negative item ids"),
             (([0, 1], [1, 1], [0, float("nan")]), "not finite"),
-            (([0, 1], [1], [0, 1]), "differ in number"),
+            (([0, 1], [1], [0, 1]), "differ in"),
             (([0.5, 1], [1, 2], [0, 1]), "not integers"),
             (([], [], []), "no query ids"),
         ],
@@ -43,11 +43,11 @@ class TestPairs:
             RelevantPairs.from_rows(*(np.array(r, dtype=None if r else int) for r in rows))
 
     def test_lists_shorter_than_their_rows(self) -> None:
-        with pytest.raises(InputError, match="shorter than its 2 rows: 1"):
+        with pytest.raises(InputError, match=r"below the number of the query's rows: 1; accepted: 2 or more"):
             RelevantPairs.from_rows([0, 0], [1, 2], [0, 1], lengths=1)
 
     def test_starts_that_do_not_fit(self) -> None:
-        with pytest.raises(InputError, match="starts do not divide"):
+        with pytest.raises(InputError, match="starts do not split"):
             RelevantPairs.from_lists([0, 3], [1, 0])
 
 

@@ -71,7 +71,7 @@ def steps(
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", MODULES)
 def test_a_step_waits_for_nothing(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "_MOST_STEPS", 3)  # which are all alike
+    monkeypatch.setattr(thresholds, "_MAX_STEPS", 3)  # which are all alike
     for step in steps(MODULES[name](made_pairs()).to(device), device):
         launches(step, device)
 
@@ -111,7 +111,7 @@ def test_values_are_the_cpus(name: str, device: str, request: pytest.FixtureRequ
     near: dict[str, Any] = {"rtol": 1e-12 if device == "cpu" else 1e-9, "atol": 1e-14, "check_device": False}
     torch.testing.assert_close(found, wanted, **near)
     torch.testing.assert_close(twin.state_dict(), module.state_dict(), equal_nan=True, **near)
-    assert twin.state.kept[-1].isnan()
+    assert twin.state.padded_estimate[-1].isnan()
 
 
 def test_a_module_is_pickled_with_what_it_keeps() -> None:
@@ -124,7 +124,7 @@ def test_a_module_is_pickled_with_what_it_keeps() -> None:
 @pytest.mark.parametrize("module", [Song, KSong, ListwiseCrossEntropy])
 def test_lists_of_nothing_are_refused(module: Any) -> None:
     nothing = torch.zeros(1, 0)
-    with pytest.raises(InputError, match="0 of a list's 4 relevant items, 0 of its 56 others"):
+    with pytest.raises(InputError, match="0 of 4 relevant items, 0 of 56 others"):
         module(made_pairs())(nothing, nothing, queries=torch.tensor([3]), items=nothing.long())
 
 
@@ -133,9 +133,9 @@ def test_lists_of_nothing_are_refused(module: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"queries": torch.tensor([3, 77])}, "a query that the training data lacks: 77"),
-        ({"items": torch.arange(120).reshape(2, 60)}, r"labelled relevant .*: \(4, \d+\)"),
-        ({"labels": torch.zeros(2, 60)}, "too small for unbiased estimates: .0 of a list.s 4 relevant"),
+        ({"queries": torch.tensor([3, 77])}, "query id is not in the training data: 77"),
+        ({"items": torch.arange(120).reshape(2, 60)}, r"not in the training data: \(4, \d+\)"),
+        ({"labels": torch.zeros(2, 60)}, "too small for unbiased estimates: .0 of 4 relevant"),
     ],
 )
 def test_what_is_wrong_is_said_when_asked(name: str, change: dict[str, Any], words: str) -> None:

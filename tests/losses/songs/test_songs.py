@@ -246,10 +246,16 @@ class TestState:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"queries": torch.tensor([0, 2])}, "a query that the training data lacks: 2"),
-            ({"items": torch.arange(22).reshape(2, 11) + 500}, "labelled relevant"),
-            ({"items": torch.arange(22).reshape(2, 11) + 2**50}, "labelled relevant"),
-            ({"queries": torch.tensor([0])}, "not one query id a list"),
+            ({"queries": torch.tensor([0, 2])}, "query id is not in the training data: 2"),
+            (
+                {"items": torch.arange(22).reshape(2, 11) + 500},
+                "relevant pair .* is not in the training data",
+            ),
+            (
+                {"items": torch.arange(22).reshape(2, 11) + 2**50},
+                "relevant pair .* is not in the training data",
+            ),
+            ({"queries": torch.tensor([0])}, "query ids and lists differ in number"),
             ({"labels": torch.zeros(2, 3)}, "differ in shape"),
         ],
     )
@@ -396,7 +402,7 @@ class TestSamples:
 
     @pytest.mark.parametrize(
         ("columns", "seen"),
-        [([0, 3], "1 of a list's 3 relevant items, 1 of its 4"), ([3, 4], "0 of"), ([0, 1, 2], "0 of its 4")],
+        [([0, 3], "1 of 3 relevant items, 1 of 4"), ([3, 4], "0 of"), ([0, 1, 2], "0 of 4")],
     )
     def test_too_few_are_refused(self, columns: list[int], seen: str) -> None:
         pairs = RelevantPairs.from_lists([0, len(LABELS)], LABELS)
