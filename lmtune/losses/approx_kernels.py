@@ -1,4 +1,4 @@
-"""Measures of ranks that are smooth in the scores, and their gradients, a row of sums at a time."""
+"""Kernels of measures of smooth ranks, and their gradients, computed row by row over pairs of items."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from numpy.typing import NDArray
 from lmtune.arrays import Floats
 from lmtune.compiled import compiled
 from lmtune.losses.exponential_kernels import add_scaled, decay, lane_sum
-from lmtune.losses.packing_kernels import ByLabel, spoiled
+from lmtune.losses.packing_kernels import ByLabel, mark_nonfinite
 from lmtune.losses.pair_kernels import ACROSS, DOWN, flush
 from lmtune.measures.kinds import Code
 
-# Items that share a look at whether they all are far above or below another.
+# Items per block. If all of a block are far above or below an item, their sigmoids are not computed.
 _BLOCK = 64
-# Beyond it a sigmoid is within 2e-16 of 0 or 1, less than half a unit in a double's last place.
+# Beyond this argument a sigmoid is within 2e-16 of 0 or 1, below the resolution of float64.
 _SATURATED = 36.5
 
 
-class Aims(NamedTuple):
-    """What smooth ranks are turned into.
+class SmoothMeasure(NamedTuple):
+    """The measure that is computed from smooth ranks.
 
     Attributes
     ----------
     kind : int
-        What a relevant item adds at its rank, a `lmtune.measures.kinds.MeasureKind.smooth`.
+        The formula of a relevant item's value, a `lmtune.measures.kinds.MeasureKind.smooth`.
     k : int
-        The rank down to which items count; 0 without truncation.
+        Cutoff; 0 without truncation.
     alpha_k : float
         Steepness of the truncation.
     hinge : bool
-        Whether ranks are SONG's bounds rather than sums of sigmoids.
+        Whether ranks are SONG's bounds instead of sums of sigmoids.
     gains : array of shape (queries, items)
-        What an item adds; 0 for items that are not relevant.
+        Gains; 0 for items that are not relevant.
     ideal : float64 array of shape (queries,)
-        What the sum over relevant items is divided by; a query with 0 has no loss.
+        Normaliser of the sum over relevant items; the loss is 0 for queries with 0.
     part : int64 array of shape (queries, 2)
-        From which to which of the items by falling label `AP` and `BPREF` count an item's betters
-        besides: all relevant ones, or all that are judged nonrelevant.
+        Range of the items, by falling label, that the partial rank of `AP` and `BPREF` counts: the relevant
+        items for AP, the judged non-relevant items for bpref.
     bound : float64 array of shape (queries,)
-        How many nonrelevant items above it take all of an item's worth in `BPREF`; 1 or more.
+        Number of non-relevant items above a relevant item that reduce its value in `BPREF` to 0; 1 or more.
     """
 
     kind: int
@@ -57,7 +57,7 @@ class Aims(NamedTuple):
 
 @compiled()
 def _sigmoids(s_i: Any, s: Floats, alpha: Any, values: Floats, slopes: Floats) -> None:
-    """Fill sigmoid(alpha (s_j - s_i)) for each j, and its derivative in alpha s_j."""
+    """Fill sigmoid(alpha (s_j - s_i)) for all j, and the derivatives in alpha s_j."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
     for j in range(s.size):
         x = alpha * (s[j] - s_i)
@@ -69,7 +69,7 @@ def _sigmoids(s_i: Any, s: Floats, alpha: Any, values: Floats, slopes: Floats) -
 
 @compiled()
 def _hinges(s_i: Any, s: Floats, alpha: Any, values: Floats, slopes: Floats) -> None:
-    """Fill max(0, 1 + alpha (s_j - s_i))^2 in the same way."""
+    """Fill max(0, 1 + alpha (s_j - s_i))^2 for all j, and the derivatives in alpha s_j."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
     for j in range(s.size):
         x = max(zero, one + alpha * (s[j] - s_i))
@@ -81,9 +81,9 @@ def _hinges(s_i: Any, s: Floats, alpha: Any, values: Floats, slopes: Floats) -> 
 def _fill_row(
     s: Floats, i: int, alpha: Any, hinge: bool, extremes: Floats, values: Floats, slopes: Floats
 ) -> None:
-    """Fill what each item adds to item i's rank, itself nothing, and the derivatives.
+    """Fill each item's contribution to item i's rank, and the derivatives; both are 0 for item i itself.
 
-    ``extremes``, of shape (2, blocks), has each block's lowest and highest score.
+    ``extremes``, shape (2, blocks), has each block's lowest and highest score.
     """
     for b in range(extremes.shape[1]):
         first, last = b * _BLOCK, min((b + 1) * _BLOCK, s.size)
@@ -105,16 +105,16 @@ def _fill_row(
 @compiled()
 def _extremes(s: Floats) -> Floats:
     blocks = (s.size + _BLOCK - 1) // _BLOCK
-    found = np.empty((2, blocks), s.dtype)
+    extremes = np.empty((2, blocks), s.dtype)
     for b in range(blocks):
-        own = s[b * _BLOCK : (b + 1) * _BLOCK]
-        found[0, b], found[1, b] = own.min(), own.max()
-    return found
+        block = s[b * _BLOCK : (b + 1) * _BLOCK]
+        extremes[0, b], extremes[1, b] = block.min(), block.max()
+    return extremes
 
 
 @compiled()
 def _sum(x: Floats) -> float:
-    """Add up short sums in double precision."""
+    """Sum in short pieces of x's precision, and add these in double precision."""
     total = 0.0
     for first in range(0, x.size, ACROSS):
         total += lane_sum(x[first : first + ACROSS])
@@ -133,8 +133,8 @@ def _sigmoid(x: float) -> float:
 
 
 @compiled()
-def _worth(kind: int, rank: float, part: float, bound: float, alpha: float) -> tuple[float, float, float]:
-    """Return what an item adds for each gain, and its derivatives in the rank and in the part."""
+def _value(kind: int, rank: float, part: float, bound: float, alpha: float) -> tuple[float, float, float]:
+    """Return an item's value per unit of gain, and its derivatives in the rank and in the partial rank."""
     if kind == Code.DCG:
         depth = math.log2(1.0 + rank)
         value = 1.0 / depth
@@ -150,8 +150,8 @@ def _worth(kind: int, rank: float, part: float, bound: float, alpha: float) -> t
 
 
 @compiled()
-def _choice(s: Floats, relevant: int, alpha: Any) -> NDArray[np.float64]:
-    """Return the softmax of the relevant items' scores, with which each is the first of them."""
+def _softmax(s: Floats, relevant: int, alpha: Any) -> NDArray[np.float64]:
+    """Return the softmax of alpha times the scores of the relevant items, the first `relevant` items."""
     share = np.empty(relevant)
     best = s[:relevant].max()
     for i in range(relevant):
@@ -162,67 +162,73 @@ def _choice(s: Floats, relevant: int, alpha: Any) -> NDArray[np.float64]:
 
 @compiled()
 def approx_queries(
-    first: int, last: int, lists: ByLabel, aims: Aims, alpha: Any, losses: Floats, gradients: Floats
+    first: int,
+    last: int,
+    lists: ByLabel,
+    measure: SmoothMeasure,
+    alpha: Any,
+    losses: Floats,
+    gradients: Floats,
 ) -> None:
-    """Fill the losses, minus smooth measures, and gradients of queries ``first`` to ``last`` (not included).
+    """Fill the losses, minus smooth measures, and gradients of queries ``first`` to ``last - 1``.
 
-    A relevant item's smooth rank is 1 + sum over other items j of sigmoid(alpha (s_j - s_i)) (Qin,
-    Liu and Li, Information Retrieval 2010), or with `Aims.hinge` of max(0, 1 + alpha (s_j - s_i))^2,
-    which bounds it from above (Qiu et al., SONG, ICML 2022). The measure is the sum over relevant
-    items of what they add, over `Aims.ideal`:
+    The smooth rank of a relevant item i is 1 plus the sum over other items j of sigmoid(alpha (s_j - s_i))
+    (Qin, Liu and Li, Information Retrieval 2010). With `SmoothMeasure.hinge`, the terms are
+    max(0, 1 + alpha (s_j - s_i))^2, an upper bound (Qiu et al., SONG, ICML 2022). The measure is the sum of
+    the relevant items' values, divided by `SmoothMeasure.ideal`:
 
     - `DCG`: gain / log2(1 + rank);
-    - `AP`: b / rank, where b counts relevant items alone as the rank counts all;
+    - `AP`: b / rank, where b is the smooth rank among the relevant items only;
     - `PRECISION`: 1, for precision, recall or success at k;
-    - `BPREF`: softplus(alpha (1 - b / bound)) / alpha, smooth for max(0, 1 - b / bound), where b
-      counts the judged nonrelevant items above;
-    - `RECIPROCAL_RANK`: 1 / rank, weighted by the softmax of the relevant items' alpha s.
+    - `BPREF`: softplus(alpha (1 - b / bound)) / alpha, a smooth max(0, 1 - b / bound), where b
+      is the smooth number of judged non-relevant items above;
+    - `RECIPROCAL_RANK`: 1 / rank, weighted by the softmax of alpha s over the relevant items.
 
-    With k, each is multiplied by sigmoid(alpha_k (k + 1/2 - rank)).
+    With k, each value is multiplied by sigmoid(alpha_k (k + 1/2 - rank)).
 
     Parameters
     ----------
     first, last, lists, losses, gradients
-        As of `lmtune.losses.pair_kernels.ranknet_queries`.
-    aims : Aims
+        As in `lmtune.losses.pair_kernels.ranknet_queries`.
+    measure : SmoothMeasure
     alpha : number of the scores' type
     """
     for q in range(first, last):
         order = lists.order[q, : lists.real[q]]
         s = lists.scores[q][order]
         n = s.size
-        if spoiled(s, order, q, losses, gradients):
+        if mark_nonfinite(s, order, q, losses, gradients):
             continue
-        gain = aims.gains[q][order]
-        ideal = aims.ideal[q]
+        gain = measure.gains[q][order]
+        ideal = measure.ideal[q]
         losses[q] = 0.0
         relevant = 0
         while relevant < n and gain[relevant] > 0:
             relevant += 1
         if ideal == 0.0 or relevant == 0:
             continue
-        chosen = aims.kind == Code.RECIPROCAL_RANK
-        share = _choice(s, relevant, alpha) if chosen else np.empty(0)
+        by_softmax = measure.kind == Code.RECIPROCAL_RANK
+        share = _softmax(s, relevant, alpha) if by_softmax else np.empty(0)
         total = 0.0
-        worth = np.zeros(relevant)
+        item_values = np.zeros(relevant)
         gradient = np.zeros(n)
         sums = np.zeros(n, s.dtype)
         values, slopes = np.empty(n, s.dtype), np.empty(n, s.dtype)
         extremes = _extremes(s)
-        begin, end = aims.part[q]
+        begin, end = measure.part[q]
         for i in range(relevant):
-            _fill_row(s, i, alpha, aims.hinge, extremes, values, slopes)
+            _fill_row(s, i, alpha, measure.hinge, extremes, values, slopes)
             rank = 1.0 + _sum(values)
             part = _sum(values[begin:end]) + (1.0 if begin <= i < end else 0.0)
-            value, by_rank, by_part = _worth(aims.kind, rank, part, aims.bound[q], float(alpha))
-            if aims.k > 0:
-                inside = _sigmoid(aims.alpha_k * (aims.k + 0.5 - rank))
-                by_rank = by_rank * inside - value * aims.alpha_k * inside * (1.0 - inside)
+            value, by_rank, by_part = _value(measure.kind, rank, part, measure.bound[q], float(alpha))
+            if measure.k > 0:
+                inside = _sigmoid(measure.alpha_k * (measure.k + 0.5 - rank))
+                by_rank = by_rank * inside - value * measure.alpha_k * inside * (1.0 - inside)
                 by_part *= inside
                 value *= inside
-            weight = (share[i] if chosen else gain[i]) / ideal
+            weight = (share[i] if by_softmax else gain[i]) / ideal
             total += weight * value
-            worth[i] = value / ideal
+            item_values[i] = value / ideal
             gradient[i] += weight * (by_rank * _sum(slopes) + by_part * _sum(slopes[begin:end]))
             add_scaled(s.dtype.type(-weight * by_rank), slopes, sums)
             add_scaled(s.dtype.type(-weight * by_part), slopes[begin:end], sums[begin:end])
@@ -230,9 +236,9 @@ def approx_queries(
                 flush(sums, gradient)
         flush(sums, gradient)
         losses[q] = -total
-        if chosen:
-            mean = (share * worth).sum()
+        if by_softmax:
+            mean = (share * item_values).sum()
             for i in range(relevant):
-                gradient[i] -= share[i] * (worth[i] - mean)
+                gradient[i] -= share[i] * (item_values[i] - mean)
         for i in range(n):
             gradients[q, order[i]] = gradient[i] * alpha

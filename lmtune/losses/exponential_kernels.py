@@ -1,11 +1,11 @@
-"""e^-x and ln(1 + t) that a compiler can turn into vector instructions, as polynomials; sums likewise.
+"""Vectorisable e^-x and ln(1 + t), as polynomials, and vectorisable sums in a fixed order.
 
-The library's own take one number at a time, and so would a loop over a tuple of coefficients. A
-power of e is taken as one of 2 times one of e with an exponent of at most ln(2) / 2.
+The library functions process one number at a time, and a loop over a tuple of coefficients would not be
+vectorised. e^-x is computed as 2^k e^r with |r| <= ln(2) / 2.
 
-Sums have their order in the text, so that they are the same whoever compiles them: eight partial sums fill
-vector registers without leave to reorder. With that leave, the last bit depended on the addresses of
-arrays, and training twice from one seed gave two networks.
+Sums use eight partial sums in a fixed order, which the compiler can vectorise without permission to reorder.
+With reordering (fast-math), the last bit depended on the addresses of arrays, so that training twice from
+the same seed gave different networks.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from lmtune.arrays import Floats
 from lmtune.compiled import compiled
 
 _F = np.float32
-# e^-87 is the least power of e that is a normal number.
+# e^-87 is approximately the smallest normal float32.
 _FARTHEST = _F(87.0)
 _LOG2_E = _F(1.4426950408889634)
-# ln 2 in two parts, so that k * the first is exact.
+# ln 2 as a sum of two parts; k times the high part is exact.
 _LN2_HIGH, _LN2_LOW = _F(0.693359375), _F(-2.12194440e-4)
 # e^r = 1 + r + r^2 (...) for |r| <= ln(2) / 2: Cephes (expf), Moshier.
 _E0, _E1, _E2 = _F(5.0000001201e-1), _F(1.6666665459e-1), _F(4.1665795894e-2)
 _E3, _E4, _E5 = _F(8.3334519073e-3), _F(1.3981999507e-3), _F(1.9875691500e-4)
-# ln(1 + t) = t (...) for 0 <= t <= 1: interpolated at Chebyshev's points, error 5.4e-9 of it.
+# ln(1 + t) = t (...) for 0 <= t <= 1: interpolation at Chebyshev points, relative error 5.4e-9.
 _L0, _L1, _L2 = _F(0.999999994656292), _F(-0.49999892648063277), _F(0.3332971049891775)
 _L3, _L4, _L5 = _F(-0.24951616262872076), _F(0.19663274257204805), _F(-0.15269667074363288)
 _L6, _L7, _L8 = _F(0.10543623795419527), _F(-0.05637361283010733), _F(0.019542527261014103)
 _L9 = _F(-0.00317605701843196)
 _ONE = _F(1.0)
-# In double precision; the high part has 21 zeros at its end, k at most 10 bits.
+# For float64: the high part ends in 21 zero bits and k has at most 10 bits, so their product is exact.
 _LN2_HIGH64, _LN2_LOW64 = 0.6931471803691238, 1.9082149292705877e-10
 
 
@@ -72,7 +72,7 @@ def _log1p32(t: Any) -> Any:
 
 @compiled(contract=True)
 def _decay64(x: Any) -> Any:
-    """Let e^r be 1 + r + r^2 p(r); p interpolates at Chebyshev's points, error 1.6e-17 of e^r."""
+    """Use e^r = 1 + r + r^2 p(r), with p interpolated at Chebyshev points; relative error 1.6e-17."""
     x = -min(x, 708.0)
     k = np.rint(x * 1.4426950408889634)
     r = x - k * _LN2_HIGH64
@@ -94,7 +94,7 @@ def _decay64(x: Any) -> Any:
 
 @compiled(contract=True)
 def _log1p64(t: Any) -> Any:
-    """Let ln(1 + t) be t + t^2 p(t); p interpolates at Chebyshev's points, error 4.2e-17 of it."""
+    """Use ln(1 + t) = t + t^2 p(t), with p interpolated at Chebyshev points; relative error 4.2e-17."""
     p = -2.2938856818471438e-05
     p = p * t + 0.000265295970542531
     p = p * t - 0.0014569248473329174
@@ -120,15 +120,15 @@ def _log1p64(t: Any) -> Any:
 
 
 def decay(x: Any) -> Any:
-    """Return e^-x for x >= 0, to about a unit in the last place.
+    """Return e^-x for x >= 0, accurate to about one unit in the last place.
 
-    Beyond x = 87 in float32 and 708 in float64, where numbers cease to be normal, it stays as there.
+    x is limited to 87 in float32 and 708 in float64; beyond, results would not be normal numbers.
     """
     raise NotImplementedError("for compiled code only")
 
 
 def log1p(t: Any) -> Any:
-    """Return ln(1 + t) for 0 <= t <= 1, to less than two units in the last place."""
+    """Return ln(1 + t) for 0 <= t <= 1, accurate to less than two units in the last place."""
     raise NotImplementedError("for compiled code only")
 
 
@@ -156,7 +156,7 @@ def _log1p(t: Any) -> Any:
 
 @compiled()
 def lane_sum(x: Floats) -> Any:
-    """Return the sum of an array, in its own type."""
+    """Return the sum of an array, computed in the array's type."""
     zero = x.dtype.type(0.0)
     a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
     whole = x.size - x.size % 8
@@ -198,7 +198,7 @@ def lane_dot(x: Floats, y: Floats) -> Any:
 
 @compiled()
 def lane_max(x: Floats) -> Any:
-    """Return the greatest number of an array, minus infinity of none."""
+    """Return the maximum of an array; minus infinity if it is empty."""
     a = x.dtype.type(-np.inf)
     b, c, d = a, a, a
     whole = x.size - x.size % 4

@@ -1,4 +1,4 @@
-"""ListNet, ListMLE and NeuralNDCG: sums over items, in double precision whatever the scores' type."""
+"""Kernels of listwise losses: ListNet, ListMLE and NeuralNDCG."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from lmtune.arrays import Doubles, Floats, Integers
 from lmtune.compiled import compiled
 from lmtune.losses.exponential_kernels import add_scaled, decay, lane_dot, lane_max, lane_sum
-from lmtune.losses.packing_kernels import ByLabel, spoiled
+from lmtune.losses.packing_kernels import ByLabel, mark_nonfinite
 
-# Numbers between these are multiplied before one logarithm is taken of all.
+# Factors are multiplied while the product is in this range; then one logarithm is taken.
 _LEAST, _MOST = 1e-250, 1e250
 
 
 @compiled()
 def _shares(values: Floats, mask: NDArray[np.bool_], powers: Floats) -> tuple[Any, float]:
-    """Fill with powers of e, referred to the greatest value, 0 on padding; return it and their sum."""
+    """Fill `powers` with e^(value - maximum), 0 on padding; return the maximum and the sum."""
     lowest, zero = values.dtype.type(-np.inf), values.dtype.type(0.0)
     for i in range(values.size):
         powers[i] = values[i] if mask[i] else lowest
@@ -42,16 +42,16 @@ def listnet_queries(
     losses: Floats,
     gradients: Floats,
 ) -> None:
-    """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
+    """Fill ListNet's losses and gradients of queries ``first`` to ``last - 1``.
 
     Parameters
     ----------
     first, last : int
     scores, labels : arrays of shape (queries, items)
-        Of one floating-point type, as the losses and gradients; 0 on padding.
+        Of the same floating-point type as the losses and gradients; 0 on padding.
     mask : bool array of shape (queries, items)
     softmax : bool
-        Whether targets are the softmax of the labels, rather than the labels.
+        Whether targets are the softmax of the labels instead of the labels.
     losses : array of shape (queries,)
     gradients : array of shape (queries, items)
     """
@@ -66,31 +66,31 @@ def listnet_queries(
         targets = weights if softmax else labels[q]
         scale = 1.0 / _shares(labels[q], real, weights)[1] if softmax else 1.0
         weight = scale * lane_sum(targets)
-        # Each item's cost is ln(total) and how far it is behind the best: no two of these cancel.
+        # Each item's cost is ln(total) + best - s_i, a sum of terms that are not negative: no cancellation.
         for i in range(s.size):
             behind[i] = float(best) - s[i]
         losses[q] = weight * math.log(total) + scale * lane_dot(behind, targets)
-        own, other = s.dtype.type(weight / total), s.dtype.type(scale)
+        share_factor, target_factor = s.dtype.type(weight / total), s.dtype.type(scale)
         for i in range(s.size):
-            gradients[q, i] = own * shares[i] - other * targets[i]
-        spoilt = lane_dot(s, zeros)  # NaN where a score is not finite, else 0
-        if spoilt != 0.0:
-            losses[q] = spoilt
-            gradients[q] = np.where(real, spoilt, 0.0)
+            gradients[q, i] = share_factor * shares[i] - target_factor * targets[i]
+        nonfinite = lane_dot(s, zeros)  # NaN if a score is not finite, else 0
+        if nonfinite != 0.0:
+            losses[q] = nonfinite
+            gradients[q] = np.where(real, nonfinite, 0.0)
 
 
 @compiled()
 def shuffle_ties(first: int, last: int, lists: ByLabel, draws: Doubles) -> None:
-    """Put items of equal labels into a random order, each order as likely (Fisher and Yates).
+    """Shuffle items with equal labels by Fisher and Yates' method.
 
     Parameters
     ----------
     first, last : int
-        As of `listnet_queries`.
+        As in `listnet_queries`.
     lists : ByLabel
-        Whose order is changed in place.
+        Its order is changed in place.
     draws : float64 array of shape (queries, items)
-        Independent and uniform in [0, 1).
+        Independent random numbers, uniform in [0, 1).
     """
     for q in range(first, last):
         items = lists.order[q, : lists.real[q]]
@@ -104,7 +104,7 @@ def shuffle_ties(first: int, last: int, lists: ByLabel, draws: Doubles) -> None:
 
 @compiled()
 def _references(s: Doubles, powers: Doubles, references: Doubles) -> None:
-    """Fill with r_i, the greatest of s_i, s_i+1, ..., and with powers of e of s_i - r_i."""
+    """Fill r_i = max(s_i, s_(i+1), ...) and e^(s_i - r_i)."""
     reference = -np.inf
     for i in range(s.size - 1, -1, -1):
         reference = max(reference, s[i])
@@ -117,19 +117,20 @@ def _references(s: Doubles, powers: Doubles, references: Doubles) -> None:
 def listmle_queries(
     first: int, last: int, lists: ByLabel, shared: bool, losses: Floats, gradients: Floats
 ) -> None:
-    """Do the same for items in a given order.
+    """Fill ListMLE's losses and gradients of queries ``first`` to ``last - 1``.
 
     Parameters
     ----------
     first, last, losses, gradients
-        As of `listnet_queries`.
+        As in `listnet_queries`.
     lists : ByLabel
+        Its order is the target ranking.
     shared : bool
-        Whether items of equal labels have one denominator.
+        Whether items with equal labels share one denominator.
     """
     for q in range(first, last):
         items = lists.order[q, : lists.real[q]]
-        if spoiled(lists.scores[q][items], items, q, losses, gradients):
+        if mark_nonfinite(lists.scores[q][items], items, q, losses, gradients):
             continue
         s = lists.scores[q][items].astype(np.float64)
         n = s.size
@@ -141,8 +142,8 @@ def listmle_queries(
                 total *= math.exp(references[i + 1] - references[i])
             total += powers[i]
             totals[i] = total
-        # Item i stands in the denominators of all places up to its own (up to the last of its
-        # label, if they are shared): its gradient is e^s_i times the sum of their inverses, less 1.
+        # Item i occurs in the denominators of all ranks up to its own (if shared, up to the last rank of its
+        # label). Its gradient is e^s_i times the sum of the inverse denominators, minus 1.
         loss, inverse, product, start = 0.0, 0.0, 1.0, 0
         while start < n:
             stop = start + 1
@@ -171,7 +172,7 @@ _FARTHEST = 40.0
 
 @compiled()
 def _spreads(s: Doubles) -> Doubles:
-    """For scores that fall, sum |s_j - s_i| over all i."""
+    """For falling scores, return sum_i |s_j - s_i| for each j."""
     n = s.size
     centre = lane_sum(s) / n
     total, above = 0.0, 0.0
@@ -179,29 +180,29 @@ def _spreads(s: Doubles) -> Doubles:
         total += s[j] - centre
     spreads = np.empty(n)
     for j in range(n):
-        own = s[j] - centre
-        below = total - above - own
-        spreads[j] = (above - j * own) + ((n - 1 - j) * own - below)
-        above += own
+        centred = s[j] - centre
+        below = total - above - centred
+        spreads[j] = (above - j * centred) + ((n - 1 - j) * centred - below)
+        above += centred
     return spreads
 
 
 @compiled()
 def _neural_sort(s: Doubles, tau: float, matrix: Doubles, edges: Integers) -> None:
-    """Fill NeuralSort's matrix: rows are places, columns items by falling score; rows sum to 1.
+    """Fill NeuralSort's matrix: rows are ranks, columns items by falling score; each row sums to 1.
 
-    A row's exponents rise to one peak and fall: what is below e^-40 of the peak, far beyond
-    rounding, is left out. Row r's entries, in its columns ``edges[r, 0]`` to ``edges[r, 1] - 1``,
-    stand in `matrix` one after the other, those of all rows likewise; the first is ``edges[r, 2]``.
+    A row has a single peak. Entries below e^-40 times the peak are left out, far below rounding errors. The
+    entries of all rows are stored consecutively in `matrix`: row r has columns ``edges[r, 0]`` to
+    ``edges[r, 1] - 1``, and its first entry is at index ``edges[r, 2]``.
     """
     n, start = s.size, 0
-    centred = s - lane_sum(s) / n  # a row's exponents may differ by less than large scores are rounded by
-    steep, spread = centred / tau, _spreads(centred) / tau
+    centred = s - lane_sum(s) / n  # otherwise, rounding of large scores may exceed differences of exponents
+    scaled, spread = centred / tau, _spreads(centred) / tau
     exponents = np.empty(n)
     for r in range(n):
-        place = n - 1.0 - 2.0 * r
+        tilt = n - 1.0 - 2.0 * r
         for j in range(n):
-            exponents[j] = place * steep[j] - spread[j]
+            exponents[j] = tilt * scaled[j] - spread[j]
         best = lane_max(exponents)
         first, last = 0, n
         while exponents[first] < best - _FARTHEST:
@@ -220,30 +221,30 @@ def _neural_sort(s: Doubles, tau: float, matrix: Doubles, edges: Integers) -> No
 
 @compiled()
 def _row(matrix: Doubles, edges: Integers, r: int) -> tuple[int, int, Doubles]:
-    """Return the columns of row r's entries, the first and the one after the last, and the entries."""
+    """Return the first column of row r's entries, the end of its columns, and the entries."""
     first, last, start = edges[r]
     return first, last, matrix[start : start + last - first]
 
 
 @compiled()
 def _scaled(matrix: Doubles, edges: Integers, column: Doubles, row: Doubles, sums: Doubles) -> None:
-    """Fill row factors, 1 over the rows' sums with the columns scaled; and the columns' sums with these."""
+    """Fill the row factors for given column factors, and the column sums of the row-scaled matrix."""
     sums[:] = 0.0
     for r in range(row.size):
-        first, last, own = _row(matrix, edges, r)
-        row[r] = 1.0 / lane_dot(own, column[first:last])
-        add_scaled(row[r], own, sums[first:last])
+        first, last, entries = _row(matrix, edges, r)
+        row[r] = 1.0 / lane_dot(entries, column[first:last])
+        add_scaled(row[r], entries, sums[first:last])
 
 
 @compiled()
-def _one(
+def _neural_ndcg(
     s: Doubles, gain: Doubles, discount: Doubles, tau: float, iterations: int, gradient: Doubles
 ) -> float:
-    """Return minus a query's smooth NDCG and fill its gradient; gains are shares of IDCG.
+    """Return minus a query's smooth NDCG and fill its gradient; gains are divided by IDCG.
 
-    Items come by falling score. Rows are scaled by u, columns by v. Iteration t takes
-    v_t = 1 / (K' u_{t-1}), u_t = 1 / (K v_t); going back, only K's derivative is long, and it is
-    taken row by row from those of each step.
+    Items are by falling score. Rows of the matrix K are scaled by u, columns by v. Iteration t computes
+    v_t = 1 / (K' u_{t-1}) and u_t = 1 / (K v_t). The backward pass keeps only vectors per iteration; the
+    gradient in K is a sum of outer products of these, evaluated row by row.
     """
     n = s.size
     matrix, edges = np.empty(n * n), np.empty((n, 3), np.int64)
@@ -251,69 +252,69 @@ def _one(
     u, v = np.ones((iterations + 1, n)), np.ones((iterations + 1, n))
     sums = np.zeros(n)
     for r in range(n):
-        first, last, own = _row(matrix, edges, r)
-        add_scaled(1.0, own, sums[first:last])
+        first, last, entries = _row(matrix, edges, r)
+        add_scaled(1.0, entries, sums[first:last])
     for t in range(1, iterations + 1):
         v[t] = 1.0 / sums
         _scaled(matrix, edges, v[t], u[t], sums)
 
-    # Going back, each pass over the matrix takes a row's product and adds the row to the columns'.
+    # Backward pass: one pass over the rows computes both a row's product and its part of the column products.
     weighted = v[iterations] * gain
     places_bar = -discount * u[iterations]
     rows_bar, columns_bar = np.zeros((iterations + 1, n)), np.zeros((iterations + 1, n))
     loss, v_bar = 0.0, np.zeros(n)
     for r in range(n):
-        first, last, own = _row(matrix, edges, r)
-        place = lane_dot(own, weighted[first:last])
-        loss += places_bar[r] * place
-        add_scaled(places_bar[r], own, v_bar[first:last])
-        rows_bar[iterations, r] = discount[r] * place * u[iterations, r] ** 2
+        first, last, entries = _row(matrix, edges, r)
+        product = lane_dot(entries, weighted[first:last])
+        loss += places_bar[r] * product
+        add_scaled(places_bar[r], entries, v_bar[first:last])
+        rows_bar[iterations, r] = discount[r] * product * u[iterations, r] ** 2
     v_bar *= gain
     for r in range(n):
-        first, last, own = _row(matrix, edges, r)
-        add_scaled(rows_bar[iterations, r], own, v_bar[first:last])
+        first, last, entries = _row(matrix, edges, r)
+        add_scaled(rows_bar[iterations, r], entries, v_bar[first:last])
     for t in range(iterations, 0, -1):
         columns_bar[t] = v_bar * (-v[t] * v[t])
         v_bar[:] = 0.0
         for r in range(n):
-            first, last, own = _row(matrix, edges, r)
-            u_bar = lane_dot(own, columns_bar[t, first:last])
+            first, last, entries = _row(matrix, edges, r)
+            u_bar = lane_dot(entries, columns_bar[t, first:last])
             rows_bar[t - 1, r] = -u_bar * u[t - 1, r] ** 2
-            add_scaled(rows_bar[t - 1, r], own, v_bar[first:last])
+            add_scaled(rows_bar[t - 1, r], entries, v_bar[first:last])
 
     left = np.vstack((places_bar.reshape(1, n), rows_bar[1:], u[:-1]))
     right = np.vstack((weighted.reshape(1, n), v[1:], columns_bar[1:]))
-    _through_neural_sort(s, tau, matrix, edges, left, right, gradient)
+    _neural_sort_gradient(s, tau, matrix, edges, left, right, gradient)
     return loss
 
 
 @compiled()
-def _through_neural_sort(
+def _neural_sort_gradient(
     s: Doubles, tau: float, matrix: Doubles, edges: Integers, left: Doubles, right: Doubles, gradient: Doubles
 ) -> None:
-    """Fill the gradient in the scores, where that in the matrix is the sum of outer products.
+    """Fill the gradient in the scores from the gradient in the matrix, a sum of outer products.
 
     Parameters
     ----------
     left, right : float64 arrays of shape (products, items)
-        Along the matrix's rows and along its columns.
+        Factors of the products along the matrix's rows and columns.
     """
     n = s.size
     gradient[:] = 0.0
     spread_bar, work = np.zeros(n), np.empty(n)
     for r in range(n):
         first, last, row = _row(matrix, edges, r)
-        own = work[first:last]
-        own[:] = 0.0
+        row_bar = work[first:last]
+        row_bar[:] = 0.0
         for t in range(left.shape[0]):
-            add_scaled(left[t, r], right[t, first:last], own)
-        mean = lane_dot(own, row)
-        place = n - 1.0 - 2.0 * r
+            add_scaled(left[t, r], right[t, first:last], row_bar)
+        mean = lane_dot(row_bar, row)
+        tilt = n - 1.0 - 2.0 * r
         for j in range(last - first):
-            slope = (own[j] - mean) * row[j] / tau
-            gradient[first + j] += place * slope
+            slope = (row_bar[j] - mean) * row[j] / tau
+            gradient[first + j] += tilt * slope
             spread_bar[first + j] -= slope
-    # |s_j - s_i| has the slopes of s_j: -1 for each i above, 1 for each below, 0 for equal ones.
+    # The derivative of |s_j - s_i| in s_j is -1 for i above j, 1 for i below j, 0 for equal scores.
     total, above, start = lane_sum(spread_bar), 0.0, 0
     while start < n:
         stop = start + 1
@@ -339,7 +340,7 @@ def neural_ndcg_queries(
     losses: Doubles,
     gradients: Doubles,
 ) -> None:
-    """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
+    """Fill NeuralNDCG's losses and gradients of queries ``first`` to ``last - 1``.
 
     Parameters
     ----------
@@ -349,17 +350,17 @@ def neural_ndcg_queries(
         Divided by each query's ideal DCG.
     mask : bool array of shape (queries, items)
     discounts : float64 array of shape (items,)
-        Of each place.
+        Discounts of the ranks.
     tau : float
     iterations : int
     losses : float64 array of shape (queries,)
     gradients : float64 array of shape (queries, items)
-        0 on padding already.
+        Must be 0 on padding.
     """
     for q in range(first, last):
         items = np.flatnonzero(mask[q])
         s = scores[q][items]
-        if spoiled(s, items, q, losses, gradients):
+        if mark_nonfinite(s, items, q, losses, gradients):
             continue
         gain = gains[q][items]
         losses[q] = 0.0
@@ -367,5 +368,5 @@ def neural_ndcg_queries(
             continue
         order = np.argsort(-s)
         gradient = np.empty(s.size)
-        losses[q] = _one(s[order], gain[order], discounts[: s.size], tau, iterations, gradient)
+        losses[q] = _neural_ndcg(s[order], gain[order], discounts[: s.size], tau, iterations, gradient)
         gradients[q][items[order]] = gradient

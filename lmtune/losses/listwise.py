@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.losses.approx_kernels import Aims, approx_queries
+from lmtune.losses.approx_kernels import SmoothMeasure, approx_queries
 from lmtune.losses.evaluation import (
     PADDING,
     Backend,
@@ -490,8 +490,8 @@ def approx_ndcg(
         gain = lists.gains(gains)
         ideal = ideal_dcg(gain.double(), k).numpy()
         parts, bounds = np.zeros((ideal.size, 2), np.int64), np.ones(ideal.size)  # not used for DCG
-        aims = Aims(int(Code.DCG), k or 0, alpha_k, False, gain.numpy(), ideal, parts, bounds)
-        return run_kernel(lists, approx_queries, lists.by_label(), aims, lists.number(alpha))
+        measure = SmoothMeasure(int(Code.DCG), k or 0, alpha_k, False, gain.numpy(), ideal, parts, bounds)
+        return run_kernel(lists, approx_queries, lists.by_label(), measure, lists.number(alpha))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         gain = lists.gains(gains)

@@ -1,4 +1,4 @@
-"""A query's real items by falling label, their ranks by score, and discounts of ranks as tables."""
+"""Kernel input: queries with items by falling label, ranks by score, and tables of rank discounts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from lmtune.arrays import Floats, Integers
 from lmtune.compiled import compiled
 
 Measure = Literal["ndcg", "mrr", "precision", "arp"]
-"""What swaps change: NDCG, MRR, precision, the average relevance position."""
+"""Measures for weights of swaps: NDCG, MRR, precision, average relevance position."""
 
 
 def discount_table(items: int, k: int | None, measure: Measure = "ndcg") -> NDArray[np.float64]:
-    """Return each rank's discount at index 2 r for ranks r up to `items`, halves included; 0 beyond k.
+    """Return the discounts of ranks and half ranks, shape (2 items + 1,).
 
-    It is 1 / log2(1 + r), of MRR 1 / r, of precision 1 / k. Of shape (2 items + 1,). Index 0 means nothing.
+    Index 2 r has the discount of rank r: 1 / log2(1 + r), for MRR 1 / r, for precision 1 / k; 0 beyond k.
+    Index 0 is arbitrary.
     """
     ranks = np.arange(2 * items + 1) / 2
     ranks[0] = 1
@@ -31,26 +32,25 @@ def discount_table(items: int, k: int | None, measure: Measure = "ndcg") -> NDAr
 
 
 def tightness_table(items: int, mu: float) -> NDArray[np.float64]:
-    """Return mu (D(d) - D(d + 1)) at index 2 d for distances d of ranks up to `items`.
+    """Return mu (D(d) - D(d + 1)) for rank distances d, at index 2 d; shape (2 items + 1,).
 
-    Of shape (2 items + 1,). Indices below 2 mean nothing: items of different labels stand at least
-    one rank apart.
+    Indices below 2 are arbitrary: the ranks of items with different labels differ by at least 1.
     """
     table = discount_table(items + 1, None)
     return mu * (table[:-2] - table[2:])
 
 
 class ByLabel(NamedTuple):
-    """Queries whose items are taken by falling label.
+    """Lists of items with their order by falling label.
 
     Attributes
     ----------
     scores, labels : arrays of shape (queries, items)
-        Both of one floating-point type.
+        Of the same floating-point type.
     order : int64 array of shape (queries, items)
-        Each query's items by falling label, padding last.
+        Indices of each query's items by falling label, padding last.
     real : int64 array of shape (queries,)
-        Items that are not padding.
+        Number of items without padding.
     """
 
     scores: Floats
@@ -60,8 +60,8 @@ class ByLabel(NamedTuple):
 
 
 @compiled()
-def spoiled(s: Floats, items: Integers, q: int, losses: Floats, gradients: Floats) -> bool:
-    """Tell whether a score is not finite; if so, neither are query q's loss and gradient."""
+def mark_nonfinite(s: Floats, items: Integers, q: int, losses: Floats, gradients: Floats) -> bool:
+    """Return whether a score is not finite; if so, set query q's loss and gradient to NaN."""
     if np.isfinite(s).all():
         return False
     losses[q] = np.nan
@@ -70,21 +70,21 @@ def spoiled(s: Floats, items: Integers, q: int, losses: Floats, gradients: Float
 
 
 @compiled()
-def below(labels: Floats) -> Integers:
-    """For labels that fall, find the first place after each that has a lower label."""
+def first_below(labels: Floats) -> Integers:
+    """For falling labels, return for each item the index of the first item with a lower label."""
     n = labels.size
-    found = np.empty(n, np.int64)
+    indices = np.empty(n, np.int64)
     first = n
     for i in range(n - 1, -1, -1):
         if i + 1 < n and labels[i + 1] < labels[i]:
             first = i + 1
-        found[i] = first
-    return found
+        indices[i] = first
+    return indices
 
 
 @compiled()
 def doubled_ranks(scores: Floats, labels: Floats, by_score: Integers) -> NDArray[np.int32]:
-    """Rank items by falling score, then rising label; equal ones share the mean of their places.
+    """Rank items by falling score, then rising label; ties get their mean rank.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def doubled_ranks(scores: Floats, labels: Floats, by_score: Integers) -> NDArray
     Returns
     -------
     int32 array of shape (items,)
-        Twice the ranks, the first of which is 1.
+        Twice the ranks; ranks start at 1.
     """
     n = scores.size
     doubled = np.empty(n, np.int32)
@@ -110,15 +110,15 @@ def doubled_ranks(scores: Floats, labels: Floats, by_score: Integers) -> NDArray
             doubled[by_score[start]] = 2 * stop
             start = stop
             continue
-        # Labels fall from item to item, so items in falling order have rising labels.
+        # Labels fall with the index, so sorting indices downwards sorts labels upwards.
         tied = -np.sort(-by_score[start:stop])
         first = 0
         while first < tied.size:
             last = first
             while last + 1 < tied.size and labels[tied[last + 1]] == labels[tied[first]]:
                 last += 1
-            for place in range(first, last + 1):
-                doubled[tied[place]] = 2 * start + first + last + 2
+            for k in range(first, last + 1):
+                doubled[tied[k]] = 2 * start + first + last + 2
             first = last + 1
         start = stop
     return doubled

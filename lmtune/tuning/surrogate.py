@@ -14,7 +14,7 @@ import numpy as np
 from lmtune.arrays import Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.losses.approx_kernels import Aims, approx_queries
+from lmtune.losses.approx_kernels import SmoothMeasure, approx_queries
 from lmtune.losses.list_kernels import listnet_queries
 from lmtune.losses.packing_kernels import ByLabel, discount_table
 from lmtune.losses.pair_kernels import Swaps, ranknet_queries, weighted_queries
@@ -156,7 +156,7 @@ class SurrogateCost:
         pairs = int((self._labels > 0).sum(axis=1) @ self._sizes)
         self._threads = None if pairs >= _MANY_PAIRS else 1
 
-    def _targets(self, lists: Lists, gain: Integers, topics: Integers) -> tuple[Aims, Doubles]:
+    def _targets(self, lists: Lists, gain: Integers, topics: Integers) -> tuple[SmoothMeasure, Doubles]:
         """Return what documents of given gains count for, and their labels."""
         measure, pool = self.objective.measure, lists.pool
         relevant, nonrelevant = (counts[topics] for counts in pool.judged_counts(measure.rel))
@@ -177,7 +177,7 @@ class SurrogateCost:
         hinge = self.objective.family == "song"
         kernel, k = measure.declared.smooth, measure.cutoff or 0
         assert kernel is not None
-        return Aims(int(kernel), k, 0.0, hinge, worth, ideal, part, bound), labels
+        return SmoothMeasure(int(kernel), k, 0.0, hinge, worth, ideal, part, bound), labels
 
     def __call__(self, setting: Setting | Doubles, alpha: float, *, threads: int | None = None) -> Cost:
         """Compute the mean cost; that of ``lambda-...`` needs `freeze` before.

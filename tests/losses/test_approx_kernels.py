@@ -15,7 +15,7 @@ from pytrec_eval import RelevanceEvaluator
 from smooth_brute import Smooth, derivatives
 from support import COLLECTIONS
 
-from lmtune.losses.approx_kernels import Aims, approx_queries
+from lmtune.losses.approx_kernels import SmoothMeasure, approx_queries
 from lmtune.losses.packing_kernels import ByLabel
 from lmtune.measures.kinds import Code
 
@@ -83,7 +83,7 @@ def losses_of(
         order[q, : s.size] = np.argsort(-grades, kind="stable")
         found, judged = (grades > 0).sum(), (grades >= 0).sum()
         part[q] = {"AP": (0, found), "Bpref": (found, judged)}.get(form.kind, (0, 0))
-    aims = Aims(
+    measure = SmoothMeasure(
         KINDS[form.kind],
         form.k,
         form.alpha_k,
@@ -95,7 +95,7 @@ def losses_of(
     )
     losses, gradients = np.full(shape[0], 7.0, dtype), np.zeros(shape, dtype)
     by_label = ByLabel(scores, labels, order, np.array([s.size for s, _ in lists]))
-    approx_queries(0, shape[0], by_label, aims, scores.dtype.type(alpha), losses, gradients)
+    approx_queries(0, shape[0], by_label, measure, scores.dtype.type(alpha), losses, gradients)
     return losses, gradients
 
 

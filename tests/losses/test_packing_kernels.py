@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtune.losses.packing_kernels import below, doubled_ranks
+from lmtune.losses.packing_kernels import doubled_ranks, first_below
 
 
 @settings(max_examples=100, deadline=None)
@@ -32,4 +32,4 @@ def test_ranks_are_those_of_the_formula(pairs: list[tuple[float, int]]) -> None:
 def test_below_is_the_first_lower_label(labels: list[int]) -> None:
     falling = sorted(labels, reverse=True)
     want = [sum(z >= y for z in falling) for y in falling]
-    assert below(np.array(falling, dtype=np.float32)).tolist() == want
+    assert first_below(np.array(falling, dtype=np.float32)).tolist() == want
