@@ -1,8 +1,9 @@
-"""Command line, cached parallel work, tables and pictures of the experiments.
+"""Command line, cached parallel calls, tables and figures of the experiments.
 
 An experiment is a module with a function ``experiment`` and ``QUICK``, the options of a small run. The
-arguments of the function are the options (a dataclass stands for its fields; an argument without a default
-has no flag); it returns its tables and pictures by name. The last line of the module calls `main`.
+function's arguments are the options of the command line: a dataclass contributes one option per field, and
+an argument without a default is positional. It returns tables and figures by name. The last line of
+the module calls `main`.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Results = dict[str, Any]
-"""Tables (`pandas.DataFrame`) and pictures (`matplotlib.figure.Figure`) by name."""
+"""Tables (`pandas.DataFrame`) and figures (`matplotlib.figure.Figure`) by name."""
 
 LONGEST_PRINTED = 60
 _caches = [joblib.Memory(None, verbose=0)]
 
 
 def main(spec: Any) -> None:
-    """Run the experiment of a module: read its options, print its tables, write all to a folder.
+    """Run a module's experiment: parse its options, print its tables, write all results to a folder.
 
     Parameters
     ----------
     spec : importlib.machinery.ModuleSpec
         The ``__spec__`` of the module that runs as ``__main__``.
     """
-    # Worker processes find its functions by the name of the module, not in `__main__`.
+    # Imported by name, because worker processes cannot find functions of `__main__`.
     module = import_module(spec.name)
     parser = _parser(module, f"python -m {spec.name.removesuffix('.__main__')}")
     given: dict[str, Any] = {
@@ -74,9 +75,9 @@ def main(spec: Any) -> None:
 
 def _parser(module: Any, program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(program, description=(module.__doc__ or "").partition("\n")[0])
-    parser.add_argument("--output", type=Path, help="folder of tables, pictures and cached work")
-    parser.add_argument("--quick", action="store_true", help="a small run of the same shape")
-    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument("--output", type=Path, help="folder for tables, figures and cached results")
+    parser.add_argument("--quick", action="store_true", help="run a small version of the experiment")
+    parser.add_argument("--workers", type=int, default=1, help="number of processes")
     for name, default, doc in _declared(module.experiment):
         helps = dict(re.findall(r"^ {4}(\w+) : .*\n {8}(.*)", doc or "", re.MULTILINE))
         flag, text = f"--{name.replace('_', '-')}", helps.get(name, "")
@@ -95,14 +96,14 @@ def _parser(module: Any, program: str) -> argparse.ArgumentParser:
 
 
 def _values(kind: type, text: str) -> tuple[Any, ...]:
-    """Read values with commas between; spaces may separate them as well."""
+    """Parse comma-separated values."""
     return tuple(map(kind, text.split(",")))
 
 
 def _declared(function: Callable[..., Any]) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield the options of an experiment with their defaults and the docstring that describes them.
+    """Yield each option of an experiment: its name, its default and the docstring with its description.
 
-    Options are the function's arguments, and the fields of an argument that is a dataclass.
+    Options are the function's arguments; an argument that is a dataclass yields its fields.
     """
     for name, parameter in inspect.signature(function).parameters.items():
         default = parameter.default
@@ -114,7 +115,7 @@ def _declared(function: Callable[..., Any]) -> Iterator[tuple[str, Any, str | No
 
 
 def call(function: Callable[..., Results], options: Mapping[str, Any]) -> Results:
-    """Call an experiment with options by name; see `_declared`."""
+    """Call an experiment with options by name, building its dataclass arguments."""
     arguments = dict(options)
     for name, parameter in inspect.signature(function).parameters.items():
         default = parameter.default
@@ -139,14 +140,14 @@ def _write(folder: Path, results: Results) -> None:
 
 
 def each(function: Callable[..., Any], calls: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Call a function with each set of arguments, in processes; results are cached in the output folder."""
+    """Call a function with each set of arguments, in parallel; cache the results in the output folder."""
     cached = joblib.delayed(_caches[0].cache(function))
     found: list[Any] = joblib.Parallel()(cached(**call) for call in calls)
     return found
 
 
 def gather(results: Iterable[Mapping[str, Sequence[Mapping[str, Any]]]]) -> dict[str, pd.DataFrame]:
-    """Put the rows of several results together, table by table."""
+    """Concatenate the rows of several results, table by table."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
     for result in results:
         for name, own in result.items():
@@ -155,7 +156,7 @@ def gather(results: Iterable[Mapping[str, Sequence[Mapping[str, Any]]]]) -> dict
 
 
 def intervals(table: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:
-    """Average a column by some others: mean, half of the 95% interval, its ends, and the count."""
+    """Average a column by groups: mean, half width and ends of the 95% confidence interval, and count."""
     rows = []
     for values, group in table.groupby([*keys], sort=False):
         mean, half = confidence_interval(group[column].tolist())
@@ -175,22 +176,22 @@ def chart(
     log: str = "",
     levels: Sequence[float] = (),
 ) -> Figure:
-    """Draw a panel for each value of a column, and in it a line for each value of another.
+    """Draw a figure with a panel for each value of one column and a line for each value of another.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        A row a point.
+        One row per point.
     x, y, line, panel : str
-        Columns.
+        Column names; an empty `line` or `panel` draws a single one.
     between : tuple of str, optional
-        Columns of a band about the lines, or of intervals about points.
+        Columns with the ends of a band around lines, or of error bars of points.
     dots : bool
         Draw points instead of lines.
     log : str
-        The logarithmic axes: "x", "y" or "xy".
+        Logarithmic axes: "x", "y" or "xy".
     levels : sequence of float
-        Heights that are marked.
+        Values of y to mark by horizontal lines.
     """
     from matplotlib.figure import Figure
 
@@ -231,7 +232,7 @@ def _draw(
 
 
 def power_law(table: pd.DataFrame, keys: list[str], x: str, y: str) -> pd.DataFrame:
-    """Fit y as x to a power, group by group, to the medians at each x."""
+    """Fit a power law y = c x^power in each group, to the medians of y at each x."""
     rows = []
     for values, group in table.groupby(keys, sort=False):
         medians = group.groupby(x)[y].median()

@@ -1,4 +1,4 @@
-"""Data of the experiments by name: learning-to-rank data, artificial or read, and test collections."""
+"""Data of the experiments by name: artificial or LETOR learning-to-rank data, and test collections."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lmtune.rerank.letor_folder import read_letor_folder
 from lmtune.rerank.normalisation import Normalisation
 
 FEATURES, DOCUMENTS = 50, 50
-"""Features a document and, by default, documents a query."""
+"""Features per document, and the default number of documents per query."""
 
-# About those of MSLR-WEB30K.
+# Shares of the labels 0 to 4, approximately those of MSLR-WEB30K.
 _LABEL_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)
-# Of the polynomial's variance, by degree. With independent coefficients nearly all of it would be
-# cubic, of which a linear net can learn nothing.
+# Shares of the polynomial's variance, by degree. With independent coefficients, nearly all variance would be
+# cubic, which a linear network cannot learn.
 _DEGREE_SHARES = (0.6, 0.3, 0.1)
 _PRODUCTS = 50
 _SAMPLE = 20_000
@@ -34,20 +34,19 @@ _SAMPLE = 20_000
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A random polynomial of degree 3 without a constant, of variance 1 over [-1, 1]^features.
+    """A random polynomial of degree 3 without a constant, with variance 1 over [-1, 1]^features.
 
     Attributes
     ----------
     factors : tuple of numpy.ndarray, shape (degree, features, products)
-        One array a degree: the polynomial's part of that degree is a sum of products of as many
-        linear forms.
+        One array per degree. The part of degree d is a sum of products of d linear forms.
     """
 
     factors: tuple[NDArray[np.float64], ...]
 
     @classmethod
     def draw(cls, features: int, seed: int) -> Polynomial:
-        """Draw coefficients, uniform in [-1, 1], and scale each degree's part to its share."""
+        """Draw coefficients uniformly in [-1, 1] and scale each degree's part to its variance."""
         rng = np.random.default_rng([seed, 0])
         sample = rng.uniform(-1.0, 1.0, (_SAMPLE, features))
         factors = []
@@ -67,23 +66,23 @@ class Polynomial:
 
 
 def artificial_data(queries: int, *, documents: int = DOCUMENTS, seed: int = 0, part: int = 1) -> RankingData:
-    """Draw queries whose documents have features uniform in [-1, 1] and noiseless labels 0 to 4.
+    """Draw artificial data: features uniform in [-1, 1], and labels 0 to 4 without noise.
 
-    In the manner of Burges, Ragno and Le (2006), whose artificial data Yue and Burges (2007,
-    section 5) use: 50 features, 50 documents a query, labels by thresholds on a random cubic
-    polynomial. Of the polynomial's variance 60% is linear, 30% quadratic and 10% cubic; 52%, 32%,
-    13%, 2% and 1% of the documents have labels 0 to 4, about as in MSLR-WEB30K.
+    Like the artificial data of Burges, Ragno and Le (2006), also used by Yue and Burges (2007, section 5):
+    50 features, 50 documents per query, labels by thresholds on a random cubic polynomial. 60% of the
+    polynomial's variance is linear, 30% quadratic and 10% cubic. 52%, 32%, 13%, 2% and 1% of the documents
+    have labels 0 to 4, approximately as in MSLR-WEB30K.
 
     Parameters
     ----------
     queries : int
-        How many; the first ones are the same whatever their number.
+        Number of queries. The first queries do not depend on it.
     documents : int
-        A query's documents.
+        Number of documents per query.
     seed : int
-        Draws the polynomial and all else.
+        Seed of the polynomial, features and thresholds.
     part : int
-        1 or more; other parts have the same polynomial and other queries.
+        1 or more; different parts share the polynomial and have different queries.
 
     Returns
     -------
@@ -92,13 +91,13 @@ def artificial_data(queries: int, *, documents: int = DOCUMENTS, seed: int = 0, 
     Raises
     ------
     InputError
-        For fewer than one query or two documents.
+        If there is less than one query or fewer than two documents.
     """
     if queries < 1 or documents < 2:
         raise InputError(
-            "too little artificial data",
+            "too few artificial queries or documents",
             value=f"{queries}x{documents}",
-            accepted="1 query and 2 documents or more",
+            accepted="1 query and 2 documents, or more",
         )
     polynomial = Polynomial.draw(FEATURES, seed)
     calibration = np.random.default_rng([seed, 1]).uniform(-1.0, 1.0, (_SAMPLE, FEATURES))
@@ -110,7 +109,7 @@ def artificial_data(queries: int, *, documents: int = DOCUMENTS, seed: int = 0, 
 
 
 def artificial_fold(queries: int, *, documents: int = DOCUMENTS, seed: int = 0) -> RankingSplit:
-    """Draw training queries, half as many for validation, and as many for tests."""
+    """Draw training queries, half as many validation queries, and as many test queries."""
     sizes = (queries, max(1, queries // 2), queries)
     parts = (
         artificial_data(size, documents=documents, seed=seed, part=part) for part, size in enumerate(sizes, 1)
@@ -125,30 +124,30 @@ _ARTIFICIAL = re.compile(r"artificial:([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,6}))?")
 def load_split(
     name: str, seed: int = 0, normalisation: Normalisation | None = None, validation: str | None = None
 ) -> RankingSplit:
-    """Return training, validation and test queries, with features ready for a network.
+    """Return training, validation and test queries, with normalised features.
 
     Parameters
     ----------
     name : str
-        ``artificial:1000`` or ``artificial:100x1000``: so many training queries and documents a
-        query (50 by default), see `artificial_data`; else a folder of LETOR files,
-        of whose folds the first is taken.
+        ``artificial:QUERIES`` or ``artificial:QUERIESxDOCUMENTS``, such as ``artificial:100x1000``: the
+        number of training queries and of documents per query (default 50), see `artificial_data`.
+        Otherwise a folder of LETOR files; its first fold is used.
     seed : int
-        Draws artificial data, and validation queries.
+        Seed of artificial data, and of the choice of validation queries.
     normalisation : Normalisation, optional
-        Of a folder's features; by default z-scores of their logarithms.
+        Normalisation of a folder's features; by default z-scores of their logarithms.
     validation : str, optional
-        As for `lmtune.rerank.letor_folder.read_letor_folder`.
+        As in `lmtune.rerank.letor_folder.read_letor_folder`.
 
     Returns
     -------
     RankingSplit
-        The same object for the same arguments, not to be changed.
+        A cached object, which must not be modified.
 
     Raises
     ------
     InputError
-        As `lmtune.rerank.letor_folder.read_letor_folder`.
+        As in `lmtune.rerank.letor_folder.read_letor_folder`.
     """
     match = _ARTIFICIAL.fullmatch(name)
     if match is not None:
@@ -158,12 +157,12 @@ def load_split(
 
 
 def short_name(name: str) -> str:
-    """Return what to call a collection: a folder's own name, or the name as it is."""
+    """Return the display name of a collection: the last part of a folder's path, or the name unchanged."""
     return name if ":" in name else name_of(name)
 
 
 def usable_topics(name: str) -> list[str]:
-    """Return the topics of a collection that have a relevant document, after building its index."""
+    """Return the topics of a collection with a relevant document; also builds the collection's index."""
     dataset = load(folder_of(name))
     assert dataset.documents is not None
     index_for(dataset.documents)
@@ -172,18 +171,18 @@ def usable_topics(name: str) -> list[str]:
 
 @lru_cache(maxsize=2)
 def load_pool(name: str, *, model: str = "two-stage", topics: int = 0, seed: int = 0) -> CandidatePool:
-    """Load a collection and extract the candidates of its topics that have a relevant document.
+    """Load a collection and extract the candidates of its topics with a relevant document.
 
     Parameters
     ----------
     name : str
-        As for `lmtune.load`; it needs documents.
+        As in `lmtune.load`; the collection must have documents.
     model : str
-        The model whose candidates are extracted.
+        The model to extract candidates for.
     topics : int
-        How many topics, drawn by `seed`, in the collection's order; 0 for all.
+        Number of topics to draw; they keep the collection's order. 0 takes all topics.
     seed : int
-        Of the draw.
+        Seed of the draw.
     """
     dataset, usable = load(folder_of(name)), usable_topics(name)
     assert dataset.documents is not None
@@ -195,9 +194,9 @@ def load_pool(name: str, *, model: str = "two-stage", topics: int = 0, seed: int
 
 
 def whole_pool(name: str, model: str) -> CandidatePool:
-    """Extract all candidates of a collection's topics that have a relevant document; see `load_pool`.
+    """Extract candidates of a collection without pruning or storage; see `load_pool`.
 
-    The documents have the fields of a model such as ``bm25f:title,contents``.
+    The index has the fields of a model such as ``bm25f:title,contents``.
     """
     dataset = load(folder_of(name))
     assert dataset.documents is not None

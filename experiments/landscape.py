@@ -1,14 +1,14 @@
-"""The shape of objectives: how rough a curve is, and whether a point is a top.
+"""The shape of objectives: roughness of a curve, and a test of local optimality by random directions.
 
-The last by random directions, for functions without a gradient. If at least a share p of all directions
-ascended from the point at some step, then n directions drawn uniformly would all miss them with probability
-at most :math:`(1 - p)^n`. With 459 directions that is less than 1% for p = 1%: where none of 459 ascends,
-fewer than 1% of all directions do, with 99% confidence (the one-sided Monte Carlo test of Yue and Burges
-2007). Where some ascend, the exact upper bound of Clopper and Pearson (1934) takes the place of the claim.
+The test works for functions without a gradient. If a share p of all directions ascends from the point at
+some step size, then n uniformly drawn directions all miss them with probability at most
+:math:`(1 - p)^n`. For p = 1% and n = 459 this is below 1%: if none of 459 directions ascends, then with 99%
+confidence fewer than 1% of all directions do (the one-sided Monte Carlo test of Yue and Burges, 2007). If
+some ascend, the share is bounded by the exact upper bound of Clopper and Pearson (1934).
 
-A function of ranks is a step function: close by, about half of all directions ascend by a jump or
-two from any point whatever. So steps are taken on a range, and `line_noise` tells how much the jumps
-along a step amount to, that ascents beyond them can be counted apart.
+A function of ranks is a step function. Near any point, about half of all directions ascend by a jump or
+two. Therefore several step sizes are tested, and `line_noise` measures the size of the jumps along a step, so
+that clear ascents can be counted separately.
 """
 
 from __future__ import annotations
@@ -27,26 +27,25 @@ Vector = NDArray[np.float64]
 
 
 class Roughness(NamedTuple):
-    """How far a curve is from a single hill.
+    """Deviation of a curve from unimodality.
 
     Attributes
     ----------
     total_variation : float
-        The sum of the absolute differences of neighbouring values.
+        Sum of the absolute differences of neighbouring values.
     range : float
-        The largest value less the smallest.
+        Maximum minus minimum.
     ratio : float
-        Total variation over range: 1 for a monotone curve, at most 2 for a single hill; 0 for a
-        constant one.
+        Total variation divided by range: 1 for a monotone curve, at most 2 for a unimodal curve, 0 for a
+        constant curve.
     excess : float
-        Total variation over that of the smoothest curve with the same ends and the same maximum,
-        less 1: 0 where the curve is a single hill (or monotone), 0.1 where it goes up and down a
-        tenth more than a hill has to; infinite where it dips between two equal ends that are its maximum.
-        Of all such curves one that rises to the maximum and falls from it varies least: by twice the
-        maximum less both ends.
+        Total variation divided by the smallest possible total variation with the same ends and maximum,
+        minus 1. The smallest total variation is that of a unimodal curve: twice the maximum minus both ends.
+        The excess is 0 for a unimodal or monotone curve, and infinite for a curve that dips between two equal
+        ends that are its maximum.
     maxima : int
-        Local maxima: runs of equal values with nothing higher beside them. Ends count where they are
-        higher than what is beside them; a constant curve has one.
+        Number of local maxima: runs of equal values without a higher neighbour. Ends count if they are
+        higher than their neighbour; a constant curve has one.
     """
 
     total_variation: float
@@ -62,7 +61,7 @@ def roughness(values: ArrayLike) -> Roughness:
     Parameters
     ----------
     values : array_like of float, shape (points,)
-        The curve in the order of its argument; finite, one point or more.
+        The curve's values in the order of its argument; one or more finite values.
 
     Returns
     -------
@@ -80,7 +79,7 @@ def roughness(values: ArrayLike) -> Roughness:
     curve = np.asarray(values, np.float64)
     variation, span = float(np.abs(np.diff(curve)).sum()), float(np.ptp(curve))
     hill = 2.0 * float(curve.max()) - float(curve[0]) - float(curve[-1])
-    # Rounding may leave a single hill a little below itself.
+    # Rounding can make the ratio of a unimodal curve slightly smaller than 1.
     excess = max(0.0, variation / hill - 1.0) if hill > 0.0 else np.inf if variation > 0.0 else 0.0
     moves = np.sign(np.diff(curve))
     turns = np.concatenate(([1.0], moves[moves != 0.0], [-1.0]))
@@ -89,16 +88,16 @@ def roughness(values: ArrayLike) -> Roughness:
 
 
 def jump_noise(values: ArrayLike) -> float:
-    r"""Estimate what the jumps between neighbouring values of a curve amount to.
+    r"""Estimate the standard deviation of the jumps between neighbouring values of a curve.
 
-    The standard deviation of an increment without the curve's smooth part: independent increments
-    of variance v have third differences of variance 6 v, to which a smooth part adds next to
-    nothing on a fine grid. Over n increments jumps amount to :math:`\sqrt n` times as much.
+    Third differences remove the smooth part of the curve: on a fine grid it contributes almost nothing, while
+    independent increments of variance v have third differences of variance 6 v. The sum of n increments
+    has a standard deviation :math:`\sqrt n` times as large.
 
     Parameters
     ----------
     values : array_like of float, shape (points,)
-        The curve at even distances; 4 points or more.
+        The curve's values at equal distances; 4 points or more.
 
     Examples
     --------
@@ -109,19 +108,19 @@ def jump_noise(values: ArrayLike) -> float:
 
 
 class Objective(Protocol):
-    """What is ascended: higher is better; NaN outside its domain."""
+    """A function to maximise; NaN outside its domain."""
 
     def __call__(self, point: Vector) -> float:
-        """Return a point's value."""
+        """Return the value at a point."""
 
     def along(self, point: Vector, direction: Vector, steps: Vector) -> Vector:
         """Return the values at ``point + step * direction`` for each step."""
 
 
 CLEARLY = 3.0
-"""An ascent by more than so many times the noise is a clear one."""
+"""An ascent is clear if it exceeds the noise by this factor."""
 
-# What rounding may do to a sum.
+# Changes up to this size are attributed to rounding.
 _TOLERANCE = 1e-12
 _OTHER_SEEDS = 1_000_003
 
@@ -133,23 +132,22 @@ class StepCounts:
     Attributes
     ----------
     step : float
-        How far each direction was followed, as a multiple of the scale.
+        Step size, as a multiple of the scale.
     ascents, descents, unchanged : int
-        Directions whose value at the step is higher than, lower than, or equal to the point's.
+        Numbers of directions with a higher, lower or equal value at the step.
     outside : int
-        Directions that leave the domain at this step; they count nowhere else.
+        Number of directions that leave the domain; they are not in the other counts.
     clear_ascents : int
-        Those of the ascents by more than three times the noise: more than jumps would come to by
-        chance.
+        Number of ascents by more than three times the noise, too large for random jumps.
     noise : float
-        What the jumps along this step amount to, as given.
+        The size of the jumps along this step.
     largest : float
         The largest change; negative if every direction descends; NaN if all are outside.
     mean : float
         The mean change; NaN if all are outside.
     bound, clear_bound : float
-        With the test's confidence, the shares of all directions that ascend, and that ascend
-        clearly, are at most these (exact, one-sided).
+        Exact one-sided upper confidence bounds of the shares of all directions that ascend, and that ascend
+        clearly.
     """
 
     step: float
@@ -172,11 +170,11 @@ class AscentTest:
     Attributes
     ----------
     value : float
-        The objective at the point.
+        The objective's value at the point.
     directions : int
-        How many were drawn.
+        Number of directions drawn.
     steps : tuple of StepCounts
-        By step, as given.
+        One per step size, in the order of the argument.
     """
 
     value: float
@@ -185,19 +183,19 @@ class AscentTest:
 
 
 def directions_needed(confidence: float = 0.99, share: float = 0.01) -> int:
-    """Return how many directions must all fail to ascend to bound the share that does.
+    """Return the number of directions that must be tested, without an ascent, to bound the ascending share.
 
     Parameters
     ----------
     confidence : float
         In (0, 1).
     share : float
-        The bound, in (0, 1).
+        The bound of the ascending share, in (0, 1).
 
     Returns
     -------
     int
-        The least n with (1 - share)^n at most 1 - confidence.
+        The smallest n with (1 - share)^n at most 1 - confidence.
 
     Examples
     --------
@@ -205,24 +203,24 @@ def directions_needed(confidence: float = 0.99, share: float = 0.01) -> int:
     459
     """
     exact = math.log1p(-confidence) / math.log1p(-share)
-    return max(1, math.ceil(exact * (1.0 - 1e-14)))  # else 2 may come out as 2.0000000000000004
+    return max(1, math.ceil(exact * (1.0 - 1e-14)))  # rounding may turn 2 into 2.0000000000000004
 
 
 def share_at_most(hits: int, trials: int, *, confidence: float = 0.99) -> float:
-    """Bound a share from above, exactly and on one side (Clopper and Pearson 1934).
+    """Return the exact one-sided upper confidence bound of a share (Clopper and Pearson, 1934).
 
     Parameters
     ----------
     hits, trials : int
-        How many of how many independent trials hit.
+        Numbers of hits and of independent trials.
     confidence : float
         In (0, 1).
 
     Returns
     -------
     float
-        The largest share with which so few hits, or fewer, have a probability of at least
-        1 - confidence; 1 without trials.
+        The largest share for which `hits` or fewer hits have a probability of at least 1 - confidence;
+        1 without trials.
 
     Examples
     --------
@@ -237,14 +235,14 @@ def share_at_most(hits: int, trials: int, *, confidence: float = 0.99) -> float:
 
 
 def random_directions(count: int, scale: ArrayLike, *, seed: int) -> NDArray[np.float64]:
-    """Draw directions uniformly on the unit sphere, then stretch each coordinate.
+    """Draw directions uniformly on the unit sphere, and multiply each coordinate by its scale.
 
     Parameters
     ----------
     count : int
-        1 or more.
+        Number of directions, 1 or more.
     scale : array_like of float, shape (d,)
-        What a step of 1 is worth in each coordinate; not negative, some positive.
+        The unit of each coordinate; not negative, at least one positive.
     seed : int
         0 or more. The first directions do not depend on the count.
 
@@ -276,20 +274,19 @@ def count_ascents(
     objective : Objective
         Higher is better: negate a cost.
     point : array_like of float, shape (d,)
-        Where to start; inside the domain.
+        The point to test; inside the domain.
     scale : array_like of float, shape (d,)
-        What a step of 1 is worth in each coordinate, so that directions are uniform on the sphere
-        of the scaled coordinates.
+        The unit of each coordinate; directions are uniform on the sphere in these units.
     steps : sequence of float
-        Step sizes, positive.
+        Positive step sizes.
     directions : int
-        How many to draw, such as `directions_needed`.
+        Number of directions to draw, for example `directions_needed()`.
     seed : int
-        Of the directions.
+        Seed of the directions.
     confidence : float
-        Of the bounds, in (0, 1).
+        Confidence of the bounds, in (0, 1).
     noise : sequence of float, optional
-        What the objective's jumps along each step amount to; by default as `line_noise` measures it.
+        The size of the objective's jumps along each step; by default measured by `line_noise`.
 
     Returns
     -------
@@ -298,7 +295,7 @@ def count_ascents(
     Raises
     ------
     InputError
-        For a point outside the domain.
+        If the point is outside the domain.
     """
     at, sizes = np.asarray(point, np.float64), np.asarray(steps, np.float64)
     value = float(objective(at))
@@ -325,30 +322,29 @@ def line_noise(
     points: int = 33,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    r"""Measure what an objective's jumps along a step amount to, at each step size.
+    r"""Measure the size of an objective's jumps along a step, for each step size.
 
-    The noise is the standard deviation that the change over a step would have if each jump on the
-    way were as likely up as down: the root of the sum of squared jumps. On random lines through
-    the point, from one step behind to one step ahead, the objective is taken at even distances,
-    n to a step; with :math:`\Delta^3` its third differences, to which a smooth part adds next to
-    nothing and independent increments of variance v add 6 v, the sum of squares is
-    :math:`n \, \overline{(\Delta^3)^2} / 6`, the mean taken over all lines.
+    The noise is the root of the sum of squared jumps along a step: the standard deviation of the change if
+    each jump were equally likely up or down. The objective is evaluated on random lines through the
+    point, from -1 to +1 steps, at n equal intervals per step. The sum of squared jumps is estimated from
+    third differences :math:`\Delta^3` as :math:`n \, \overline{(\Delta^3)^2} / 6`, with the mean over all
+    lines; see `jump_noise`.
 
     Parameters
     ----------
     objective, point, scale, steps
-        As for `count_ascents`; differences with a value outside the domain are left out.
+        As in `count_ascents`; differences with a value outside the domain are left out.
     lines : int
-        How many, 1 or more. They are not the directions that `count_ascents` draws by this seed.
+        Number of lines, 1 or more. They differ from the directions that `count_ascents` draws with this seed.
     points : int
-        Values a line, 5 or more.
+        Number of values per line, 5 or more.
     seed : int
-        Of the lines.
+        Seed of the lines.
 
     Returns
     -------
     numpy.ndarray of float64, shape (steps,)
-        0 where no four neighbouring values are inside the domain.
+        0 if no four neighbouring values are inside the domain.
     """
     at, sizes = np.asarray(point, np.float64), np.asarray(steps, np.float64)
     grid = np.linspace(-1.0, 1.0, points)

@@ -1,4 +1,4 @@
-"""Tables that compare losses: a paper's protocol as data, its trainings, and its table."""
+"""Replications of papers' tables that compare losses: the protocol, the trainings and the table."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ RAW = Normalisation("none", log1p=False)
 
 @dataclass(frozen=True)
 class PaperSet:
-    """A set of data that a paper reports on.
+    """A data set of a paper's table.
 
     Attributes
     ----------
     name : str
-        The paper's.
+        The data set's name in the paper.
     pattern : str
-        What the last two parts of its path look like, as it is distributed; a regular expression.
+        A regular expression that matches the last two parts of the path of the distributed data.
     printed : mapping of str to tuple of str
-        The table's cells by method.
+        The paper's cells by method.
     settings : mapping
-        Of `lmtune.rerank.Settings`, those that the paper sets for these data alone.
+        Fields of `lmtune.rerank.Settings` that the paper sets for this data set only.
     """
 
     name: str
@@ -49,31 +49,31 @@ class PaperSet:
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a paper compares losses.
+    """A paper's protocol for comparing losses.
 
     Attributes
     ----------
     source : str
-        The paper, and the number of its table.
+        The paper and the number of its table.
     methods : mapping of str to str
-        By the table's names, losses as `lmtune rerank compare --losses` takes them; empty for what cannot
-        be run here.
+        Losses, in the syntax of `lmtune rerank compare --losses`, by their names in the table. Empty for
+        methods that are not available here.
     cutoffs : tuple of int
-        The columns, of nDCG.
+        The table's columns: cutoffs of nDCG.
     settings : mapping
-        Of `lmtune.rerank.Settings`, for all methods.
+        Fields of `lmtune.rerank.Settings` for all methods.
     falls : float or None
-        The share of the epochs, warm-up aside, after which the rate falls to a tenth.
+        Share of the epochs, without warm-up, after which the learning rate is divided by ten.
     normalisation : Normalisation
-        Of a network's features.
+        Normalisation of the features for networks.
     empty : {"skip", "zero", "one"}
-        What test queries without a relevant document count.
+        Value of test queries without a relevant document.
     claims : tuple of (str, str)
-        What the paper says is better than what.
+        Pairs (a, b) for which the paper claims that a is better than b.
     sets : tuple of PaperSet
-        The data with their figures.
+        The data sets with the paper's values.
     differences : tuple of str
-        What is done otherwise, or had to be assumed.
+        Notes on deviations from the paper and on assumptions.
     """
 
     source: str
@@ -88,31 +88,31 @@ class Protocol:
     differences: tuple[str, ...]
 
     def set_of(self, data: str) -> PaperSet | None:
-        """Return the set whose files these are, by their path; None for another's."""
+        """Return the paper's data set at this path, or None if it is another data set."""
         path = "/".join(Path(data).absolute().parts[-2:])
         return next((each for each in self.sets if re.search(each.pattern, path, re.IGNORECASE)), None)
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How a paper's table is computed.
+    """Options of a replicated table.
 
     Attributes
     ----------
     data : str
-        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files; of folds the first
+        artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files (first fold only)
     validation : str, optional
-        a share such as 0.2 of the training queries, or a file of them, where no file has any
+        share of the training queries such as 0.2, or a file, if the data have no validation queries
     trials : int
-        trials a method, with seeds that follow each other
+        trials per method, with consecutive seeds
     epochs : int
-        passes over the training queries, warm-up aside
+        passes over the training queries, without warm-up
     network : str
-        the scorer of all but the trees
+        network of all methods except trees
     warm_up : int
-        epochs of the warm-up's loss before, whatever the loss
+        epochs with the warm-up loss before each training
     grids : bool
-        try the paper's grids of losses' options; else their first values
+        try the paper's grids of loss options instead of their first values only
     device : str
         cpu or cuda
     seed : int
@@ -131,15 +131,16 @@ class TableOptions:
 
 
 def run_table(protocol: Protocol, options: TableOptions) -> Results:
-    """Train a scorer a method, point of its grid and trial, and lay out the paper's table.
+    """Train a scorer for each method, grid point and trial, and lay out the paper's table.
 
-    Validation chooses each method's options, by the mean over trials.
+    Each method's options are chosen on validation queries, by the mean over trials.
 
     Returns
     -------
     dict
-        ``printed``: the table as the paper lays it out; ``claims``: the differences that the paper claims;
-        ``table``, ``differences`` of all pairs, ``tried`` options, ``trials`` and ``notes``.
+        ``printed``: the table in the paper's layout. ``claims``: the differences that the paper claims.
+        ``table``: one row per method and cutoff. ``differences``: all pairs of methods. ``tried``: options
+        with validation values. ``trials``: means by trial. ``notes``: deviations and failures.
     """
     asked, data, seed = method_settings(protocol, options), options.data, options.seed
     keys = [(m, o, t) for m, some in asked.items() for o in range(len(some)) for t in range(options.trials)]
@@ -172,7 +173,10 @@ def run_table(protocol: Protocol, options: TableOptions) -> Results:
 def _chosen(
     protocol: Protocol, asked: Mapping[str, list[Settings]], runs: pd.DataFrame
 ) -> tuple[list[Outcome], list[dict[str, Any]], list[str]]:
-    """Choose each method's options by validation; return outcomes, what was tried, and what failed."""
+    """Choose each method's options on validation queries.
+
+    Returns the methods' outcomes, the options tried, and notes on failures.
+    """
     measures = tuple(map(exponential_ndcg, protocol.cutoffs))
     fill = {"skip": math.nan, "zero": 0.0, "one": 1.0}[protocol.empty]
     outcomes, tried, notes = [], [], []
@@ -193,7 +197,7 @@ def _chosen(
 
 
 def _by_trial(outcomes: list[Outcome]) -> pd.DataFrame:
-    """Return each method's mean over queries, trial by trial."""
+    """Return each method's mean over queries for each trial."""
     rows = [
         (outcome.label, trial, str(measure), value)
         for outcome in outcomes
@@ -204,7 +208,7 @@ def _by_trial(outcomes: list[Outcome]) -> pd.DataFrame:
 
 
 def method_settings(protocol: Protocol, options: TableOptions) -> dict[str, list[Settings]]:
-    """Return, by method, the settings that validation chooses from."""
+    """Return each method's candidate settings, from which validation chooses."""
     texts = {method: text for method, text in protocol.methods.items() if text}
     known = protocol.set_of(options.data)
     fixed = {**protocol.settings, **(known.settings if known else {})}
@@ -234,8 +238,9 @@ def train(
     Returns
     -------
     dict
-        ``validation``, the best epoch's value; ``test``, each query's nDCG at each cutoff, NaN without a
-        relevant document. ``failed``, instead, where the data are too few for a paper's trees.
+        ``validation``: the best epoch's value. ``test``: each query's nDCG at each cutoff, NaN for queries
+        without a relevant document. If there are too few data for the paper's trees, only ``failed``: the
+        reason.
     """
     learner = learner_of(settings)
     split = load_split(data, data_seed, normalisation if learner.scorer.scales else RAW, validation)

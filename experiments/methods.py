@@ -1,4 +1,4 @@
-"""Parameters chosen on some topics, by direct search and along gradients."""
+"""Comparison of tuning methods, by direct search and by gradients, on training and test topics."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for, parse_objective
 from lmtune.tuning.tuner import Tuner
 
-# As many as `lmtune.tuning.experiment.plan.Plan` has.
+# The defaults of `lmtune.tuning.experiment.plan.Plan`.
 _ASCENTS, _RESTARTS = 3, 2
 
 Fitted = tuple[str, str, tuple[float, ...]]
-"""A row's name, a surrogate objective, and the steepnesses that it is followed through."""
+"""A row's name, a surrogate objective, and its sequence of steepnesses."""
 
 
 class Choice(NamedTuple):
-    """The choice of a method, and its work.
+    """A method's chosen setting and the cost of the search.
 
     Attributes
     ----------
     tuner : Tuner
-        After its fit.
+        The fitted tuner.
     evaluations, documents : int
-        How often the objective was computed, and documents scored in all of it.
+        Number of evaluations of the objective, and total number of documents scored.
     seconds : float
-        Without extracting candidates, lists and pairs.
+        Search time, without the extraction of candidates, lists and pairs.
     """
 
     tuner: Tuner
@@ -56,7 +56,7 @@ class Choice(NamedTuple):
 def choose(
     tuner: Any, pool: CandidatePool, columns: Columns, train: Sequence[str], **prepared: Any
 ) -> Choice:
-    """Let a tuner choose on training topics, of which an evaluation scores the documents of some columns."""
+    """Fit a tuner on training topics; each evaluation scores the documents of `columns`."""
     begin = time.monotonic()
     tuner.fit(pool, topics=train, **prepared)
     seconds = time.monotonic() - begin
@@ -65,21 +65,21 @@ def choose(
 
 
 def _scored(pool: CandidatePool, columns: Columns, train: Sequence[str]) -> int:
-    """Count the documents that an evaluation scores."""
+    """Count the documents that one evaluation scores."""
     return int(np.diff(columns.start)[pool.positions(train)].sum())
 
 
 class Judged(NamedTuple):
-    """How choices fare by a measure.
+    """A measure's values at the chosen settings.
 
     Attributes
     ----------
     rows : list of dict
-        By choice: means over training and over test topics, and the work.
+        One per choice: means over training and test topics, and the cost of the search.
     values : numpy.ndarray, shape (topics, choices)
-        The measure of every topic.
+        The measure's value for every topic.
     best : dict
-        The best setting known on the test topics, of the grid or of the choices, and its mean, ``test``.
+        The oracle: best setting on the test topics, from the grid and the choices, and its mean ``test``.
     """
 
     rows: list[dict[str, float]]
@@ -88,16 +88,16 @@ class Judged(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Results of the methods with one training set.
+    """Results of all methods for one training set.
 
     Attributes
     ----------
     rows : list of dict
-        A row a measure and method.
+        One per measure and method.
     differences : dict of (str, str) to numpy.ndarray, shape (topics,)
         By measure and method: every topic's value minus Direct's.
     test : numpy.ndarray of int64
-        The places of the topics outside the training set.
+        Indices of the topics outside the training set.
     """
 
     rows: list[dict[str, Any]]
@@ -107,24 +107,24 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True)
 class Methods:
-    """The methods over one collection's topics.
+    """The tuning methods on one collection.
 
     Attributes
     ----------
     pool : CandidatePool
-        The collection.
+        The collection's candidates.
     surface : Surface
-        The measures over the grid, of all topics: what Optimal is looked for in.
+        The measures of all topics on the grid, from which the oracle is selected.
     pairs : Pairs
-        RankNet's.
+        Input of RankNet.
     lists : Lists
-        The surrogates'.
+        Input of the surrogates.
     space : ParameterSpace
-        Where all of them look.
+        The search space of all methods.
     shape : tuple of int
-        Direct's grid.
+        Shape of Direct's grid.
     seed : int
-        Of starts.
+        Seed of random initial points.
     """
 
     pool: CandidatePool
@@ -144,7 +144,7 @@ class Methods:
         seed: int,
         space: ParameterSpace | None = None,
     ) -> Methods:
-        """Prepare what does not depend on the training topics."""
+        """Prepare the inputs that do not depend on the training topics."""
         objectives = [
             objective_for(parse_objective(f"approx-{measure}"), pool, DEPTH) for measure in measures
         ]
@@ -155,7 +155,7 @@ class Methods:
         return cls(pool, surface, Pairs.build(pool), lists, space, shape, seed)
 
     def direct(self, measure: Measure, train: Sequence[str]) -> Choice:
-        """Climb from the grid's best points and from random ones, as ``lmtune tune`` does."""
+        """Run coordinate ascent from the grid's best points and from random points, like ``lmtune tune``."""
         begin = time.monotonic()
         grid = GridSearch(measure, space=self.space, shape=self.shape).fit(self.pool, topics=train)
         names = list(grid.best_params_)
@@ -172,7 +172,7 @@ class Methods:
         )
 
     def search(self, tuner: Tuner, train: Sequence[str]) -> Choice:
-        """Search the space by a tuner that measures settings."""
+        """Search the space with a tuner that evaluates the measure itself."""
         return choose(tuner.set_params(space=self.space), self.pool, self.pool.candidates, train)
 
     def ranknet(self, train: Sequence[str], optimizer: str = "coordinate-descent") -> Choice:
@@ -181,14 +181,14 @@ class Methods:
         return choose(tuner, self.pool, self.pairs.columns, train, pairs=self.pairs)
 
     def surrogate(self, objective: str, alphas: Sequence[float], train: Sequence[str]) -> Choice:
-        """Minimise a cost that is free of the scores' scale."""
+        """Minimise a surrogate that does not depend on the scale of scores."""
         tuner = SurrogateTuner(objective, alpha=alphas, space=self.space, seed=self.seed)
         return choose(tuner, self.pool, self.lists.columns, train, lists=self.lists)
 
     def judged(
         self, measure: Measure, choices: Sequence[Choice], train: NDArray[np.int64], test: NDArray[np.int64]
     ) -> Judged:
-        """Measure choices, of which training and test topics are told apart by their places."""
+        """Measure the choices; `train` and `test` are indices of topics."""
         settings = [choice.tuner.best_params_ for choice in choices]
         values = measure_settings(self.pool, settings, [measure])[:, :, 0]
         rows = [
@@ -204,21 +204,21 @@ class Methods:
 
 
 def continuation(alpha: float) -> tuple[float, ...]:
-    """Return the steepnesses that lead to a last one, which come from the default's first."""
+    """Return the sequence of steepnesses up to `alpha`, from the first default one if lower."""
     return (ALPHAS[0], alpha) if alpha > ALPHAS[0] else (alpha,)
 
 
 def compare_on(
     methods: Methods, fitted: Mapping[Measure, Sequence[Fitted]], train: Sequence[str]
 ) -> Compared:
-    """Let every method choose on training topics, and measure the choices on all others.
+    """Tune every method on training topics and measure the chosen settings on all other topics.
 
     Parameters
     ----------
     methods : Methods
-        Over the collection.
+        The methods on the collection.
     fitted : mapping of Measure to sequence of (str, str, tuple of float)
-        Each measure's surrogates: a row's name, an objective, its steepnesses.
+        Each measure's surrogates: name of the row, objective, steepnesses.
     train : sequence of str
         Training topics.
 
@@ -245,18 +245,18 @@ def compare_on(
 
 
 def disjoint_sets(topics: Sequence[str], size: int, fits: int, *, seed: int) -> Iterator[tuple[str, ...]]:
-    """Draw training sets: disjoint as long as there are topics, then from all of them anew.
+    """Draw training sets that are disjoint until the topics run out; then start again with all topics.
 
     Parameters
     ----------
     topics : sequence of str
-        In the order that each set keeps.
+        All topics; each set keeps their order.
     size : int
-        Topics in each set.
+        Number of topics per set.
     fits : int
-        How many sets.
+        Number of sets.
     seed : int
-        Of the draws.
+        Seed of the draws.
     """
     each = len(topics) // size
     for number in range(fits):

@@ -1,4 +1,4 @@
-"""Networks trained to convergence, as points in the space of their weights, and measures of such points."""
+"""Networks trained to convergence, as points in weight space, and measures as functions of the weights."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from lmtune.rerank.settings import Settings
 Vector = NDArray[np.float64]
 
 NETWORKS = ("linear", "two-layer")
-"""The networks that can be laid out flat: Yue and Burges's (2007)."""
+"""The networks that `FlatNetwork` supports, those of Yue and Burges (2007)."""
 
 
 @dataclass(frozen=True, eq=False)
 class FlatNetwork:
-    """The weights of a linear or two-layer network in one vector.
+    """The weights of a linear or two-layer network as one vector.
 
-    A linear network's are one a feature. A two-layer network's are those of its hidden units one
-    unit after the other, the units' biases, and those from the hidden units to the score.
+    A linear network has one weight per feature. The vector of a two-layer network has the weights of the
+    hidden units, unit by unit; then the units' biases; then the weights of the output.
 
     Attributes
     ----------
     features : int
-        What the network takes.
+        Number of input features.
     hidden : int
-        Hidden tanh units; 0 for a linear network.
+        Number of hidden tanh units; 0 for a linear network.
     point : numpy.ndarray of float64, shape (weights,)
         The weights.
     """
@@ -46,12 +46,12 @@ class FlatNetwork:
 
     @classmethod
     def from_weights(cls, weights: Mapping[str, Any]) -> FlatNetwork:
-        """Lay out the weights of a network that was trained on features.
+        """Flatten the state dict of a network.
 
         Raises
         ------
         InputError
-            For a network of another kind.
+            If the network is neither linear nor two-layer.
         """
         arrays = {name: np.asarray(value, np.float64) for name, value in weights.items()}
         if set(arrays) == {"body.0.weight"}:
@@ -62,31 +62,30 @@ class FlatNetwork:
             if last.shape == (1, first.shape[0]):
                 flat = np.concatenate((first.ravel(), bias, last.ravel()))
                 return cls(first.shape[1], first.shape[0], flat)
-        raise InputError("the network cannot be laid out flat", accepted=", ".join(NETWORKS))
+        raise InputError("unsupported network", accepted=", ".join(NETWORKS))
 
     @property
     def first(self) -> slice:
-        """Where the weights from the features stand."""
+        """Indices of the weights of the features."""
         return slice(0, self.features * max(self.hidden, 1))
 
     @property
     def biases(self) -> slice:
-        """Where the hidden units' biases stand; empty for a linear network."""
+        """Indices of the hidden units' biases; empty for a linear network."""
         return slice(self.first.stop, self.first.stop + self.hidden)
 
     @property
     def last(self) -> slice:
-        """Where the weights that the score is linear in stand: a linear network's are all."""
+        """Indices of the last layer's weights; all weights of a linear network."""
         return slice(self.biases.stop, self.point.size) if self.hidden else self.first
 
     def scale(self) -> Vector:
-        r"""Return what a step of 1 is worth in each weight, by layers.
+        r"""Return the unit of each weight for relative steps, equal within a layer.
 
-        The weights of a layer (a hidden layer's with its biases) share one scale, their norm times
-        :math:`\sqrt{d/n}`, where n of all d weights are the layer's. A direction that is uniform
-        on the sphere thus moves each layer by its own norm, in the mean of squares, at step 1: a
-        step is relative, and no layer's unit of measure matters. A linear network's scale is its
-        norm; only the direction of its weights matters to rankings.
+        The unit of a layer with n of all d weights (biases belong to the hidden layer) is the norm of its
+        weights times :math:`\sqrt{d/n}`. A step of size 1 in a random direction then changes each layer
+        by its own norm, in root mean square, so layers of different magnitude are treated alike. The unit of
+        a linear network is the norm of its weights; its rankings depend only on their direction.
         """
         scale = np.empty(self.point.size)
         layers = [self.last] if not self.hidden else [slice(0, self.biases.stop), self.last]
@@ -96,7 +95,7 @@ class FlatNetwork:
         return scale
 
     def name(self, weight: int) -> str:
-        """Name a weight: ``feature 3``, ``unit 2 feature 3``, ``bias 2``, ``output 2``; from 1."""
+        """Return a weight's name, such as ``unit 2 feature 3``, ``bias 2`` or ``output 2``; from 1."""
         if not self.hidden:
             return f"feature {weight + 1}"
         if weight < self.biases.start:
@@ -107,29 +106,29 @@ class FlatNetwork:
 
 
 class NetworkMeasure:
-    """The mean of a measure over queries as a function of a network's weights.
+    """The mean of a measure over queries as a function of a network's weights; higher is better.
 
-    Called with a point it gives the measure's mean, for a cost minus it, so that higher is better.
+    For costs, such as pairwise error, the value is minus the mean.
 
     Parameters
     ----------
     network : FlatNetwork
-        Its layout; its point is not used.
+        The layout of the weights; its point is not used.
     data : RankingData
-        Features as the network takes them, and labels. They are kept in double precision.
+        Normalised features, and labels; features are converted to float64.
     measure : str or Measure
-        As `lmtune.measures.measure.parse_list_measure` takes.
+        As in `lmtune.measures.measure.parse_list_measure`.
 
     Raises
     ------
     InputError
-        For data with another number of features, or none that counts for the measure.
+        If the number of features differs from the network's, or the measure is not defined for any query.
     """
 
     def __init__(self, network: FlatNetwork, data: RankingData, measure: str | Measure) -> None:
         if data.features.shape[1] != network.features:
             raise InputError(
-                "another number of features than the network's",
+                "data and network differ in their number of features",
                 value=data.features.shape[1],
                 accepted=str(network.features),
             )
@@ -137,24 +136,27 @@ class NetworkMeasure:
         self.features = np.asarray(data.features, np.float64)
         self.measurer = Measurer(measure, data)
         if not self.measurer.counted.any():
-            raise InputError(f"no query counts for {self.measurer.measure}", accepted="one at least")
+            raise InputError(
+                f"{self.measurer.measure} is not defined for any query",
+                accepted="at least one query with a relevant document",
+            )
         self._sign = 1.0 if self.measurer.measure.higher_is_better else -1.0
 
     def __call__(self, point: Vector) -> float:
-        """Return a point's value."""
+        """Return the value at a point."""
         return self.of_scores(self.scores(point))
 
     def of_scores(self, scores: Vector) -> float:
-        """Return the value of scores, shape (rows,)."""
+        """Return the value for scores of shape (rows,)."""
         return self._sign * self.measurer.mean(scores)
 
     def scores(self, point: Vector) -> Vector:
-        """Score all rows at a point, shape (rows,)."""
+        """Return the scores of all rows at a point, shape (rows,)."""
         scores: Vector = self.inputs(point) @ point[self.network.last]
         return scores
 
     def inputs(self, point: Vector) -> Vector:
-        """Return what the last layer's weights multiply: features, or hidden units' values.
+        """Return the last layer's inputs: the features, or the hidden units' activations.
 
         Returns
         -------
@@ -167,7 +169,8 @@ class NetworkMeasure:
     def along(self, point: Vector, direction: Vector, steps: Vector) -> Vector:
         """Return the values at ``point + step * direction`` for each step.
 
-        Scores, or the hidden units' sums, are linear in the step and so computed once.
+        Scores of a linear network, or pre-activations of a two-layer one, are linear in the step, so only
+        two products with the features are needed.
         """
         network = self.network
         if not network.hidden:
@@ -183,16 +186,16 @@ class NetworkMeasure:
         return values
 
     def at_weight(self, point: Vector, weight: int, values: Vector) -> Vector:
-        """Return the objective as one weight takes different values and the others stay.
+        """Return the objective at several values of one weight, with all others constant.
 
         Parameters
         ----------
         point : numpy.ndarray of float64, shape (weights,)
-            The other weights.
+            All weights.
         weight : int
-            Which is varied.
+            Index of the weight to vary.
         values : numpy.ndarray of float64, shape (n,)
-            What it takes.
+            Its values.
 
         Returns
         -------
@@ -236,12 +239,12 @@ class Converged:
     Attributes
     ----------
     network : FlatNetwork
-        Its weights.
+        The trained weights.
     gradient, first_gradient : float
-        The norm of the loss's gradient over all queries at the end, and before the first step,
-        with each weight in units of `FlatNetwork.scale` at the end: what moving the weights by a
-        small share of themselves changes the loss by, per share. For LambdaRank it is the norm of
-        what it follows instead of a gradient.
+        The norm of the loss's gradient over all queries, after training and before the first step. Weights
+        are in units of the trained network's `FlatNetwork.scale`, so it is the change of the loss per
+        relative change of the weights. For LambdaRank it is the norm of the lambdas,
+        propagated to the weights.
     """
 
     network: FlatNetwork
@@ -250,20 +253,20 @@ class Converged:
 
 
 def train_to_convergence(data: RankingData, settings: Settings) -> Converged:
-    """Train a network on all of the data, without validation, and take the last weights.
+    """Train a network on all data without validation, and use the last epoch's weights.
 
     Parameters
     ----------
     data : RankingData
-        The queries.
+        The training queries.
     settings : Settings
-        Of a linear or two-layer network; the rate falls to 0 as a cosine whatever they say, and a
-        step sees no more queries than there are.
+        Settings of a linear or two-layer network. The schedule is always "cosine", down to rate 0, and the
+        batch size is limited to the number of queries.
 
     Raises
     ------
     InputError
-        For unknown names, or as `lmtune.rerank.learners.feature_networks.fit`.
+        If a name is unknown, or as in `lmtune.rerank.learners.feature_networks.fit`.
     """
     from lmtune.rerank.learners.feature_networks import fit
     from lmtune.rerank.learners.networks import make_network
@@ -273,7 +276,7 @@ def train_to_convergence(data: RankingData, settings: Settings) -> Converged:
     trained = fit(data, None, settings)
     network = FlatNetwork.from_weights(trained.weights)
     scale = network.scale()
-    # Units by the trained weights at both ends, that the two can be compared.
+    # Both gradients are in units of the trained weights, so that they are comparable.
     first, last = (
         float(np.sqrt(((full_gradient(model, data, settings) * scale) ** 2).sum()))
         for model in (start, trained.network())
@@ -282,18 +285,18 @@ def train_to_convergence(data: RankingData, settings: Settings) -> Converged:
 
 
 def loss_for(loss: str, measure: Measure) -> Loss:
-    """Make a loss; LambdaRank follows a measure, with NDCG's cutoff as its truncation."""
+    """Make a loss by name; LambdaRank is truncated at the cutoff of an nDCG measure."""
     follows = loss == "lambdarank" and measure.kind == "nDCG" and measure.cutoff is not None
     return make_loss(loss, {"k": measure.cutoff} if follows else {})
 
 
 def without_idle_features(*parts: RankingData) -> list[RankingData]:
-    """Drop the features that are 0 throughout the first of some data: no weight of theirs matters.
+    """Drop the features that are always 0 in the first data set; their weights have no effect there.
 
     Returns
     -------
     list of RankingData
-        Each part with the same features left.
+        All parts with the same remaining features.
     """
     busy = np.flatnonzero(parts[0].features.any(axis=0))
     return [
@@ -305,7 +308,7 @@ def without_idle_features(*parts: RankingData) -> list[RankingData]:
 
 
 def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
-    """Return the gradient of a loss over all queries at a network's weights.
+    """Return the gradient of a loss over all queries in a network's weights.
 
     Parameters
     ----------
@@ -314,12 +317,12 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     data : RankingData
         The queries.
     settings : Settings
-        Of the loss; losses that keep running estimates start afresh, and see whole lists.
+        Settings with the loss. Losses with running estimates start with an empty state and use whole lists.
 
     Returns
     -------
     numpy.ndarray of float64, shape (weights,)
-        In the order of `FlatNetwork.point`; the mean over queries that count.
+        In the order of `FlatNetwork.point`; the mean over queries with a relevant document.
     """
     import torch
 
@@ -338,7 +341,7 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
         scores = model(*feed.inputs(model, batch.rows))
         loss, _ = objective(BatchLabels.of(batch, 0, feed.device), scores)
         loss.backward()  # type: ignore[no-untyped-call]
-        # Losses are means over the queries that have something relevant.
+        # A loss is the mean over the batch's queries with a relevant document.
         weight = int(((batch.labels > 0) & batch.mask).any(axis=1).sum())
         counted += weight
         for name, one in parameters.items():
@@ -350,7 +353,7 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
 
 @dataclass(frozen=True)
 class Training:
-    """A training of networks on all training queries.
+    """Options for training networks on all training queries.
 
     Attributes
     ----------
@@ -361,11 +364,11 @@ class Training:
     epochs : int
         passes over the training queries
     learning_rate : float
-        Adam's first rate, which falls to 0
+        Adam's initial learning rate, which decreases to 0
     batch_size : int
-        queries a step
+        queries per step
     seed : int
-        seed of artificial data, first weights, batches and samples
+        seed of artificial data, initial weights, batches and samples
     """
 
     data: str = "artificial:2000"
@@ -377,11 +380,11 @@ class Training:
 
     @property
     def sign(self) -> float:
-        """1 for measures of which higher is better, -1 for the others."""
+        """1 if higher is better for the measure, else -1."""
         return 1.0 if parse_list_measure(self.measure).higher_is_better else -1.0
 
     def train(self, network: str, loss: str) -> tuple[Converged, list[RankingData]]:
-        """Train a network by a loss; return it, the training and the test queries."""
+        """Train a network with a loss; return it, and the training and test queries."""
         fold = load_split(self.data, self.seed)
         parts = without_idle_features(fold.train, fold.test)
         settings = Settings(

@@ -1,4 +1,4 @@
-"""Rows of a paper's table: our means beside the printed ones, with tests over queries."""
+"""Rows of a paper's table: our means beside the paper's values, with significance tests over queries."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def rows_of(
     column: str,
     group: str = "",
 ) -> list[dict[str, Any]]:
-    """Return a row a method: its mean with the 95% interval, and what it is better than.
+    """Return one row per method: its mean, 95% confidence interval, and significantly worse methods.
 
     Parameters
     ----------
     outcomes : sequence of Outcome
-        One a method.
+        One per method.
     measure : Measure
-        One of theirs.
+        A measure of the outcomes.
     over : {"queries", "trials"}
-        What the interval is over; tests are over queries, each with its mean over trials.
+        The sample of the interval. Tests are always over queries, with each query's mean over trials.
     printed : mapping
-        The paper's cells by method; methods that are here alone have a row without a mean.
+        The paper's cells by method. A method without an outcome gets a row with mean NaN.
     column, group : str
-        Where the row stands in the table.
+        The row's column and group in the paper's table.
     """
     tested = contrasts(outcomes, "skip", measure, over="queries") if outcomes else None
     by_method = {outcome.label: outcome for outcome in outcomes}
@@ -54,13 +54,13 @@ def rows_of(
 
 
 def row_of(method: str, column: str, interval: MeanInterval) -> dict[str, Any]:
-    """Return a row of which nothing is tested or printed."""
+    """Return a row without tests and without the paper's value."""
     cell = {"group": "", "column": column, "method": method}
     return {**cell, "printed": "", **interval._asdict(), "better_than": ""}
 
 
 def differences(outcomes: Sequence[Outcome]) -> pd.DataFrame:
-    """Return all pairs' differences over queries, either way round, by measure; p-values are Holm's."""
+    """Return the differences of all ordered pairs by measure, with p-values over queries, Holm-corrected."""
     rows = []
     for measure in outcomes[0].measures:
         tested = contrasts(outcomes, "skip", measure, over="queries")
@@ -74,11 +74,11 @@ def differences(outcomes: Sequence[Outcome]) -> pd.DataFrame:
 
 
 def laid_out(rows: pd.DataFrame) -> pd.DataFrame:
-    """Lay rows out as the paper does: a row a method, a column a measure or collection.
+    """Lay out rows as the paper does: one row per method, one column per measure or collection.
 
-    A cell is the mean ± half its 95% interval, in brackets the numbers of the methods that it is
-    significantly better than (paired t-tests over queries, Holm's correction, p < .05), and after a
-    slash what the paper prints.
+    A cell has the mean ± half its 95% confidence interval; in brackets, the numbers of the methods that are
+    significantly worse (paired t-tests over queries, Holm's correction, p < 0.05); after a slash, the
+    paper's value.
     """
     number = {method: place for place, method in enumerate(dict.fromkeys(rows["method"]), 1)}
     table: dict[tuple[str, str], dict[str, Any]] = {}

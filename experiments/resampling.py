@@ -1,4 +1,4 @@
-"""Mean differences over splits of topics, and what splits and topics together can show of them."""
+"""Tests of mean differences over random splits of topics, and over training sets and topics jointly."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lmtune.measures.significance.tests import Equivalence, check_margin
 
 
 class Estimate(NamedTuple):
-    """A mean difference with what Student's t needs to judge it.
+    """A mean difference with standard error and degrees of freedom, for Student's t.
 
     Attributes
     ----------
     mean : float
-        In the measure's unit.
+        The mean difference, in the measure's unit.
     error : float
-        Its standard error.
+        Standard error of the mean.
     freedom : float
         Degrees of freedom.
     """
@@ -30,20 +30,20 @@ class Estimate(NamedTuple):
     freedom: float
 
     def above(self, value: float) -> float:
-        """Return the one-sided p-value of "the true mean is `value` or less"."""
+        """Return the one-sided p-value of the null hypothesis that the true mean is at most `value`."""
         return self._tail(self.mean - value)
 
     def below(self, value: float) -> float:
-        """Return the one-sided p-value of "the true mean is `value` or more"."""
+        """Return the one-sided p-value of the null hypothesis that the true mean is at least `value`."""
         return self._tail(value - self.mean)
 
     @property
     def p_value(self) -> float:
-        """The two-sided p-value of "the true mean is 0"."""
+        """The two-sided p-value of the null hypothesis that the true mean is 0."""
         return min(2.0 * min(self.above(0.0), self.below(0.0)), 1.0)
 
     def interval(self, confidence: float = 0.9) -> tuple[float, float]:
-        """Return the confidence interval's ends; TOST at 5% asks whether that of 90% is in the margin."""
+        """Return the confidence interval; TOST at 5% checks that the 90% interval is within the margin."""
         from scipy.special import stdtrit
 
         if not 0.0 < confidence < 1.0:
@@ -52,7 +52,7 @@ class Estimate(NamedTuple):
         return self.mean - half, self.mean + half
 
     def equivalence(self, margin: float) -> Equivalence:
-        """Make Schuirmann's two one-sided tests; see `lmtune.measures.significance.tests`."""
+        """Return Schuirmann's two one-sided tests (TOST); see `lmtune.measures.significance.tests`."""
         check_margin(margin)
         not_worse = self.above(-margin)
         return Equivalence(not_worse, max(not_worse, self.below(margin)))
@@ -66,29 +66,31 @@ class Estimate(NamedTuple):
 
 
 def corrected_resampling(differences: ArrayLike, *, train: int, test: int) -> Estimate:
-    r"""Judge the mean difference over splits by the corrected resampled t-test.
+    r"""Estimate the mean difference over splits for the corrected resampled t-test.
 
     .. math:: error^2 = \left(\frac{1}{J} + \frac{n_{test}}{n_{train}}\right) s^2
 
-    (Nadeau and Bengio, Inference for the generalization error, Machine Learning 52, 2003, section 4),
-    with J - 1 degrees of freedom. The correlation that it supposes between splits is n_test of all
-    topics, which is high where training sets are small.
+    with J - 1 degrees of freedom (Nadeau and Bengio, Inference for the generalization error, Machine Learning
+    52, 2003, section 4). It assumes a correlation of n_test / (n_train + n_test) between splits, which is
+    high for small training sets.
 
     Parameters
     ----------
     differences : array_like of float, shape (splits,)
-        The two methods' difference of means over each split's test topics; two splits or more.
+        The difference of two methods' means over each split's test topics; two splits or more.
     train, test : int
-        Topics that each split trains on and is tested on.
+        Numbers of training and test topics of each split.
 
     Raises
     ------
     InputError
-        For fewer than two splits, values that are not finite, or no topics.
+        If there are fewer than two splits, values that are not finite, or no topics.
     """
     values = _checked(differences)
     if train < 1 or test < 1:
-        raise InputError("a split has no topics", value=(train, test), accepted="1 or more on either side")
+        raise InputError(
+            "a split has no training or test topics", value=(train, test), accepted="1 or more of each"
+        )
     variance = float(values.var(ddof=1))
     return Estimate(
         float(values.mean()), math.sqrt((1.0 / values.size + test / train) * variance), values.size - 1
@@ -96,29 +98,29 @@ def corrected_resampling(differences: ArrayLike, *, train: int, test: int) -> Es
 
 
 def topics_and_sets(by_set: ArrayLike, by_topic: ArrayLike, *, independent: int) -> Estimate:
-    r"""Judge the mean difference with both topics and training sets taken as drawn at random.
+    r"""Estimate the mean difference with training sets and topics as two crossed random factors.
 
-    Every training set's choice is tested on every topic outside it: two crossed factors. The two
-    variances of their means add up,
+    The setting chosen on each training set is tested on every topic outside the set. The variances of
+    the two means are added,
 
     .. math:: error^2 = s_{sets}^2 / m + s_{topics}^2 / n ,
 
-    which counts what is left over by both twice and so is a little wide. Degrees of freedom are
-    Satterthwaite's (Biometrics Bulletin 2, 1946) of the two variances.
+    which counts the residual variance twice, so the interval is slightly too wide. Degrees of freedom are
+    Satterthwaite's (Biometrics Bulletin 2, 1946).
 
     Parameters
     ----------
     by_set : array_like of float, shape (sets,)
-        The mean difference with each training set, two or more; they may overlap.
+        The mean difference with each training set, two or more; sets may overlap.
     by_topic : array_like of float, shape (topics,)
         The mean difference on each topic, two or more.
     independent : int
-        How many training sets, m, share no topic: others tell nothing new of what is drawn.
+        m, the number of training sets that share no topic; further sets add no independent information.
 
     Raises
     ------
     InputError
-        For fewer than two sets or topics, values that are not finite, or no independent set.
+        If there are fewer than two sets or topics, values that are not finite, or no independent set.
     """
     sets, topics = _checked(by_set), _checked(by_topic)
     check_least("no independent training set", independent, 1)
@@ -135,5 +137,9 @@ def topics_and_sets(by_set: ArrayLike, by_topic: ArrayLike, *, independent: int)
 def _checked(values: ArrayLike) -> NDArray[np.float64]:
     found = np.asarray(values, np.float64)
     if found.ndim != 1 or found.size < 2 or not np.isfinite(found).all():
-        raise InputError("too few differences, or one not finite", value=found.shape, accepted="two or more")
+        raise InputError(
+            "too few differences, or one is not finite",
+            value=found.shape,
+            accepted="two or more finite values",
+        )
     return found

@@ -1,8 +1,8 @@
-"""Sweeps: the same training at several values of one option, some trials each.
+"""Sweeps: the same training at several values of one option, with several trials each.
 
-All trials are on the same data and differ by the seed alone, as in Bruch et al. (2019, section 3.2), so
-that intervals say what another seed would give, not other data. Trial t of every value has the same
-seed, and differences between values are taken trial by trial.
+All trials use the same data and differ only in the seed, as in Bruch et al. (2019, section 3.2). Intervals
+therefore describe the variation over seeds, not over data. Trial t has the same seed at every value, and
+differences between values are paired by trial.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ Pair = tuple[str, str]
 QUERIES = ("validation", "test")
 COURSES = ("objective", "training", "validation")
 LISTS = 64
-"""Lists of a step that computes the objective."""
+"""Batch size, in lists, for computing the objective."""
 
 
 def run_trials(
     cases: Mapping[str, Mapping[str, Any]], trials: int, seed: int, **common: Any
 ) -> tuple[list[tuple[str, int]], list[dict[str, Any]]]:
-    """Train each case in each trial; return the cases' names and trials, from 1, and the results.
+    """Train each case in each trial; return (name, trial from 1) of each training, and the results.
 
     Parameters
     ----------
     cases : mapping of str to mapping
-        By name, the settings of `train` in which a case differs.
+        Names and the cases' own settings of `train`.
     trials, seed : int
-        How many trials, and the first one's seed.
+        Number of trials, and the seed of the first one.
     **common
-        Other arguments of `train`; its ``settings`` are those that all cases have.
+        Other arguments of `train`, with the ``settings`` that all cases share.
     """
     keys = [(name, trial) for name in cases for trial in range(trials)]
     settings = common.pop("settings")
@@ -73,19 +73,20 @@ def sweep(
     Parameters
     ----------
     cases, trials, seed, **common
-        As for `run_trials`.
+        As in `run_trials`.
     comparisons : sequence of sequence of (str, str)
-        Families of cases to compare; p-values are corrected for a family's number.
+        Families of pairs of cases to compare; p-values are corrected within each family.
     cutoffs : sequence of int
-        Of the NDCG.
+        Cutoffs of NDCG.
     name : str
-        The name of the picture.
+        Name of the figure.
 
     Returns
     -------
     dict
-        ``trials``: a row a value, trial, part of the queries and cutoff. ``summary``: means with 95%
-        intervals. ``differences``: of the comparisons. ``courses``: a row a value, trial and epoch.
+        ``trials``: one row per value, trial, query set and cutoff. ``summary``: means with 95% confidence
+        intervals. ``differences``: results of the comparisons. ``courses``: one row per value, trial and
+        epoch.
     """
     keys, found = run_trials(cases, trials, seed, data_seed=seed, cutoffs=list(cutoffs), **common)
     rows = trial_rows(zip(keys, found, strict=True), cutoffs)
@@ -107,7 +108,7 @@ def sweep(
 
 
 def trial_rows(runs: Any, cutoffs: Sequence[int]) -> pd.DataFrame:
-    """Return a row a value, trial, part of the queries and cutoff."""
+    """Return one row per value, trial, query set (validation or test) and cutoff."""
     rows = [
         (value, trial, queries, cutoff, reached, run["best_epoch"])
         for (value, trial), run in runs
@@ -118,21 +119,21 @@ def trial_rows(runs: Any, cutoffs: Sequence[int]) -> pd.DataFrame:
 
 
 def compared(trials: pd.DataFrame, comparisons: Sequence[Sequence[Pair]]) -> Results:
-    """Return the tables ``summary`` and, where there are comparisons, ``differences`` of trials."""
+    """Return the tables ``summary`` and ``differences`` of the trials."""
     summary = intervals(trials, ["value", "queries", "cutoff"], "ndcg").rename(columns={"count": "trials"})
     families = [differences(trials, pairs) for pairs in comparisons if pairs]
     return {"summary": summary, "differences": pd.concat(families, ignore_index=True)}
 
 
 def differences(trials: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
-    """Compare values trial by trial.
+    """Compare pairs of values, paired by trial.
 
     Returns
     -------
     pandas.DataFrame
-        A row a pair, part of the queries and cutoff: the mean of a minus b, its 95% interval, the
-        p-value of the paired t-test, and that value corrected by Holm for all pairs at the same queries
-        and cutoff.
+        One row per pair, query set and cutoff: the mean of a minus b, its 95% confidence interval, the
+        p-value of the paired t-test, and the p-value with Holm's correction over all pairs with the same
+        query set and cutoff.
     """
     rows = []
     for (queries, cutoff), part in trials.groupby(["queries", "cutoff"], sort=False):
@@ -148,13 +149,13 @@ def differences(trials: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
 
 
 def draw_summary(summary: pd.DataFrame) -> Any:
-    """Draw the means with their intervals by value, a panel a cutoff."""
+    """Draw means with intervals by value, one panel per cutoff."""
     drawn = summary.assign(panel=summary["cutoff"].map("nDCG@{}".format))
     return chart(drawn, "value", "mean", line="queries", panel="panel", between=("low", "high"), dots=True)
 
 
 def draw_courses(courses: pd.DataFrame) -> Any:
-    """Draw means with their intervals by epoch, a panel a kind."""
+    """Draw means with intervals by epoch, one panel per kind of value in `COURSES`."""
     kinds = [kind for kind in COURSES if kind in courses]
     long = courses.melt(["value", "epoch"], kinds, "kind", "reached")
     means = intervals(long, ["kind", "value", "epoch"], "reached")
@@ -171,30 +172,30 @@ def train(
     watched: bool = False,
     least_steps: int = 1,
 ) -> dict[str, Any]:
-    """Train a network, or grow LambdaMART's trees, and measure it.
+    """Train a network, or LambdaMART, and measure it.
 
     Parameters
     ----------
     data, data_seed
-        As `experiments.datasets.load_split` takes.
+        As in `experiments.datasets.load_split`.
     settings : mapping
-        Of `lmtune.rerank.Settings`; losses by their names.
+        Fields of `lmtune.rerank.Settings`; losses by name.
     cutoffs : sequence of int
-        Of the NDCG.
+        Cutoffs of NDCG.
     least : int
-        Labels are lowered by `least` - 1, to 0 at the lowest: fewer documents are relevant.
+        The lowest relevant grade: labels are reduced by `least` - 1, but not below 0.
     watched : bool
-        Whether to take the objective, of SONG or one of its relatives, after each epoch, over all items
-        of all training lists.
+        Whether to compute the exact objective on all training lists after each epoch; only for losses of
+        `lmtune.losses.table.SONGS`.
     least_steps : int
-        Steps an epoch; where there would be fewer, they take fewer queries.
+        Minimum number of steps per epoch; the batch size is reduced to reach it.
 
     Returns
     -------
     dict
-        ``validation`` and ``test``, NDCG at each cutoff with the weights of the epoch that is best on the
-        validation queries; ``best_epoch``; ``courses``, by epoch: ``validation``, the settings' measure,
-        and, where watched, ``objective`` and ``training``, that measure on the training queries.
+        ``validation`` and ``test``: NDCG at each cutoff, with the weights of the best epoch on the validation
+        queries. ``best_epoch``. ``courses``: values by epoch, with ``validation``, the settings' measure. If
+        watched, also ``objective``, and ``training``, the measure on the training queries.
     """
     fold = with_least_grade(load_split(data, data_seed), least)
     losses = {name: parse_loss(settings[name]) for name in ("loss", "warm_up_loss") if name in settings}
@@ -225,10 +226,10 @@ def train(
 def whole_objective(
     pairs: RelevantPairs, data: RankingData, scores: NDArray[np.floating], asked: Loss
 ) -> float:
-    """Compute the objective of SONG or one of its relatives over all items of all lists.
+    """Compute the exact objective of a loss of `SONGS` on all items of all lists.
 
-    Whatever a training estimates of it as it goes, this is its value at the weights that gave the scores:
-    no sampling, no running estimates.
+    Unlike the estimate during training, this is the value at the weights that produced the scores, without
+    sampling and running estimates.
     """
     options = {name: value for name, value in asked.options.items() if name != "eta"}
     loss = SONGS[asked.name](pairs, **options | {"gamma": 1.0}).eval()
@@ -250,7 +251,7 @@ def whole_objective(
 
 
 def with_least_grade(fold: RankingSplit, least: int) -> RankingSplit:
-    """Lower all labels by `least` - 1, to 0 at the lowest: fewer documents are relevant."""
+    """Make `least` the lowest relevant grade: reduce all labels by `least` - 1, but not below 0."""
     if least == 1:
         return fold
 
@@ -271,5 +272,5 @@ def _measured(
 
 
 def loss_text(name: str, **options: Any) -> str:
-    """Write a loss with its options as `lmtune.rerank.parse_loss` reads it."""
+    """Format a loss with its options in the syntax of `lmtune.rerank.parse_loss`."""
     return ":".join([name, *(f"{key}={str(value).lower()}" for key, value in options.items())])

@@ -1,4 +1,4 @@
-"""Synthetic collections by name, which the benchmarks make."""
+"""Synthetic collections by name; `benchmarks.synthetic` generates them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ PREFIX = "synthetic:"
 
 
 def folder_of(name: str) -> str:
-    """Return the folder of a collection ``synthetic:NAME``, written where it is missing; else the name."""
+    """Return the folder of a collection ``synthetic:NAME``, generating it if missing; return others as is."""
     if not name.startswith(PREFIX):
         return name
-    # By name: mypy knows the benchmarks, which are scripts, as modules of their own.
+    # Imported by name because mypy checks the benchmarks as scripts, not as a package.
     made = import_module("benchmarks.synthetic").collection(name.removeprefix(PREFIX))
     return str(made)

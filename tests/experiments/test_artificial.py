@@ -53,5 +53,5 @@ def test_shares_of_the_variance() -> None:
 
 @pytest.mark.parametrize(("queries", "documents"), [(0, 50), (5, 1)])
 def test_too_little(queries: int, documents: int) -> None:
-    with pytest.raises(InputError, match="too little artificial data"):
+    with pytest.raises(InputError, match="too few artificial queries or documents"):
         artificial_data(queries, documents=documents)
