@@ -1,13 +1,13 @@
-"""Measure the engine against another commit of it, in alternating pairs, and print ratios.
+"""Compare the speed of this checkout with another commit, in alternating pairs of runs, and print ratios.
 
     python benchmarks/against.py 034f4d2 --collection 50000x100 --pairs 5
 
-The other commit is checked out in a temporary git worktree and runs in the same interpreter. Two processes,
-one a commit, hold the collection and do in turn what they are told; a figure that a commit cannot give is a
-dash. Milliseconds are of the processor, all threads together; `same` says whether results have the same bits.
+The other commit is checked out in a temporary git worktree and runs in the same interpreter. One process per
+commit loads the collection; the two do the same work alternately. A dash marks work that a commit does not
+support. Milliseconds are processor time of all threads. `same` is "yes" if results are bit-identical.
 """
 
-# One of the two checkouts has other types.
+# The types of the two checkouts differ.
 # mypy: disable-error-code="call-arg, arg-type, call-overload"
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RANGES = {"lambda": (0.0, 0.95), "mu": (50.0, 10_000.0)}
 _HERE = Path(__file__).resolve()
 _COMMAND = "import sys; from lmtune.cli import main; sys.argv[0] = 'lmtune'; main()"
 _FIRST = "compiled and done once"
-# What needs no collection, and a process of its own each time.
+# Commands that need no collection; each runs in a new process.
 _PROCESSES = {
     "import and --help": ("--help",),
     "evaluate, a run of 10,000 lines": ("evaluate", "qrels", "run"),
@@ -41,7 +41,7 @@ _PROCESSES = {
 
 
 class Engine:
-    """What one checkout can do. The oldest commits name some arguments otherwise."""
+    """The work of one checkout; `old` marks commits with other argument names."""
 
     def __init__(self, collection: str, scratch: Path, settings: int, tolerance: float) -> None:
         import lmtune
@@ -57,7 +57,7 @@ class Engine:
         self.pruned = self.extract()
 
     def extract(self) -> Any:
-        """Return the candidates, pruned as they are extracted."""
+        """Return the candidates, pruned during extraction."""
         from lmtune.candidates.extraction import extract_pruned
 
         return extract_pruned(self.index, self.data.topics, self.data.qrels)
@@ -69,7 +69,7 @@ class Engine:
         return CandidatePool.build(self.index, self.data.topics, self.data.qrels)
 
     def space(self) -> Any:
-        """Return the range of parameters."""
+        """Return the parameter space."""
         from lmtune.tuning.space import ParameterSpace
 
         return (
@@ -77,7 +77,7 @@ class Engine:
         )
 
     def regions(self) -> Any:
-        """Return the candidates cell by cell."""
+        """Return the candidates by regions of the parameter space."""
         from lmtune.candidates.regions import Regions
 
         if self.old:
@@ -94,7 +94,7 @@ class Engine:
         return measure_settings(pool, *arguments, parse_measures(["AP", "P@10", "Bpref"]), **options)
 
     def certify(self) -> Any:
-        """Return the bound, and how many boxes it took."""
+        """Return the certified bound and the number of boxes."""
         import lmtune
 
         found = lmtune.CertifiedOptimum("AP", tolerance=self.tolerance, space=self.space()).fit(self.pruned)
@@ -131,7 +131,7 @@ def _by_regions(engine: Engine) -> Callable[[], Any]:
     return lambda: engine.measure(engine.pruned, regions=regions)
 
 
-# By name: how much work a call is, and what makes the call ready.
+# By name: the number of units of work per call, and the function that prepares the call.
 _FIGURES: dict[str, tuple[Callable[[Engine], int], Callable[[Engine], Callable[[], Any]]]] = {
     "a setting, all candidates": (lambda e: len(e.settings[::64]), _measured("whole", 64)),
     "a setting, skyband": (lambda e: len(e.settings[::8]), _measured("pruned", 8)),
@@ -146,7 +146,7 @@ _FIGURES: dict[str, tuple[Callable[[Engine], int], Callable[[Engine], Callable[[
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Do figure after figure, as named on standard input; answer with milliseconds and a digest."""
+    """Read names of figures from standard input; print milliseconds and a digest for each."""
     engine = Engine(options.collection, options.scratch, options.settings, options.tolerance)
     if options.serve == "first":
         engine.measure(engine.pruned, len(engine.settings))
@@ -173,14 +173,14 @@ def _digest(result: Any) -> str:
 
 
 def _child(checkout: Path, *arguments: object, **environment: str) -> dict[str, Any]:
-    """Return what `subprocess` takes to run something in a checkout."""
+    """Return the arguments of `subprocess` to run Python in a checkout."""
     own = os.environ | {"PYTHONPATH": str(checkout)} | environment
-    own.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles every module anew
+    own.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each process compiles every module again
     return {"args": [sys.executable, "-P", *map(str, arguments)], "env": own, "text": True}
 
 
 def _pairs(names: list[str], works: list[Callable[[str], Any]], pairs: int) -> dict[str, list[list[Any]]]:
-    """Let both do each thing ``pairs`` times in turn; keep milliseconds and digests of each."""
+    """Let both checkouts do each work ``pairs`` times alternately; return milliseconds and digests."""
     figures: dict[str, list[list[Any]]] = {}
     for name in names:
         rows = figures[name] = [[], []]
@@ -193,7 +193,7 @@ def _pairs(names: list[str], works: list[Callable[[str], Any]], pairs: int) -> d
 
 
 def _line(name: str, new: list[Any], old: list[Any]) -> str:
-    """Return a row of the table: each commit's least, the ratio of these, the median ratio of pairs."""
+    """Return a row of the table: each commit's minimum, their ratio, and the median ratio of pairs."""
     times = [[ms for ms, _ in row] if None not in row else [] for row in (new, old)]
     cells = ["-" if not row else f"{min(row):.3g}" for row in times]
     ratios = [min(times[0]) / min(times[1])] if all(times) else []
@@ -205,21 +205,21 @@ def _line(name: str, new: list[Any], old: list[Any]) -> str:
 
 
 def processes(checkouts: list[Path], options: argparse.Namespace) -> None:
-    """Measure what whole processes take: commands, and the first use with nothing compiled."""
-    from measuring import cost  # as `synthetic` below
+    """Measure whole processes: commands, and the first use with an empty kernel cache."""
+    from measuring import cost  # imported here for the same reason as `synthetic` in main
 
     (options.scratch / "qrels").write_text("".join(f"{t} 0 d{i} 1\n" for t in range(10) for i in range(50)))
     lines = (f"{t} Q0 d{i} 0 {-i} made\n" for t in range(10) for i in range(1000))
     (options.scratch / "run").write_text("".join(lines))
 
-    def runner(place: int) -> Callable[[str], Any]:
+    def runner(number: int) -> Callable[[str], Any]:
         def work(name: str) -> Any:
             with tempfile.TemporaryDirectory(dir=options.scratch) as cache:
-                first = (_HERE, "--serve", "first", *_arguments(options, options.scratch / str(place)))
+                first = (_HERE, "--serve", "first", *_arguments(options, options.scratch / str(number)))
                 if name == _FIRST:
-                    child = _child(checkouts[place], *first, NUMBA_CACHE_DIR=cache)
+                    child = _child(checkouts[number], *first, NUMBA_CACHE_DIR=cache)
                 else:
-                    child = _child(checkouts[place], "-c", _COMMAND, *_PROCESSES[name])
+                    child = _child(checkouts[number], "-c", _COMMAND, *_PROCESSES[name])
                 _, spent = cost(child.pop("args"), cwd=options.scratch, **child)
             return 1e3 * spent, ""
 
@@ -253,14 +253,16 @@ def _worktree(revision: str, folder: Path) -> Iterator[Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "revision", nargs="?", default="HEAD", help="any name that git knows, or a checkout's folder"
+        "revision", nargs="?", default="HEAD", help="a git revision, or the folder of a checkout"
     )
-    parser.add_argument("--collection", default="50000x100", help="a synthetic one")
+    parser.add_argument("--collection", default="50000x100", help="a synthetic collection")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--settings", type=int, default=1024, help="drawn from lambda's and mu's range")
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the certificate")
-    parser.add_argument("--only", default="", help="figures whose names hold this")
-    parser.add_argument("--quick", action="store_true", help="the smallest size; nothing compiled anew")
+    parser.add_argument(
+        "--settings", type=int, default=1024, help="number of random settings of lambda and mu"
+    )
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="tolerance of the certificate")
+    parser.add_argument("--only", default="", help="measure only figures with this text in their names")
+    parser.add_argument("--quick", action="store_true", help="smallest size, without the compilation figure")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -269,7 +271,7 @@ def main() -> None:
     if options.serve:
         serve(options)
         return
-    from synthetic import collection  # not in a child, whose lmtune may be too old for it
+    from synthetic import collection  # not in child processes: their lmtune may be too old for it
 
     options.collection = collection(options.collection)
     with tempfile.TemporaryDirectory() as scratch, _worktree(options.revision, Path(scratch, "old")) as old:

@@ -1,13 +1,18 @@
-"""Engines: what each expresses, whether it ranks so, what is lost, and its usual setting against a tuned one.
+"""Search engines: supported formulas, agreement with lmtune, and the value of tuning for each engine.
 
     python benchmarks/engines.py ../shared/data/cranfield ../shared/data/cacm ... --measure AP
 
-A row is a collection and an engine, or several that compute the same. Held out, in folds, each fold's setting
-the best of a grid on its training topics: ``bm25`` tuned for itself; what is lost of that where the engine
-computes its own formula with the same values, and those that it fixes; the engine's usual k1 and b, what is
-tuned for the engine's own formula, and the difference; each difference with p of a paired t-test, corrected
-by Holm over all rows. ``alike`` counts the topics that the real engine ranks as lmtune does, by the file that
-``lmtune deploy`` writes; engines not asked have none. Topics without a relevant document have no part.
+Each row is a collection and an engine, or a group of engines with the same formula and defaults. Values are
+from cross-validation; each fold's setting is the best of a grid on its training topics. Columns:
+
+- ``bm25``: lmtune's bm25, tuned;
+- ``lost``: the difference if the engine's own formula uses bm25's tuned values, or the values it fixes;
+- ``usual``, ``tuned``, ``gain``: the engine's default k1 and b, values tuned for its formula, the difference;
+- ``p lost``, ``p gain``: p-values of paired t-tests, with Holm's correction over all rows;
+- ``alike``: the number of topics that the real engine, configured by ``lmtune deploy``, ranks like lmtune.
+  Only engines of --ask are run.
+
+Topics without a relevant document are left out.
 """
 
 from __future__ import annotations
@@ -46,12 +51,12 @@ USUAL = dict.fromkeys(ENGINES, _USUAL) | {
     "bm25s": {"k1": 1.5, "b": 0.75},
     "xapian": {"k1": 1.0, "b": 0.5},
 }
-"""What each engine computes with unless it is told otherwise; Lucene's is Anserini's and pyserini's."""
+"""Each engine's default parameters; Lucene's are those of Anserini and pyserini."""
 FETCHED = ("pyterrier",)
 
 
 class Tuned(NamedTuple):
-    """A model's grid over a collection, and the best of it by each fold's training topics."""
+    """A model's grid on a collection, and the best grid point on each fold's training topics."""
 
     pool: CandidatePool
     surface: Surface
@@ -59,12 +64,12 @@ class Tuned(NamedTuple):
 
     @classmethod
     def of(cls, pool: CandidatePool, folds: Sequence[Fold], measure: Measure, shape: Sequence[int]) -> Tuned:
-        """Measure the grid."""
+        """Evaluate the grid and select each fold's best point."""
         surface = Surface.compute(pool, [measure], space=ParameterSpace.of(pool.formula.name), shape=shape)
         return cls(pool, surface, [surface.best(measure, pool.positions(fold.train))[0] for fold in folds])
 
     def held_out(self, folds: Sequence[Fold], places: Sequence[int]) -> NDArray[np.float64]:
-        """Return each topic's value at its fold's setting."""
+        """Return each topic's value at its fold's grid point."""
         values = np.full(len(self.pool.topics), np.nan)
         for fold, place in zip(folds, places, strict=True):
             topics = self.pool.positions(fold.test)
@@ -100,7 +105,7 @@ def main() -> None:
 
 
 def rows_of(collection: Collection, options: argparse.Namespace) -> list[dict[str, object]]:
-    """Return the rows of a collection."""
+    """Return a collection's rows, one per group of engines."""
     dataset, measure = collection.load(("documents", "topics", "qrels")), options.measure
     assert dataset.documents is not None
     index = index_for(dataset.documents, collection.analyzer())
@@ -130,12 +135,12 @@ def rows_of(collection: Collection, options: argparse.Namespace) -> list[dict[st
 
 
 def p_value(differences: NDArray[np.float64]) -> float:
-    """Return p of a paired t-test; NaN where nothing differs."""
+    """Return the p-value of a paired t-test; NaN if all differences are 0."""
     return float(stats.ttest_1samp(differences, 0.0).pvalue) if differences.any() else np.nan
 
 
 def _alike() -> list[list[str]]:
-    """Return engines by what they compute, with which values."""
+    """Group the engines by formula, default parameters and fixed values."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name, own in ENGINES.items():
         groups.setdefault((own.variant, *USUAL[name].values(), *own.fixed.values()), []).append(name)
@@ -143,7 +148,7 @@ def _alike() -> list[list[str]]:
 
 
 def asked(names: Sequence[str], collection: Collection, setting: Mapping[str, float], here: list[str]) -> str:
-    """Let the real engines answer, and say how many topics they rank as lmtune does."""
+    """Run the real engines; return how many topics each ranks like lmtune, as text."""
     said = []
     for name in names:
         if name not in here:

@@ -1,10 +1,10 @@
-"""Evaluate runs with lmtune, trec_eval, ir_measures and pytrec_eval, whole processes; compare.
+"""Compare the time of evaluating runs with lmtune, trec_eval, ir_measures and pytrec_eval.
 
     python benchmarks/evaluate.py --trec-eval PATH --qrels QRELS --run RUN
 
-Without files it makes 100 topics of 1,000 ranked documents and 1,288 judgments each, the shape of
-the TREC 2003 Robust track. Programs run in turn; figures are the smallest of the repeats, because
-what else a machine does only ever adds.
+Without files, it generates 100 topics with 1,000 ranked documents and 1,288 judgments each, like the
+TREC 2003 Robust track. Whole processes are timed, alternately. Figures are the minimum over the repeats,
+because other load on the machine can only add time.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trec-eval", default=shutil.which("trec_eval"))
     parser.add_argument("--qrels", type=Path)
-    parser.add_argument("--run", type=Path, help="plain text, because trec_eval reads no .gz")
+    parser.add_argument("--run", type=Path, help="plain text, because trec_eval cannot read .gz")
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--runs", type=int, default=50, help="runs of the streamed comparison")
+    parser.add_argument("--runs", type=int, default=50, help="number of runs of the memory measurement")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -86,7 +86,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 
 def streamed(qrels: str, run: str, runs: int) -> dict[str, Any]:
-    """Evaluate one run and many, and give the peak memory of both in MB."""
+    """Evaluate one run, and many runs; return wall time and peak memory of both."""
     peaks = {}
     for count in (1, runs):
         command = [sys.executable, "-c", _LMTUNE, "evaluate", qrels, *[run] * count]

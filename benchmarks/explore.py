@@ -1,4 +1,4 @@
-"""How long a drag waits for its answer on the page of ``lmtune explore``, in a real browser.
+"""Measure the latency of dragging a slider on the page of ``lmtune explore``, in a real browser.
 
 python benchmarks/explore.py pydocs FOLDER
 """
@@ -28,7 +28,7 @@ ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-backg
 
 
 def latencies(address: str, drags: int) -> list[float]:
-    """Drag mu step by step, each after the answer to the last; return milliseconds from step to answer."""
+    """Drag the slider of mu step by step, waiting for each response; return the latencies in ms."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -41,7 +41,7 @@ def latencies(address: str, drags: int) -> list[float]:
         browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
         try:
             browser.get(address)
-            # The surface first: what follows is the drag alone.
+            # Wait until the surface is complete, so that only drags are measured.
             shown = "return document.querySelector('[data-part=progress]')?.hidden && !!window.lmtune"
             while not browser.execute_script(shown):
                 time.sleep(0.2)

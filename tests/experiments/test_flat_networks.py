@@ -95,7 +95,7 @@ def test_other_networks_and_data_are_refused() -> None:
         FlatNetwork.from_weights(make_network("mlp:4-3", 5).state_dict())
     with pytest.raises(InputError, match="unsupported network"):
         FlatNetwork.from_weights(make_network("b64", 5).state_dict())
-    with pytest.raises(InputError, match="another number of features"):
+    with pytest.raises(InputError, match="differ in their number of features"):
         NetworkMeasure(flat("linear"), made_lists(3, features=6), "ndcg")
     none = made_lists(3, features=5, empty=1.0)
     with pytest.raises(InputError, match=r"nDCG\(dcg='exp-log2'\)@3 is not defined"):
