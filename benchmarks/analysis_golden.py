@@ -1,11 +1,11 @@
-"""Write Anserini's terms of each text in tests/index/anserini_analysis.jsonl.
+"""Update Anserini's terms of each text in tests/index/anserini_analysis.jsonl.
 
-The file lists the texts; add a line ``{"text": "..."}`` for another one. Texts include sentences of many
-scripts, tokens near the longest length, and random ones. Needs a Python with pyserini::
+To add a text, append a line ``{"text": "..."}`` to the file. The texts include sentences in many scripts,
+tokens near the maximum length, and random texts. Needs a Python with pyserini::
 
     LUCENE_PYTHON benchmarks/analysis_golden.py
 
-Its embedded Lucene decides what is right, not its documentation.
+The reference is the behaviour of pyserini's embedded Lucene, not its documentation.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Compare lmtune's analysis with Anserini's on real and made-up text, and count differences.
+"""Compare lmtune's analysis with Anserini's on real and generated text, and count differences.
 
     LUCENE_PYTHON benchmarks/analysis_parity.py [SOURCE ...] [--seed N] [--texts N]
 
-SOURCE is one of classics, docstrings, words, letters, fuzz, long; all of them by default. The
-Python must have lmtune and its ``lucene`` extra; without the ``krovetz`` extra that stemmer is left
-out. The exit status is 1 where porter or none differ; krovetz has known differences.
+SOURCE is one of classics, docstrings, words, letters, fuzz, long; all of them by default. The Python needs
+lmtune with the extra ``lucene``. Without the extra ``krovetz``, that stemmer is skipped. The exit status is
+1 if the stemmers porter or none differ; krovetz has known differences.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def classics() -> Iterator[str]:
 
 
 def docstrings() -> Iterator[str]:
-    """Yield every string of over 20 characters in the sources of numpy, scipy and pandas."""
+    """Yield every string literal of more than 20 characters in the sources of numpy, scipy and pandas."""
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
         if spec is None or spec.origin is None:
@@ -59,7 +59,7 @@ def docstrings() -> Iterator[str]:
 
 
 def words(seed: int) -> Iterator[str]:
-    """Yield every word of the other texts, stems with each suffix, and short made-up words."""
+    """Yield every word of the texts above, stems with each suffix, and short generated words."""
     found: set[str] = set()
     for text in (*classics(), *docstrings()):
         found.update(re.findall("[a-z]+", text.lower()))
@@ -72,7 +72,7 @@ def words(seed: int) -> Iterator[str]:
 
 
 def letters() -> Iterator[str]:
-    """Yield every assigned character, alone and between letters, digits and pictures."""
+    """Yield every code point, alone and between letters, digits and emoji."""
     yield from _lines(
         context.replace("{c}", chr(c))
         for c in range(0x110000)
@@ -126,7 +126,7 @@ def _lines(texts: Iterator[str] | list[str], size: int = 2000) -> Iterator[str]:
 
 
 def compare(name: str, texts: Iterator[str], stemmer: str, shown: int = 5) -> int:
-    """Compare on texts, print the counts and the first differences, return their number."""
+    """Compare on texts, print counts and the first differences, and return the number of differences."""
     theirs, ours = anserini(stemmer), Analyzer(stemmer=stemmer).analyze
     count = terms = different = 0
     for text in texts:
@@ -148,7 +148,7 @@ def compare(name: str, texts: Iterator[str], stemmer: str, shown: int = 5) -> in
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Compare the sources of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     sources: dict[str, Callable[[int], Iterator[str]]] = {
         "classics": lambda _: classics(),
@@ -160,7 +160,7 @@ def main() -> None:
     }
     parser.add_argument("sources", nargs="*", metavar="SOURCE", help=", ".join(sources))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--texts", type=int, help="the most texts to compare of each source")
+    parser.add_argument("--texts", type=int, help="maximum number of texts per source")
     arguments = parser.parse_args()
     unknown = set(arguments.sources) - set(sources)
     if unknown:

@@ -1,11 +1,11 @@
-"""How cost grows: with documents, topics, terms, parameters, runs and shards, one at a time.
+"""Growth of processor time with documents, topics, terms, parameters, runs and shards, one at a time.
 
     python benchmarks/growth.py > docs/pictures/growth.csv
     python benchmarks/growth.py --draw picture.png docs/pictures/growth.csv
 
-A row is what grows, how many, what is done, and the processor seconds of this process, the least of some
-repeats on one thread. Collections are synthetic; queries of more terms are
-several queries in one; runs are random scores.
+The columns are the quantity that grows, its size, the work, and processor seconds: the minimum of a few
+repeats on one thread. Collections are synthetic. Queries with more terms are concatenations of several
+queries. Runs have random scores.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def of_runs(count: int, topics: int) -> Rows:
 
 
 def cases(documents: list[int], topics: list[int], home: Path) -> Iterator[tuple[str, int, Rows]]:
-    """Yield what grows, how many, and its rows, begun by nothing but themselves."""
+    """Yield each quantity, its size and its rows; rows are computed when they are consumed."""
     few, half = documents[1], topics[len(topics) // 2]
     for count in documents:
         yield (
@@ -134,7 +134,7 @@ def cases(documents: list[int], topics: list[int], home: Path) -> Iterator[tuple
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw processor seconds, a panel for each thing that grows."""
+    """Draw processor seconds, one panel per quantity."""
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
     colours = {work: f"C{number}" for number, work in enumerate(table[WORK].unique())}
     for ax, (title, part) in zip(figure.subplots(2, 3).flat, table.groupby(GROWS, sort=False), strict=True):

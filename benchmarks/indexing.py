@@ -1,9 +1,9 @@
-"""Index a made corpus with lmtune and, where it is given, with Anserini; compare.
+"""Compare indexing a synthetic corpus with lmtune and with Anserini, if available.
 
     python benchmarks/indexing.py --documents 50000 --anserini-python ENV/bin/python
 
-Both run as a whole process each (start-up included), alternately, with the same number of
-threads or worker processes, Anserini with its defaults (no positions, nothing stored).
+Whole processes are timed, including start-up, alternately and with the same number of threads or worker
+processes. Anserini uses its defaults: no positions and no stored fields.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, default=50_000)
     parser.add_argument("--types", type=int, default=200_000, help="distinct words of the corpus")
     parser.add_argument("--foreign", type=float, default=0.0, help="share of documents with non-ASCII words")
-    parser.add_argument("--workers", type=int, default=2, help="processes; Anserini: threads")
-    parser.add_argument("--memory", type=int, default=1 << 30, help="our memory budget, bytes")
+    parser.add_argument("--workers", type=int, default=2, help="worker processes; for Anserini, threads")
+    parser.add_argument("--memory", type=int, default=1 << 30, help="memory budget of lmtune, in bytes")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
         "--anserini-python",
@@ -70,8 +70,8 @@ def parse_options() -> argparse.Namespace:
         default=Path(sys.executable) if is_installed() else None,
         help=ANSERINI_HELP,
     )
-    parser.add_argument("--scratch", type=Path, help="where corpus and indexes go for the while")
-    parser.add_argument("--output", type=Path, help="also write the result to this JSON file")
+    parser.add_argument("--scratch", type=Path, help="folder for temporary files")
+    parser.add_argument("--output", type=Path, help="JSON file for the result")
     return parser.parse_args()
 
 
@@ -81,7 +81,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     ours = [sys.executable, "-c", _BUILD, str(corpus), str(out)]
     commands = {"lmtune": [*ours, str(options.workers), str(options.memory)]}
     if options.anserini_python is None:
-        print("Anserini is left out: no --anserini-python given", file=sys.stderr)
+        print("Anserini is skipped: pass --anserini-python", file=sys.stderr)
     else:
         commands["Anserini"] = anserini_command(options, corpus, out)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
@@ -134,7 +134,7 @@ def anserini_command(options: argparse.Namespace, corpus: Path, out: Path) -> li
 
 
 def anserini_counts(options: argparse.Namespace, corpus: Path, out: Path) -> dict[str, int]:
-    """Index once more into one segment: only then does Anserini know how many terms there are."""
+    """Index again into one segment; otherwise Anserini does not report the number of unique terms."""
     shutil.rmtree(out, ignore_errors=True)
     command = [*anserini_command(options, corpus, out), "-optimize"]
     subprocess.run(command, capture_output=True, check=True)
@@ -146,7 +146,7 @@ def anserini_counts(options: argparse.Namespace, corpus: Path, out: Path) -> dic
 
 
 def watch(command: list[str]) -> tuple[float, int, str]:
-    """Run a command; return its seconds, peak bytes (RSS, children included) and output."""
+    """Run a command; return its wall seconds, peak RSS in bytes (children included) and output."""
     with tempfile.TemporaryFile("w+") as output:
         started = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
@@ -163,7 +163,7 @@ def watch(command: list[str]) -> tuple[float, int, str]:
 
 
 def resident(pid: int) -> int:
-    """Return the resident bytes of a process and its children; 0 where /proc does not tell."""
+    """Return the resident bytes of a process and its children; 0 if /proc has no entry."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

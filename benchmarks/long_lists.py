@@ -1,11 +1,11 @@
-"""Measure SONG's step at growing lists, sampled and whole.
+"""Measure SONG's step for lists of increasing length, sampled and whole.
 
     python benchmarks/long_lists.py
 
-A step draws the sample of 64 users, makes the loss on raw scores and goes backward; "with scorer"
-adds gathering 32 features an item, an MLP 64-32 forward and backward, and Adam. Milliseconds are
-processor time of this process, the median of repeated steps, and behind them the step's operations of
-torch, views aside: what a GPU would be sent.
+A step draws samples for 64 users and computes the loss on raw scores and its gradient. "with scorer" also
+gathers 32 features per item, runs an MLP 64-32 forward and backward, and updates it with Adam. Figures are
+processor milliseconds of this process, the median of repeated steps. In brackets is the number of torch
+operations per step without views, an estimate of a GPU's kernel launches.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def steps(lengths: Sequence[int]) -> None:
-    """Print the cost of a step at each length."""
+    """Print the cost of a step for each length."""
     names = ["SONG", "K-SONG", "with scorer", "SONG, all items", "K-SONG, all items"]
     print(f"{'items':>8} {'pairs':>10}" + "".join(f"{name:>19}" for name in names))
     for length in lengths:
@@ -60,7 +60,7 @@ def steps(lengths: Sequence[int]) -> None:
 
 
 def made_pairs(length: int) -> RelevantPairs:
-    """Give each user relevant items: a tenth of the list, at most 1,000."""
+    """Draw each user's relevant items: a tenth of the list, at most 1,000."""
     random = np.random.default_rng(length)
     count = min(length // 10, 1_000)
     items = np.concatenate([random.permutation(length)[:count] for _ in range(USERS)])
@@ -119,7 +119,7 @@ def positions_of(length: int) -> list[NDArray[np.int64]]:
 
 
 def median(step: Callable[[int], None], count: int) -> float:
-    """Milliseconds of processor time, after warm-up steps that visit every user of the step."""
+    """Return the median processor milliseconds of a step, after warm-up steps that visit every user."""
     for number in range(16 if count > 16 else 1):
         step(number)
     times = []
@@ -131,7 +131,7 @@ def median(step: Callable[[int], None], count: int) -> float:
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts what torch does, but for views."""
+    """Counts torch's operations, without views."""
 
     views = ("view", "expand", "unsqueeze", "squeeze", "slice", "select", "transpose", "detach", "alias")
     count = 0

@@ -1,12 +1,11 @@
-"""Measure one step of each loss, forward and backward on raw scores: CPU time and memory.
+"""Measure CPU time and memory of one step of each loss, forward and backward on raw scores.
 
     python benchmarks/losses.py --peers-python ENV/bin/python --output figures.json
 
-ENV holds allRank, Rax and LibAUC, or some of them; "plain" is a formula in a few lines of PyTorch.
-Each library, loss and size has a process of its own (`losses_step.py`), so that memory is its own
-too; all are measured in turn in one run, on the same scores and labels. Figures are processor
-milliseconds of all threads together, the least of several steps, and the megabytes that the process
-grew by in the first one.
+ENV is an environment with allRank, Rax and LibAUC, or some of them. "plain" is a few lines of PyTorch. Each
+library, loss and size runs in a separate process (`losses_step.py`), with the same scores and labels.
+Figures are processor milliseconds of all threads, the minimum of several steps, and the growth of the
+process's memory in the first step, in MB.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from measuring import machine, write_figures
 _STEP = Path(__file__).with_name("losses_step.py")
 LOSSES = ["ranknet", "lambdarank", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "listmle"]
 PEERS = ["allrank", "rax", "libauc"]
-# The libraries' own pairwise losses need over 100 GB for longer lists.
+# For longer lists, the other libraries' pairwise losses need over 100 GB.
 LONGEST_OF_PEERS = 1_000
-# NeuralNDCG holds a matrix of each query's items.
+# NeuralNDCG stores an n x n matrix for each query.
 LONGEST = {"neuralndcg": 1_000}
 
 
@@ -54,17 +53,17 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", nargs="+", default=["64x120", "64x1000", "64x10000"])
     parser.add_argument("--losses", nargs="+", default=LOSSES, choices=LOSSES)
-    parser.add_argument("--peers-python", type=Path, help="a Python that has the other libraries")
+    parser.add_argument("--peers-python", type=Path, help="a Python with the other libraries")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=120, help="for one library, loss and size")
-    parser.add_argument("--gigabytes", type=float, default=12, help="for one process")
-    parser.add_argument("--output", type=Path, help="a JSON file")
+    parser.add_argument("--seconds", type=int, default=120, help="time limit of each process")
+    parser.add_argument("--gigabytes", type=float, default=12, help="memory limit of each process")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     return parser.parse_args()
 
 
 def step(python: Path, library: str, loss: str, queries: int, items: int, options: argparse.Namespace) -> Any:
-    """Return a case's figures, None where the library lacks the loss, or why there are none."""
+    """Return a case's figures or the reason of its failure; None if the library lacks the loss."""
     command = [
         str(python),
         str(_STEP),

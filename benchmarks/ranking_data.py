@@ -1,9 +1,9 @@
-"""Measure learning-to-rank data: LETOR files read and written, batches, features of a run.
+"""Measure learning-to-rank data: reading and writing LETOR files, batches, features of a run.
 
     python benchmarks/ranking_data.py --rows 200000 --collection 20000x100
     python benchmarks/ranking_data.py --fold 3771125 --scratch DIR     # MSLR-WEB30K's size: 7 GB of files
 
-Seconds are processor seconds of this process, but where they are called wall.
+Seconds are processor seconds of this process unless they are called wall.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ EPOCH = Settings(loss=parse_loss("lambdarank"), network="b64", epochs=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--collection", default="20000x100", help="a synthetic one, or a folder")
+    parser.add_argument("--collection", default="20000x100", help="a synthetic collection, or a folder")
     parser.add_argument(
-        "--fold", type=int, help="instead of all else: a fold of so many rows, read to tested"
+        "--fold", type=int, help="only measure a fold with this number of rows, from reading to testing"
     )
-    parser.add_argument("--scratch", type=Path, help="where temporary files go")
+    parser.add_argument("--scratch", type=Path, help="folder for temporary files")
     options = parser.parse_args()
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
@@ -90,7 +90,7 @@ def letor(figures: dict[str, Any], rows: int, scratch: Path) -> None:
 
 
 def fold(figures: dict[str, Any], rows: int, scratch: Path) -> None:
-    """Time a fold from its files to test values; memory is the process's most so far, maps included."""
+    """Time a fold from its files to test values; GB is the process's peak so far, including memory maps."""
     piece = made(np.random.default_rng(0), 37_680)
     write_letor(scratch / "piece.txt", replace(piece, features=piece.features.round(4)))
     text = (scratch / "piece.txt").read_bytes()
@@ -122,7 +122,7 @@ def fold(figures: dict[str, Any], rows: int, scratch: Path) -> None:
 
 
 def peak(path: Path, cache: Path) -> int:
-    """Return the most memory that reading `path` takes, in MB; its map of the result is apart."""
+    """Return the peak memory of reading `path` in MB, without the memory map of the result."""
     tracemalloc.start()
     read_letor(path, cache=cache)
     most = tracemalloc.get_traced_memory()[1]
@@ -131,7 +131,7 @@ def peak(path: Path, cache: Path) -> int:
 
 
 def made(random: np.random.Generator, rows: int) -> Letor:
-    """Make rows in the shape of MSLR-WEB30K: counts, scores, a fifth of them 0."""
+    """Make rows like those of MSLR-WEB30K: counts and scores, a fifth of them 0."""
     features = random.normal(size=(rows, WIDTH)).astype(np.float32)
     features[:, :40] = random.integers(0, 500, (rows, 40))
     features[random.random(features.shape) < 0.2] = 0

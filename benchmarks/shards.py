@@ -1,10 +1,10 @@
-"""Sharded indexes by size: seconds, and peak memory of the driver and of a worker; a model of larger ones.
+"""Time and memory of sharded indexes by size, with an extrapolation to larger collections.
 
     python benchmarks/shards.py --documents 1000000 --shards 1 4 16
 
-Each stage is a process of its own with worker processes, so that peaks are its own. Every number of
-shards must give the same pool. Seconds are those of processors, which other programs on the machine
-do not count in. The model is the measured cost of a posting and of a document, multiplied.
+Each stage runs in a separate process with worker processes, so memory peaks are those of the stage. Every
+number of shards must give the same pool. Seconds are processor seconds, which do not include other programs.
+The extrapolation multiplies the measured costs per posting and per document.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from measuring import answer, build_plain, staged
 from synthetic import collection
 
 JUDGED = 100
-BYTES = 5  # of a posting on disk, at most; compressed ones take fewer
+BYTES = 5  # of a posting on disk, at most; compression reduces it
 LARGE = {"ClueWeb09B": 50_220_423, "MS MARCO v2": 138_364_198}
 
 
@@ -33,7 +33,7 @@ def build(home: Path, name: str, shards: int) -> dict[str, Any]:
 
 
 def extract(home: Path, name: str, shards: int) -> dict[str, Any]:
-    """Extract and prune candidates, with judgments of documents drawn at random."""
+    """Extract and prune candidates, with judgments of random documents."""
     from lmtune.candidates.extraction import extract_pruned
     from lmtune.collections.loading import load
     from lmtune.index.sharded import ShardedIndex
@@ -52,7 +52,7 @@ def extract(home: Path, name: str, shards: int) -> dict[str, Any]:
 
 
 def count(home: Path, name: str, shards: int) -> dict[str, Any]:
-    """Count the postings of the topics' terms, read once."""
+    """Count the postings of the topics' distinct terms."""
     from lmtune.collections.loading import load
     from lmtune.index.sharded import ShardedIndex
 
@@ -66,24 +66,24 @@ STAGES = {stage.__name__: stage for stage in (build, extract, count)}
 
 
 def measured(stage: str, home: Path, name: str, shards: int, workers: int) -> dict[str, Any]:
-    """Do a stage in a process of its own."""
+    """Run a stage in a separate process."""
     options = ["--home", home, "--workers", workers, "--documents", name, "--shards", shards]
     found: dict[str, Any] = answer(__file__, "--stage", stage, *options)
     return found
 
 
 def line(x: list[float], y: list[float]) -> tuple[float, float]:
-    """Return the slope and the value at 0 of the straight line that is nearest to points."""
+    """Return the slope and intercept of the least-squares line through points."""
     slope, value = np.polyfit(x, y, 1)
     return float(slope), float(value)
 
 
 def model(rows: list[dict[str, Any]], topics: int) -> None:
-    """Print what larger collections would take: straight lines through what was measured."""
+    """Print the estimated cost of larger collections, from linear fits to the measurements."""
     found = [row["extract"] for row in rows]
     seconds, start = line([row["postings"] for row in rows], [own["cpu"] for own in found])
     driver, driver_0 = line([own["kept"] for own in found], [own["own_mb"] for own in found])
-    # Candidates grow as a power of the documents, the less the larger a collection is.
+    # Candidates grow as a power of the documents; use the two largest sizes, because the power decreases.
     sizes = sorted({(row["documents"], row["extract"]["kept"]) for row in rows})[-2:]
     (fewer, kept_of_fewer), (more, kept_of_more) = sizes
     power = float(np.log(kept_of_more / kept_of_fewer) / np.log(more / fewer))
@@ -111,12 +111,14 @@ def model(rows: list[dict[str, Any]], topics: int) -> None:
 
 
 def main() -> None:
-    """Measure, or do one stage where that is asked for."""
+    """Run all measurements, or a single stage (in child processes)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--documents", nargs="+", default=["1000000x50"], help="of synthetic collections")
+    parser.add_argument(
+        "--documents", nargs="+", default=["1000000x50"], help="sizes of synthetic collections"
+    )
     parser.add_argument("--shards", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--topics", type=int, default=250, help="of the model")
+    parser.add_argument("--topics", type=int, default=250, help="number of topics of the extrapolation")
     parser.add_argument("--home", type=Path, default=Path("indexes/benchmark"))
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     given = parser.parse_args()

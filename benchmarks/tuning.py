@@ -1,10 +1,10 @@
-"""Measure the engine on a synthetic collection: pruning, settings a second, RankNet, certificate.
+"""Measure tuning on a synthetic collection: pruning, settings per second, RankNet, certificate.
 
     python benchmarks/tuning.py --collection robust04 --output figures.json
     python benchmarks/tuning.py --collection 50000x100 --anserini-python ENV/bin/python
 
-Everything is compared within one run on the same data. Seconds are processor seconds of this
-process (all threads together) unless they are called wall.
+All comparisons are within one run on the same data. Seconds are processor seconds of this process, summed
+over threads, unless they are called wall.
 """
 
 from __future__ import annotations
@@ -73,10 +73,12 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--collection", default="robust04", help="a synthetic one, or a folder")
-    parser.add_argument("--indexes", type=Path, help="where built indexes are kept")
-    parser.add_argument("--scratch", type=Path, help="where temporary files go")
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the certificate; 0: none")
+    parser.add_argument("--collection", default="robust04", help="a synthetic collection, or a folder")
+    parser.add_argument("--indexes", type=Path, help="folder of built indexes")
+    parser.add_argument("--scratch", type=Path, help="folder for temporary files")
+    parser.add_argument(
+        "--tolerance", type=float, default=1e-3, help="tolerance of the certificate; 0 skips it"
+    )
     parser.add_argument(
         "--anserini-python",
         type=Path,
@@ -154,7 +156,7 @@ def settings(figures: dict[str, Any], whole: CandidatePool, pruned: CandidatePoo
 def numpy_baseline(
     pool: CandidatePool, lambdas: NDArray[np.float64], mus: NDArray[np.float64], depth: int = 1000
 ) -> NDArray[np.float64]:
-    """Score by logarithms, cut by argpartition, sort, measure: what one would write with numpy."""
+    """Score, cut by argpartition, sort and measure with NumPy, as a straightforward implementation would."""
     out = np.zeros((len(pool.topics), lambdas.size, 3))
     relevant, nonrelevant = pool.judged_counts()
     for t in range(len(pool.topics)):
@@ -236,7 +238,7 @@ def _libm_pairs(score, dlambda, dmu, split):  # type: ignore[no-untyped-def]
 
 
 def evaluators(figures: dict[str, Any], pruned: CandidatePool, qrels: dict[str, dict[str, int]]) -> None:
-    """Evaluate one run: ranked lists in memory by ir_measures and ranx; the pool by our kernel."""
+    """Evaluate one run: ranked lists in memory with ir_measures and ranx, the pool with lmtune's kernel."""
     run = {}
     for ranking in rank(pruned, {"lambda": 0.4, "mu": 1000.0}):
         run[ranking.topic] = {d: float(-i) for i, d in enumerate(ranking.docnos)}
@@ -272,7 +274,7 @@ def certificate(figures: dict[str, Any], pruned: CandidatePool, tolerance: float
 
 
 def pyserini(figures: dict[str, Any], data: Any, pruned: CandidatePool, python: Path, scratch: Path) -> None:
-    """Let pyserini search the same documents at some settings of Dirichlet smoothing and of BM25."""
+    """Time pyserini's search on the same documents, at a few settings of Dirichlet smoothing and BM25."""
     corpus = scratch / "corpus"
     corpus.mkdir()
     with (corpus / "docs.jsonl").open("w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Find what class each character has in Lucene's StandardTokenizer, and write the table.
+"""Determine each character's class in Lucene's StandardTokenizer, and print the table.
 
     LUCENE_PYTHON benchmarks/word_break_classes.py > lmtune/index/word_break.txt
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from lucene_oracle import anserini
 
-# Name and one letter of each class, and a character that stands for it.
+# Each class's name, its letter in the table, and an example character.
 EXEMPLARS = {
     "LETTER": ("L", "b"),
     "HEBREW_LETTER": ("H", "\N{HEBREW LETTER ALEF}"),
@@ -83,7 +83,7 @@ _HEAD = """\
 
 
 def behaviours() -> dict[int, int]:
-    """Return a number for each code point, the same for those that behave alike."""
+    """Return a number for each code point; equal numbers mean equal behaviour."""
     tokens = anserini("tokens")
     numbers: dict[tuple[tuple[int, ...], ...], int] = {}
     found = {}

@@ -88,7 +88,7 @@ def test_its_error_covers_the_truth() -> None:
     [
         (lambda: corrected_resampling([0.1], train=1, test=1), "two or more"),
         (lambda: corrected_resampling([0.1, math.nan], train=1, test=1), "not finite"),
-        (lambda: corrected_resampling([0.1, 0.2], train=0, test=1), "no topics"),
+        (lambda: corrected_resampling([0.1, 0.2], train=0, test=1), "no training or test topics"),
         (lambda: topics_and_sets([0.1, 0.2], [0.1], independent=1), "two or more"),
         (lambda: topics_and_sets([0.1, 0.2], [0.1, 0.2], independent=0), "independent"),
         (lambda: Estimate(0.0, 1.0, 3).equivalence(0.0), "margin"),
