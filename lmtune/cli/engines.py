@@ -20,7 +20,15 @@ from lmtune.collections.provenance import record
 from lmtune.engines import checking
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.cost import TUNED, deployment_cost, stemming_cost
-from lmtune.engines.deployment import FIELD, INDEX, Engine, Names, expresses, nearest_model, stems
+from lmtune.engines.deployment import (
+    FIELD,
+    INDEX,
+    Engine,
+    Names,
+    nearest_model,
+    supports_setting,
+    supports_stemmer,
+)
 from lmtune.engines.deployment import deploy as deploy_to
 from lmtune.engines.hybrid import HYBRIDS, FusedRuns, deploy_fusion, fusion_cost
 from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
@@ -236,7 +244,7 @@ def _compare(
         systems = {label: checking.cut(one.rankings, longest) for label, one in found.items()}
         measures = read_results(results).of_collection(comparing.collection)[0].measures
         compared = compare_runs(qrels, {**systems, "run": run}, dict.fromkeys(map(str, measures)))
-        matched = "" if checked.alike else _matched(run, others or {}, qrels, comparing.depth, progress)
+        matched = "" if checked.is_match else _matched(run, others or {}, qrels, comparing.depth, progress)
     _print_check(checked, compared, comparing, matched)
 
 
@@ -250,7 +258,7 @@ def _matched(
     """Return a note on the other setting that a run matches, if any."""
     for name, (model, values, collection) in others.items():
         found = search(collection, model, values, hits=depth + checking.DEEPER, progress=progress)
-        if checking.check_run(run, found, depth, needed=qrels).alike:
+        if checking.check_run(run, found, depth, needed=qrels).is_match:
             return f"the run matches {name}"
     return ""
 
@@ -277,9 +285,9 @@ def _is_fusion(
 def _compare_fused(run: checking.Run, fused: FusedRuns, comparing: _Comparing) -> None:
     """Print whether the run matches, and the measures of lmtune's fusion and of the run."""
     qrels = read_qrels(fused.qrels)
-    ours = fused.ours(comparing.depth + checking.DEEPER)._replace(needed=qrels)
-    checked = checking.check_rankings(run, ours, comparing.depth)
-    systems = {"lmtune": checking.cut(ours.rankings, max(map(len, run.values()))), "run": run}
+    reference = fused.reference(comparing.depth + checking.DEEPER)._replace(needed=qrels)
+    checked = checking.check_rankings(run, reference, comparing.depth)
+    systems = {"lmtune": checking.cut(reference.rankings, max(map(len, run.values()))), "run": run}
     _print_check(checked, compare_runs(qrels, systems, fused.measures), comparing)
 
 
@@ -288,14 +296,14 @@ def _print_check(
 ) -> None:
     """Print the answer and a table of measures; write the differences; exit with status 1 if they differ."""
     lines = [("Rankings", str(checked)), ("Scores", checked.scores), ("Instead", more)]
-    title = f"The run {'matches' if checked.alike else 'does not match'} the setting"
+    title = f"The run {'matches' if checked.is_match else 'does not match'} the setting"
     answer = Answer(title, [(label, text.strip()) for label, text in lines if text])
     show(compared, "table", answer=lambda _: answer)
     if comparing.output is not None:
         with atomic_write(comparing.output) as file:
             file.write(checked.csv())
         note(f"wrote {quantity(len(checked.differences), 'difference')} to {comparing.output}")
-    if not checked.alike:
+    if not checked.is_match:
         raise click.exceptions.Exit(1)
 
 
@@ -354,7 +362,7 @@ def deploy(results: _Results, target: _Target, chosen: Annotated[dict[str, Any],
         note("tuned without each topic's own document: remove it from the engine's answers too")
     analyzer = Analyzer.from_settings(collection.analysis)
     engine, tuned = ENGINES[target.to], FinalSetting(model, values, collection)
-    if not (expresses(engine, model, values) and stems(engine, analyzer.stemmer)):
+    if not (supports_setting(engine, model, values) and supports_stemmer(engine, analyzer.stemmer)):
         _show_cost(results, target, chosen, tuned)
     files = deploy_to(engine, model, values, analyzer, names)
     kept = record(model={"name": model, **values}, analysis=analyzer.settings, engine=target.to)
@@ -381,7 +389,7 @@ def _cost(
     engine: Engine, result: CollectionResult, row: Row, tuned: FinalSetting, progress: Progress
 ) -> tuple[str, Comparison]:
     """Return the nearest setting as text, and its comparison: another formula, or another stemmer."""
-    if expresses(engine, tuned.model, tuned.values):
+    if supports_setting(engine, tuned.model, tuned.values):
         stemmers, compared = stemming_cost(engine, result, row, tuned.collection, progress=progress)
         counted = [f"{name} in {quantity(n, 'fold')}" for name, n in Counter(stemmers).items()]
         return (

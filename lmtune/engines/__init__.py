@@ -1,1 +1,1 @@
-"""Tuned settings put to work in search engines: their own files, and what they compute otherwise."""
+"""Deploy tuned settings to search engines: configuration files, and differences from lmtune's scores."""

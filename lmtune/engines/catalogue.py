@@ -1,4 +1,4 @@
-"""The engines that a setting can be deployed to, as data; and how their own files are read."""
+"""Catalogue of the engines that settings can be deployed to, and reader of their configuration files."""
 
 from __future__ import annotations
 
@@ -14,38 +14,39 @@ from lmtune.engines.vespa_schema import read_application
 from lmtune.errors import InputError
 from lmtune.models.model import find_model
 
-# What Lucene's similarities do otherwise than the models of `lmtune.models`.
+# Differences between Lucene's similarities and the models of `lmtune.models`.
 _LUCENE = {
     "bm25": "",
     "dirichlet": (
-        "Lucene counts a length once for each query word that the document holds and gives no word less than "
-        "nothing: exact for --model lucene-dirichlet, another ranking than dirichlet's."
+        "Lucene adds the length term once for each query term in the document, and no term scores below 0: "
+        "exact for --model lucene-dirichlet, other rankings than --model dirichlet."
     ),
-    "jelinek-mercer": "Lucene adds one to a word's count in the collection, and to the collection's size.",
+    "jelinek-mercer": "Lucene adds one to a term's collection frequency, and to the collection's size.",
 }
 _ELASTICS = _LUCENE | {BY_FIELD: ""}
-_SINGLE = "Values and scores are in single precision: scores as near as that may change places."
-_ANALYSIS = "The analysis chain is the tuned one, by Lucene's names."
+_SINGLE = "Parameters and scores are in single precision: documents of nearly equal score may change places."
+_ANALYSIS = "The analysis chain is the tuned one, built from Lucene's filters."
 _STEMMERS = {
     "porter": "",
-    "krovetz": "Lucene's KStem has another dictionary than lmtune's krovetz (a few words differ).",
+    "krovetz": "Lucene's KStem and lmtune's krovetz have different dictionaries (a few words differ).",
     "none": "",
 }
-# Percent of the most frequent words whose stem is another by PyStemmer 3.1: experiments/choices/stemmers.py.
-_PARTED = {"english": 0.18, "french": 0.15, "german": 2.8, "lithuanian": 0.2, "romanian": 3.8, "swedish": 1.5}
-_PARTED |= {"danish": 0.02, "finnish": 0.04, "italian": 0.003, "norwegian": 0.06, "spanish": 0.08}
+# Percentage of the most frequent words with another stem by PyStemmer 3.1 (experiments/choices/stemmers.py).
+_OTHER_STEMS = {"english": 0.18, "french": 0.15, "german": 2.8, "lithuanian": 0.2, "romanian": 3.8}
+_OTHER_STEMS |= {"danish": 0.02, "finnish": 0.04, "italian": 0.003, "norwegian": 0.06, "spanish": 0.08}
+_OTHER_STEMS |= {"swedish": 1.5}
 _OLDER = (
-    "Lucene's Snowball is older than lmtune's: {:g}% of the 30,000 most frequent words have another stem."
+    "Lucene has an older Snowball than lmtune: {:g}% of the 30,000 most frequent words have another stem."
 )
 _FILTERS = _STEMMERS | {
-    name: _OLDER.format(_PARTED[name]) if name in _PARTED else "" for name in writers.SNOWBALL
+    name: _OLDER.format(_OTHER_STEMS[name]) if name in _OTHER_STEMS else "" for name in writers.SNOWBALL
 }
 _SHARDS = (
-    "idf and mean length are those of a shard: one here; with several ask with "
-    "search_type=dfs_query_then_fetch. An index's similarity is changed while it is closed."
+    "idf and mean length are computed for each shard. The files make one; with several, search with "
+    "search_type=dfs_query_then_fetch. To change the similarity of an existing index, close it first."
 )
-_FACTOR = "BM25's factor k1 + 1, where the version has it, changes no order."
-_OWN = "The terms are lmtune's own, which the file imports: no analysis of the engine's is used."
+_FACTOR = "Some versions multiply BM25 by k1 + 1; this changes no ranking."
+_OWN = "The script analyses text with lmtune's analyzer, not with the engine's."
 _ELASTIC = (_ANALYSIS, _SINGLE, _SHARDS, _FACTOR)
 _FIXED = {"k1": 1.2, "b": 0.75}
 
@@ -66,7 +67,7 @@ ENGINES = {
         (
             _ANALYSIS,
             _SINGLE,
-            "pyserini has no call for Jelinek-Mercer, nor for stopwords of your own: Anserini has flags.",
+            "pyserini supports neither Jelinek-Mercer nor custom stopwords; Anserini has options for both.",
         ),
         stemmers=_STEMMERS,
         install="pip install pyserini",
@@ -77,8 +78,8 @@ ENGINES = {
         writers.vespa,
         (
             _ANALYSIS,
-            "N and document frequencies are those of a content node and of its largest index.",
-            "How Vespa splits a query before the analysis depends on its version: compare runs.",
+            "N and document frequencies are computed for each content node, from its largest index.",
+            "Some versions of Vespa split a query before the analysis: check a run with lmtune check-run.",
             _FACTOR,
         ),
         variant="vespa",
@@ -90,18 +91,18 @@ ENGINES = {
         {
             "bm25": "",
             "dirichlet": (
-                "Terrier counts a length once for each query word that the document holds, not once for each "
-                "word of the query."
+                "Terrier adds the length term once for each query term in the document, not once for each "
+                "query term."
             ),
             "jelinek-mercer": "",
             COMBINED: (
-                "Terrier's idf is log((N - df + 0.5) / (df + 0.5)), df the documents that hold the word in "
-                "any field; a word that the query has twice counts 1.8 times. Its k1 is fixed: the weights "
-                "are multiplied by 1.2 / k1, which ranks alike."
+                "Terrier's idf is log((N - df + 0.5) / (df + 0.5)), df the documents with the term in any "
+                "field. A term that occurs twice in the query counts 1.8 times. Its k1 is fixed: the weights "
+                "are multiplied by 1.2 / k1, which gives the same ranking."
             ),
         },
         writers.pyterrier,
-        (_OWN, "The names of the language models' controls depend on Terrier's version; both are set."),
+        (_OWN, "The control names of the language models depend on Terrier's version; both are set."),
         variant="terrier",
         install="pip install python-terrier",
     ),
@@ -129,7 +130,7 @@ ENGINES = {
         "DuckDB (fts)",
         {"bm25": ""},
         writers.duckdb,
-        (_OWN, "Older versions may have another idf. Its index does not follow changes of the table."),
+        (_OWN, "Older versions may have another idf. The index is not updated when the table changes."),
         variant="duckdb",
         install="pip install duckdb",
     ),
@@ -140,16 +141,16 @@ ENGINES = {
         (_OWN, _FACTOR),
         _FIXED,
         "sqlite",
-        install="a Python that has sqlite3",
+        install="a Python with sqlite3",
     ),
 }
-"""The engines by the name that ``--to`` takes."""
+"""The engines by name, as in the option ``--to``."""
 
 _READERS = {".xml": ("solr", read_schema), ".sd": ("vespa", read_application)}
 
 
 class EngineSetting(NamedTuple):
-    """An index's analysis and model, by lmtune's names, and what differs."""
+    """An index's model, parameter values and analysis, by lmtune's names, and notes on differences."""
 
     model: str
     values: dict[str, float]
@@ -159,30 +160,31 @@ class EngineSetting(NamedTuple):
 
 
 def read_engine(path: Path, stopwords: str | None = None) -> EngineSetting:
-    """Read an index's configuration.
+    """Read the configuration of an existing index.
 
-    Every key is known: what changes scores is taken as the engine does, or refused.
+    Every key of the configuration must be known. A key that changes scores is either computed as the engine
+    does, or refused.
 
     Parameters
     ----------
     path : pathlib.Path
-        Solr's schema (.xml), Vespa's (.sd, with services.xml in the folder above its own, as in an
-        application package), else what `lmtune.engines.elastic_index.read_index` reads.
+        A Solr schema (.xml); a Vespa schema (.sd, with services.xml in the folder above the schema's folder,
+        as in an application package); otherwise a file of `lmtune.engines.elastic_index.read_index`.
     stopwords : str, optional
-        A file that holds the index's own list, where it has one.
+        A file with the index's stopwords, if they are not one of lmtune's lists.
 
     Raises
     ------
     InputError
-        For a file that is none, a key that is not known, and what lmtune does not have.
+        For a file that is not a configuration, an unknown key, and a key that lmtune does not support.
     """
     engine, read = _READERS.get(path.suffix, ("elasticsearch", read_index))
-    found = read(path)
-    model, (words, stemmer, notes) = ENGINES[engine].computed[found.formula], found.analysis
+    settings = read(path)
+    model, (words, stemmer, notes) = ENGINES[engine].computed[settings.formula], settings.analysis
     known = find_model(model)
     try:
-        known.check({**known.default, **found.values, **known.fixed})
+        known.check({**known.default, **settings.values, **known.fixed})
     except InputError as error:
         raise InputError(error.message, file=path, value=error.value, accepted=error.accepted) from None
-    named = stopwords_name(path, words, stopwords)
-    return EngineSetting(model, found.values, stemmer, named, (*notes, *found.notes))
+    list_name = stopwords_name(path, words, stopwords)
+    return EngineSetting(model, settings.values, stemmer, list_name, (*notes, *settings.notes))

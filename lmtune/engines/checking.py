@@ -1,4 +1,4 @@
-"""Whether an engine ranks as a tuned setting does: its run against ours, each first difference explained."""
+"""Check that an engine's run matches the rankings of a tuned setting, and explain the differences."""
 
 from __future__ import annotations
 
@@ -19,42 +19,44 @@ from lmtune.measures.judged_ranking import trec_eval_order
 
 _TIE, _NEAR, _EQUAL, _LACKED, _ABSENT, _OTHER = "tie", "float32", "equal", "document", "topic", "scores"
 _REASONS = {
-    _TIE: "but for equal scores",
-    _NEAR: "but for scores within float32",
-    _EQUAL: "by equal scores in the run, which trec_eval orders by docno: write its scores with all digits",
-    _LACKED: "but for documents that one side lacks",
-    _ABSENT: "that the run lacks",
-    _OTHER: "by other scores: another analysis, lengths or formula",
+    _TIE: "only up to ties",
+    _NEAR: "only up to scores that are equal in float32",
+    _EQUAL: "in ties of the run, which trec_eval orders by docno: write its scores with all digits",
+    _LACKED: "only in documents that one side lacks",
+    _ABSENT: "missing from the run",
+    _OTHER: "in scores: another analysis, lengths or formula",
 }
-"""Why two rankings of a topic differ, each with what a reader is told."""
+"""Reasons for a difference between two rankings of a topic, with the text of the report."""
 DEEPER = 10_000
-"""How far below the ranks that are compared documents of the run are looked for."""
+"""Number of ranks, below the compared ones, in which the run's documents are still looked up."""
 
-_UNIT = 2.0**-24  # float32's rounding of 1
-_SAME = 2.0**-48  # float64's rounding of sums in another order, relative to the sum
-_MORE = 8  # roundings of a term's own idf, length and quotient
-_PRINTED = 1e-4  # what runs with few digits are held to, relative to a score
+_UNIT = 2.0**-24  # unit roundoff of float32
+_SAME = 2.0**-48  # relative difference of float64 sums in another order
+_MORE = 8  # roundings in computing one term's score: idf, length, quotient
+_PRINTED = 1e-4  # tolerance for scores that are written with few digits, relative to the score
 
 Run = Mapping[str, Mapping[str, float]]
 
 
 class Difference(NamedTuple):
-    """Where a topic's two rankings part first, but for what is nearer where that does not explain all.
+    """The first rank at which a topic's two rankings differ, and the reason.
+
+    Differences within ties are skipped if the rankings also differ in scores.
 
     Attributes
     ----------
     topic : str
         The topic.
     reason : str
-        One of `_REASONS`.
+        ``"tie"``, ``"float32"``, ``"equal"``, ``"document"``, ``"topic"`` or ``"scores"``.
     rank : int
-        Counted from 1.
+        The rank, from 1.
     here, there : str or None
-        The documents of that rank, None below a ranking's end.
+        The documents at that rank in lmtune's ranking and in the run; None below the end of a ranking.
     here_score, there_score : float or None
-        Our scores of the two.
+        lmtune's scores of the two documents.
     run_here, run_there : float or None
-        The run's scores of the two.
+        The run's scores of the two documents.
     """
 
     topic: str
@@ -77,18 +79,18 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """A run held against the tuned setting.
+    """Result of comparing a run with lmtune's rankings of the tuned setting.
 
     Attributes
     ----------
     topics : int
-        How many were compared.
+        Number of compared topics.
     depth : int
-        To what rank.
+        Number of compared ranks.
     differences : tuple of Difference
-        Of the topics that are not alike, in the topics' order.
+        One for each topic with different rankings, in topic order.
     scores : str
-        How the run's scores are made of ours.
+        The relation between the run's scores and lmtune's, as a sentence.
     """
 
     topics: int
@@ -97,55 +99,58 @@ class Check:
     scores: str
 
     @property
-    def alike(self) -> bool:
-        """Whether ties, to float32's rounding, explain all differences."""
-        return all(own.reason in (_TIE, _NEAR) for own in self.differences)
+    def is_match(self) -> bool:
+        """Whether all differences are ties, within float32 rounding."""
+        return all(difference.reason in (_TIE, _NEAR) for difference in self.differences)
 
     def __str__(self) -> str:
-        counted = Counter(own.reason for own in self.differences)
-        parts = [f"{counted[reason]} {text}" for reason, text in _REASONS.items() if counted[reason]]
-        if self.alike:
-            but = "".join(f", {part}" for part in parts)
-            alike = "same documents in the same order"
-            return f"{self.topics} of {self.topics} topics: {alike} to rank {self.depth}{but}"
-        last = [*filter(counted.get, _REASONS)][-1]
-        first = next(own for own in self.differences if own.reason == last)
-        same = self.topics - len(self.differences)
+        counts = Counter(difference.reason for difference in self.differences)
+        parts = [f"{counts[reason]} {text}" for reason, text in _REASONS.items() if counts[reason]]
+        if self.is_match:
+            ties = f"; {', '.join(parts)}" if parts else ""
+            same = "same documents in the same order"
+            return f"{self.topics} of {self.topics} topics: {same} to rank {self.depth}{ties}"
+        worst = [*filter(counts.get, _REASONS)][-1]
+        example = next(difference for difference in self.differences if difference.reason == worst)
+        matching = self.topics - len(self.differences)
         return (
-            f"{same} of {self.topics} topics alike to rank {self.depth}; "
-            f"the {len(self.differences)} others: {', '.join(parts)} ({first})"
+            f"{matching} of {self.topics} topics match to rank {self.depth}; "
+            f"{len(self.differences)} differ: {', '.join(parts)} ({example})"
         )
 
     def csv(self) -> str:
-        """Return each first difference as a line."""
+        """Return the differences as CSV, one line for each topic."""
         return csv_text(Difference._fields, self.differences)
 
 
-class Ours(NamedTuple):
-    """Our side of a comparison.
+class Reference(NamedTuple):
+    """lmtune's rankings, which a run is compared with.
 
     Attributes
     ----------
     rankings : sequence of Ranking
-        One a topic, `DEEPER` ranks deeper than is compared.
-    summed : sequence of int
-        Of how many parts each topic's scores are sums: terms, or runs.
+        One for each topic, with `DEEPER` more ranks than are compared.
+    summands : sequence of int
+        For each topic, the number of terms or runs whose scores are summed.
     docnos : set of str
-        Those of the run that we know.
+        The docnos of the run that the collection has.
     needed : container of str, optional
         The topics that the run must have; by default all.
     """
 
     rankings: Sequence[Ranking]
-    summed: Sequence[int]
+    summands: Sequence[int]
     docnos: Container[str]
     needed: Container[str] | None = None
 
     def compared(self, run: Run) -> list[tuple[Ranking, int]]:
-        """Return the topics that a run has or must have, each with how many parts its scores have."""
+        """Return the rankings to compare, each with its number of summands.
+
+        These are the topics that the run has or must have, and those without any document.
+        """
         return [
-            (ranking, parts)
-            for ranking, parts in zip(self.rankings, self.summed, strict=True)
+            (ranking, summands)
+            for ranking, summands in zip(self.rankings, self.summands, strict=True)
             if self.needed is None
             or ranking.topic in self.needed
             or ranking.topic in run
@@ -154,146 +159,161 @@ class Ours(NamedTuple):
 
 
 def check_run(run: Run, searched: Searched, depth: int = 100, needed: Container[str] | None = None) -> Check:
-    """Hold a run against our rankings of a collection's topics, as `check_rankings` does."""
+    """Compare a run with lmtune's search results, by `check_rankings`."""
     docnos = sorted({docno for ranked in run.values() for docno in ranked})
     numbers = searched.index.doc_numbers(docnos)
     known = {docno for docno, number in zip(docnos, numbers.tolist(), strict=True) if number >= 0}
-    ours = Ours(searched.rankings, [*map(len, searched.pool.terms)], known, needed)
-    return check_rankings(run, ours, depth)
+    reference = Reference(searched.rankings, [*map(len, searched.pool.terms)], known, needed)
+    return check_rankings(run, reference, depth)
 
 
 def without_self(run: Run) -> Run:
-    """Return a run without each topic's own document, whose docno is the topic's identifier."""
+    """Return a run without the document whose docno is the topic's identifier."""
     return {
-        topic: {docno: score for docno, score in found.items() if docno != topic}
-        for topic, found in run.items()
+        topic: {docno: score for docno, score in scores.items() if docno != topic}
+        for topic, scores in run.items()
     }
 
 
-def check_rankings(run: Run, ours: Ours, depth: int = 100) -> Check:
-    """Hold a run against our rankings of the same topics.
+def check_rankings(run: Run, reference: Reference, depth: int = 100) -> Check:
+    """Compare a run with lmtune's rankings of the same topics.
 
     Parameters
     ----------
     run : mapping of str to mapping of str to float
-        Scores by topic and docno, in the engine's order. trec_eval orders equal scores by docno: where that
-        differs from our order and the engine's does not, the run's scores have too few digits.
-    ours : Ours
-        What it is held against.
+        Scores by topic and docno, in the engine's order. trec_eval orders equal scores by docno. If that
+        order differs from lmtune's and the engine's order does not, the run's scores have too few digits.
+    reference : Reference
+        lmtune's rankings.
     depth : int
-        Ranks that are compared, at most: as many as the run's longest ranking has.
+        Largest number of ranks to compare; at most the length of the run's longest ranking.
 
     Raises
     ------
     InputError
-        Where the run has none of our topics.
+        If the run has none of the topics.
     """
-    if not any(ranking.topic in run for ranking in ours.rankings):
-        accepted = ", ".join(ranking.topic for ranking in ours.rankings[:3]) + " ..."
+    if not any(ranking.topic in run for ranking in reference.rankings):
+        accepted = ", ".join(ranking.topic for ranking in reference.rankings[:3]) + " ..."
         raise InputError("the run has none of the topics", value=[*run][:3], accepted=accepted)
     depth = min(depth, max(map(len, run.values())))
-    both = _Both({docno for ranked in run.values() for docno in ranked}, ours.docnos, depth)
-    differences, pairs, compared = [], [], ours.compared(run)
-    for ranking, summed in compared:
-        theirs = run.get(ranking.topic, {})
-        differences += both.part(ranking, theirs, rounding_bound(summed))
-        common = [(score, theirs[docno]) for docno, score in _scored(ranking) if docno in theirs]
+    docnos = {docno for scores in run.values() for docno in scores}
+    comparison = _Comparison(docnos, reference.docnos, depth)
+    differences, pairs, compared = [], [], reference.compared(run)
+    for ranking, summands in compared:
+        run_scores = run.get(ranking.topic, {})
+        differences += comparison.differences(ranking, run_scores, rounding_bound(summands))
+        common = [(score, run_scores[docno]) for docno, score in _scored(ranking) if docno in run_scores]
         pairs.append(np.array(common, np.float64).reshape(-1, 2)[:depth])
-    return Check(len(compared), depth, tuple(differences), _made_of(pairs))
+    return Check(len(compared), depth, tuple(differences), _describe_scores(pairs))
 
 
 def rounding_bound(terms: int) -> float:
-    """Return how far apart, of the larger, two scores may be that single precision leaves in either order.
+    """Return the relative difference below which single precision can rank two scores in either order.
 
-    ``2 (n + 8) u`` with n terms and u = 2**-24: the first-order bound on n - 1 additions (Higham, Accuracy
-    and Stability of Numerical Algorithms, 2002, section 4.2) of parts of one sign, each made by at most 8
-    roundings, of each of the two.
+    The bound is ``2 (n + 8) u`` with n terms and u = 2**-24, relative to the larger score. It is the
+    first-order bound on the error of n - 1 additions of numbers of the same sign (Higham, Accuracy and
+    Stability of Numerical Algorithms, 2002, section 4.2), for both scores. Each summand has at most 8
+    roundings.
     """
     return 2.0 * (terms + _MORE) * _UNIT
 
 
 def cut(rankings: Iterable[Ranking], hits: int) -> dict[str, dict[str, float]]:
-    """Return rankings as a run of at most so many documents a topic, which trec_eval ranks as they are."""
+    """Return rankings as a run of at most `hits` documents a topic; trec_eval keeps their order."""
     return {
         ranking.topic: {docno: score for _, docno, score in islice(ranking.printed_rows(), hits)}
         for ranking in rankings
     }
 
 
-class _Both(NamedTuple):
-    """What either side has: docnos of the run, those of them that we know; and how deep to compare."""
+class _Comparison(NamedTuple):
+    """Data shared by the comparisons of all topics.
+
+    Attributes
+    ----------
+    run : set of str
+        The docnos of the run.
+    known : set of str
+        Those of them that the collection has.
+    depth : int
+        Number of ranks to compare.
+    """
 
     run: Container[str]
     known: Container[str]
     depth: int
 
-    def part(self, ours: Ranking, run: Mapping[str, float], bound: float) -> list[Difference]:
-        """Return where and why a topic's rankings part; nothing where they are the same."""
-        here, scores = ours.docnos[: self.depth], dict(_scored(ours))
+    def differences(self, ranking: Ranking, run: Mapping[str, float], bound: float) -> list[Difference]:
+        """Return the first difference of a topic's rankings and its reason, or an empty list."""
+        here, scores = ranking.docnos[: self.depth], dict(_scored(ranking))
         there = trec_eval_order([*run], [*run.values()])[: self.depth]
         if here == there:
             return []
-        at = _parted(here, there, scores, bound)
+        at = _first_difference(here, there, scores, bound)
         if at is not None:
-            theirs = sorted(run, key=lambda docno: -run[docno])
-            listed = _parted(here, theirs[: self.depth], scores, bound)
-            if listed is None:
+            engine_order = sorted(run, key=lambda docno: -run[docno])
+            at_in_engine_order = _first_difference(here, engine_order[: self.depth], scores, bound)
+            if at_in_engine_order is None:
                 reason = _EQUAL
             else:
-                at, there = listed, theirs[: self.depth]
-                reason = self._reason(ours, theirs, scores, bound)
-        elif (at := _parted(here, there, scores, _SAME)) is not None:
+                at, there = at_in_engine_order, engine_order[: self.depth]
+                reason = self._reason(ranking, engine_order, scores, bound)
+        elif (at := _first_difference(here, there, scores, _SAME)) is not None:
             reason = _NEAR
         else:
             reason, at = _TIE, int(np.argmax(np.array(here) != np.array(there)))
-        one, other = (ranked[at] if at < len(ranked) else None for ranked in (here, there))
-        found = [known.get(docno or "") for known in (scores, run) for docno in (one, other)]
-        return [Difference(ours.topic, reason, at + 1, one, other, *found)]
+        one, other = (docnos[at] if at < len(docnos) else None for docnos in (here, there))
+        four_scores = [known.get(docno or "") for known in (scores, run) for docno in (one, other)]
+        return [Difference(ranking.topic, reason, at + 1, one, other, *four_scores)]
 
-    def _reason(self, ours: Ranking, theirs: Sequence[str], scores: Mapping[str, float], bound: float) -> str:
-        """Tell whether the rankings are alike without the documents that one side lacks everywhere."""
-        if not theirs:
+    def _reason(
+        self, ranking: Ranking, engine_order: Sequence[str], scores: Mapping[str, float], bound: float
+    ) -> str:
+        """Return the reason: a missing topic, documents that one side lacks in all topics, or scores."""
+        if not engine_order:
             return _ABSENT
-        there = [docno for docno in theirs if docno in self.known]
-        left = max(self.depth - (len(theirs) - len(there)), 0)
-        here = [docno for docno in ours.docnos if docno in self.run]
-        return _OTHER if _parted(here[:left], there[:left], scores, bound) is not None else _LACKED
+        there = [docno for docno in engine_order if docno in self.known]
+        depth = max(self.depth - (len(engine_order) - len(there)), 0)
+        here = [docno for docno in ranking.docnos if docno in self.run]
+        at = _first_difference(here[:depth], there[:depth], scores, bound)
+        return _OTHER if at is not None else _LACKED
 
 
-def _scored(ours: Ranking) -> zip[tuple[str, float]]:
-    return zip(ours.docnos, ours.scores.tolist(), strict=True)
+def _scored(ranking: Ranking) -> zip[tuple[str, float]]:
+    return zip(ranking.docnos, ranking.scores.tolist(), strict=True)
 
 
-def _parted(
+def _first_difference(
     here: Sequence[str], there: Sequence[str], scores: Mapping[str, float], bound: float
 ) -> int | None:
-    """Return the first place of two documents whose scores differ by more than a bound."""
-    for place, (one, other) in enumerate(zip_longest(here, there)):
+    """Return the first position where the documents' scores differ by more than a relative bound."""
+    for position, (one, other) in enumerate(zip_longest(here, there)):
         if one == other:
             continue
         if one not in scores or other not in scores:
-            return place
+            return position
         if abs(scores[one] - scores[other]) > bound * max(abs(scores[one]), abs(scores[other])):
-            return place
+            return position
     return None
 
 
-def _made_of(pairs: Sequence[NDArray[np.float64]]) -> str:
-    """Say how the run's scores come of ours: a factor, an offset of each topic, or neither."""
-    ours, theirs = np.concatenate(pairs).T
-    room = _PRINTED * np.abs(theirs).max(initial=0.0)
-    if not ours.any():
-        return "The run shares no document with our rankings."
-    factor = float(np.median(theirs[ours != 0.0] / ours[ours != 0.0]))
-    departures = np.abs(theirs - factor * ours)
-    if departures.max() <= room:
-        times = "" if abs(factor - 1.0) <= _PRINTED else f", times {factor:.6g}"
-        return f"The run's scores are ours{times}."
-    gaps = [np.ptp(pair[:, 1] - pair[:, 0]) for pair in pairs if pair.size]
-    if max(gaps) <= room:
-        return "The run's scores are ours, plus a constant of each topic."
-    relative = departures / np.maximum(np.abs(theirs), room)
+def _describe_scores(pairs: Sequence[NDArray[np.float64]]) -> str:
+    """Describe the run's scores in terms of lmtune's: a factor, an offset for each topic, or neither."""
+    expected, actual = np.concatenate(pairs).T
+    tolerance = _PRINTED * np.abs(actual).max(initial=0.0)
+    if not expected.any():
+        return "The run shares no document with lmtune's rankings."
+    factor = float(np.median(actual[expected != 0.0] / expected[expected != 0.0]))
+    errors = np.abs(actual - factor * expected)
+    if errors.max() <= tolerance:
+        times = "" if abs(factor - 1.0) <= _PRINTED else f" times {factor:.6g}"
+        return f"The run's scores are lmtune's{times}."
+    offset_ranges = [np.ptp(pair[:, 1] - pair[:, 0]) for pair in pairs if pair.size]
+    if max(offset_ranges) <= tolerance:
+        return "The run's scores are lmtune's plus a constant for each topic."
+    relative = errors / np.maximum(np.abs(actual), tolerance)
     return (
-        f"The run's scores are no constant factor or offset of ours: {np.median(relative):.2%} from "
-        f"{factor:.4g} times ours at the median, {relative.max():.2%} at most."
+        f"The run's scores differ from lmtune's by neither a constant factor nor a constant offset: from "
+        f"{factor:.4g} times lmtune's by {np.median(relative):.2%} (median), {relative.max():.2%} (maximum)."
     )

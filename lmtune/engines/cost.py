@@ -1,4 +1,4 @@
-"""The nearest setting that an engine can, beside the tuned one: what it costs in the measures."""
+"""Compare the tuned setting with the nearest setting that an engine supports, by the measures."""
 
 from __future__ import annotations
 
@@ -23,79 +23,81 @@ from lmtune.tuning.experiment.stored import FinalSetting
 from lmtune.tuning.space import ParameterSpace
 
 TUNED, _NEAREST = "tuned", "nearest"
-"""How the two settings are called in tables."""
+"""Labels of the two settings in tables."""
 
 
 def fit_nearest(
     engine: Engine, tuned: FinalSetting, measure: str, *, progress: Progress = silent
 ) -> FinalSetting:
-    """Return the best of an engine's nearest model that one climb finds, from the tuned values.
+    """Tune an engine's nearest model by one coordinate ascent from the tuned values.
 
     Parameters
     ----------
     engine : Engine
-        It computes the model, and fixes what it fixes.
+        Its `fixed` parameters are not tuned.
     tuned : FinalSetting
-        With the collection, whose topics are all used, as they were for the tuned setting.
+        The tuned setting. All topics of its collection are used.
     measure : str
-        What was tuned for.
+        The measure that was tuned.
     progress : Progress
         Called while the collection is prepared.
     """
     model, values = nearest_model(engine, tuned.model, tuned.values)
-    ready = prepare(
+    prepared = prepare(
         tuned.collection, Split(), Plan(model=model, measures=(parse_measure(measure),)), progress=progress
     )
     space = ParameterSpace.of(model).fixing(engine.fixed)
-    climb = CoordinateAscent(measure, space=space, starts=[values]).fit(ready.pool)
+    climb = CoordinateAscent(measure, space=space, starts=[values]).fit(prepared.pool)
     return FinalSetting(model, {**climb.best_params_, **find_model(model).fixed}, tuned.collection)
 
 
 def stemming_cost(
     engine: Engine, result: CollectionResult, row: Row, collection: Collection, *, progress: Progress = silent
 ) -> tuple[list[str], Comparison]:
-    """Compare the tuned stemmer, held out, with the nearest that an engine has, at the same settings.
+    """Compare the tuned stemmer with the best one that an engine supports, on held-out topics.
+
+    Both stemmers are evaluated with the same parameter values: those tuned for each fold.
 
     Parameters
     ----------
     engine : Engine
-        Its stemmers that need no other package are tried: Porter's, and none.
+        The stemmers `porter` and `none` are tried if the engine has them; they need no other package.
     result : CollectionResult
-        What was tuned.
+        The tuning result.
     row : Row
-        A row of it, whose fold's setting ranks the fold's test topics.
+        A row of `result`; the setting of each fold ranks that fold's test topics.
     collection : Collection
-        Where the documents are, with the analysis that was tuned with.
+        The collection, with the analysis that was tuned with.
     progress : Progress
-        Called while documents are indexed, and while topics are.
+        Called while documents and topics are indexed.
 
     Returns
     -------
     stemmers : list of str
-        That of the best mean on the training topics, of each fold.
+        The stemmer with the best mean on the training topics, for each fold.
     comparison : Comparison
-        On all test topics.
+        The comparison on all test topics.
     """
     assert collection.analysis is not None
     tuned = collection.analysis["stemmer"]
-    others = [name for name in ("porter", "none") if name in engine.stemmers]
+    supported = [name for name in ("porter", "none") if name in engine.stemmers]
     plan = Plan(model=result.model, measures=(row.measure,))
     pools = {}
-    for name in (tuned, *others):
+    for name in (tuned, *supported):
         analysis = {**collection.analysis, "stemmer": name}
-        own = replace(collection, stemmer=None, stopwords=None, analysis=analysis)
-        pools[name] = prepare(own, Split(), plan, progress=progress).pool
+        reanalysed = replace(collection, stemmer=None, stopwords=None, analysis=analysis)
+        pools[name] = prepare(reanalysed, Split(), plan, progress=progress).pool
     runs: dict[str, dict[str, Any]] = {TUNED: {}, _NEAREST: {}}
     chosen = []
     for fold, fit in zip(result.folds, row.fits, strict=True):
-        drawn = {name: pool.drawn_at(fit.params) for name, pool in pools.items()}
+        fold_pools = {name: pool.drawn_at(fit.params) for name, pool in pools.items()}
         means = {
             name: measure_settings(pool, fit.params, [row.measure], topics=pool.positions(fold.train)).mean()
-            for name, pool in drawn.items()
+            for name, pool in fold_pools.items()
         }
-        chosen.append(max(others, key=means.__getitem__))
+        chosen.append(max(supported, key=means.__getitem__))
         for label, name in ((TUNED, tuned), (_NEAREST, chosen[-1])):
-            runs[label] |= cut(rank(drawn[name], fit.params, hits=1000, topics=fold.test), 1000)
+            runs[label] |= cut(rank(fold_pools[name], fit.params, hits=1000, topics=fold.test), 1000)
     qrels = collection.load(("topics", "qrels")).qrels
     return chosen, compare_runs(qrels, runs, [str(row.measure)])
 
@@ -103,12 +105,15 @@ def stemming_cost(
 def deployment_cost(
     engine: Engine, tuned: FinalSetting, measures: Iterable[Measure | str], **options: Any
 ) -> tuple[FinalSetting, Comparison]:
-    """Return the nearest that an engine can, and what it costs in the measures, the first one climbed."""
+    """Return the nearest setting that an engine supports, tuned for the first measure, and its comparison.
+
+    The comparison is with the tuned setting, by all `measures`.
+    """
     names = [*map(str, measures)]
-    found = fit_nearest(engine, tuned, names[0], **options)
+    nearest = fit_nearest(engine, tuned, names[0], **options)
     runs = {
-        label: cut(search(own.collection, own.model, own.values, **options).rankings, 1000)
-        for label, own in ((TUNED, tuned), (_NEAREST, found))
+        label: cut(search(setting.collection, setting.model, setting.values, **options).rankings, 1000)
+        for label, setting in ((TUNED, tuned), (_NEAREST, nearest))
     }
     qrels = tuned.collection.load(("topics", "qrels")).qrels
-    return found, compare_runs(qrels, runs, dict.fromkeys(names))
+    return nearest, compare_runs(qrels, runs, dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""What an engine gets of a tuned setting: its formula, the values, the analysis; or why it cannot."""
+"""Translate a tuned setting into an engine's formula, parameter values and analysis."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from lmtune.models.bm25 import BM25_PREFIX, VARIANTS, bm25_formula
 from lmtune.models.model import find_model
 
 README = "README.txt"
-"""The file that says what is exact and what is not."""
+"""The file that lists what is exact and what is not."""
 
 PYTHON = "search.py"
-"""The file that has ``build`` and ``search``, where the engine is a library."""
+"""The file with the functions ``build`` and ``search``, if the engine is a Python package."""
 
 BY_FIELD = "bm25-fields"
-"""The formula of a query of several fields: the weighted sum of their BM25."""
+"""The formula that sums the weighted BM25 scores of several fields."""
 
 COMBINED = "bm25f"
-"""BM25 of frequencies that are summed over fields."""
+"""BM25F: BM25 of term frequencies that are summed over fields."""
 
 INDEX, FIELD = "documents", "contents"
-"""What the index and its field of text are called in the files by default."""
+"""Default names of the index and its text field."""
 
 _INDEX_NAME, _FIELD_NAME = re.compile("[a-z][a-z0-9_-]*"), re.compile("[A-Za-z][A-Za-z0-9_]*")
-# What is indexed of each format's documents: see `lmtune.io`.
+# The text of a document in each format, as `lmtune.io` reads it.
 _CONTENTS = (
-    "holds the text that was tuned on: of JSON lines contents, or else the title, a line end and the text "
-    "(BEIR); of TREC's documents the text of the elements TEXT, HEADLINE, TITLE, HL, HEAD, TTL, DD, DATE, LP "
-    "and LEADPARA; of id<TAB>text all that follows the identifier."
+    "must have the text that was tuned on. JSON lines: contents, or the title, a line end and the text "
+    "(BEIR). TREC documents: the elements TEXT, HEADLINE, TITLE, HL, HEAD, TTL, DD, DATE, LP and LEADPARA. "
+    "id<TAB>text: the text after the identifier."
 )
 
 _LIKELIHOODS = ("two-stage", "dirichlet", "lucene-dirichlet", "jelinek-mercer")
@@ -42,14 +42,14 @@ _ROUNDED = "lucene-"
 
 
 def fill_template(name: str, /, **values: object) -> str:
-    """Return a file of the folder ``templates``, with values for its ``$names``."""
+    """Return a file of the folder ``templates`` with its ``$names`` replaced by values."""
     text = files("lmtune.engines").joinpath("templates", f"{name}.tmpl").read_text(encoding="utf-8")
     return Template(text).substitute(values)
 
 
 @dataclass(frozen=True)
 class Names:
-    """What an engine calls the index and its field of text."""
+    """Names of the index and of its text field."""
 
     index: str = INDEX
     field: str = FIELD
@@ -63,21 +63,21 @@ class Names:
             raise InputError("bad name of a field", value=self.field, accepted=accepted)
 
     def check_used(self, title: str, *, index: bool, field: bool = True) -> None:
-        """Raise `InputError` for a name that an engine's files do not have."""
-        for flag, name, usual, has in (
+        """Raise `InputError` for a changed name that an engine's files do not contain."""
+        for flag, name, default, is_used in (
             ("--index-name", self.index, INDEX, index),
             ("--field-name", self.field, FIELD, index and field),
         ):
-            if name != usual and not has:
-                raise InputError(f"{title}: its files have no such name", value=name, accepted=f"no {flag}")
+            if name != default and not is_used:
+                raise InputError(f"the files of {title} have no such name", value=name, accepted=f"no {flag}")
 
 
 USUAL_NAMES = Names()
-"""Those of the files by default."""
+"""Default names."""
 
 
 class Deployment(NamedTuple):
-    """A setting as engines name it.
+    """A tuned setting in the terms of engines.
 
     Attributes
     ----------
@@ -86,12 +86,12 @@ class Deployment(NamedTuple):
     formula : str
         ``"bm25"``, ``"bm25-fields"``, ``"bm25f"``, ``"dirichlet"`` or ``"jelinek-mercer"``.
     values : dict of str to float
-        The formula's parameters: k1 and b; of fields k1, and each one's weight and b; mu; lambda, the weight
-        of the collection.
+        The formula's parameters: ``k1`` and ``b``; with fields ``k1`` and the fields' ``w_NAME`` and
+        ``b_NAME``; ``mu``; or ``lambda``, the weight of the collection.
     analyzer : Analyzer
-        The analysis that it was tuned with.
+        The analysis that the model was tuned with.
     names : Names
-        Those of the index and its field.
+        Names of the index and its text field.
     """
 
     model: str
@@ -102,43 +102,44 @@ class Deployment(NamedTuple):
 
     @property
     def setting(self) -> str:
-        """Names and values, to the last digit."""
+        """Names and values of the parameters, in full precision."""
         return ", ".join(f"{name} = {value!r}" for name, value in self.values.items())
 
     @property
     def fields(self) -> list[str]:
-        """Those that have a weight of their own."""
+        """Names of the weighted fields."""
         return [name.removeprefix("w_") for name in self.values if name.startswith("w_")]
 
     @property
     def stopwords(self) -> list[str]:
-        """The words that are dropped."""
+        """The stopwords, sorted."""
         return sorted(self.analyzer.words or ())
 
 
 class Engine(NamedTuple):
-    """A search engine, declared.
+    """Description of a search engine.
 
     Attributes
     ----------
     title : str
-        Its name for a reader.
+        The engine's name in texts.
     formulas : mapping of str to str
-        Those that it has, each with what is not exact in it; empty where all is.
+        The supported formulas, each with a note on what is not exact; empty if the formula is exact.
     write : callable
-        Gives the files of a deployment, texts by names.
+        Returns the files of a `Deployment`: texts by file name.
     remarks : tuple of str
-        What else differs from lmtune.
+        Other differences from lmtune.
     fixed : mapping of str to float
-        Parameters that it has no way to set.
+        Parameters that the engine does not allow to set.
     variant : str
-        The BM25 that it computes, one of `lmtune.models.bm25.VARIANTS`.
+        The engine's BM25 variant, one of `lmtune.models.bm25.VARIANTS`.
     stemmers : mapping of str to str
-        Those of its own analysis, each with what else differs there; empty where it takes lmtune's terms.
+        The stemmers of the engine's analysis, each with a note on differences. Empty if the script uses
+        lmtune's analysis, and so any stemmer.
     install : str
-        What brings it to Python; empty where nothing does.
+        The command that installs the Python package; empty if there is none.
     is_named : bool
-        Whether its files name an index and a field.
+        Whether the files name an index and a field.
     """
 
     title: str
@@ -153,7 +154,7 @@ class Engine(NamedTuple):
 
     @property
     def computed(self) -> dict[str, str]:
-        """The model that it computes by each of its formulas, the nearest to query likelihood first."""
+        """The model of lmtune for each of the engine's formulas, language models first."""
         dirichlet = "lucene-dirichlet" if self.rounds else "dirichlet"
         named = {
             "dirichlet": dirichlet,
@@ -164,19 +165,19 @@ class Engine(NamedTuple):
 
     @property
     def models(self) -> list[str]:
-        """What to tune for it."""
+        """The models that the engine computes exactly."""
         return [*self.computed.values()]
 
     @property
     def rounds(self) -> bool:
-        """Whether it keeps a document's length in a byte."""
+        """Whether the engine encodes a document's length in one byte, as Lucene does."""
         return VARIANTS[self.variant].rounded
 
 
 def deploy(
     engine: Engine, model: str, setting: Mapping[str, float], analyzer: Analyzer, names: Names = USUAL_NAMES
 ) -> dict[str, str]:
-    """Write a tuned setting as an engine's own files.
+    """Write a tuned setting as the files of an engine.
 
     Parameters
     ----------
@@ -185,27 +186,29 @@ def deploy(
     model : str
         The model that was tuned, a name of `lmtune.models.model.MODELS`.
     setting : mapping of str to float
-        Its parameters; two-stage smoothing with lambda = 0 is Dirichlet's, with mu = 0 Jelinek-Mercer's.
+        The model's parameters. Two-stage smoothing is deployed as Dirichlet smoothing if lambda = 0, and as
+        Jelinek-Mercer smoothing if mu = 0.
     analyzer : Analyzer
-        The analysis that it was tuned with.
+        The analysis that the model was tuned with.
     names : Names, optional
-        Those of the index and its field of text.
+        Names of the index and its text field.
 
     Returns
     -------
     dict of str to str
-        Texts by the files' names, `README` first: what is exact and what is not.
+        Texts by file name. The first is `README`, which lists what is exact and what is not.
 
     Raises
     ------
     InputError
-        For what the engine cannot express, naming the nearest model that it can, and for bad names.
+        If the engine does not support the setting (the message names the nearest model that it supports), or
+        the stemmer, or the names.
     """
-    formula, values = _expressed(engine, model, setting)
+    formula, values = _engine_formula(engine, model, setting)
     names.check_used(engine.title, index=engine.is_named, field=formula != BY_FIELD)
-    if not stems(engine, analyzer.stemmer):
+    if not supports_stemmer(engine, analyzer.stemmer):
         raise InputError(
-            f"{engine.title}: no filter is known to stem so",
+            f"{engine.title}: no known filter for this stemmer",
             value=analyzer.stemmer,
             accepted=f"results of lmtune tune --stemmer {', '.join(engine.stemmers)}",
         )
@@ -214,50 +217,51 @@ def deploy(
 
 
 def nearest_model(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
-    """Return the model that an engine computes in place of a tuned one, and its setting.
+    """Return the nearest model that an engine computes, and its setting.
 
-    The setting is the tuned one, but for what the engine fixes. Where it has no such formula, the model is
-    the one of its own that shares most parameters, with the tuned values of those and the usual ones of
-    others: of ``bm25f`` the fields' summed BM25, where it has that.
+    If the engine has the model's formula, the setting is the tuned one, except for parameters that the engine
+    fixes. Otherwise the model is the engine's model with the most shared parameters; for ``bm25f``, it is the
+    sum of the fields' BM25 scores if the engine has it. Shared parameters have the tuned values, the others
+    their defaults.
     """
     values = {**setting, **engine.fixed}
-    formula, expressed = _express(model, values)
+    formula, formula_values = _translate(model, values)
     if formula in (BY_FIELD, COMBINED) and formula in engine.formulas:
-        return model, expressed
-    computed = engine.computed.get(formula) or _alike(engine, model, setting)
-    known = find_model(computed)
-    return computed, {**known.default, **{n: values[n] for n in known.default if n in values}, **known.fixed}
+        return model, formula_values
+    nearest = engine.computed.get(formula) or _nearest_model_name(engine, model, setting)
+    known = find_model(nearest)
+    return nearest, {**known.default, **{n: values[n] for n in known.default if n in values}, **known.fixed}
 
 
-def expresses(engine: Engine, model: str, setting: Mapping[str, float]) -> bool:
-    """Say whether an engine has a tuned model's formula, with these values."""
-    formula, values = _express(model, setting)
+def supports_setting(engine: Engine, model: str, setting: Mapping[str, float]) -> bool:
+    """Return whether an engine has a tuned model's formula and allows these values."""
+    formula, values = _translate(model, setting)
     return formula in engine.formulas and all(values[n] == value for n, value in engine.fixed.items())
 
 
-def stems(engine: Engine, stemmer: str) -> bool:
-    """Say whether an engine can have terms that are stemmed so."""
+def supports_stemmer(engine: Engine, stemmer: str) -> bool:
+    """Return whether an engine has a stemmer, or uses lmtune's analysis."""
     return not engine.stemmers or stemmer in engine.stemmers
 
 
-def _alike(engine: Engine, model: str, setting: Mapping[str, float]) -> str:
-    """Return the engine's model of most parameters that a setting has too, the first of several."""
-    if BY_FIELD in engine.formulas and _express(model, setting)[0] == COMBINED:
+def _nearest_model_name(engine: Engine, model: str, setting: Mapping[str, float]) -> str:
+    """Return the engine's model that shares the most parameters with a setting, the first one of several."""
+    if BY_FIELD in engine.formulas and _translate(model, setting)[0] == COMBINED:
         return model.replace(COMBINED, BY_FIELD, 1)
     return max(engine.models, key=lambda name: len(find_model(name).default.keys() & setting.keys()))
 
 
-def _expressed(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
-    """Return which of an engine's formulas a setting is, and the formula's values; raise as `deploy`."""
-    formula, values = _express(model, setting)
+def _engine_formula(engine: Engine, model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
+    """Return the engine's formula for a model and its values; raise `InputError` if it has none."""
+    formula, values = _translate(model, setting)
     fixed = " and ".join(f"{name} = {value:g}" for name, value in engine.fixed.items())
     if formula not in engine.formulas:
-        alike = _alike(engine, model, setting)
+        nearest = _nearest_model_name(engine, model, setting)
         raise InputError(
             f"{engine.title} cannot express {model}",
             value=dict(setting),
-            accepted=f"results of lmtune tune --model {alike}, the nearest"
-            + "".join(f", or {other}" for other in engine.models if other != alike)
+            accepted=f"results of lmtune tune --model {nearest}, the nearest"
+            + "".join(f", or {other}" for other in engine.models if other != nearest)
             + (f", with {fixed}" if fixed else ""),
         )
     wrong = {name: values[name] for name, value in engine.fixed.items() if values[name] != value}
@@ -268,11 +272,11 @@ def _expressed(engine: Engine, model: str, setting: Mapping[str, float]) -> tupl
     return formula, values
 
 
-def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
-    """Return the formula that engines have and its values; an empty one where none is the model."""
+def _translate(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, float]]:
+    """Return the engines' formula that equals a model, and its values; or ``""`` if there is none."""
     if (model == "lucene-bm25" or model.partition(":")[0] == "bm25") and "+" not in model:
-        own = bm25_formula(model).variant
-        if own.shift or own.bonus:
+        variant = bm25_formula(model).variant
+        if variant.shift or variant.bonus:
             return "", {}
         return "bm25", {name: float(setting[name]) for name in ("k1", "b")}
     if (kind := model.partition(":")[0]) in (BY_FIELD, COMBINED) and "+" not in model:
@@ -285,52 +289,55 @@ def _express(model: str, setting: Mapping[str, float]) -> tuple[str, dict[str, f
 
 
 def _readme(engine: Engine, deployment: Deployment) -> str:
-    own = deployment.analyzer
+    analyzer = deployment.analyzer
     words = f"{len(deployment.stopwords)} stopwords" if deployment.stopwords else "no stopwords"
     is_bm25 = deployment.formula == "bm25"
-    others = _variants(engine, deployment) if is_bm25 else [_lengths(engine, deployment)]
-    notes = [*filter(None, (engine.formulas[deployment.formula], *others))]
-    remarks = filter(None, (*engine.remarks, engine.stemmers.get(own.stemmer), _contents(deployment)))
+    differences = _variant_notes(engine, deployment) if is_bm25 else [_length_note(engine, deployment)]
+    notes = [*filter(None, (engine.formulas[deployment.formula], *differences))]
+    remarks = filter(None, (*engine.remarks, engine.stemmers.get(analyzer.stemmer), _contents(deployment)))
     lines = [
         f"{engine.title}: {deployment.formula} with {deployment.setting}",
-        f"tuned by lmtune as --model {deployment.model}; its analysis: Unicode words (UAX 29), possessives "
-        f"off, lower case, {words} ({own.stopwords}), stemmer {own.stemmer}",
+        f"tuned by lmtune as --model {deployment.model}; analysis: Unicode words (UAX 29), possessives "
+        f"removed, lower case, {words} ({analyzer.stopwords}), stemmer {analyzer.stemmer}",
         "",
-        "Not exact:" if notes else "The formula is exact. Besides:",
+        "Not exact:" if notes else "The formula is exact. Other notes:",
         *(f"- {note}" for note in (*notes, *remarks)),
-        "- Documents of equal score come in the engine's own order; lmtune has trec_eval's.",
+        "- The engine orders documents of equal score in its own way; lmtune orders them as trec_eval does.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _contents(deployment: Deployment) -> str:
-    """Say what the index's text is made of."""
+    """Return a note on the text of the index's fields."""
     if deployment.fields:
-        return f"The fields {', '.join(deployment.fields)} hold what lmtune indexed of the same names."
+        return f"The fields {', '.join(deployment.fields)} must have the texts of lmtune's fields so named."
     return f"The field {deployment.names.field} {_CONTENTS}"
 
 
-def _variants(engine: Engine, deployment: Deployment) -> list[str]:
-    """Say where the engine's BM25 differs from the one that was tuned."""
+def _variant_notes(engine: Engine, deployment: Deployment) -> list[str]:
+    """Return notes on differences between the engine's BM25 and the tuned one."""
     differences = bm25_formula(deployment.model).variant.differences(VARIANTS[engine.variant])
     if not differences:
         return []
     return [
         *differences,
-        f"It computes --model {BM25_PREFIX}{engine.variant}: tune that to tune what is run.",
+        f"The engine computes --model {BM25_PREFIX}{engine.variant}; tune that model for exact results.",
     ]
 
 
-def _lengths(engine: Engine, deployment: Deployment) -> str:
+def _length_note(engine: Engine, deployment: Deployment) -> str:
     tuned_rounded = deployment.model.startswith(_ROUNDED)
     if engine.rounds == tuned_rounded:
         return ""
     if tuned_rounded:
-        return "It has exact lengths; those of the tuned model were rounded as Lucene's are: --model " + (
-            deployment.model.removeprefix(_ROUNDED) + " tunes what is run."
+        exact = deployment.model.removeprefix(_ROUNDED)
+        return (
+            "The engine has exact document lengths; the tuned model rounded them as Lucene does. "
+            f"Tune --model {exact} for exact results."
         )
     name = _ROUNDED + deployment.formula
-    instead = f" --model {name} tunes with them." if name in engine.models else ""
+    instead = f" Tune --model {name} for exact results." if name in engine.models else ""
     return (
-        f"It keeps each length in a byte, exact up to 40, the mean exactly; tuned with exact ones.{instead}"
+        "The engine rounds document lengths above 40 to fit in a byte (the mean length is exact); the tuned "
+        f"model has exact lengths.{instead}"
     )

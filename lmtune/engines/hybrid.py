@@ -1,4 +1,4 @@
-"""Fused runs as engines' hybrid queries: weights and normalisation of what `lmtune fuse` chose."""
+"""Write the fusion that `lmtune fuse` selected as hybrid queries of engines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmtune.candidates.ranking import rank
-from lmtune.engines.checking import Ours, Run
+from lmtune.engines.checking import Reference, Run
 from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names, fill_template
 from lmtune.errors import InputError, PathLike, check_choice
 from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
@@ -24,26 +24,28 @@ _CURL = "curl --fail-with-body -H 'Content-Type: application/json'"
 
 
 class Hybrid(NamedTuple):
-    """An engine's way to fuse queries.
+    """Description of an engine's hybrid queries.
 
     Attributes
     ----------
     title : str
+        The engine's name in texts.
     normalisations : mapping of str to str
-        Those of lmtune that it has, by its names.
+        lmtune's names of the supported normalisations, each with the engine's name.
     write : callable
-        Gives its files: of the runs' shares, its normalisation or None for reciprocal ranks, RRF's k,
-        how many documents of each query count, and the names of the index and its field.
+        Returns the files. Its arguments are the runs' weights; the normalisation, or None for reciprocal rank
+        fusion; the constant k of RRF; the number of documents fused from each query; and the names of the
+        index and field.
     remarks : tuple of str
-        What is not exact.
+        Notes on what is not exact.
     queries : int
-        How many queries it fuses; 0 for any number.
+        The number of queries that the engine fuses; 0 for any number.
     weighs_ranks : str
-        The version since which reciprocal ranks have weights; empty where they have none.
+        The first version with weighted reciprocal rank fusion; empty if there is none.
     is_named : bool
-        Whether its files name an index and a field.
+        Whether the files name an index and a field.
     refused : mapping of str to str
-        Why it has not a normalisation that it seems to have.
+        Normalisations that the engine has under the same name but computes differently, with the reason.
     """
 
     title: str
@@ -59,33 +61,34 @@ class Hybrid(NamedTuple):
 def deploy_fusion(
     engine: str, chosen: Chosen, options: FusionOptions, names: Names = USUAL_NAMES
 ) -> dict[str, str]:
-    """Write what fuses runs as an engine's hybrid query.
+    """Write a fusion as an engine's hybrid query.
 
     Parameters
     ----------
     engine : str
         One of `HYBRIDS`.
     chosen, options
-        As `lmtune.fusion.methods.kept_fusion` reads them.
+        The selected fusion, as `lmtune.fusion.methods.kept_fusion` returns it.
     names : Names, optional
-        Those of the index and of the field in the queries to replace.
+        Names of the index, and of the field in the placeholder queries.
 
     Returns
     -------
     dict of str to str
-        Texts by the files' names, `README` first.
+        Texts by file name, `README` first.
 
     Raises
     ------
     InputError
-        For another engine, and a method, a normalisation or a number of runs that the engine has not.
+        For an unknown engine, and for a method, a normalisation or a number of runs that the engine does not
+        support.
     """
-    check_choice("no hybrid queries are known of this engine", engine, HYBRIDS)
+    check_choice("no hybrid queries are known for this engine", engine, HYBRIDS)
     if chosen.single_run is not None:
         raise InputError(
-            "a single run is recommended, there is nothing to fuse",
+            "a single run is recommended: there is nothing to fuse",
             value=chosen.single_run,
-            accepted=f"--method {', '.join((*_SUMS, *_BY_RANK))}, where it was tried",
+            accepted=f"--method {', '.join((*_SUMS, *_BY_RANK))}, if the results have it",
         )
     target, normalise = HYBRIDS[engine], chosen.normalise or options.normalise
     names.check_used(target.title, index=target.is_named)
@@ -109,15 +112,15 @@ def deploy_fusion(
     remarks = [*target.remarks, *_depth_remark(depths, first)]
     if by_rank and _are_unequal(chosen.weights):
         remarks.append(f"Weights of reciprocal ranks need {target.title} {target.weighs_ranks}.")
-    lines = [f"{target.title}: {chosen.method} by {how}, the first {first} of each query", "", "Not exact:"]
+    lines = [f"{target.title}: {chosen.method}: {how}; the first {first} of each query", "", "Not exact:"]
     lines += [f"- {remark}" for remark in remarks]
     return {README: "\n".join(lines) + "\n", **files}
 
 
 def _check_ranks(target: Hybrid, chosen: Chosen, k: float) -> None:
-    """Raise `InputError` where an engine cannot fuse by reciprocal ranks so."""
+    """Raise `InputError` if the engine does not support this reciprocal rank fusion."""
     if k < 1.0 or k != int(k):
-        raise InputError(f"{target.title} takes whole numbers for RRF's k", value=k, accepted="1, 2 ...")
+        raise InputError(f"{target.title} needs a whole number k for RRF", value=k, accepted="1, 2 ...")
     if _are_unequal(chosen.weights) and not target.weighs_ranks:
         raise InputError(
             f"{target.title} cannot multiply reciprocal ranks by weights",
@@ -127,7 +130,7 @@ def _check_ranks(target: Hybrid, chosen: Chosen, k: float) -> None:
 
 
 def _check_scores(target: Hybrid, chosen: Chosen, normalise: str, missing: str) -> None:
-    """Raise `InputError` where an engine cannot add up normalised scores so."""
+    """Raise `InputError` if the engine does not support this sum of normalised scores."""
     if chosen.method not in _SUMS:
         accepted = f"results of --method {', '.join((*_SUMS, *_BY_RANK))}"
         raise InputError(f"{target.title} cannot express the method", value=chosen.method, accepted=accepted)
@@ -148,24 +151,26 @@ def _are_unequal(weights: Mapping[str, float]) -> bool:
 
 
 def _depth_remark(depths: Mapping[str, int], first: int) -> list[str]:
-    """Say how many documents the runs had, where one number for all queries is not exact."""
+    """Return a note on the depth of the runs if one depth for all queries is not exact."""
     if not depths:
-        return [f"How deep the runs were is not known: {first} is the depth of the fused run."]
+        return [f"The depth of the runs is not known: {first} is the depth of the fused run."]
     if len({*depths.values()}) == 1:
         return []
     counted = ", ".join(f"{run} {depth}" for run, depth in depths.items())
-    return [f"The runs had other numbers of documents ({counted}): {first} of each query count here."]
+    return [
+        f"The runs have different numbers of documents ({counted}); here {first} of each query are fused."
+    ]
 
 
-def _query_of(run: str, names: Names) -> dict[str, Any]:
-    return {"match": {names.field: f"YOUR WORDS; put here the query that makes {run}"}}
+def _placeholder_query(run: str, names: Names) -> dict[str, Any]:
+    return {"match": {names.field: f"YOUR WORDS; replace this query by the one that makes {run}"}}
 
 
 def _elastic(
     shares: Mapping[str, float], scale: str | None, k: int, first: int, names: Names
 ) -> dict[str, str]:
-    """Write a search with a retriever of retrievers."""
-    parts: list[dict[str, Any]] = [{"standard": {"query": _query_of(run, names)}} for run in shares]
+    """Write a search whose retriever combines one retriever for each run."""
+    parts: list[dict[str, Any]] = [{"standard": {"query": _placeholder_query(run, names)}} for run in shares]
     if scale is not None or _are_unequal(shares):
         parts = [
             {"retriever": part, "weight": share} for part, share in zip(parts, shares.values(), strict=True)
@@ -176,7 +181,9 @@ def _elastic(
         parts = [part | {"normalizer": scale} for part in parts]
         fused = {"linear": {"retrievers": parts, "rank_window_size": first}}
     search = {"retriever": fused, "size": min(first, 100)}
-    commands = f'# URL is the cluster\'s\n{_CURL} "$URL/{names.index}/_search" --data-binary @search.json\n'
+    commands = (
+        f'# URL: address of the cluster\n{_CURL} "$URL/{names.index}/_search" --data-binary @search.json\n'
+    )
     return {"search.json": json.dumps(search, indent=2) + "\n", "commands.sh": commands}
 
 
@@ -195,30 +202,35 @@ def _opensearch(
         if _are_unequal(shares):
             combination["parameters"] = {"weights": [*shares.values()]}
         processor = {"score-ranker-processor": {"combination": combination}}
-    queries = {"hybrid": {"pagination_depth": first, "queries": [_query_of(run, names) for run in shares]}}
+    queries = {
+        "hybrid": {"pagination_depth": first, "queries": [_placeholder_query(run, names) for run in shares]}
+    }
     search = {"query": queries, "size": min(first, 100)}
     commands = (
-        f"# URL is the cluster's\n"
+        "# URL: address of the cluster\n"
         f'{_CURL} -X PUT "$URL/_search/pipeline/fused" --data-binary @pipeline.json\n'
         f'{_CURL} "$URL/{names.index}/_search?search_pipeline=fused" --data-binary @search.json\n'
     )
     files = {"pipeline.json": {"phase_results_processors": [processor]}, "search.json": search}
-    return {name: json.dumps(own, indent=2) + "\n" for name, own in files.items()} | {"commands.sh": commands}
+    texts = {name: json.dumps(content, indent=2) + "\n" for name, content in files.items()}
+    return texts | {"commands.sh": commands}
 
 
 class FusedRuns(NamedTuple):
-    """What `lmtune fuse` chose, and the runs that it is applied to.
+    """The fusion that `lmtune fuse` selected, and the runs to fuse.
 
     Attributes
     ----------
     chosen : Chosen
-        By these runs' names.
+        The selected fusion, with the names of these runs.
     options : FusionOptions
+        The options of the fusion.
     measures : list of str
-        Those that were fused for.
+        The measures that the fusion was tuned for.
     qrels : pathlib.Path
+        The judgments.
     runs : dict of str to run
-        Scores by topic and docno.
+        Scores by topic and docno, by name of the run.
     """
 
     chosen: Chosen
@@ -231,55 +243,56 @@ class FusedRuns(NamedTuple):
     def read(
         cls, path: Path, files: Sequence[Path], *, measure: str | None = None, method: str | None = None
     ) -> FusedRuns:
-        """Read what ``lmtune fuse --format json`` printed, and its files: judgments, then runs."""
+        """Read the output of ``lmtune fuse --format json``, and its input files: judgments, then runs."""
         chosen, options = kept_fusion(path, measure=measure, method=method)
-        qrels, *runs = files
-        given: dict[str, Run] = {name: read_run(file) for name, file in named_files(runs).items()}
+        qrels, *run_files = files
+        runs: dict[str, Run] = {name: read_run(file) for name, file in named_files(run_files).items()}
         measures = dict.fromkeys(row["measure"] for row in read_json(path, {"rows": list})["rows"])
-        return cls(for_runs(chosen, RunSet.of(given)), options, [*measures], qrels, given)
+        return cls(for_runs(chosen, RunSet.of(runs)), options, [*measures], qrels, runs)
 
-    def ours(self, hits: int) -> Ours:
-        """Fuse the runs, as many ranks deep."""
+    def reference(self, hits: int) -> Reference:
+        """Fuse the runs to at most `hits` documents a topic."""
         runs = RunSet.of(self.runs)
         rankings = rank(fused_pool(runs, self.chosen, self.options), self.chosen.setting, hits=hits)
-        return Ours(rankings, [len(runs.names)] * len(rankings), {*runs.docnos})
+        return Reference(rankings, [len(runs.names)] * len(rankings), {*runs.docnos})
 
 
 def fusion_cost(path: PathLike, engine: str, chosen: Chosen, options: FusionOptions) -> Table | None:
-    """Compare the fusion in a file with the best one there that an engine can express, by what `fuse` kept.
+    """Compare the selected fusion with the best one that an engine supports, by the measures in the file.
 
     Parameters
     ----------
     path : path-like
-        What ``lmtune fuse --format json`` printed.
+        The output of ``lmtune fuse --format json``.
     engine : str
         One of `HYBRIDS`.
     chosen, options
-        What `lmtune.fusion.methods.kept_fusion` read.
+        The selected fusion, as `lmtune.fusion.methods.kept_fusion` returns it.
 
     Returns
     -------
     Table or None
-        A line each, of the first measure, None where the engine can express none of its rows.
+        One row for each of the two fusions, by the first measure; None if the engine supports none of the
+        file's fusions.
     """
     content = read_json(path, {"rows": list})
     rows = [row for row in content["rows"] if row["measure"] == content["rows"][0]["measure"]]
-    named = [row for row in rows if row["method"] == chosen.method]
-    tuned = next((row for row in named if chosen.single_run in (None, *row["weights"])), None)
-    able = [row for row in rows if _is_expressed(row, engine, options)]
-    if tuned is None or not able:
+    of_method = [row for row in rows if row["method"] == chosen.method]
+    tuned = next((row for row in of_method if chosen.single_run in (None, *row["weights"])), None)
+    supported = [row for row in rows if _is_supported(row, engine, options)]
+    if tuned is None or not supported:
         return None
     value = "in_sample" if tuned["held_out"] is None else "held_out"
-    best = max(able, key=lambda row: float(row[value]))
-    shown = [
+    best = max(supported, key=lambda row: float(row[value]))
+    table_rows = [
         [name, row["method"], f"{row[value]:.4f}", f"{row[value] - tuned[value]:+.4f}"]
         for name, row in (("tuned", tuned), (f"nearest of {HYBRIDS[engine].title}", best))
     ]
     names = ["", "method", f"{tuned['measure']}, {value.replace('_', ' ')}", "difference"]
-    return Table.of(names, (), [shown], "What the nearest fusion costs.")
+    return Table.of(names, (), [table_rows], "Cost of the nearest fusion.")
 
 
-def _is_expressed(row: Mapping[str, Any], engine: str, options: FusionOptions) -> bool:
+def _is_supported(row: Mapping[str, Any], engine: str, options: FusionOptions) -> bool:
     if row["method"] not in METHODS:
         return False
     scale = row["normalise"] if row["normalise"] in SCALES else ""
@@ -295,7 +308,7 @@ def _is_expressed(row: Mapping[str, Any], engine: str, options: FusionOptions) -
 def _qdrant(
     shares: Mapping[str, float], scale: str | None, k: int, first: int, _names: Names
 ) -> dict[str, str]:
-    """Write a call of qdrant-client, whose ranks begin at 0."""
+    """Write a script for qdrant-client; Qdrant's ranks begin at 0."""
     how, fused = f"Reciprocal ranks, k = {k}", f"models.RrfQuery(rrf=models.Rrf(k={k + 1}))  # ranks from 0"
     if scale is not None:
         how, parts = "Weighted scores", list(enumerate(shares.values()))
@@ -313,19 +326,19 @@ def _qdrant(
 def _lancedb(
     shares: Mapping[str, float], scale: str | None, k: int, first: int, _names: Names
 ) -> dict[str, str]:
-    """Write a hybrid query of LanceDB."""
-    how, name, given = f"Reciprocal ranks, k = {k}", "RRFReranker", f"K={k}"
+    """Write a hybrid query for LanceDB."""
+    how, name, arguments = f"Reciprocal ranks, k = {k}", "RRFReranker", f"K={k}"
     if scale is not None:
         how, name = "Weighted min-max scores", "LinearCombinationReranker"
-        given = "weight=WEIGHTS[VECTOR], fill=1.0"
+        arguments = "weight=WEIGHTS[VECTOR], fill=1.0"
     text, vector = shares
-    named = {"how": how, "name": name, "given": given, "text": repr(text), "vector": repr(vector)}
-    return {PYTHON: fill_template("lancedb.py", **named, weights=dict(shares), first=first)}
+    texts = {"how": how, "name": name, "arguments": arguments, "text": repr(text), "vector": repr(vector)}
+    return {PYTHON: fill_template("lancedb.py", **texts, weights=dict(shares), first=first)}
 
 
-_ALIKE = (
-    "Each query's scores are normalised over what it returns: as many documents as the fused runs had.",
-    "Scores are in single precision, and documents of equal score come in the engine's own order.",
+_COMMON_REMARKS = (
+    "Each query's scores are normalised over the documents that it returns: as many as the fused runs have.",
+    "Scores are in single precision, and the engine orders documents of equal score in its own way.",
 )
 HYBRIDS = {
     "elasticsearch": Hybrid(
@@ -333,9 +346,9 @@ HYBRIDS = {
         {"min-max": "minmax", "none": "none"},
         _elastic,
         (
-            *_ALIKE,
-            "The linear retriever needs 8.18 or 9.0; those of before June 2025 give a query's only document "
-            "its raw score, not 1. Vectors: put a knn retriever for a standard one.",
+            *_COMMON_REMARKS,
+            "The linear retriever needs version 8.18 or 9.0. Versions before June 2025 do not normalise the "
+            "score of a query's only document to 1. For vectors, replace a standard retriever by a knn one.",
         ),
         weighs_ranks="9.2",
         is_named=True,
@@ -344,21 +357,21 @@ HYBRIDS = {
         "OpenSearch",
         {"min-max": "min_max"},
         _opensearch,
-        (*_ALIKE, "The least score of a query becomes 0.001, here 0."),
+        (*_COMMON_REMARKS, "The lowest score of a query becomes 0.001, in lmtune 0."),
         weighs_ranks="3.1",
         is_named=True,
-        refused={"z-score": "whose z_score makes 0.001 of all scores that are not above the mean"},
+        refused={"z-score": "OpenSearch's z_score sets all scores that are not above the mean to 0.001"},
     ),
     "qdrant": Hybrid(
         "Qdrant",
         {"none": "none"},
         _qdrant,
         (
-            *_ALIKE,
-            "Its k is ours + 1, since its ranks begin at 0. Tried with qdrant-client 1.20: older ones "
-            "may lack these queries.",
-            "Not used: its weights of reciprocal ranks are no factors (they divide the rank), its "
-            "distribution-based fusion has no weights and gives 0 to what a query lacks.",
+            *_COMMON_REMARKS,
+            "Qdrant's ranks begin at 0: its k is lmtune's plus 1. Tested with qdrant-client 1.20; older "
+            "versions may lack these queries.",
+            "Not used: Qdrant's weights of reciprocal ranks (they divide the rank), and its "
+            "distribution-based fusion (no weights; a document that a query lacks scores 0).",
         ),
     ),
     "lancedb": Hybrid(
@@ -366,13 +379,14 @@ HYBRIDS = {
         {"min-max": "score"},
         _lancedb,
         (
-            *_ALIKE,
-            "Of the vector query it takes distances: a run of similarities ranks alike where these fall "
-            "linearly with them (cosine, dot). Where all texts have one score they count 0, here 1.",
-            "Tried with LanceDB 0.40; look at the first answers of another version. "
-            "No more documents come than of each query count.",
+            *_COMMON_REMARKS,
+            "LanceDB uses the distances of the vector query. A run of similarities is ranked the same if the "
+            "distance falls linearly with the similarity (cosine, dot). If all texts have the same score, "
+            "LanceDB normalises it to 0, lmtune to 1.",
+            "Tested with LanceDB 0.40; check the first results of another version. A search returns at most "
+            "as many documents as are fused from each query.",
         ),
         2,
     ),
 }
-"""By the name that ``--to`` takes."""
+"""The engines with hybrid queries by name, as in the option ``--to``."""

@@ -1,4 +1,4 @@
-"""Analysis and similarity of an index in common terms, from filters that Lucene's engines share."""
+"""Analysis and similarity of an index, read from the configuration of Lucene-based engines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lmtune.index.tokenizer import MAX_TOKEN_UNITS, lower_case
 from lmtune.io.files import read_bytes
 
 Named = tuple[str, Mapping[str, str]]
-"""A tokenizer or filter by Lucene's name, with its parameters."""
+"""A tokenizer or filter: Lucene's name and the parameters."""
 Keys = Mapping[str, tuple[str, ...] | None]
-"""Keys that are known, each with the values that are accepted."""
+"""Known keys, each with its accepted values, `ANY` or `REFUSED`."""
 
 ANY, REFUSED = None, ()
-"""Of a key that is read or changes no score; and of one that lmtune does not compute."""
+"""Accepted values of a key: any (it is read, or changes no score), or none (lmtune does not compute it)."""
 MAX_TOKEN = (str(MAX_TOKEN_UNITS),)
-"""The length of a token that Lucene's StandardTokenizer has by default, as `lmtune` has."""
+"""The accepted maximum token length: the default of Lucene's StandardTokenizer, also used by lmtune."""
 
 LOWERCASE, POSSESSIVE, _STOP, STEM = "lowercase", "possessive", "stop", "stem"
 _ORDER = {LOWERCASE: 0, POSSESSIVE: 0, _STOP: 1, STEM: 2}
@@ -29,15 +29,15 @@ _LARGEST = 1e9
 _BM25 = {"k1": 1.2, "b": 0.75}
 _SIMILARITIES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "BM25": ("bm25", _BM25),
-    "LegacyBM25": ("bm25", _BM25),  # times k1 + 1
+    "LegacyBM25": ("bm25", _BM25),  # scores are multiplied by k1 + 1: same ranking
     "LMDirichlet": ("dirichlet", {"mu": 2000.0}),
     "LMJelinekMercer": ("jelinek-mercer", {"lambda": 0.1}),
 }
-"""Formulas by Lucene's names of similarities, each with its parameters and their defaults."""
+"""Lucene's similarities: the formula of each, and the default parameters."""
 
 
 class Step(NamedTuple):
-    """A filter: its kind, and the stopwords or stemmer that it has."""
+    """A token filter: its kind, and its stopwords or its stemmer."""
 
     kind: str
     words: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """Stopwords, stemmer by lmtune's name, and what differs from lmtune's analysis."""
+    """Stopwords, lmtune's name of the stemmer, and notes on differences from lmtune's analysis."""
 
     words: frozenset[str]
     stemmer: str
@@ -53,18 +53,18 @@ class Analysis(NamedTuple):
 
 
 class IndexSettings(NamedTuple):
-    """What an index's configuration says of scores.
+    """The part of an index's configuration that determines scores.
 
     Attributes
     ----------
     formula : str
-        One of `_SIMILARITIES`' formulas.
+        ``"bm25"``, ``"dirichlet"`` or ``"jelinek-mercer"``.
     values : dict of str to float
-        Its parameters.
+        The formula's parameters.
     analysis : Analysis
-        Of documents and queries.
+        The analysis of documents and queries.
     notes : tuple of str
-        What else is not as in lmtune.
+        Other differences from lmtune.
     """
 
     formula: str
@@ -74,28 +74,28 @@ class IndexSettings(NamedTuple):
 
 
 def keys(names: str, refused: str = "", **accepted: tuple[str, ...]) -> Keys:
-    """Return names that are read or change no score, those that are refused, and those of few values."""
+    """Return known keys: those with any value, refused ones, and those with a list of accepted values."""
     return dict.fromkeys(names.split(), ANY) | dict.fromkeys(refused.split(), REFUSED) | accepted
 
 
-def check_keys(path: Path, place: str, given: Mapping[str, Any], known: Keys) -> None:
-    """Raise `InputError` for a key that is not known, or a value that lmtune does not compute.
+def check_keys(path: Path, owner: str, values: Mapping[str, Any], known: Keys) -> None:
+    """Raise `InputError` for an unknown key, or for a value that lmtune does not compute.
 
     Parameters
     ----------
     path : pathlib.Path
         The file, for messages.
-    place : str
-        What has the keys, such as ``field "body"``.
-    given : mapping of str to object
+    owner : str
+        The element that has the keys, for messages, such as ``field "body"``.
+    values : mapping of str to object
         Values by key.
     known : Keys
-        All that may be there.
+        The allowed keys and their accepted values.
     """
-    for key, value in given.items():
+    for key, value in values.items():
         if key not in known:
             raise InputError(
-                f"unknown key of {place}",
+                f"unknown key of {owner}",
                 file=path,
                 value=key,
                 accepted="the file without it, if it changes no score",
@@ -103,45 +103,51 @@ def check_keys(path: Path, place: str, given: Mapping[str, Any], known: Keys) ->
         accepted = known[key]
         if accepted is REFUSED:
             raise InputError(
-                f"unsupported key of {place}", file=path, value=key, accepted="the file without it"
+                f"unsupported key of {owner}", file=path, value=key, accepted="the file without it"
             )
         if accepted is not ANY and _text(value) not in accepted:
             raise InputError(
-                f"unsupported {key} of {place}", file=path, value=value, accepted=", ".join(accepted)
+                f"unsupported {key} of {owner}", file=path, value=value, accepted=", ".join(accepted)
             )
 
 
 def _text(value: Any) -> str:
-    """Return a value as configurations spell it: ``true``, ``1``."""
+    """Return a value as configuration files write it: ``true``, ``1``."""
     return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
 def similarity(
-    path: Path, kind: Any, given: Mapping[str, Any], defaults: Mapping[str, float] | None = None
+    path: Path, kind: Any, parameters: Mapping[str, Any], defaults: Mapping[str, float] | None = None
 ) -> tuple[str, dict[str, float]]:
-    """Return a similarity's formula and values.
+    """Return the formula of a similarity and its parameter values.
 
     Parameters
     ----------
     path : pathlib.Path
         The file, for messages.
     kind : str
-        One of `_SIMILARITIES`.
-    given : mapping of str to object
-        Its parameters. Whether overlaps count in lengths changes nothing: no filter that is accepted
-        makes any.
+        Lucene's name of the similarity, such as ``"BM25"``.
+    parameters : mapping of str to object
+        The configured parameters. ``discount_overlaps`` is ignored: no accepted filter creates
+        overlapping tokens.
     defaults : mapping of str to float, optional
-        The engine's, where they are not Lucene's.
+        The engine's default parameters, if they differ from Lucene's.
+
+    Raises
+    ------
+    InputError
+        For an unknown similarity or parameter, and for a bad number.
     """
     if kind not in _SIMILARITIES:
-        raise InputError(
-            "a similarity that lmtune does not have", file=path, value=kind, accepted=", ".join(_SIMILARITIES)
-        )
-    formula, usual = _SIMILARITIES[kind]
-    values = {**usual, **{name: value for name, value in (defaults or {}).items() if name in usual}}
-    known = dict.fromkeys((*usual, "type", "discount_overlaps", "discountOverlaps"), ANY)
-    check_keys(path, f"similarity {kind}", given, known)
-    return formula, {name: _number(path, name, given.get(name, value)) for name, value in values.items()}
+        raise InputError("unsupported similarity", file=path, value=kind, accepted=", ".join(_SIMILARITIES))
+    formula, lucene_defaults = _SIMILARITIES[kind]
+    values = {
+        **lucene_defaults,
+        **{name: value for name, value in (defaults or {}).items() if name in lucene_defaults},
+    }
+    known = dict.fromkeys((*lucene_defaults, "type", "discount_overlaps", "discountOverlaps"), ANY)
+    check_keys(path, f"similarity {kind}", parameters, known)
+    return formula, {name: _number(path, name, parameters.get(name, value)) for name, value in values.items()}
 
 
 def _number(path: Path, name: str, value: Any) -> float:
@@ -155,69 +161,73 @@ def _number(path: Path, name: str, value: Any) -> float:
 
 
 def analysis_of(path: Path, steps: Sequence[Step]) -> Analysis:
-    """Return what a chain of filters does, after Lucene's StandardTokenizer.
+    """Return the analysis by Lucene's StandardTokenizer and a chain of filters.
 
     Raises
     ------
     InputError
-        For an order of filters that lmtune does not have.
+        If lmtune does not support this order of filters.
     """
-    places = [_ORDER[step.kind] for step in steps]
-    if places != sorted(places) or places.count(_ORDER[STEM]) > 1:
+    positions = [_ORDER[step.kind] for step in steps]
+    if positions != sorted(positions) or positions.count(_ORDER[STEM]) > 1:
         raise InputError(
-            "lmtune has no such order of filters",
+            "unsupported order of filters",
             file=path,
             value=[step.kind for step in steps],
-            accepted="lowercase and possessive_english, then stop, then one that stems",
+            accepted="lowercase and possessive_english, then stop, then at most one stemmer",
         )
     kinds = {step.kind for step in steps}
-    lacks = {LOWERCASE: "capital letters", POSSESSIVE: "possessives ('s)"}
-    notes = [f"its terms keep {text}, lmtune's do not" for kind, text in lacks.items() if kind not in kinds]
+    removed = {LOWERCASE: "capital letters", POSSESSIVE: "possessives ('s)"}
+    notes = [
+        f"the index keeps {text} in its terms, lmtune does not"
+        for kind, text in removed.items()
+        if kind not in kinds
+    ]
     words = frozenset().union(*(step.words for step in steps))
     stemmer = next((step.stemmer for step in steps if step.stemmer), "none")
     return Analysis(words, stemmer, tuple(notes))
 
 
 def same_analysis(path: Path, documents: Analysis, queries: Analysis) -> Analysis:
-    """Return the one analysis of documents and queries; raise `InputError` where they are two."""
+    """Return the analysis of documents and queries; raise `InputError` if they differ."""
     if documents != queries:
         raise InputError(
-            "queries have another analysis than documents",
+            "documents and queries have different analyzers",
             file=path,
-            value=[own.stemmer for own in (documents, queries)],
+            value=[analysis.stemmer for analysis in (documents, queries)],
             accepted="one analyzer for both",
         )
     return documents
 
 
 def stop_step(words: Iterable[str], *, ignore_case: bool) -> Step:
-    """Return a filter of stopwords; those with capitals match no lower-case term, unless case is ignored."""
-    kept = {lower_case(word) if ignore_case else word for word in words}
-    return Step(_STOP, frozenset(word for word in kept if word == lower_case(word)))
+    """Return a stopword filter.
+
+    Terms are lower case: stopwords with capitals match none of them, and are left out unless case is ignored.
+    """
+    stopwords = {lower_case(word) if ignore_case else word for word in words}
+    return Step(_STOP, frozenset(word for word in stopwords if word == lower_case(word)))
 
 
-def stem_step(path: Path, place: str, language: str, stemmers: Mapping[str, str]) -> Step:
-    """Return a filter that stems, by an engine's name of it."""
+def stem_step(path: Path, owner: str, language: str, stemmers: Mapping[str, str]) -> Step:
+    """Return the stemming filter for an engine's name of a stemmer or language."""
     if language not in stemmers:
         raise InputError(
-            f"{place} stems in a way that lmtune does not have",
-            file=path,
-            value=language,
-            accepted=", ".join(stemmers),
+            f"unsupported stemmer of {owner}", file=path, value=language, accepted=", ".join(stemmers)
         )
     return Step(STEM, stemmer=stemmers[language])
 
 
 def stopwords_name(path: Path, words: frozenset[str], file: str | None) -> str:
-    """Return what lmtune calls stopwords: one of its lists, or the file that holds them."""
+    """Return lmtune's name of a stopword list: a built-in list, or the file if it has the same words."""
     for name in (*STOPWORD_LISTS, *filter(None, [file])):
         if load_stopwords(name) == words:
             return name
     raise InputError(
-        "the index has stopwords of its own",
+        "the index has a custom stopword list",
         file=path,
         value=sorted(words),
-        accepted="--stopwords, a file of these",
+        accepted="--stopwords with a file of these words",
     )
 
 
@@ -242,12 +252,12 @@ _SNOWBALL = {language: name for name, language in SNOWBALL.items()}
 
 
 def read_xml(path: Path) -> ElementTree.Element:
-    """Return the root of a file of XML.
+    """Return the root element of an XML file.
 
     Raises
     ------
     InputError
-        Where it is none, or of an encoding that is not known.
+        If the file is not well-formed XML, or its encoding is unknown.
     """
     try:
         return ElementTree.fromstring(read_bytes(path))
@@ -259,59 +269,63 @@ def read_xml(path: Path) -> ElementTree.Element:
 
 
 def read_chain(path: Path, tokenizers: Sequence[Named], filters: Sequence[Named], folder: Path) -> Analysis:
-    """Return what a tokenizer and filters do, by Lucene's names; files of words lie in a folder.
+    """Return the analysis by a tokenizer and filters; their stopword files are in `folder`.
 
     Raises
     ------
     InputError
-        For another number of tokenizers than one, and what lmtune does not have.
+        If there is not exactly one tokenizer, and for tokenizers or filters that lmtune does not support.
     """
     if len(tokenizers) != 1:
-        raise InputError("not one tokenizer", file=path, value=len(tokenizers), accepted="one")
+        raise InputError("not exactly one tokenizer", file=path, value=len(tokenizers), accepted="one")
     _check_tokenizer(path, *tokenizers[0])
-    return analysis_of(path, [_filter_step(path, name, given, folder) for name, given in filters])
+    return analysis_of(path, [_filter_step(path, name, values, folder) for name, values in filters])
 
 
-def _check_tokenizer(path: Path, name: str, given: Mapping[str, str]) -> None:
-    """Raise `InputError` unless a tokenizer is Lucene's StandardTokenizer, as it is by default."""
-    check_choice(f"{path}: a tokenizer that lmtune does not have", name.lower(), ["standard"])
-    check_keys(path, "the tokenizer", given, _TOKENIZER)
+def _check_tokenizer(path: Path, name: str, parameters: Mapping[str, str]) -> None:
+    """Raise `InputError` unless a tokenizer is Lucene's StandardTokenizer with default parameters."""
+    check_choice(f"{path}: unsupported tokenizer", name.lower(), ["standard"])
+    check_keys(path, "the tokenizer", parameters, _TOKENIZER)
 
 
-def _filter_step(path: Path, name: str, given: Mapping[str, str], folder: Path) -> Step:
-    """Return what a filter does.
+def _filter_step(path: Path, name: str, parameters: Mapping[str, str], folder: Path) -> Step:
+    """Return the step of a filter.
 
     Parameters
     ----------
     path : pathlib.Path
-        The file that configures it, for messages.
+        The file that configures the filter, for messages.
     name : str
-        Lucene's, in any case.
-    given : mapping of str to str
-        Its parameters.
+        Lucene's name, in any case.
+    parameters : mapping of str to str
+        The configured parameters.
     folder : pathlib.Path
-        Where files of stopwords are.
+        The folder of the stopword files.
     """
     kind = name.lower()
-    check_choice(f"{path}: a filter that lmtune does not have", kind if kind in _FILTERS else name, _FILTERS)
-    check_keys(path, f"filter {name}", given, {**_FILTERS[kind], "luceneMatchVersion": ANY})
+    check_choice(f"{path}: unsupported filter", kind if kind in _FILTERS else name, _FILTERS)
+    check_keys(path, f"filter {name}", parameters, {**_FILTERS[kind], "luceneMatchVersion": ANY})
     if kind == "snowballporter":
-        return stem_step(path, f"filter {name}", given.get("language", "English"), _SNOWBALL)
+        return stem_step(path, f"filter {name}", parameters.get("language", "English"), _SNOWBALL)
     if kind != "stop":
         return _PLAIN[kind]
-    if "words" not in given:
+    if "words" not in parameters:
         return ENGLISH_STOP
-    is_snowball = given.get("format") == "snowball"
+    is_snowball = parameters.get("format") == "snowball"
     words = [
-        word for file in given["words"].split(",") for word in _words(folder / file.strip(), is_snowball)
+        word
+        for file in parameters["words"].split(",")
+        for word in _read_stopwords(folder / file.strip(), is_snowball)
     ]
-    return stop_step(words, ignore_case=given.get("ignoreCase") == "true")
+    return stop_step(words, ignore_case=parameters.get("ignoreCase") == "true")
 
 
-def _words(path: Path, is_snowball: bool) -> list[str]:
-    """Read a list of stopwords: a word a line and comments after #, or Snowball's with comments after |."""
+def _read_stopwords(path: Path, is_snowball: bool) -> list[str]:
+    """Read a stopword file: one word a line and # comments, or Snowball's format with | comments."""
     if not path.is_file():
-        raise InputError("no such file of stopwords", file=path, accepted="the file beside the configuration")
+        raise InputError(
+            "stopword file not found", file=path, accepted="a file in the folder of the configuration"
+        )
     try:
         lines = read_bytes(path).decode().splitlines()
     except UnicodeDecodeError:
@@ -319,4 +333,4 @@ def _words(path: Path, is_snowball: bool) -> list[str]:
     if is_snowball:
         return [word for line in lines for word in line.partition("|")[0].split()]
     stripped = [line.strip() for line in lines if not line.startswith("#")]
-    return [word for word in stripped if len(word.split()) == 1]  # a term has no blank
+    return [word for word in stripped if len(word.split()) == 1]  # terms contain no blank

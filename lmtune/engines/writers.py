@@ -1,4 +1,4 @@
-"""Files of the engines: of those built on Lucene's analysis, and of Python packages."""
+"""Writers of each engine's files: configuration of Lucene-based engines, and scripts for Python packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmtune.engines.deployment import BY_FIELD, COMBINED, INDEX, PYTHON, Deploym
 
 _STOPWORDS = "stopwords.txt"
 
-# The names of Lucene's stem filters, and Elasticsearch's, by lmtune's stemmers.
+# lmtune's stemmers -> names of the stem filters of Lucene and of Elasticsearch.
 _STEMS = {"porter": "PorterStem", "krovetz": "KStem"}
 _ELASTIC = {"porter": "porter_stem", "krovetz": "kstem"}
 
@@ -19,7 +19,7 @@ _LANGUAGES = (
     "romanian russian spanish swedish turkish"
 )
 SNOWBALL = {name: name.capitalize() for name in _LANGUAGES.split()} | {"dutch_porter": "Dutch"}
-"""Lucene's names of Snowball's languages, by lmtune's stemmers."""
+"""lmtune's stemmers, each with Lucene's name of the Snowball language."""
 
 _WORDS = "YOUR WORDS"
 _SIMILARITIES = {"bm25": "BM25", "dirichlet": "LMDirichlet", "jelinek-mercer": "LMJelinekMercer"}
@@ -27,7 +27,7 @@ _ANSERINI = {"bm25": "bm25", "dirichlet": "qld", "jelinek-mercer": "qljm"}
 
 
 def _word_list(deployment: Deployment, path: str = _STOPWORDS) -> dict[str, str]:
-    """Return the file of stopwords, none where none are dropped."""
+    """Return the stopword file, or nothing if no stopwords are removed."""
     words = deployment.stopwords
     return {path: "\n".join(words) + "\n"} if words else {}
 
@@ -37,7 +37,7 @@ def _json(content: Any) -> str:
 
 
 def elastic(deployment: Deployment) -> dict[str, str]:
-    """Write settings and mappings, a query, and the commands, of Elasticsearch and OpenSearch."""
+    """Write the index settings and mappings, a query and the commands of Elasticsearch and OpenSearch."""
     filters: dict[str, Any] = {"possessive": {"type": "stemmer", "language": "possessive_english"}}
     if language := SNOWBALL.get(deployment.analyzer.stemmer):
         filters["stems"] = {"type": "snowball", "language": language}
@@ -45,7 +45,7 @@ def elastic(deployment: Deployment) -> dict[str, str]:
     if words := deployment.stopwords:
         listed = "_english_" if deployment.analyzer.stopwords == "lucene" else words
         filters["stopwords"] = {"type": "stop", "stopwords": listed}
-    fields, similarities, asked = _matched(deployment)
+    fields, similarities, text_query = _similarities_and_query(deployment)
     chain = ["possessive", "lowercase", *(["stopwords"] if words else []), *([stemming] if stemming else [])]
     index = {
         "settings": {
@@ -63,18 +63,18 @@ def elastic(deployment: Deployment) -> dict[str, str]:
             }
         },
     }
-    query = {"size": 1000, "query": asked}
+    query = {"size": 1000, "query": text_query}
     name = deployment.names.index
     curl = "curl --fail-with-body -H 'Content-Type: application/json'"
     commands = (
-        f'# URL is the cluster\'s, such as http://localhost:9200\n{curl} -X PUT "$URL/{name}" '
+        f'# URL: address of the cluster, such as http://localhost:9200\n{curl} -X PUT "$URL/{name}" '
         f'--data-binary @index.json\n{curl} "$URL/{name}/_search" --data-binary @query.json\n'
     )
     return {"index.json": _json(index), "query.json": _json(query), "commands.sh": commands}
 
 
-def _matched(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
-    """Return the similarity's name of each field, the similarities by name, and the query."""
+def _similarities_and_query(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
+    """Return the name of each field's similarity, the similarities by name, and the query."""
     values, field = deployment.values, deployment.names.field
     if deployment.formula != BY_FIELD:
         similarity = {"type": _SIMILARITIES[deployment.formula], **values}
@@ -84,56 +84,61 @@ def _matched(deployment: Deployment) -> tuple[dict[str, str], dict[str, Any], di
             {"match": {field: {"query": _WORDS, "operator": "or"}}},
         )
     fields = deployment.fields
-    own = {f"tuned_{name}": {"type": "BM25", "k1": values["k1"], "b": values[f"b_{name}"]} for name in fields}
-    asked = {
+    similarities = {
+        f"tuned_{name}": {"type": "BM25", "k1": values["k1"], "b": values[f"b_{name}"]} for name in fields
+    }
+    query = {
         "multi_match": {
             "query": _WORDS,
             "type": "most_fields",
             "operator": "or",
-            "fields": _boosted(deployment),
+            "fields": _boosted_fields(deployment),
         }
     }
-    return {name: f"tuned_{name}" for name in fields}, own, asked
+    return {name: f"tuned_{name}" for name in fields}, similarities, query
 
 
-def _boosted(deployment: Deployment) -> list[str]:
-    """Return the fields as queries name them, with their weights where they have some."""
+def _boosted_fields(deployment: Deployment) -> list[str]:
+    """Return the fields in query syntax: ``name^weight``, or the name of a field without weight."""
     return [f"{name}^{deployment.values[f'w_{name}']!r}" for name in deployment.fields] or [
         deployment.names.field
     ]
 
 
 def solr(deployment: Deployment) -> dict[str, str]:
-    """Write a schema, its stopwords, and a query, of Solr."""
-    fields, similarities, _ = _matched(deployment)
+    """Write a schema, its stopwords and a query of Solr."""
+    fields, similarities, _ = _similarities_and_query(deployment)
     filters = []
-    for name, given in _filters(deployment, _STOPWORDS):
-        more = "".join(f' {key}="{value}"' for key, value in given.items())
-        filters.append(f'      <filter class="solr.{name}FilterFactory"{more}/>')
+    for name, parameters in _filters(deployment, _STOPWORDS):
+        attributes = "".join(f' {key}="{value}"' for key, value in parameters.items())
+        filters.append(f'      <filter class="solr.{name}FilterFactory"{attributes}/>')
     types = []
-    for name, own in similarities.items():
-        kind = own.pop("type")
-        values = "\n".join(f'      <float name="{key}">{value!r}</float>' for key, value in own.items())
+    for name, similarity in similarities.items():
+        kind = similarity.pop("type")
+        values = "\n".join(
+            f'      <float name="{key}">{value!r}</float>' for key, value in similarity.items()
+        )
         types.append(
             fill_template(
                 "field_type.xml", name=name, similarity=kind, filters="\n".join(filters), values=values
             )
         )
-    shown = 'indexed="true" stored="true"'
-    texts = [f'  <field name="{own}" type="{name}" {shown}/>' for own, name in fields.items()]
+    attributes = 'indexed="true" stored="true"'
+    texts = [f'  <field name="{field}" type="{name}" {attributes}/>' for field, name in fields.items()]
     joined = {"types": "\n".join(types), "fields": "\n".join(texts)}
     schema = fill_template("schema.xml", index=deployment.names.index, **joined)
     query = (
-        "# URL is Solr's, such as http://localhost:8983/solr; the simple parser without operators takes all\n"
-        f'# words as they are\ncurl "$URL/{deployment.names.index}/select" --data-urlencode "q={_WORDS}" \\\n'
-        f'  --data-urlencode "qf={" ".join(_boosted(deployment))}" -d defType=simple \\\n'
+        "# URL: address of Solr, such as http://localhost:8983/solr. The simple parser without operators\n"
+        "# reads the query as plain words.\n"
+        f'curl "$URL/{deployment.names.index}/select" --data-urlencode "q={_WORDS}" \\\n'
+        f'  --data-urlencode "qf={" ".join(_boosted_fields(deployment))}" -d defType=simple \\\n'
         "  -d q.operators= -d q.op=OR -d fl=id,score -d rows=1000\n"
     )
     return {"schema.xml": schema, **_word_list(deployment), "query.sh": query}
 
 
 def _filters(deployment: Deployment, words: str) -> list[tuple[str, dict[str, str]]]:
-    """Return the filters by Lucene's names of their classes, each with its parameters."""
+    """Return the token filters: Lucene's class name of each, and its parameters."""
     chain: list[tuple[str, dict[str, str]]] = [("EnglishPossessive", {}), ("LowerCase", {})]
     stemmer = deployment.analyzer.stemmer
     if deployment.stopwords:
@@ -145,19 +150,19 @@ def _filters(deployment: Deployment, words: str) -> list[tuple[str, dict[str, st
 
 def anserini(deployment: Deployment) -> dict[str, str]:
     """Write the commands of Anserini and the calls of pyserini."""
-    own, name = deployment.analyzer, _ANSERINI[deployment.formula]
-    stop = {"lucene": "", "none": " -keepStopwords"}.get(own.stopwords, f" -stopwords {_STOPWORDS}")
-    analysis = f"-stemmer {own.stemmer}{stop}"
+    analyzer, name = deployment.analyzer, _ANSERINI[deployment.formula]
+    stop = {"lucene": "", "none": " -keepStopwords"}.get(analyzer.stopwords, f" -stopwords {_STOPWORDS}")
+    analysis = f"-stemmer {analyzer.stemmer}{stop}"
     values = " ".join(f"-{name}.{key} {value!r}" for key, value in deployment.values.items())
     commands = (
-        "# bin/run.sh is Anserini's\n"
+        "# bin/run.sh comes with Anserini\n"
         "bin/run.sh io.anserini.index.IndexCollection -collection JsonCollection -input DOCUMENTS \\\n"
         f"  -generator DefaultLuceneDocumentGenerator -index {INDEX} -threads 4 {analysis}\n"
         f"bin/run.sh io.anserini.search.SearchCollection -index {INDEX} -topicReader TsvString \\\n"
         f"  -topics TOPICS {analysis} -hits 1000 -{name} {values} -output RUN\n"
     )
     files = {"anserini.sh": commands}
-    if own.stopwords not in ("lucene", "none"):
+    if analyzer.stopwords not in ("lucene", "none"):
         return files | _word_list(deployment)
     if deployment.formula != "jelinek-mercer":
         files[PYTHON] = _pyserini(deployment)
@@ -165,26 +170,26 @@ def anserini(deployment: Deployment) -> dict[str, str]:
 
 
 def _pyserini(deployment: Deployment) -> str:
-    own, name = deployment.analyzer, _ANSERINI[deployment.formula]
-    stem = f"stemmer={own.stemmer!r}" if own.stemmer != "none" else "stemming=False"
+    analyzer, name = deployment.analyzer, _ANSERINI[deployment.formula]
+    stem = f"stemmer={analyzer.stemmer!r}" if analyzer.stemmer != "none" else "stemming=False"
     return fill_template(
         "pyserini.py",
         index=INDEX,
-        flags=["-stemmer", own.stemmer, *(["-keepStopwords"] if own.stopwords == "none" else [])],
-        analyzer=f"{stem}, stopwords={own.stopwords == 'lucene'}",
+        flags=["-stemmer", analyzer.stemmer, *(["-keepStopwords"] if analyzer.stopwords == "none" else [])],
+        analyzer=f"{stem}, stopwords={analyzer.stopwords == 'lucene'}",
         name=name,
         values=", ".join(f"{key}={value!r}" for key, value in deployment.values.items()),
     )
 
 
 def vespa(deployment: Deployment) -> dict[str, str]:
-    """Write a schema with its rank profile, services with the analysis, and a query, of Vespa.
+    """Write Vespa's files: a schema with a rank profile, services.xml with the analysis, and a query.
 
-    Its names have no hyphen: there is _ instead.
+    Vespa allows no hyphen in names: underscores replace them.
     """
     index, field = deployment.names.index.replace("-", "_"), deployment.names.field
     stopwords = f"en/{_STOPWORDS}"
-    filters = "\n".join(_item(*one) for one in _filters(deployment, stopwords))
+    filters = "\n".join(_filter_item(*named) for named in _filters(deployment, stopwords))
     values = "\n".join(
         f"            bm25({field}).{key}: {value!r}" for key, value in deployment.values.items()
     )
@@ -203,15 +208,16 @@ def vespa(deployment: Deployment) -> dict[str, str]:
     }
 
 
-def _item(name: str, given: dict[str, str]) -> str:
-    """Return a filter of Vespa's Lucene linguistics."""
-    own = "lowercase" if name == "LowerCase" else name[0].lower() + name[1:]
-    more = "".join(f'<conf><item key="{key}">{value}</item></conf>' for key, value in given.items())
-    return f"              <item><name>{own}</name>{more}</item>"
+def _filter_item(name: str, parameters: dict[str, str]) -> str:
+    """Return a filter as an element of Vespa's Lucene linguistics."""
+    vespa_name = "lowercase" if name == "LowerCase" else name[0].lower() + name[1:]
+    conf = "".join(f'<conf><item key="{key}">{value}</item></conf>' for key, value in parameters.items())
+    return f"              <item><name>{vespa_name}</name>{conf}</item>"
 
 
-# Terrier's models by ours, with their controls: what older versions call c has a name in newer ones.
-# k_3 makes a word count as often as the query has it; Hiemstra's lambda is the document's share.
+# lmtune's formulas -> Terrier's models and their controls. Older versions of Terrier call the parameter c,
+# newer ones name it; both are set. With a large k_3 a term counts as often as it occurs in the query.
+# Hiemstra's lambda is the weight of the document, lmtune's lambda that of the collection.
 _CONTROLS = {
     "bm25": ("BM25", '{"bm25.k_1": K1, "bm25.b": B, "bm25.k_3": 1e9}'),
     "dirichlet": ("DirichletLM", '{"c": MU, "dirichletlm.mu": MU}'),
@@ -237,7 +243,7 @@ bm25s, duckdb, sqlite, tantivy, xapian = (
 
 
 def pyterrier(deployment: Deployment) -> dict[str, str]:
-    """Write Python for PyTerrier."""
+    """Write a Python script for PyTerrier."""
     if deployment.formula == COMBINED:
         return _pyterrier_fields(deployment)
     model, controls = _CONTROLS[deployment.formula]
@@ -245,11 +251,15 @@ def pyterrier(deployment: Deployment) -> dict[str, str]:
 
 
 def _pyterrier_fields(deployment: Deployment) -> dict[str, str]:
-    """Write Python for Terrier's BM25F, whose fields have numbers and whose k1 = 1.2 the weights change."""
+    """Write a Python script for Terrier's BM25F.
+
+    Terrier numbers the fields and fixes k1 = 1.2; scaling the weights by 1.2 / k1 ranks as the tuned k1 does.
+    """
     values, fields = deployment.values, deployment.fields
     controls = "".join(
-        f'    "w.{n}": {len(fields)} * {values["w_" + own]!r} * 1.2 / K1, "c.{n}": {values["b_" + own]!r},\n'
-        for n, own in enumerate(fields)
+        f'    "w.{n}": {len(fields)} * {values["w_" + name]!r} * 1.2 / K1, '
+        f'"c.{n}": {values["b_" + name]!r},\n'
+        for n, name in enumerate(fields)
     )
     constants = f'FIELDS = {fields!r}\nMODEL = "BM25F"\nCONTROLS = {{\n{controls}}}\n'
     return _write(deployment._replace(values={"k1": values["k1"]}), "pyterrier_fields", constants)

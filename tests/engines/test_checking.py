@@ -17,7 +17,7 @@ from made_engines import write_collection
 from lmtune.candidates.ranking import Searched, search
 from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
-from lmtune.engines.checking import Check, _Both, check_run, cut, rounding_bound
+from lmtune.engines.checking import Check, _Comparison, check_run, cut, rounding_bound
 from lmtune.errors import InputError
 from lmtune.io.digests import sealed
 from lmtune.io.runs import Ranking, read_run
@@ -56,9 +56,9 @@ def checked(run: Run, ours: Searched) -> tuple[Check, dict[str, str]]:
 
 def test_our_own_run_is_alike(ours: Searched) -> None:
     found, reasons = checked(cut(ours.rankings, 1000), ours)
-    assert (reasons, found.topics, found.depth, found.alike) == ({}, 10, 100, True)
+    assert (reasons, found.topics, found.depth, found.is_match) == ({}, 10, 100, True)
     assert str(found) == "10 of 10 topics: same documents in the same order to rank 100"
-    assert found.scores == "The run's scores are ours."
+    assert found.scores == "The run's scores are lmtune's."
 
 
 def test_equal_documents_in_another_order_are_a_tie(ours: Searched) -> None:
@@ -68,13 +68,11 @@ def test_equal_documents_in_another_order_are_a_tie(ours: Searched) -> None:
     assert checked(run, ours)[1] == {}  # equal scores, which trec_eval orders as we do
     run[topic]["twin1"] = float(np.nextafter(np.float32(run[topic]["twin1"]), np.float32(np.inf)))
     found, reasons = checked(run, ours)
-    assert (reasons, found.alike) == ({topic: "tie"}, True)
+    assert (reasons, found.is_match) == ({topic: "tie"}, True)
     [own] = found.differences
     assert (own.here, own.there) == ("twin2", "twin1")
     assert own.here_score == own.there_score
-    assert (
-        str(found) == "10 of 10 topics: same documents in the same order to rank 100, 1 but for equal scores"
-    )
+    assert str(found) == "10 of 10 topics: same documents in the same order to rank 100; 1 only up to ties"
 
 
 def test_equal_scores_of_a_run_are_ranked_as_trec_eval_ranks_them(ours: Searched) -> None:
@@ -82,8 +80,8 @@ def test_equal_scores_of_a_run_are_ranked_as_trec_eval_ranks_them(ours: Searched
     run = cut(ours.rankings, 50)
     run["3"] = dict.fromkeys(run["3"], 1.0)
     found, reasons = checked(run, ours)
-    assert (reasons, found.alike) == ({"3": "equal"}, False)
-    assert "1 by equal scores in the run, which trec_eval orders by docno" in str(found)
+    assert (reasons, found.is_match) == ({"3": "equal"}, False)
+    assert "1 in ties of the run, which trec_eval orders by docno" in str(found)
     [own] = found.differences
     assert own.there == max(docno for docno in run["3"])
     # Of documents in another order as well the order is what is wrong.
@@ -98,12 +96,12 @@ def test_neighbours_of_different_scores_are_no_tie(ours: Searched) -> None:
     one, other = first(run, "2", rank), first(run, "2", rank + 1)
     run["2"] = swapped(run["2"], one, other)
     found, reasons = checked(run, ours)
-    assert (reasons, found.alike) == ({"2": "scores"}, False)
+    assert (reasons, found.is_match) == ({"2": "scores"}, False)
     [own] = found.differences
     assert (own.rank, own.here, own.there) == (rank, one, other)
     assert (own.run_there, own.run_here) == pytest.approx((own.here_score, own.there_score), rel=1e-6)
     said = f"topic 2, rank {rank}: {one} {scores[rank - 1]:.6g} here, {other} {scores[rank]:.6g} there"
-    assert str(found).startswith("9 of 10 topics alike to rank 100; the 1 others: 1 by other scores")
+    assert str(found).startswith("9 of 10 topics match to rank 100; 1 differ: 1 in scores")
     assert str(found).endswith(f" ({said})")
 
 
@@ -114,7 +112,7 @@ def test_what_an_index_lacks_is_told_from_other_differences(ours: Searched) -> N
     holding = {topic for topic in whole if lost in dict([*whole[topic].items()][:100])}
     found, reasons = checked(run, ours)
     assert reasons == dict.fromkeys(holding, "document")
-    assert not found.alike
+    assert not found.is_match
     own = next(own for own in found.differences if own.topic == "4")
     assert (own.rank, own.here) == (2, lost)
     # A document that the collection lacks takes a place of the run.
@@ -131,8 +129,8 @@ def test_a_topic_that_the_run_lacks(ours: Searched) -> None:
     run = cut(ours.rankings, 1000)
     del run["7"]
     found, reasons = checked(run, ours)
-    assert (reasons, found.alike) == ({"7": "topic"}, False)
-    assert "1 that the run lacks (topic 7, rank 1: " in str(found)
+    assert (reasons, found.is_match) == ({"7": "topic"}, False)
+    assert "1 missing from the run (topic 7, rank 1: " in str(found)
     with pytest.raises(InputError, match=r"none of the topics: \['a'\]; accepted: 1, 2, 3"):
         check_run({"a": {"d1": 1.0}}, ours)
 
@@ -141,7 +139,7 @@ def test_only_judged_topics_are_needed(ours: Searched) -> None:
     run = {topic: own for topic, own in cut(ours.rankings, 1000).items() if topic in ("1", "7")}
     found = check_run(run, ours, needed={"7", "8"})
     assert (found.topics, {own.topic: own.reason for own in found.differences}) == (4, {"8": "topic"})
-    assert check_run(run, ours, needed={"7"}).alike
+    assert check_run(run, ours, needed={"7"}).is_match
 
 
 def test_a_run_of_one_split_is_compared_with_its_topics(tmp_path: Path) -> None:
@@ -183,7 +181,7 @@ def test_another_analysis_and_another_formula_are_other_scores(home: Path, ours:
     for how in ({"stemmer": "none"}, {"stopwords": "none"}):
         found, reasons = checked(cut(searched(home, **how).rankings, 1000), ours)
         assert "scores" in reasons.values(), how
-        assert "no constant factor" in found.scores
+        assert "neither a constant factor" in found.scores
     found, reasons = checked(cut(searched(home, "bm25:xapian").rankings, 1000), ours)
     assert set(reasons.values()) == {"scores"}
 
@@ -191,9 +189,9 @@ def test_another_analysis_and_another_formula_are_other_scores(home: Path, ours:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda _, score: 2.2 * score, "The run's scores are ours, times 2.2."),
-        (lambda topic, score: score + int(topic), "ours, plus a constant of each topic."),
-        (lambda _, score: score**2, "no constant factor or offset of ours: "),
+        (lambda _, score: 2.2 * score, "The run's scores are lmtune's times 2.2."),
+        (lambda topic, score: score + int(topic), "lmtune's plus a constant for each topic."),
+        (lambda _, score: score**2, "neither a constant factor nor a constant offset: "),
     ],
 )
 def test_scores_are_held_against_ours(ours: Searched, made: Callable[[str, float], float], said: str) -> None:
@@ -276,8 +274,8 @@ def test_single_precision_leaves_open_what_is_nearer_than_its_roundings() -> Non
 
     def reason(order: str, terms: int) -> str:
         theirs = {docno: -float(n) for n, docno in enumerate(order)}
-        both = _Both({*"abc"}, {*"abc"}, 3)
-        [own] = both.part(ours, theirs, rounding_bound(terms))
+        both = _Comparison({*"abc"}, {*"abc"}, 3)
+        [own] = both.differences(ours, theirs, rounding_bound(terms))
         return own.reason
 
     # 2 (n + 8) u = 1.07e-6 of one term, and never half a score.

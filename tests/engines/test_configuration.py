@@ -112,36 +112,24 @@ SCHEMA, SERVICES = "schemas/documents.sd", "services.xml"
     ("engine", "file", "old", "new", "said"),
     [
         ("solr", "schema.xml", "<schema", "<<", r"schema.xml:\d+: not XML: .*; accepted: XML"),
-        ("solr", "schema.xml", "solr.TextField", "solr.StrField", "no index's configuration"),
-        ("solr", "schema.xml", "solr.LowerCase", "solr.ASCIIFolding", "lmtune does not have: 'ASCIIFolding'"),
-        ("solr", "schema.xml", "solr.StandardTok", "solr.WhitespaceTok", "tokenizer .* 'whitespace'"),
-        ("solr", "schema.xml", "solr.BM25", "solr.DFR", "a similarity that lmtune does not have: 'DFR'"),
-        (
-            "vespa",
-            SCHEMA,
-            ": bm25(contents)",
-            ": nativeRank",
-            r"first phase is bm25\(FIELD\): \['nativeRank'\]",
-        ),
+        ("solr", "schema.xml", "solr.TextField", "solr.StrField", "not an index configuration"),
+        ("solr", "schema.xml", "solr.LowerCase", "solr.ASCIIFolding", "unsupported filter: 'ASCIIFolding'"),
+        ("solr", "schema.xml", "solr.StandardTok", "solr.WhitespaceTok", "tokenizer: 'whitespace'"),
+        ("solr", "schema.xml", "solr.BM25", "solr.DFR", "unsupported similarity: 'DFR'"),
+        ("vespa", SCHEMA, ": bm25(contents)", ": nativeRank", r"first phase bm25\(FIELD\): \['nativeRank'\]"),
         ("vespa", SCHEMA, "rank-profile", "profile", "unknown key of the schema: 'profile'"),
         ("vespa", SCHEMA, ".b: 0.", ".b: half", "bad b: 'half3333"),
-        ("vespa", SERVICES, "com.yahoo", "mine", r"services.xml: not one language's analysis of com\.yahoo"),
+        ("vespa", SERVICES, "com.yahoo", "mine", r"services.xml: not exactly one language in com\.yahoo"),
         ("vespa", SERVICES, "<services", "<<", r"services.xml:\d+: not XML"),
-        ("vespa", SERVICES, '<item key="en">', '<item key="de"/><item>', r"analysis of .*: \['de', ''\]"),
+        ("vespa", SERVICES, '<item key="en">', '<item key="de"/><item>', r"one language in .*: \['de', ''\]"),
         (
             "vespa",
             SERVICES,
             ">lowercase<",
             ">asciiFolding<",
-            "lmtune does not have: 'asciiFolding'; accepted: lower",
+            "unsupported filter: 'asciiFolding'; accepted: lower",
         ),
-        (
-            "vespa",
-            SERVICES,
-            ">standard<",
-            ">whitespace<",
-            "a tokenizer that lmtune does not have: 'whitespace'",
-        ),
+        ("vespa", SERVICES, ">standard<", ">whitespace<", "unsupported tokenizer: 'whitespace'"),
     ],
 )
 def test_files_that_are_not_understood_are_refused(
@@ -164,7 +152,7 @@ def test_what_elasticsearch_answers_is_read(tmp_path: Path) -> None:
     index = {"news": {"aliases": {}, "mappings": mappings, "settings": settings}}
     found = read_engine(written(tmp_path, index))
     assert found[:4] == ("bm25:lucene", {"k1": 1.2, "b": 0.3}, "none", "lucene")
-    assert found.notes == ("its terms keep possessives ('s), lmtune's do not",)
+    assert found.notes == ("the index keeps possessives ('s) in its terms, lmtune does not",)
     # Nothing said is Elasticsearch's usual: the analyzer standard, BM25 with 1.2 and 0.75.
     found = read_engine(written(tmp_path, {"mappings": {"properties": {"body": {"type": "text"}}}}))
     assert found[:4] == ("bm25:lucene", {"k1": 1.2, "b": 0.75}, "none", "none")
@@ -192,11 +180,11 @@ def english(field: str, **own: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("index", "said"),
     [
-        (chain(["lowercase"]), "no index's configuration"),  # type: ignore[arg-type]
-        ([], "no index's configuration; accepted: settings and mappings"),
-        ({"settings": {}}, "no index's configuration"),
-        ({"settings": [], "mappings": {"properties": {}}}, "no index's configuration"),
-        ({"mappings": {"properties": {}}}, r"not one field of text: \[\]; accepted: mappings of one"),
+        (chain(["lowercase"]), "not an index configuration"),  # type: ignore[arg-type]
+        ([], "not an index configuration; accepted: settings and mappings"),
+        ({"settings": {}}, "not an index configuration"),
+        ({"settings": [], "mappings": {"properties": {}}}, "not an index configuration"),
+        ({"mappings": {"properties": {}}}, r"not exactly one text field: \[\]; accepted: mappings with one"),
         (
             chain("lowercase", "asciifolding"),
             "unsupported type of filter \"asciifolding\": 'asciifolding'; accepted: lowercase, stop",
@@ -209,7 +197,7 @@ def english(field: str, **own: Any) -> dict[str, Any]:
         ),
         (
             {"mappings": {"properties": {"body": {"type": "text", "similarity": "boolean"}}}},
-            "similarity that lmtune does not have: 'boolean'; accepted: BM25, LegacyBM25, LMDir",
+            "unsupported similarity: 'boolean'; accepted: BM25, LegacyBM25, LMDir",
         ),
         (
             {
@@ -218,7 +206,7 @@ def english(field: str, **own: Any) -> dict[str, Any]:
             },
             "bad k1: 'high'; accepted: a number",
         ),
-        (english("body", stopwords=["zebra"]), r"of its own: \['zebra'\]; accepted: --stopw"),
+        (english("body", stopwords=["zebra"]), r"custom stopword list: \['zebra'\]; accepted: --stopw"),
     ],
 )
 def test_what_lmtune_does_not_have_is_refused(tmp_path: Path, index: Any, said: str) -> None:
@@ -319,42 +307,42 @@ FIELD, SETTINGS_OF = "field", "settings"
         (FIELD, {"index": "false"}, "unsupported index of field \"body\": 'false'; accepted: true"),
         (FIELD, {"index_options": "docs"}, "unsupported index_options .*: 'docs'; accepted: freqs"),
         (FIELD, {"boost": 2}, "unsupported boost .*: 2; accepted: 1"),
-        (FIELD, {"search_analyzer": "english"}, "queries have another analysis than documents"),
-        (FIELD, {"fields": {"raw": {"type": "text"}}}, r"not one field of text: \['body', 'body.raw'\]"),
+        (FIELD, {"search_analyzer": "english"}, "documents and queries have different analyzers"),
+        (FIELD, {"fields": {"raw": {"type": "text"}}}, r"not exactly one text field: \['body', 'body.raw'\]"),
         (FIELD, {"copied": True}, "unknown key of field \"body\": 'copied'; accepted: the file without it"),
         ("properties", {"top": {"properties": {"in": {"type": "text"}}}}, r"\['body', 'top.in'\]"),
-        ("properties", {"top": {"type": "search_as_you_type"}}, r"not one field of text: \['body', 'top'\]"),
+        ("properties", {"top": {"type": "search_as_you_type"}}, r"exactly one text field: \['body', 'top'\]"),
         ("properties", {"top": {"type": "keyword", "copy_to": "body"}}, 'other fields are copied to "body"'),
         ("mappings", {"_boost": {}}, "unknown key of mappings: '_boost'"),
         ("index", {"template": {}}, "unknown key of the index: 'template'"),
         (SETTINGS_OF, {"made_up": 1}, "unknown key of settings: 'made_up'"),
         (SETTINGS_OF, {"default_pipeline": "p"}, "unsupported default_pipeline .*: 'p'; accepted: _none"),
         (SETTINGS_OF, {"search": {"default_pipeline": "p"}}, "unsupported search.default_pipeline"),
-        (SETTINGS_OF, {"version": {"created": "2040099"}}, "keeps lengths as Lucene did before 7: '2040099'"),
+        (SETTINGS_OF, {"version": {"created": "2040099"}}, "lengths as Lucene before 7: '2040099'"),
         ("similarity", {"k1": -1}, "bad k1: -1; accepted: a number from 0"),
         ("similarity", {"k1": 1e300}, "bad k1: 1e\\+300; accepted: a number from 0"),
         ("similarity", {"k1": 10**400}, "not finite or too large"),
         ("similarity", {"b": 1.5}, "index.json: b is outside its domain: 1.5; accepted: 0 <= b <= 1"),
         ("similarity", {"mu": 5}, "unknown key of similarity BM25: 'mu'"),
         ("similarity", {"type": "LMDirichlet"}, "unknown key of similarity LMDirichlet: 'k1'"),
-        ("similarity", {"type": "scripted"}, "a similarity that lmtune does not have: 'scripted'"),
+        ("similarity", {"type": "scripted"}, "unsupported similarity: 'scripted'"),
         ("analyzer", {"char_filter": ["html_strip"]}, r"unsupported char_filter .*: \['html_strip'\]"),
         ("analyzer", {"stopwords": ["of"]}, "unknown key of analyzer \"default\": 'stopwords'"),
         ("analyzer", {"type": "german"}, "unsupported type of analyzer .*: 'german'; accepted: standard"),
         ("analyzer", {"type": "english", "stem_exclusion": ["w"]}, "unknown key of analyzer|stem_exclusion"),
         ("analysis", {"made_up": {"x": 1}}, "unknown key of analysis: 'made_up'"),
-        ("analysis", {"analyzer": {"default_search": {"type": "english"}}}, "queries have another analysis"),
+        (
+            "analysis",
+            {"analyzer": {"default_search": {"type": "english"}}},
+            "queries have different analyzers",
+        ),
         (
             "analysis",
             {"tokenizer": {"standard": {"type": "standard", "max_token_length": 5}}},
             'unsupported max_token_length of tokenizer "standard": 5; accepted: 255',
         ),
         ("filter", {"type": "lowercase", "language": "turkish"}, "unsupported key of filter .*: 'language'"),
-        (
-            "filter",
-            {"type": "stop", "stopwords": "_german_"},
-            "stopwords that lmtune does not have: '_german_'",
-        ),
+        ("filter", {"type": "stop", "stopwords": "_german_"}, "unsupported stopword list .*: '_german_'"),
         (
             "filter",
             {"type": "stop", "stopwords_path": "w.txt"},
@@ -364,9 +352,9 @@ FIELD, SETTINGS_OF = "field", "settings"
         (
             "filter",
             {"type": "stemmer", "language": "lovins"},
-            "stems in a way .*: 'lovins'; accepted: english",
+            "unsupported stemmer .*: 'lovins'; accepted: english",
         ),
-        ("filter", {"type": "snowball", "language": "Kp"}, "stems in a way .*: 'Kp'; accepted: Arabic"),
+        ("filter", {"type": "snowball", "language": "Kp"}, "unsupported stemmer .*: 'Kp'; accepted: Arabic"),
         ("filter", {"type": "keyword_marker", "keywords": []}, 'unsupported type of filter "own"'),
     ],
 )
@@ -434,9 +422,9 @@ def solr(folder: Path, old: str = "", new: str = "", stopwords: str | None = Non
         ('type="text"/>', 'type="text" made_up="1"/>', "unknown key of field \"contents\": 'made_up'"),
         ('"solr.TextField"', '"solr.TextField" omitNorms="true"', 'omitNorms of fieldType "text"'),
         ('"solr.TextField"', '"solr.TextField" autoGeneratePhraseQueries="true"', "autoGeneratePhraseQ"),
-        ('"solr.TextField"', '"solr.SortableTextField"', "accepted: a schema of Solr with one fieldType"),
-        ('version="1.6"', 'version="1.3"', "searched as phrases before version 1.4: '1.3'"),
-        ('version="1.6"', "", "searched as phrases before version 1.4: '1.0'"),
+        ('"solr.TextField"', '"solr.SortableTextField"', "accepted: a Solr schema with one text fieldType"),
+        ('version="1.6"', 'version="1.3"', "splits are searched as phrases before version 1.4: '1.3'"),
+        ('version="1.6"', "", "splits are searched as phrases before version 1.4: '1.0'"),
         ("<analyzer>", '<analyzer type="query">', r"no analyzer of documents.*: \['query'\]"),
         ("<analyzer>", '<analyzer class="x.EnglishAnalyzer">', "unsupported key of the analyzer: 'class'"),
         ("<tokenizer", '<charFilter class="solr.HTMLStripCharFilterFactory"/><tokenizer', "'charFilter'"),
@@ -445,7 +433,7 @@ def solr(folder: Path, old: str = "", new: str = "", stopwords: str | None = Non
             '<tokenizer maxTokenLength="9"',
             "maxTokenLength of the tokenizer: '9'; accepted: 255",
         ),
-        (LOWER, f"{LOWER}{STOP}/>", "w.txt: no such file of stopwords"),
+        (LOWER, f"{LOWER}{STOP}/>", "w.txt: stopword file not found"),
         (LOWER, f'{LOWER}{STOP} made_up="1"/>', "unknown key of filter Stop: 'made_up'"),
         (LOWER, f'{LOWER}{STOP} format="x"/>', "unsupported format of filter Stop: 'x'"),
         (
@@ -453,7 +441,7 @@ def solr(folder: Path, old: str = "", new: str = "", stopwords: str | None = Non
             f'{LOWER}<filter name="snowballPorter" protected="p.txt"/>',
             "unsupported key of filter snowballPorter: 'protected'",
         ),
-        (LOWER, f'{LOWER}<filter name="snowballPorter" language="Kp"/>', "stems in a way .*: 'Kp'"),
+        (LOWER, f'{LOWER}<filter name="snowballPorter" language="Kp"/>', "unsupported stemmer .*: 'Kp'"),
         (
             '<float name="k1">0.4</float>',
             '<float name="k2">0.4</float>',
@@ -498,7 +486,7 @@ def test_solr_has_defaults_and_lists_of_its_own(tmp_path: Path) -> None:
     )
     assert solr(tmp_path, typed, both)[1] == {"k1": 0.4, "b": 0.75}
     stems = both.replace(LOWER, f'{LOWER}<filter name="porterStem"/>', 1)
-    with pytest.raises(InputError, match="queries have another analysis than documents"):
+    with pytest.raises(InputError, match="documents and queries have different analyzers"):
         solr(tmp_path, typed, stems)
 
 
@@ -587,11 +575,11 @@ def test_a_schema_of_vespa_is_read_in_every_form(tmp_path: Path, old: str, new: 
         ("index | summary", "lowercase | index", "unknown key of indexing of field text: 'lowercase'"),
         ("field text type string", "field body type string", "ranked field is not in the schema: 'text'"),
         ("type string", "type array<string>", "the ranked field is not in the schema: 'text'"),
-        ("schema doc {", "schema doc {{", "doc.sd: not a schema of Vespa"),
+        ("schema doc {", "schema doc {{", "doc.sd: not a Vespa schema"),
         ("<tokenFilters>", "<charFilters/><tokenFilters>", "key of the analysis of en: 'charFilters'"),
         ("<analysis>", "<made_up/><analysis>", "unknown key of the analysis: 'made_up'"),
         ("</tokenizer>", "<made_up/></tokenizer>", "unknown key of standard: 'made_up'"),
-        ('key="en"', 'key="profile=x"', r"not one language's analysis of .*: \['profile=x'\]"),
+        ('key="en"', 'key="profile=x"', r"not exactly one language in .*: \['profile=x'\]"),
     ],
 )
 def test_each_statement_of_a_schema_of_vespa_is_read_or_refused(

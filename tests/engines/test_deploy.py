@@ -25,7 +25,7 @@ from lmtune.engines import writers
 from lmtune.engines.catalogue import ENGINES
 from lmtune.engines.checking import cut
 from lmtune.engines.cost import fit_nearest
-from lmtune.engines.deployment import README, Names, deploy, expresses, nearest_model
+from lmtune.engines.deployment import README, Names, deploy, nearest_model, supports_setting
 from lmtune.errors import InputError
 from lmtune.index.analysis import LUCENE_ENGLISH, load_stemmer
 from lmtune.index.cache import index_for
@@ -94,14 +94,14 @@ def test_index_and_field_have_the_names_that_are_given(engine: str) -> None:
     names = Names("news", "body")
     files = deploy(ENGINES[engine], *SETTINGS["bm25"], Analyzer(), names)
     check_readable(files)
-    assert "The field body holds the text that was tuned on: of JSON lines contents, or" in files[README]
+    assert "The field body must have the text that was tuned on. JSON lines: contents, or" in files[README]
     whole = "\n".join(f"{name}\n{text}" for name, text in files.items() if name != README)
     usual = deploy(ENGINES[engine], *SETTINGS["bm25"], Analyzer())
     before = "\n".join(f"{name}\n{text}" for name, text in usual.items() if name != README)
     assert len(re.findall(r"(?<!with-)\bbody\b", whole)) == len(re.findall(r"\bcontents\b", before)) >= 2
     assert not re.findall(r"\bcontents\b", whole)
     assert len(re.findall(r"\bnews\b", whole)) >= 1
-    with pytest.raises(InputError, match="its files have no such name: 'body'; accepted: no --field-name"):
+    with pytest.raises(InputError, match="have no such name: 'body'; accepted: no --field-name"):
         deploy(ENGINES["solr"], *SETTINGS["bm25-fields"], Analyzer(), names)
     for other in ("lucene", "bm25s", "sqlite"):
         setting = FIXED if ENGINES[other].fixed else BM25
@@ -263,7 +263,7 @@ def test_terriers_bm25f_is_the_tuned_one_but_for_idf(tmp_path: Path) -> None:
         df = max(sum(word in own[name] for own in terms) for name in fields)
         idf = np.log1p((60 - df + 0.5) / (df + 0.5))
         np.testing.assert_allclose(ours / idf, np.array(theirs) / 2.2, rtol=1e-12)
-    assert "df the documents that hold the word in any field" in files[README]
+    assert "df the documents with the term in any field" in files[README]
 
 
 def test_bm25f_is_refused_elsewhere_with_the_nearest() -> None:
@@ -371,7 +371,7 @@ def test_the_readme_says_where_the_formula_differs_from_what_was_tuned() -> None
     def said(engine: str, model: str) -> str:
         return deploy(ENGINES[engine], model, BM25, Analyzer())[README]
 
-    assert "It computes --model bm25:lucene: tune that" in said("solr", "bm25")
+    assert "The engine computes --model bm25:lucene; tune that" in said("solr", "bm25")
     assert "it keeps each length in a byte" in said("solr", "bm25")
     for engine, model in (("solr", "lucene-bm25"), ("lucene", "bm25:lucene"), ("vespa", "bm25:vespa")):
         assert "The formula is exact" in said(engine, model)
@@ -393,7 +393,7 @@ def test_the_remark_on_krovetz_is_for_krovetz_alone(engine: str) -> None:
         analyzer = Analyzer()
         object.__setattr__(analyzer, "stemmer", stemmer)  # its library need not be here
         readme = deploy(ENGINES[engine], "bm25", BM25, analyzer)[README]
-        assert ("KStem has" in readme) == (stemmer == "krovetz")
+        assert ("KStem and" in readme) == (stemmer == "krovetz")
 
 
 @pytest.fixture(scope="module")
@@ -484,7 +484,7 @@ def test_what_the_nearest_stemmer_costs_is_measured_held_out(home: Path) -> None
     assert run(f"{tune} --output english")[0] == 0
     code, out, err = run("deploy english --to lucene --output no")
     assert code == 2
-    assert "no filter is known to stem so: 'english'; accepted: results of lmtune tune --ste" in err
+    assert "no known filter for this stemmer: 'english'; accepted: results of lmtune tune --ste" in err
     assert not (home / "no").exists()
     means = {line.split()[0]: line.split()[1] for line in out.splitlines() if line[:5] in ("tuned", "neare")}
     result = read_results(home / "english").results[0]
@@ -520,7 +520,7 @@ def test_the_nearest_of_another_formula_is_climbed_to(home: Path) -> None:
         assert nearest_model(ENGINES[engine], tuned.model, tuned.values) == (model, given)
         found = fit_nearest(ENGINES[engine], tuned, "AP")
         assert found.model == model
-        assert expresses(ENGINES[engine], found.model, found.values)
+        assert supports_setting(ENGINES[engine], found.model, found.values)
         means = {}
         for label, values in (("given", given), ("found", found.values)):
             own = cut(search(collection, model, values).rankings, 1000)

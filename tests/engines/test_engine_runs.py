@@ -59,8 +59,8 @@ def test_a_small_collection_is_ranked_as_by_lmtune(
         str(write_collection(tmp_path / "c")), indexes=tmp_path / "indexes", stemmer=stemmer
     )
     found = held(engine, tuned, collection)
-    assert (found.alike, found.topics, found.depth) == (True, 10, 100), str(found)
-    assert "no constant factor" not in found.scores
+    assert (found.is_match, found.topics, found.depth) == (True, 10, 100), str(found)
+    assert "neither a constant factor" not in found.scores
 
 
 @pytest.mark.parametrize(("engine", "tuned"), CASES)
@@ -76,7 +76,7 @@ def test_every_topic_of_the_classics_is_ranked_as_by_lmtune(
         pytest.skip(f"{name} is not beside the checkout")
     indexes = tmp_path_factory.getbasetemp() / "indexes"
     found = held(engine, tuned, Collection(str(DATA / name), indexes=indexes))
-    assert (found.alike, found.topics) == (True, topics), str(found)
+    assert (found.is_match, found.topics) == (True, topics), str(found)
 
 
 def test_another_analysis_in_the_engine_is_found(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_another_analysis_in_the_engine_is_found(tmp_path: Path) -> None:
     files = deploy(ENGINES["sqlite"], "bm25:sqlite", ENGINES["sqlite"].fixed, Analyzer(stopwords="none"))
     run = run_engine(ENGINES["sqlite"], files, dataset)
     found = check_run(run, search(collection, "bm25:sqlite", ENGINES["sqlite"].fixed, hits=10_000))
-    assert not found.alike
-    assert "by other scores: another analysis, lengths or formula" in str(found)
+    assert not found.is_match
+    assert "in scores: another analysis, lengths or formula" in str(found)
 
 
 def test_an_engine_of_fields_is_given_each_field(tmp_path: Path) -> None:
@@ -110,13 +110,13 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     collection = Collection(str(write_collection(tmp_path / "c")))
     dataset, xapian = collection.load(("documents", "topics")), ENGINES["xapian"]
     vespa = deploy(ENGINES["vespa"], "bm25:vespa", {"k1": 1.2, "b": 0.75}, Analyzer())
-    with pytest.raises(InputError, match=r"Vespa has no call in Python .*another of lucene, .*check-run"):
+    with pytest.raises(InputError, match=r"Vespa cannot be run from Python .*another of lucene, .*check-run"):
         run_engine(ENGINES["vespa"], vespa, dataset)
     with pytest.raises(
         InputError, match=r"Xapian is not installed: 'no_such'; accepted: pip install xapian-b"
     ):
         run_engine(xapian, {PYTHON: "import no_such\n"}, dataset)
-    with pytest.raises(InputError, match=r"Xapian fails: division by zero; accepted: "):
+    with pytest.raises(InputError, match=r"Xapian failed: division by zero; accepted: "):
         run_engine(xapian, {PYTHON: "def build(documents):\n    1 / 0\n"}, dataset)
     with pytest.raises(InputError, match="no documents to index: 'c'; accepted: a collection with documents"):
         run_engine(xapian, {PYTHON: ""}, collection.load(("topics",)))

@@ -119,7 +119,10 @@ def test_a_run_of_one_document_is_fused_as_the_engine_does(engine: str) -> None:
     ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
     assert ours == pytest.approx(theirs, abs=1e-7)
     assert ours["d1"] == pytest.approx(0.6)
-    assert "The runs had other numbers of documents (a 1, b 3): 3 of each query" in written["README.txt"]
+    assert (
+        "The runs have different numbers of documents (a 1, b 3); here 3 of each query"
+        in written["README.txt"]
+    )
 
 
 def fused_files(
@@ -209,7 +212,7 @@ def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None
     code, out, err = run("check-run", tmp_path / "own", fused, *given)
     assert code == 0, err
     assert "6 of 6 topics: same documents in the same order to rank" in out
-    assert "The run's scores are ours." in out
+    assert "The run's scores are lmtune's." in out
     means = [line.split()[1] for line in out.splitlines() if line.startswith(("lmtune ", "run "))]
     value = f"{evaluate(home / 'qrels', tmp_path / 'own', ['nDCG@10'])['nDCG@10'].item():.4f}"
     assert means == [value, value]
@@ -217,7 +220,7 @@ def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None
     run("fuse", *given, "--method", "rrf", "--output", tmp_path / "rrf")
     code, out, err = run("check-run", tmp_path / "rrf", fused, *given, "--output", tmp_path / "parted.csv")
     assert code == 1
-    assert "topics alike to rank" in out
+    assert "topics match to rank" in out
     assert len((tmp_path / "parted.csv").read_text().splitlines()) > 1
     for line, said in (
         (("check-run", home / "a", fused), "by what was fused.*accepted: then QRELS RUN RUN"),
@@ -291,7 +294,7 @@ def test_what_the_nearest_fusion_costs_is_shown(home: Path, tmp_path: Path) -> N
 def test_what_engines_cannot_do_is_refused() -> None:
     weights = {"a": 0.5, "b": 0.5}
     cases: list[tuple[str, Chosen, dict[str, Any], str]] = [
-        ("solr", Chosen("equal", weights), {}, "no hybrid queries are known of this engine"),
+        ("solr", Chosen("equal", weights), {}, "no hybrid queries are known for this engine"),
         ("opensearch", Chosen("borda", weights), {}, "OpenSearch cannot express the method: 'borda'"),
         ("opensearch", Chosen("equal", weights, normalise="rank"), {}, "no such normalisation: 'rank'"),
         (
@@ -300,7 +303,7 @@ def test_what_engines_cannot_do_is_refused() -> None:
             {"normalise": "z-score"},
             "accepted: results of --normalise",
         ),
-        ("elasticsearch", Chosen("rrf-k", weights, 0.5), {}, "whole numbers for RRF's k: 0.5"),
+        ("elasticsearch", Chosen("rrf-k", weights, 0.5), {}, "needs a whole number k for RRF: 0.5"),
         (
             "elasticsearch",
             Chosen("linear", weights, normalise="none"),
@@ -321,7 +324,7 @@ def test_what_engines_cannot_do_is_refused() -> None:
             "opensearch",
             Chosen("equal", weights),
             {"normalise": "z-score"},
-            "z_score makes 0.001 of all scores that are not above the mean: 'z-score'; accepted: .* min-max",
+            "z_score sets all scores that are not above the mean to 0.001: 'z-score'; accepted: .* min-max",
         ),
     ]
     for engine, chosen, given, message in cases:
