@@ -72,7 +72,7 @@ def evaluations(pool: CandidatePool, repeats: int) -> list[dict[str, Any]]:
         for objective in objectives:
             cost = SurrogateCost(lists, parse_objective(objective), pool.positions())
             if objective.startswith("lambda"):
-                cost.freeze(AT)
+                cost.weight_pairs(AT)
             for alpha in ALPHAS:
                 cost(AT, alpha)
                 _, seconds = least(partial(cost, AT, alpha), repeats)

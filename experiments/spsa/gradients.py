@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lmtune.arrays import Doubles
-from lmtune.tuning.gradient_free import Counted, checked_width, differences, inside, one_by_one
+from lmtune.tuning.gradient_free import (
+    CheckedObjective,
+    checked_width,
+    coordinate_differences,
+    move_inside,
+    spsa_differences,
+)
 
 
 def spsa_gradient(
@@ -21,9 +27,11 @@ def spsa_gradient(
     box: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Doubles:
     """Estimate a gradient by simultaneous perturbations; `signs` has shape (perturbations, d) or (d,)."""
-    at, low, high = inside(x, box)
+    at, low, high = move_inside(x, box)
     rows = np.atleast_2d(np.asarray(signs, np.float64))
-    mean: Doubles = differences(Counted(objective, False), at, checked_width(c), rows, low, high).mean(axis=0)
+    mean: Doubles = spsa_differences(
+        CheckedObjective(objective, False), at, checked_width(c), rows, low, high
+    ).mean(axis=0)
     return mean
 
 
@@ -31,5 +39,5 @@ def fdsa_gradient(
     objective: Callable[[Doubles], Any], x: ArrayLike, c: float, *, together: bool = False
 ) -> Doubles:
     """Estimate a gradient one coordinate at a time, by 2 d evaluations."""
-    at, low, high = inside(x, None)
-    return one_by_one(Counted(objective, together), at, checked_width(c), low, high)
+    at, low, high = move_inside(x, None)
+    return coordinate_differences(CheckedObjective(objective, together), at, checked_width(c), low, high)

@@ -243,7 +243,7 @@ def _settled_apart(view: View, setting: Doubles, plane: Sequence[int]) -> Double
         apart[list(plane)] = 0.0
     else:
         for axis in plane or (view.axes if len(view.axes) == 1 else ()):
-            apart = view.space.replaced(apart, axis, view.space.parameters[axis].low)
+            apart = view.space.with_value(apart, axis, view.space.parameters[axis].low)
     return np.array([float(f"{value:.{_DIGITS}g}") for value in apart])
 
 
@@ -276,7 +276,7 @@ def plan(
     each = _POINTS if is_whole and not is_coarse else (_POINTS + 1) // 2
     if not plane:
         lines = [
-            space.replaced(setting, axis, value)
+            space.with_value(setting, axis, value)
             for axis in view.axes
             for value in _along(space.parameters[axis], each)
         ]
@@ -285,7 +285,7 @@ def plan(
         return _triangle(space, setting, plane, group, each), (each, each)
     across, up = (_along(space.parameters[axis], each) for axis in plane)
     grid = [
-        space.replaced(space.replaced(setting, plane[0], one), plane[1], other)
+        space.with_value(space.with_value(setting, plane[0], one), plane[1], other)
         for one in across
         for other in up
     ]
@@ -301,7 +301,7 @@ def _triangle(
     grid[:, plane[0]], grid[:, plane[1]] = first / (each - 1), second / (each - 1)
     grid[:, rest] = setting[rest] * ((each - 1 - first - second) / (each - 1))[:, None]
     grid[:, group] = np.maximum(grid[:, group], space.low[group])
-    grid = space.settled(grid)
+    grid = space.normalise_shares(grid)
     grid[first + second >= each] = np.nan
     return grid
 

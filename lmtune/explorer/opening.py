@@ -205,7 +205,7 @@ def _inside(every: Iterable[Mark], space: ParameterSpace) -> Iterator[Mark]:
     """Yield the marks inside the ranges that are shown, and say which are not."""
     for mark in every:
         settings = [mark.setting, *mark.path]
-        inside = [space.holds(step) for step in settings]
+        inside = [space.contains(step) for step in settings]
         if inside[0]:
             yield mark._replace(path=mark.path if all(inside) else ())
         else:

@@ -133,7 +133,7 @@ class View:
                     value=value,
                     accepted=f"{parameter.low:g} to {parameter.high:g}",
                 )
-        return self.space.settled(vector)
+        return self.space.normalise_shares(vector)
 
     @property
     def axes(self) -> list[int]:

@@ -325,7 +325,7 @@ class ExactLineSearch(Tuner):
         report = self._report(progress)
         record = SearchRecord(pool, measure, space=None, topics=topics, depth=depth)
         rng = np.random.default_rng(self.seed)
-        line = Line(pool, measure, record.places, depth)
+        line = Line(pool, measure, record.positions, depth)
         runs = len(record.space.names)
         starts = [record.space.start] if self.starts is None else [*map(record.space.vector, self.starts)]
         starts += [rng.dirichlet(np.ones(runs)) for _ in range(self.restarts)]
@@ -342,7 +342,7 @@ class ExactLineSearch(Tuner):
     def _climb(
         self, line: Line, record: SearchRecord, here: Doubles, rng: np.random.Generator, directions: int
     ) -> None:
-        [value] = record.measure(here[None])
+        [value] = record.evaluate(here[None])
         if here.size == 1:
             self.bound_ = value
             return
@@ -371,7 +371,7 @@ class ExactLineSearch(Tuner):
             if best is not None and best[1] > step.value - EQUAL:
                 break
             weights = between(begin, end, step.at)
-            [value] = record.measure(weights[None])
+            [value] = record.evaluate(weights[None])
             if best is None or value > best[1]:
                 best = weights, value
         return best
@@ -494,7 +494,7 @@ class ForwardSelection(Tuner):
         counts, best = np.zeros(runs), -np.inf
         for step in range(1, self.most + 1):
             tried = (counts + np.eye(runs)) / step
-            means = record.measure(tried, step=step)
+            means = record.evaluate(tried, step=step)
             if max(means) <= best + EQUAL:
                 break
             added = int(np.argmax(means))

@@ -1,1 +1,1 @@
-"""Tuners: RankNet by gradients, direct search, and the experiment that compares them."""
+"""Tuners, parameter spaces, and the experiments that compare tuning methods."""

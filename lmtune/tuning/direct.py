@@ -1,4 +1,4 @@
-"""Direct search: a grid, and coordinate ascents; values are measured once for all searches."""
+"""Direct search: grid search and coordinate ascent, with a shared cache of measured values."""
 
 from __future__ import annotations
 
@@ -25,29 +25,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def shape_for(parameters: int) -> tuple[int, ...]:
-    """Return the default shape of a grid: of other numbers of parameters than 2, as many settings."""
+def default_grid_shape(parameters: int) -> tuple[int, ...]:
+    """Return the default shape of a grid: 20 x 26 for two parameters, else 520 settings in all."""
     return (20, 26) if parameters == 2 else (520,)
 
 
 @dataclass(frozen=True)
 class Surface:
-    """Measures of every topic at every setting of a grid.
-
-    Computed once, it answers for any fold: no setting is scored again.
+    """Measures of every topic at every setting of a grid, computed once and used for all folds.
 
     Attributes
     ----------
     names : tuple of str
-        The parameters.
+        The parameters' names.
     settings : numpy.ndarray of float64, shape (settings, parameters)
         The grid.
     measures : tuple of Measure
-        What was measured.
+        The measures.
     values : numpy.ndarray of float64, shape (pool's topics, settings, measures)
-        NaN for topics that were left out.
+        The value of each measure; NaN for topics that were not measured.
     weights : numpy.ndarray of float64, shape (pool's topics,), optional
-        What topics count in a fit.
+        The weights of the topics in a fit.
     """
 
     names: tuple[str, ...]
@@ -70,7 +68,8 @@ class Surface:
     ) -> Surface:
         """Measure the grid of `shape` points over `space`.
 
-        A dense grid over large candidate lists is measured cell by cell, with the same values.
+        A dense grid over large candidate lists is measured region by region, which is faster and gives the
+        same values.
         """
         topics = pool.positions() if topics is None else topics
         settings = space.grid(shape)
@@ -81,9 +80,9 @@ class Surface:
         )
         return cls(tuple(space.names), settings, tuple(measures), values, pool.topic_weights)
 
-    def setting(self, place: int) -> dict[str, float]:
-        """Return the setting of a row of `settings`."""
-        return dict(zip(self.names, self.settings[place].tolist(), strict=True))
+    def setting(self, row: int) -> dict[str, float]:
+        """Return a row of `settings` as a setting."""
+        return dict(zip(self.names, self.settings[row].tolist(), strict=True))
 
     def means(self, measure: Measure, topics: Integers) -> Doubles:
         """Return the measure's mean over topics at each setting, shape (settings,)."""
@@ -92,28 +91,28 @@ class Surface:
 
     @property
     def unweighted(self) -> Surface:
-        """The same, on which topics count alike."""
+        """The same surface with equal topic weights."""
         return replace(self, weights=None)
 
     def best(self, measure: Measure, topics: Integers, count: int = 1) -> list[int]:
-        """Return the settings with the highest means, best first; the first of equals."""
+        """Return the rows of the `count` settings with the highest means, best first."""
         order = np.argsort(-self.means(measure, topics), kind="stable")
-        return [int(place) for place in order[:count]]
+        return [int(row) for row in order[:count]]
 
 
 @dataclass(eq=False, repr=False)
 class GridSearch(Tuner):
-    """Find the grid point with the best mean of a measure; the first of equals.
+    """Find the grid point with the highest mean of a measure; the first of equally good ones.
 
     Parameters
     ----------
     measure : str, or an object of ir_measures
-        What to maximise, in ir_measures' or trec_eval's spelling.
+        The measure to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
-        The range of each parameter; the model's own by default.
+        The range of each parameter; the model's own ranges by default.
     shape : sequence of int, optional
-        Points along each parameter, evenly spaced on its scale, or how many settings: see
-        `ParameterSpace.grid`. By default `shape_for`.
+        Points along each parameter, evenly spaced on its scale, or the number of settings: see
+        `ParameterSpace.grid`. The default is 20 x 26 for two parameters, else 520 settings.
     depth : int
         Run depth.
 
@@ -138,7 +137,7 @@ class GridSearch(Tuner):
         Raises
         ------
         InputError
-            For unknown topics.
+            If a topic is unknown.
         """
         what = parse_measure(self.measure)
         record = SearchRecord(pool, what, space=self.space, topics=topics)
@@ -146,29 +145,29 @@ class GridSearch(Tuner):
             pool,
             [what],
             space=record.space,
-            shape=self.shape or shape_for(len(record.space.names)),
-            topics=record.places,
+            shape=self.shape or default_grid_shape(len(record.space.names)),
+            topics=record.positions,
             depth=self.depth,
             progress=counted(progress, type(self).__name__),
         )
-        record.add(surface.settings, surface.means(what, record.places).tolist())
+        record.add(surface.settings, surface.means(what, record.positions).tolist())
         record.close(self)
         return self
 
 
 @dataclass
 class KnownValues:
-    """Measures of topics at settings, each measured when it is first asked for.
+    """Cache of the topics' measures at settings, shared by folds and searches.
 
-    A topic's values depend neither on the fold nor on the search that asks, and scoring takes far longer
-    than a further measure of the scores: whoever asks for one gets all.
+    Scoring takes far longer than computing another measure from the scores. Therefore all measures are
+    computed when a setting is first requested.
 
     Attributes
     ----------
     pool : CandidatePool
         The collection.
     measures : sequence of Measure
-        What is measured.
+        The measures.
     depth : int
         Run depth.
     """
@@ -176,85 +175,92 @@ class KnownValues:
     pool: CandidatePool
     measures: Sequence[Measure]
     depth: int = DEPTH
-    _found: dict[Point, Doubles] = field(default_factory=dict)
+    _values: dict[Point, Doubles] = field(default_factory=dict)
 
     @classmethod
-    def on(cls, surface: Surface, pool: CandidatePool, measures: Sequence[Measure], depth: int) -> Self:
-        """Begin with what a grid's surface has of some of its measures."""
+    def from_surface(
+        cls, surface: Surface, pool: CandidatePool, measures: Sequence[Measure], depth: int
+    ) -> Self:
+        """Create a cache that contains a surface's values of some of its measures."""
         columns = [surface.measures.index(measure) for measure in measures]
-        own = surface.values[:, :, columns].transpose(1, 0, 2)
-        return cls(pool, measures, depth, dict(zip(map(tuple, surface.settings.tolist()), own, strict=True)))
+        values = surface.values[:, :, columns].transpose(1, 0, 2)
+        return cls(
+            pool, measures, depth, dict(zip(map(tuple, surface.settings.tolist()), values, strict=True))
+        )
 
-    def at(self, settings: Sequence[Point], topics: Integers) -> Doubles:
-        """Return the values at settings of topics, places in the pool: shape (measures, topics, settings)."""
+    def values_at(self, settings: Sequence[Point], topics: Integers) -> Doubles:
+        """Return the values at settings, shape (measures, topics, settings); measure the missing ones.
+
+        ``topics`` are positions in the pool.
+        """
         nothing = np.full((len(self.pool.topics), len(self.measures)), np.nan)
-        own = [self._found.setdefault(point, nothing) for point in settings]
-        new = [n for n, values in enumerate(own) if np.isnan(values[topics]).any()]
+        known = [self._values.setdefault(point, nothing) for point in settings]
+        new = [n for n, values in enumerate(known) if np.isnan(values[topics]).any()]
         if new:
-            given = np.array([settings[n] for n in new])
-            found = measure_settings(self.pool, given, self.measures, topics=topics, depth=self.depth)
-            for n, values in zip(new, found.transpose(1, 0, 2), strict=True):
-                own[n] = own[n].copy() if own[n] is nothing else own[n]
-                own[n][topics] = values
-                self._found[settings[n]] = own[n]
-        return np.stack([values[topics].T for values in own], axis=2)
+            missing = np.array([settings[n] for n in new])
+            measured = measure_settings(self.pool, missing, self.measures, topics=topics, depth=self.depth)
+            for n, values in zip(new, measured.transpose(1, 0, 2), strict=True):
+                known[n] = known[n].copy() if known[n] is nothing else known[n]
+                known[n][topics] = values
+                self._values[settings[n]] = known[n]
+        return np.stack([values[topics].T for values in known], axis=2)
 
 
-def together(measures: Sequence[Measure]) -> list[list[Measure]]:
-    """Part measures into those that cost little beside scoring, and each of the others alone."""
+def group_by_speed(measures: Sequence[Measure]) -> list[list[Measure]]:
+    """Group measures: all fast ones together, each slow one alone."""
     fast = [measure for measure in measures if not measure.is_slow]
     return [[*fast]] * bool(fast) + [[measure] for measure in measures if measure.is_slow]
 
 
-AGREE = 1e-3
-"""Climbs whose ends differ by no more in the measure agree."""
+AGREEMENT = 1e-3
+"""Two climbs agree if the measure at their ends differs by at most this."""
 
 _Search = Generator[list[Point], list[float], None]
-"""Yields settings, is sent their means."""
+"""A generator that yields settings and receives their means."""
 
-# Steps in units of the current step size; measures are step functions with plateaus, which a
-# single step would not see across.
+# Steps in units of the current step size. Measures have plateaus; two step lengths help to cross them.
 _STEPS = (-2, -1, 1, 2)
 _HALVINGS = 5
-# With no more parameters the steps along each leave no ridge that directions would find cheaply.
+# Up to this number of free parameters, steps along each are enough; random directions are not worth their
+# cost.
 _FEW = 2
 
 
 @dataclass(eq=False, repr=False)
 class CoordinateAscent(Tuner):
-    """Climb a measure along each parameter in turn.
+    """Maximise a measure along one parameter at a time.
 
-    From each start, each coordinate tries one and two steps both ways and moves to the best
-    strictly better setting. Of more than two free parameters, where no coordinate improves, as many
-    random directions are tried alike: ridges across the coordinates stop a search along them. Where
-    nothing improves the steps halve, five times. The first steps are
-    `lmtune.models.parameter.Parameter.step`. Restarts, as Metzler and Croft (Information Retrieval 2007)
-    and RankLib have them, tell a hill from the best one: see `n_agreeing_`.
+    From each start, the search tries one and two steps in both directions along each parameter, and moves
+    to the best setting if it is strictly better. If there are more than two free parameters and none
+    improves, the search tries as many random directions: it would otherwise stop at ridges that run across
+    the axes. If nothing improves, the step sizes are halved, five times in all. The initial step sizes
+    are `lmtune.models.parameter.Parameter.step`. Restarts, as in Metzler and Croft (Information Retrieval
+    2007) and RankLib, show whether the search found only a local maximum: see `n_agreeing_`.
 
     Parameters
     ----------
     measure : str, or an object of ir_measures
-        What to maximise, in ir_measures' or trec_eval's spelling.
+        The measure to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
-        The range of each parameter; the model's own by default.
+        The range of each parameter; the model's own ranges by default.
     starts : sequence of mappings, optional
-        Settings to start at; by default the space's `ParameterSpace.start`.
+        Initial points; by default the space's `ParameterSpace.start`.
     restarts : int
-        Further starts, drawn from the space.
+        Number of additional starts, drawn at random from the space.
     steps : mapping of str to float, optional
-        Other first steps, by parameter.
+        Initial step sizes by parameter, where they differ from the default.
     seed : int
-        For the restarts and the directions.
+        Seed of the restarts and the random directions.
     depth : int
         Run depth.
 
     Attributes
     ----------
     ends_ : pandas.DataFrame
-        Where each climb ended: ``start``, the parameters by name, the measure, and ``evaluations``, the
-        settings that it was the first to ask for.
+        The end of each climb: ``start``, the parameters by name, the measure, and ``evaluations``, the
+        number of settings that no other climb had requested before.
     n_agreeing_ : int
-        How many climbs ended within 0.001 of the best; 1 says that no other found it.
+        Number of climbs that ended within 0.001 of the best value; 1 if no other climb came as close.
     """
 
     ends_: pd.DataFrame = field(init=False)
@@ -277,24 +283,24 @@ class CoordinateAscent(Tuner):
         Raises
         ------
         InputError
-            For unknown topics.
+            If a topic is unknown.
         """
         known = KnownValues(pool, [parse_measure(self.measure)], self.depth)
         climb_together([self], known, topics=topics, progress=self._report(progress))
         return self
 
     def _search(self, record: SearchRecord, report: Count) -> _Search:
-        """Ask for the means at settings that are new to the record, until all climbs have ended."""
+        """Yield settings that are not in the record and receive their means, until all climbs have ended."""
         space, rng = record.space, np.random.default_rng(self.seed)
-        given = [space.start] if self.starts is None else map(space.vector, self.starts)
-        begins = [space.clip(setting) for setting in given]
+        starts = [space.start] if self.starts is None else map(space.vector, self.starts)
+        begins = [space.clip(setting) for setting in starts]
         begins += [space.random(rng) for _ in range(self.restarts)]
         sizes = {parameter.name: parameter.step for parameter in space.parameters} | dict(self.steps or {})
         climbs = [
             _climb(space, begin, sizes, np.random.default_rng([self.seed, start]))
             for start, begin in enumerate(begins)
         ]
-        # All climbs ask at once, because measuring many settings in a call is much cheaper.
+        # The requests of all climbs are measured together: one call for many settings is much cheaper.
         asking = {start: next(climb) for start, climb in enumerate(climbs)}
         ends: dict[int, Point] = {}
         step = 0
@@ -323,10 +329,10 @@ class CoordinateAscent(Tuner):
 
         record.close(self)
         values = np.array([record[end] for end in ends])
-        table = pd.DataFrame(ends, columns=record.space.names).assign(**{str(record.what): values})
+        table = pd.DataFrame(ends, columns=record.space.names).assign(**{str(record.measure): values})
         table.insert(0, "start", range(len(ends)))
         self.ends_ = table.assign(evaluations=np.bincount(record.starts, minlength=len(ends)))
-        self.n_agreeing_ = int((values >= values.max() - AGREE).sum())
+        self.n_agreeing_ = int((values >= values.max() - AGREEMENT).sum())
 
 
 def climb_together(
@@ -336,16 +342,16 @@ def climb_together(
     topics: Sequence[str] | None = None,
     progress: Count = unseen,
 ) -> None:
-    """Fit an ascent for each of some measures, as its own `CoordinateAscent.fit` would.
+    """Fit one ascent per measure, with the same results as `CoordinateAscent.fit`.
 
-    What any of them asks for next is measured in one call.
+    The requests of all ascents are measured in one call.
 
     Parameters
     ----------
     ascents : sequence of CoordinateAscent
-        Of the known values' measures and run depth, in their order.
+        One per measure of `known`, in the same order and with the same run depth.
     known : KnownValues
-        Of the collection; what is measured is added.
+        The cache of measured values; new values are added.
     topics : sequence of str, optional
         Topics to fit on; all judged ones by default.
     progress : callable, optional
@@ -357,7 +363,7 @@ def climb_together(
         ended[number] = done, total
         progress(*map(sum, zip(*ended, strict=True)))
 
-    places = known.pool.judged_positions(topics)
+    positions = known.pool.judged_positions(topics)
     searches, asking = [], {}
     for number, (ascent, measure) in enumerate(zip(ascents, known.measures, strict=True)):
         record = SearchRecord(known.pool, measure, space=ascent.space, topics=topics)
@@ -365,20 +371,20 @@ def climb_together(
         asking[number] = next(searches[number])
     while asking:
         column = {point: n for n, point in enumerate(dict.fromkeys(chain(*asking.values())))}
-        values = known.at(list(column), places)
+        values = known.values_at(list(column), positions)
         answered = {}
         for number, points in asking.items():
-            own = np.ascontiguousarray(values[number][:, [column[point] for point in points]])
+            topic_values = np.ascontiguousarray(values[number][:, [column[point] for point in points]])
             with contextlib.suppress(StopIteration):
-                answered[number] = searches[number].send(known.pool.mean(own, places).tolist())
+                answered[number] = searches[number].send(known.pool.mean(topic_values, positions).tolist())
         asking = answered
 
 
 def _climb(
     space: ParameterSpace, begin: Doubles, sizes: Mapping[str, float], rng: np.random.Generator
 ) -> Generator[list[Point], list[float], Point]:
-    """Ask for lines of settings; be sent their means; return the end."""
-    here = _moved(space, tuple(begin.tolist()), np.zeros(begin.size))
+    """Yield settings along a line and receive their means, until nothing improves; return the end."""
+    here = _move(space, tuple(begin.tolist()), np.zeros(begin.size))
     [value] = yield [here]
     for halving in range(_HALVINGS + 1):
         first = np.array([sizes[parameter.name] for parameter in space.parameters]) * 0.5**halving
@@ -387,8 +393,8 @@ def _climb(
             improved = False
             for direction in _directions(space, rng):
                 if improved and np.count_nonzero(direction) > 1:
-                    break  # the coordinates are not through yet
-                line = [_moved(space, here, step * (first * direction)) for step in _STEPS]
+                    break  # Random directions are tried only when no coordinate improves.
+                line = [_move(space, here, step * (first * direction)) for step in _STEPS]
                 values = yield line
                 best = int(np.argmax(values))
                 if values[best] > value:
@@ -397,7 +403,10 @@ def _climb(
 
 
 def _directions(space: ParameterSpace, rng: np.random.Generator) -> Iterator[Doubles]:
-    """Yield each coordinate, and of many free ones as many random directions, their longest part 1."""
+    """Yield the coordinate axes; for more than two free parameters also as many random directions.
+
+    The largest component of a direction is 1.
+    """
     yield from np.eye(len(space.parameters))
     free = np.array([not parameter.is_fixed for parameter in space.parameters])
     if free.sum() > _FEW:
@@ -406,7 +415,7 @@ def _directions(space: ParameterSpace, rng: np.random.Generator) -> Iterator[Dou
             yield direction / np.abs(direction).max()
 
 
-def _moved(space: ParameterSpace, here: Point, distances: Doubles) -> Point:
-    ways = zip(space.parameters, here, distances.tolist(), strict=True)
-    moved = [parameter.move(x, distance) for parameter, x, distance in ways]
-    return tuple(space.settled(np.array(moved)).tolist())
+def _move(space: ParameterSpace, here: Point, distances: Doubles) -> Point:
+    moves = zip(space.parameters, here, distances.tolist(), strict=True)
+    moved = [parameter.move(x, distance) for parameter, x, distance in moves]
+    return tuple(space.normalise_shares(np.array(moved)).tolist())

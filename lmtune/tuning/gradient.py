@@ -18,7 +18,7 @@ from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.models.formula import Ridge
 from lmtune.tuning.pairs import STAND_INS, Pairs
 from lmtune.tuning.space import ParameterSpace, space_for
-from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner, choose
+from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner, set_best_setting
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -29,16 +29,18 @@ _Box = tuple[tuple[float, float], ...]
 
 _FIRST_STEP, _LONGEST_STEP = 0.5, 4.0
 _MOST_ROUNDS, _MOST_STEPS = 200, 40
-# A cost of order 1 cannot tell points apart whose gradients are smaller.
-_FLAT = 1e-8
+# Convergence tolerance. In double precision, a cost of order 1 does not change measurably below this
+# gradient.
+_TOLERANCE = 1e-8
 _ENOUGH = 0.5
 _CLOSE = 0.05
-# Secants keep this share of the bracket away from its ends, and go so much further outside it.
+# Secant steps stay this share of the bracket away from its ends; without a bracket, steps grow by this
+# factor.
 _MARGIN, _GROWTH = 0.05, 2.0
 
 
 class Iterate(NamedTuple):
-    """An iterate: where, the cost there, and its gradient."""
+    """A point of a descent, with the cost and its gradient."""
 
     x: Doubles
     cost: float
@@ -46,99 +48,105 @@ class Iterate(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """A minimisation: its iterates from the start on, and whether it reached a minimum."""
+    """The iterates of a minimisation, from the initial point on, and whether it converged."""
 
     points: list[Iterate]
     converged: bool
 
 
 class _Line(NamedTuple):
-    """The way gone along a line, shape (coordinates,), and how the gradient turned on it."""
+    """The step along a line and the gradient's change over it, shape (coordinates,)."""
 
-    way: Doubles
-    turn: Doubles
+    step: Doubles
+    change: Doubles
 
 
 def coordinate_descent(
-    objective: _Objective, x: Doubles, box: _Box, known: Sequence[Iterate] = (), *, flat: float = _FLAT
+    objective: _Objective,
+    x: Doubles,
+    box: _Box,
+    known: Sequence[Iterate] = (),
+    *,
+    tolerance: float = _TOLERANCE,
 ) -> Descent:
-    """Minimise along one coordinate after another, each taking the ones before it along.
+    """Minimise by line searches along conjugate directions, one per coordinate.
 
-    A coordinate's line is made conjugate to the last lines of the coordinates before it, by the
-    turn of the gradient seen on them: those coordinates follow so as to keep their derivatives, and
-    rounds do not creep along a valley in which one coordinate makes up for another. These are the
-    conjugate directions that elimination makes of the axes (Hestenes and Stiefel, Journal of
-    Research of the National Bureau of Standards 49, 1952): the columns of the inverse of L' where
-    the Hessian is L D L', so that the second round ends at the bottom of a quadratic bowl.
+    Each coordinate's direction is made conjugate to the last lines of the earlier coordinates, from the
+    change of the gradient along those lines. The earlier coordinates move along and keep their derivatives,
+    so rounds do not creep along narrow valleys. These are the conjugate directions that elimination
+    constructs from the axes (Hestenes and Stiefel, Journal of Research of the National Bureau of Standards
+    49, 1952). If the Hessian is L D L', they are the columns of the inverse of L', and the second round ends
+    at the minimum of a quadratic.
 
-    Along a line the derivative's sign change is looked for downhill by secants, kept inside the
-    bracket once there is one; the first guess is the step to which the line's last curvature points.
-    A line is left when its derivative has halved: its exact minimum is soon left again.
+    A line search looks downhill for a sign change of the derivative, by secant steps that stay inside the
+    bracket once there is one. The first step follows from the line's last curvature. The line search ends
+    when the derivative has halved, because the next line moves away from an exact minimum anyway.
 
     Parameters
     ----------
     objective : callable
         Returns the cost and its gradient.
     x : numpy.ndarray of float64
-        The start, inside the box.
+        The initial point, inside the box.
     box : tuple of (low, high)
-        Bounds, a pair a coordinate; a coordinate with equal bounds stays.
+        Bounds, one pair per coordinate; a coordinate with equal bounds is fixed.
     known : sequence of Iterate
-        Minima found before: a descent that comes close to one ends there.
-    flat : float
-        No component of the gradient is larger at a minimum, but for those that point out of the box.
+        Minima of earlier descents: a descent that comes close to one ends there.
+    tolerance : float
+        Convergence tolerance: the largest absolute component of the gradient at a minimum. Components that
+        point out of the box are ignored.
 
     Returns
     -------
     Descent
-        The start, then every move, costs descending.
+        The initial point, then every move, with falling costs.
     """
     points = [Iterate(x, *objective(x))]
     lines: dict[int, _Line] = {}
     curvatures = np.zeros(x.size)
     for _ in range(_MOST_ROUNDS):
         begin = points[-1]
-        if _is_minimum(begin, box, flat) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
+        if _is_minimum(begin, box, tolerance) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
             return Descent(points, converged=True)
-        held = _held(begin, box, flat)
-        lines = {axis: line for axis, line in lines.items() if not line.way[held].any()}
-        for axis in np.flatnonzero(~held).tolist():
+        at_bounds = _at_active_bounds(begin, box, tolerance)
+        lines = {axis: line for axis, line in lines.items() if not line.step[at_bounds].any()}
+        for axis in np.flatnonzero(~at_bounds).tolist():
             direction = np.eye(x.size)[axis]
-            for way, turn in (lines[before] for before in range(axis) if before in lines):
-                direction -= (turn @ direction) / (turn @ way) * way
+            for along, change in (lines[before] for before in range(axis) if before in lines):
+                direction -= (change @ direction) / (change @ along) * along
             step = _FIRST_STEP
             if curvatures[axis] > 0.0:
                 step = min(abs(points[-1].gradient @ direction) / curvatures[axis], _LONGEST_STEP)
-            line = _move(objective, points, direction, step, box)
-            if line.turn @ line.way > 0.0 and line.way[axis]:
+            line = _line_search(objective, points, direction, step, box)
+            if line.change @ line.step > 0.0 and line.step[axis]:
                 lines[axis] = line
-                curvatures[axis] = line.turn @ line.way / line.way[axis] ** 2
+                curvatures[axis] = line.change @ line.step / line.step[axis] ** 2
         if points[-1].cost >= begin.cost:
-            # Lines that lead nowhere are forgotten, for the bare axes may still lead down.
+            # No line improved the cost. Try the axes themselves before giving up.
             if not lines:
                 break
             lines.clear()
-    return Descent(points, converged=_is_minimum(points[-1], box, flat))
+    return Descent(points, converged=_is_minimum(points[-1], box, tolerance))
 
 
 def l_bfgs(
     objective: _Objective,
     x: Doubles,
     box: _Box,
-    known: Sequence[Iterate] = (),  # noqa: ARG001 - it is quick enough without
+    known: Sequence[Iterate] = (),  # noqa: ARG001 - the signature of `coordinate_descent`
     *,
-    flat: float = _FLAT,
+    tolerance: float = _TOLERANCE,
 ) -> Descent:
-    """Minimise all coordinates jointly by L-BFGS-B; parameters and result as above."""
+    """Minimise all coordinates jointly by L-BFGS-B; see `coordinate_descent` for parameters and result."""
     from scipy.optimize import minimize
 
     points = [Iterate(x, *objective(x))]
 
     def record(intermediate_result: object) -> None:
-        found = np.array(intermediate_result.x)  # type: ignore[attr-defined]
-        points.append(Iterate(found, *objective(found)))
+        point = np.array(intermediate_result.x)  # type: ignore[attr-defined]
+        points.append(Iterate(point, *objective(point)))
 
-    # On a few numbers, BLAS's threads wait for each other far longer than they work.
+    # With so few numbers, BLAS threads wait for each other far longer than they work.
     with _pools().limit(limits=1, user_api="blas"):
         minimize(
             objective,
@@ -147,41 +155,43 @@ def l_bfgs(
             method="L-BFGS-B",
             bounds=box,
             callback=record,
-            options={"ftol": 1e-15, "gtol": flat / 10},
+            options={"ftol": 1e-15, "gtol": tolerance / 10},
         )
-    return Descent(points, converged=_is_minimum(points[-1], box, flat))
+    return Descent(points, converged=_is_minimum(points[-1], box, tolerance))
 
 
 @cache
 def _pools() -> ThreadpoolController:
-    """Look for BLAS's threads once, which takes milliseconds."""
+    """Return the controller of BLAS's threads, created once because that takes milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
-def _is_minimum(point: Iterate, box: _Box, flat: float = _FLAT) -> bool:
-    """Say whether the gradient vanishes but for components that point out of the box."""
-    return bool((_held(point, box, flat) | (np.abs(point.gradient) <= flat)).all())
+def _is_minimum(point: Iterate, box: _Box, tolerance: float = _TOLERANCE) -> bool:
+    """Return whether the gradient is below the tolerance, except components that point out of the box."""
+    return bool((_at_active_bounds(point, box, tolerance) | (np.abs(point.gradient) <= tolerance)).all())
 
 
-def _held(point: Iterate, box: _Box, flat: float) -> Booleans:
-    """Mark the coordinates at a bound that no descent leads away from it."""
+def _at_active_bounds(point: Iterate, box: _Box, tolerance: float) -> Booleans:
+    """Return a mask of the coordinates at a bound where the negative gradient does not point inside."""
     low, high = np.array(box).T
-    held: Booleans = (point.x <= low) & (point.gradient >= -flat)
-    held |= (point.x >= high) & (point.gradient <= flat)
-    return held
+    at_bounds: Booleans = (point.x <= low) & (point.gradient >= -tolerance)
+    at_bounds |= (point.x >= high) & (point.gradient <= tolerance)
+    return at_bounds
 
 
-def _move(objective: _Objective, points: list[Iterate], direction: Doubles, step: float, box: _Box) -> _Line:
-    """Append the lowest point found along a line, if it is lower than the last one.
+def _line_search(
+    objective: _Objective, points: list[Iterate], direction: Doubles, step: float, box: _Box
+) -> _Line:
+    """Search along a direction; append the lowest point if it is lower than the last one.
 
-    Returns the line to the last point tried.
+    Returns the line to the last point that was evaluated.
     """
     here = points[-1]
     first = float(here.gradient @ direction)
     direction = direction if first < 0.0 else -direction
-    bound = _way_out(here.x, direction, box)
+    bound = _longest_step(here.x, direction, box)
     edges = np.array(box).T
     seen = [here]
     low, low_slope = 0.0, -abs(first)
@@ -212,8 +222,8 @@ def _move(objective: _Objective, points: list[Iterate], direction: Doubles, step
     return _Line(seen[-1].x - here.x, seen[-1].gradient - here.gradient)
 
 
-def _way_out(x: Doubles, direction: Doubles, box: _Box) -> float:
-    """Return how many times `direction` leads from x to the edge of the box."""
+def _longest_step(x: Doubles, direction: Doubles, box: _Box) -> float:
+    """Return the largest step along `direction` from x that stays in the box."""
     low, high = np.array(box).T
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ways = np.where(direction > 0, (high - x) / direction, (low - x) / direction)
@@ -222,19 +232,19 @@ def _way_out(x: Doubles, direction: Doubles, box: _Box) -> float:
 
 OPTIMIZERS = {"coordinate-descent": coordinate_descent, "l-bfgs": l_bfgs}
 
-LOOSE = 1e-3
-"""A gradient that is flat enough on the way, or for comparison."""
+LOOSE_TOLERANCE = 1e-3
+"""Convergence tolerance of intermediate fits, and of fits that are only compared."""
 
 
 class Evaluations:
-    """Counts and times a cost's evaluations, and answers again where it has been asked before.
+    """A cost function that caches, counts and times its evaluations.
 
     Parameters
     ----------
     cost : callable
         Returns the cost at a point and its gradient.
     begin : float
-        When the search began, on `time.monotonic`'s clock.
+        Start time of the search, from `time.monotonic`.
     """
 
     def __init__(self, cost: _Objective, begin: float) -> None:
@@ -242,20 +252,20 @@ class Evaluations:
         self._known: dict[bytes, tuple[tuple[float, Doubles], float]] = {}
 
     def __call__(self, x: Doubles) -> tuple[float, Doubles]:
-        """Return the cost at a point and its gradient."""
+        """Return the cost at a point and its gradient, from the cache if possible."""
         key = x.tobytes()
         if key not in self._known:
             self._known[key] = self._cost(x), time.monotonic() - self._begin
         return self._known[key][0]
 
     def __len__(self) -> int:
-        """Return how many points it has been evaluated at."""
+        """Return the number of different points evaluated."""
         return len(self._known)
 
     def record(
         self, record: SearchRecord, start: int, points: Sequence[Iterate], *, scale: float = 1.0
     ) -> None:
-        """Add a descent's iterates to a record, their costs times `scale`."""
+        """Add a descent's iterates to a record, with costs multiplied by `scale`."""
         parameters = len(record.space.names)
         settings = np.array([record.space.from_unbounded(point.x[:parameters]) for point in points])
         step = record.starts.count(start)
@@ -265,46 +275,48 @@ class Evaluations:
 
 
 class GradientTuner(Tuner):
-    """A tuner that minimises a smooth cost in unbounded coordinates, from several starts.
+    """Base class of tuners that minimise a smooth cost in unbounded coordinates, from several starts.
 
-    Subclasses have the parameters and attributes named here besides their own.
+    Subclasses have these parameters and attributes, and their own.
 
     Parameters
     ----------
     optimizer : {"coordinate-descent", "l-bfgs"}
-        One coordinate at a time by its derivative, as Metzler (SIGIR 2007) does, or all jointly; see
-        `lmtune.tuning.gradient`.
+        One coordinate at a time, as in Metzler (SIGIR 2007), or all jointly; see `coordinate_descent` and
+        `l_bfgs`.
     space : ParameterSpace
-        The range of each parameter, the model's own by default; a fit that ends on its edge says so
-        in `at_edge_`.
+        The range of each parameter; the model's own ranges by default. `at_edge_` lists the bounds that the
+        best setting lies on.
     starts : int
-        Descents; the first begins at the space's `ParameterSpace.start`, the others at draws from it.
+        Number of descents; the first begins at the space's `ParameterSpace.start`, the others at random
+        settings.
     seed : int
-        For the starts.
+        Seed of the random starts.
     ridge : float
-        Strength, 0 or more, of the formula's ridge: see `lmtune.models.formula.Formula.ridge`. Powers of
-        terms' features are pulled to 0, weights of runs to equal ones.
+        Regularisation strength, 0 or more: see `lmtune.models.formula.Formula.ridge`. The penalty shrinks
+        term weights towards 0 and run weights towards equal ones.
     measures : sequence of str
-        Measured at every iterate, for the trace; they do not influence the fit.
+        Measures to compute at every iterate, for the trace; they do not influence the fit.
     depth : int
         Run depth of the measures.
 
     Attributes
     ----------
-    flat : float
-        Where the gradient of the cost ends a descent.
+    tolerance : float
+        Convergence tolerance: a descent ends if the gradient of the cost is below it.
     converged_ : bool
-        Whether the start that won ended where the gradient vanishes, up to the space's edges.
+        Whether the best descent converged: its gradient vanishes, except components that point out of the
+        space.
 
     Notes
     -----
-    `best_value_` is the cost at the fitted setting. `results_` has a row an iterate, with ``cost`` and
-    then the measures' means on the fitting topics; `stop_on` adds a column. `n_evaluations_` counts
+    `best_value_` is the cost at the fitted setting. `results_` has a row per iterate, with ``cost`` and
+    then the measures' means on the training topics; `stop_on` adds a column. `n_evaluations_` counts
     evaluations of the cost with its gradient; the time of the measures is not in `seconds_`.
     """
 
     converged_: bool
-    flat: float = _FLAT
+    tolerance: float = _TOLERANCE
 
     optimizer: str
     space: ParameterSpace | None
@@ -315,55 +327,55 @@ class GradientTuner(Tuner):
     depth: int = DEPTH
 
     def _check(self) -> list[Measure]:
-        """Check the constructor's arguments, and return the measures."""
+        """Check the constructor's arguments and parse the measures."""
         check_choice("unknown optimizer", self.optimizer, OPTIMIZERS)
-        check_least("a descent needs a start", self.starts, 1)
+        check_least("bad number of starts", self.starts, 1)
         check_least("bad seed", self.seed, 0)
         if not 0.0 <= self.ridge < np.inf:
             raise InputError("bad ridge", value=self.ridge, accepted="0 or more")
         return parse_measures(self.measures)
 
-    def ready(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:
-        """Return what `fit` builds of a pool and a space, as its arguments, for several fits."""
+    def build_data(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:
+        """Build a pool's training data once, as keyword arguments for several calls of `fit`."""
         raise NotImplementedError
 
     @property
-    def judge(self) -> Measure:
-        """What topics that are held out judge fits by."""
+    def selection_measure(self) -> Measure:
+        """The measure that selects among fits on validation topics."""
         raise NotImplementedError
 
-    def again(self) -> dict[str, Any]:
-        """Return what is another constructor's argument for a fit that begins where one like it ended."""
+    def warm_start_params(self) -> dict[str, Any]:
+        """Return the constructor arguments that a warm start changes."""
         return {}
 
-    def _penalty(self, pool: CandidatePool, places: Integers) -> Ridge:
-        """Return the formula's ridge in its strength."""
-        centre, scale = pool.formula.ridge(pool.counts(places))
+    def _penalty(self, pool: CandidatePool, positions: Integers) -> Ridge:
+        """Return the formula's ridge penalty, scaled by `ridge`."""
+        centre, scale = pool.formula.ridge(pool.counts(positions))
         return Ridge(centre, scale * self.ridge**0.5)
 
     def _close(self, record: SearchRecord, measures: Sequence[Measure]) -> None:
-        """Keep what the record knows, and the measures at every iterate."""
-        # A start may come to a setting that an earlier one has been to.
+        """Store the trace, and the measures at every iterate."""
+        # A start that reaches a known setting has that setting's earlier time; make times ascend.
         record.seconds = np.maximum.accumulate(record.seconds).tolist()
         record.close(self)
         if measures:
             self.results_[[str(measure) for measure in measures]] = self._means(
-                record.pool, measures, record.places
+                record.pool, measures, record.positions
             )
 
     def stop_on(self, pool: CandidatePool, measure: str | Measure, *, topics: Sequence[str]) -> Self:
-        """Take the iterate whose measure is best on validation topics, not the lowest cost.
+        """Stop early: select the iterate with the best measure on validation topics, not the lowest cost.
 
-        Metzler (SIGIR 2007) names this as the likely cure where the cost and the measure disagree.
+        Metzler (SIGIR 2007) suggests this for cases where the cost and the measure disagree.
 
         Parameters
         ----------
         pool : CandidatePool
             The collection that was fitted.
         measure : str or Measure
-            What to maximise.
+            The measure to maximise.
         topics : sequence of str
-            Topics that were not fitted on.
+            Validation topics: topics that were not used for the fit.
 
         Returns
         -------
@@ -379,15 +391,15 @@ class GradientTuner(Tuner):
         return self
 
     def _choose(self, space: ParameterSpace, row: int) -> None:
-        """Take the iterate of a row of `results_`."""
+        """Select the iterate in a row of `results_`."""
         best = self.results_.iloc[row]
         self.best_value_ = float(best["cost"])
-        choose(self, space, [float(best[name]) for name in space.names])
+        set_best_setting(self, space, [float(best[name]) for name in space.names])
 
-    def _means(self, pool: CandidatePool, measures: Sequence[Measure], places: Integers) -> Doubles:
+    def _means(self, pool: CandidatePool, measures: Sequence[Measure], positions: Integers) -> Doubles:
         settings = self.results_[space_for(self.space, pool).names].to_numpy()
-        values = measure_settings(pool, settings, measures, topics=places, depth=self.depth)
-        return pool.mean(values, places)
+        values = measure_settings(pool, settings, measures, topics=positions, depth=self.depth)
+        return pool.mean(values, positions)
 
 
 @dataclass(eq=False, repr=False)
@@ -399,18 +411,18 @@ class RankNetTuner(GradientTuner):
     Parameters
     ----------
     optimizer, space, starts, seed, ridge, measures, depth
-        As of `lmtune.tuning.gradient.GradientTuner`.
+        See `lmtune.tuning.gradient.GradientTuner`.
     rel : int
-        The smallest gain that is relevant.
+        The lowest gain that counts as relevant.
     stand_ins : int
-        Where no document is judged nonrelevant: how many unjudged ones of each topic stand in.
+        Sampled negatives per topic, for topics without judged non-relevant documents.
 
     Attributes
     ----------
     n_pairs_ : int
-        Pairs in the cost.
+        Number of pairs in the cost.
     pairs_rule_ : str
-        Where the nonrelevant documents came from.
+        The source of the non-relevant documents.
 
     Notes
     -----
@@ -453,40 +465,40 @@ class RankNetTuner(GradientTuner):
         topics : sequence of str, optional
             Topics to fit on.
         pairs : Pairs, optional
-            Pairs of this pool, built before with this tuner's `rel` and `stand_ins`.
+            Pairs of this pool, built with this tuner's `rel` and `stand_ins`.
         progress : callable or bool, optional
             Called with (starts done, starts in all); True draws a bar.
 
         Raises
         ------
         InputError
-            For unknown topics, topics without a pair, pairs built otherwise, or a constructor
-            argument outside its domain.
+            If a topic is unknown, no topic has a pair, the pairs were built with other arguments, or a
+            constructor argument is outside its domain.
         """
         measures = self._check()
         report = self._report(progress)
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
-        places, space = record.places, record.space
-        pairs = pairs or self.ready(pool, space)["pairs"]
+        positions, space = record.positions, record.space
+        pairs = pairs or self.build_data(pool, space)["pairs"]
         if (pairs.rel, pairs.stand_ins) != (self.rel, self.stand_ins) or pairs.pool is not pool:
             raise InputError(
-                "the pairs were built otherwise",
+                "the pairs were built with other arguments or for another pool",
                 value={"rel": pairs.rel, "stand_ins": pairs.stand_ins},
                 accepted=f"this pool's, with rel={self.rel} and stand_ins={self.stand_ins}",
             )
-        n_pairs = int(pairs.per_topic[places].sum())
+        n_pairs = int(pairs.per_topic[positions].sum())
         if n_pairs == 0:
             raise InputError(
                 "RankNet has no pair to fit on",
-                value=[pool.topics[place] for place in places[:3]],
-                accepted="a topic with a relevant and a nonrelevant document",
+                value=[pool.topics[position] for position in positions[:3]],
+                accepted="a topic with a relevant and a non-relevant document",
             )
 
-        penalty = self._penalty(pool, places)
+        penalty = self._penalty(pool, positions)
 
         def objective(x: Doubles) -> tuple[float, Doubles]:
             setting = space.from_unbounded(x)
-            cost, (pull, pulled) = pairs.cost(setting, topics=places), penalty.at(setting)
+            cost, (pull, pulled) = pairs.cost(setting, topics=positions), penalty.at(setting)
             return cost.value / n_pairs + pull, space.chain(cost.gradient / n_pairs + pulled, setting)
 
         evaluations = Evaluations(objective, record.begin)
@@ -494,10 +506,10 @@ class RankNetTuner(GradientTuner):
         minima: list[Iterate] = []
         for start, x in enumerate(self._starts(space)):
             box = space.unbounded_box
-            found = OPTIMIZERS[self.optimizer](evaluations, x, box, minima, flat=self.flat)
-            minima += found.points[-1:] if found.converged else []
-            evaluations.record(record, start, found.points, scale=n_pairs)
-            converged.append(found.converged)
+            descent = OPTIMIZERS[self.optimizer](evaluations, x, box, minima, tolerance=self.tolerance)
+            minima += descent.points[-1:] if descent.converged else []
+            evaluations.record(record, start, descent.points, scale=n_pairs)
+            converged.append(descent.converged)
             report(start + 1, self.starts)
         self._close(record, measures)
         self.converged_ = converged[record.starts[record.best]]
@@ -506,13 +518,13 @@ class RankNetTuner(GradientTuner):
         self.pairs_rule_ = pairs.rule
         return self
 
-    def ready(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:  # noqa: ARG002
-        """Return the pairs."""
+    def build_data(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:  # noqa: ARG002
+        """Build the pairs."""
         return {"pairs": Pairs.build(pool, rel=self.rel, stand_ins=self.stand_ins)}
 
     @property
-    def judge(self) -> Measure:
-        """AP, for the pairs know no measure."""
+    def selection_measure(self) -> Measure:
+        """AP, because pairs do not depend on a measure."""
         return Measure("AP", rel=self.rel)
 
     def _starts(self, space: ParameterSpace) -> list[Doubles]:

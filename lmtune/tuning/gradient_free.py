@@ -1,4 +1,4 @@
-"""Minimising an objective by its values alone: SPSA, and finite differences (FDSA) beside it.
+"""Gradient-free minimisation by SPSA and by finite differences (FDSA).
 
 Sources: J. C. Spall, Multivariate stochastic approximation using a simultaneous perturbation
 gradient approximation, IEEE Transactions on Automatic Control 37, 1992; J. C. Spall,
@@ -29,8 +29,8 @@ _Objective = Callable[[Doubles], Any]
 _Box = tuple[ArrayLike, ArrayLike]
 
 
-class Counted:
-    """An objective that takes many points, checks its values and remembers the best."""
+class CheckedObjective:
+    """An objective that evaluates many points, checks and stores its values, and remembers the best point."""
 
     def __init__(self, objective: _Objective, together: bool) -> None:
         self.objective, self.together = objective, together
@@ -40,40 +40,40 @@ class Counted:
     def __call__(self, points: Doubles) -> Doubles:
         """Return the values of points of shape (m, d)."""
         if self.together:
-            found = np.asarray(self.objective(points), np.float64)
+            values = np.asarray(self.objective(points), np.float64)
         else:
-            found = np.array([float(self.objective(point)) for point in points])
-        if found.shape != (len(points),):
+            values = np.array([float(self.objective(point)) for point in points])
+        if values.shape != (len(points),):
             raise InputError(
-                "the objective gives another number of values",
-                value=found.shape,
-                accepted=f"{(len(points),)}, one a point",
+                "the objective returned another number of values",
+                value=values.shape,
+                accepted=f"{(len(points),)}, one per point",
             )
-        if not np.isfinite(found).all():
+        if not np.isfinite(values).all():
             raise InputError(
                 "the objective is not finite",
-                value=float(found[~np.isfinite(found)][0]),
-                accepted="finite values, a box that leaves the others out, or smaller gains",
+                value=float(values[~np.isfinite(values)][0]),
+                accepted="finite values; use a smaller box or smaller gains",
             )
-        place = int(found.argmin())
-        if found[place] < self.best:
-            self.best, self.best_x = float(found[place]), points[place].copy()
-        self.values.append(found)
-        return found
+        lowest = int(values.argmin())
+        if values[lowest] < self.best:
+            self.best, self.best_x = float(values[lowest]), points[lowest].copy()
+        self.values.append(values)
+        return values
 
 
-def inside(start: ArrayLike, box: _Box | None) -> tuple[Doubles, Doubles, Doubles]:
-    """Return a point moved into the box, and the box's bounds in full."""
+def move_inside(start: ArrayLike, box: _Box | None) -> tuple[Doubles, Doubles, Doubles]:
+    """Return the nearest point in the box, and the lower and upper bound of each coordinate."""
     x = np.asarray(start, np.float64)
     if x.ndim != 1 or not x.size or not np.isfinite(x).all():
-        raise InputError("bad start", value=x.shape, accepted="finite numbers, of shape (d,)")
+        raise InputError("bad start", value=x.shape, accepted="finite numbers of shape (d,)")
     bounds = (-math.inf, math.inf) if box is None else box
     try:
         low, high = (np.broadcast_to(np.asarray(side, np.float64), x.shape) for side in bounds)
     except ValueError:
         raise InputError("the box has another shape", accepted=f"bounds of shape {x.shape}") from None
     if not (low <= high).all():
-        raise InputError("the box is empty", accepted="lower bounds no higher than upper ones")
+        raise InputError("the box is empty", accepted="lower bounds that do not exceed the upper ones")
     return np.clip(x, low, high), low, high
 
 
@@ -83,12 +83,12 @@ def generator(seed: int, stream: int) -> np.random.Generator:
     return np.random.default_rng([seed, stream])
 
 
-# Finite differences ask for this many coordinates at once: memory for 128 points at a time.
+# Finite differences evaluate this many coordinates at a time: memory for 128 points.
 _COORDINATES = 64
 
 
 def random_signs(rng: np.random.Generator, perturbations: int, d: int) -> Doubles:
-    """Draw perturbations: each coordinate -1 or +1, with equal chances.
+    """Draw perturbations: each coordinate is -1 or +1 with equal probability.
 
     Returns
     -------
@@ -97,14 +97,16 @@ def random_signs(rng: np.random.Generator, perturbations: int, d: int) -> Double
     return np.where(rng.integers(0, 2, size=(perturbations, d), dtype=np.int8) > 0, 1.0, -1.0)
 
 
-def differences(ask: Counted, x: Doubles, c: float, signs: Doubles, low: Doubles, high: Doubles) -> Doubles:
-    r"""Return SPSA's estimate of the gradient for each row of signs; 0 along coordinates that cannot move.
+def spsa_differences(
+    ask: CheckedObjective, x: Doubles, c: float, signs: Doubles, low: Doubles, high: Doubles
+) -> Doubles:
+    r"""Return SPSA's estimate of the gradient for each row of signs; 0 for fixed coordinates.
 
     .. math:: \hat g_i = \frac{L(x + c \Delta) - L(x - c \Delta)}{2 c\, \Delta_i}
 
-    (Spall 1992; Yue and Burges 2007, section 4.1, average F/2 of them in SPSA:F.) Over random signs the
-    mean is the gradient up to O(c^2), and exactly for a quadratic L. A point outside the box is moved to
-    its edge, and the difference divided by the distance that is left.
+    (Spall 1992; SPSA:F of Yue and Burges 2007, section 4.1, averages F/2 of these estimates.) The expectation
+    over random signs is the gradient up to O(c^2), and exact for a quadratic L. A point outside the box is
+    moved to its edge, and the difference is divided by the remaining distance.
     """
     above, below = np.clip(x + c * signs, low, high), np.clip(x - c * signs, low, high)
     values = ask(np.stack((above, below), axis=1).reshape(-1, x.size))
@@ -114,8 +116,10 @@ def differences(ask: Counted, x: Doubles, c: float, signs: Doubles, low: Doubles
     return slopes
 
 
-def one_by_one(ask: Counted, x: Doubles, c: float, low: Doubles, high: Doubles) -> Doubles:
-    """Return FDSA's estimate, central differences by coordinate; 0 along coordinates that cannot move."""
+def coordinate_differences(
+    ask: CheckedObjective, x: Doubles, c: float, low: Doubles, high: Doubles
+) -> Doubles:
+    """Return FDSA's estimate of the gradient: central differences, and 0 for fixed coordinates."""
     slope = np.empty(x.size)
     for first in range(0, x.size, _COORDINATES):
         axes = np.arange(first, min(first + _COORDINATES, x.size))
@@ -131,14 +135,14 @@ def one_by_one(ask: Counted, x: Doubles, c: float, low: Doubles, high: Doubles) 
 
 
 def _check_even(evaluations: int) -> int:
-    """Return a number of evaluations that makes pairs."""
+    """Return a number of evaluations; raise `InputError` unless it is even and positive."""
     if evaluations < 2 or evaluations % 2:
-        raise InputError("bad number of evaluations a step", value=evaluations, accepted="2, 4, 6 ...")
+        raise InputError("bad number of evaluations per step", value=evaluations, accepted="2, 4, 6 ...")
     return evaluations
 
 
 def checked_width(c: float) -> float:
-    """Return a width that can be divided by."""
+    """Return a width; raise `InputError` unless it is positive and finite."""
     if not (math.isfinite(c) and c > 0.0):
         raise InputError("bad width c", value=c, accepted="a positive number")
     return c
@@ -153,22 +157,22 @@ class Gains:
 
     .. math:: a_k = \frac{a}{(A + k + 1)^\alpha}, \qquad c_k = \frac{c}{(k + 1)^\gamma}
 
-    with a_k the rate of step k and c_k half the distance between the points that are compared.
+    where a_k is the rate of step k, and c_k is half the distance between the two points of a difference.
 
     Attributes
     ----------
     a, c : float
-        Above 0.
+        Positive numbers.
     stability : float
-        A, 0 or more: about a tenth of the steps keeps a large rate from being unstable at first.
+        A, 0 or more. About a tenth of the number of steps keeps the first steps stable if the rate is large.
     alpha, gamma : float
-        Spall's 0.602 and 0.101 are about the smallest that theory allows; 1 and 1/6 are the best
-        in the limit. 0 keeps a gain as it is.
+        Exponents, 0 or more. Spall's 0.602 and 0.101 are about the smallest that theory allows; 1 and 1/6 are
+        asymptotically optimal. 0 makes a gain constant.
 
     Raises
     ------
     InputError
-        For a number outside its domain.
+        If a number is outside its domain.
     """
 
     a: float
@@ -211,9 +215,8 @@ class Gains:
     ) -> Gains:
         r"""Choose the gains by Spall's practical guideline (1998).
 
-        A is a tenth of the steps; c is given, and should be about the standard deviation of the
-        objective's noise (where there is none, small; for a measure, wide enough to see across its
-        steps); and a is such that the first step changes a coordinate by about `first_step`:
+        A is a tenth of the number of steps. c is an argument. a is chosen so that the first step changes a
+        coordinate by about `first_step`:
 
         .. math:: a = \mathrm{first\ step} \cdot (A + 1)^\alpha / \mathrm{mean}\,|\hat g_i(x_0)|
 
@@ -222,33 +225,36 @@ class Gains:
         Parameters
         ----------
         objective, start, seed, box, together
-            As of `minimise`.
+            See `minimise`.
         steps : int
-            How many steps there will be; 1 or more.
+            The number of steps of the search; 1 or more.
         first_step : float
-            The wanted change of a coordinate in the first steps; above 0.
+            The desired change of a coordinate in the first steps; above 0.
         c : float
-            Above 0.
+            The first width; above 0. It should be about the standard deviation of the objective's noise, or
+            small without noise. For a measure, it should be wider than the plateaus.
         evaluations : int
-            How many to spend at the start; even, 2 or more. They are the caller's to count.
+            Evaluations at the start; even, 2 or more. `Minimisation.evaluations` does not include them.
 
         Returns
         -------
         Gains
-            Where the objective is flat at the start, as though its slope were 1.
+            The gains. If the objective is constant at the start, its slope is taken to be 1.
 
         Raises
         ------
         InputError
-            For numbers outside their domain, or an objective that is not finite.
+            If a number is outside its domain, or the objective is not finite.
         """
         check_least("bad number of steps", steps, 1)
         if not (math.isfinite(first_step) and first_step > 0.0):
             raise InputError("bad first step", value=first_step, accepted="a positive number")
         _check_even(evaluations)
-        x, low, high = inside(start, box)
+        x, low, high = move_inside(start, box)
         signs = random_signs(generator(seed, 1), evaluations // 2, x.size)
-        slopes = differences(Counted(objective, together), x, checked_width(c), signs, low, high)
+        slopes = spsa_differences(
+            CheckedObjective(objective, together), x, checked_width(c), signs, low, high
+        )
         stability = 0.1 * steps
         slope = float(np.abs(slopes).mean()) or 1.0
         return cls(first_step * (stability + 1.0) ** _ALPHA / slope, c, stability)
@@ -260,23 +266,22 @@ _Observer = Callable[[int, int, Doubles], None]
 
 @dataclass(frozen=True)
 class Minimisation:
-    """What `minimise` did.
+    """Result of `minimise`.
 
     Attributes
     ----------
     x : numpy.ndarray of float64, shape (d,)
         The last iterate.
     value : float
-        The objective there.
+        The objective at the last iterate.
     best_x, best_value
-        The lowest of all points that were evaluated, the first of equals.
+        The evaluated point with the lowest value, and that value; the first of equal ones.
     steps, evaluations : int
-        How many; the evaluations of a step that `gradient` stood in for count as well.
+        The number of steps and evaluations. A step with `gradient` counts as 2 d evaluations.
     values : numpy.ndarray of float64
-        Each evaluation's value in order: the start, then every step's pairs, then the last
-        iterate.
+        The value of each evaluation in order: the start, the pairs of every step, the last iterate.
     spent : numpy.ndarray of int64, shape (steps + 1,)
-        Evaluations made when each iterate was reached.
+        The number of evaluations made before each iterate.
     """
 
     x: Doubles
@@ -304,38 +309,37 @@ def minimise(
     gradient: Callable[[Doubles], ArrayLike] | None = None,
     observe: _Observer | None = None,
 ) -> Minimisation:
-    r"""Descend by :math:`x_{k+1} = x_k - a_k \hat g_k(x_k)`, kept inside a box.
+    r"""Minimise by the steps :math:`x_{k+1} = x_k - a_k \hat g_k(x_k)`, inside a box.
 
-    The first and the last evaluation of the budget are the start's and the last iterate's; between
-    them go as many steps as fit. The last step of SPSA takes fewer perturbations where a whole
-    step no longer fits, so that an even budget is spent to the last evaluation.
+    The first evaluation is at the start and the last one at the last iterate. The rest of the budget is spent
+    on as many steps as possible. The last step of SPSA uses fewer perturbations if the rest does not suffice
+    for a whole step, so that an even budget is spent completely.
 
     Parameters
     ----------
     objective : callable
         Takes an array of shape (d,) and returns a finite number; lower is better.
     start : array_like of float, shape (d,)
-        Moved into the box.
+        The initial point; moved into the box.
     method : {"spsa", "fdsa"}
-        Which estimate of the gradient.
+        The estimate of the gradient.
     evaluations_per_step : int, optional
-        F of SPSA:F, even, 2 or more (2 by default); FDSA takes 2 d.
+        F of SPSA:F: even, 2 or more (2 by default). FDSA always uses 2 d.
     budget : int
-        The most evaluations: at least a step and the two ends.
+        The maximum number of evaluations: at least those of one step, plus 2.
     gains : Gains
         Rates and widths.
     seed : int
-        Of the perturbations; 0 or more. Equal arguments give equal results, bit for bit.
+        Seed of the perturbations; 0 or more. Equal arguments give identical results, bit for bit.
     box : tuple of array_like, optional
-        Lower and upper bounds, each of shape (d,) or a number; infinite ones are none. No point
-        outside is evaluated. Coordinates with equal bounds stay, and still count in d.
+        Lower and upper bounds, each of shape (d,) or a number; may be infinite. No point outside is
+        evaluated. Coordinates with equal bounds are fixed, but count in d.
     longest_step : float, optional
-        The most that a step changes a coordinate by.
+        The maximum change of a coordinate in a step.
     together : bool
         Whether the objective takes points of shape (m, d) and returns m values.
     gradient : callable, optional
-        With FDSA: what stands in for the differences, counted as the 2 d evaluations that they
-        would be.
+        Only with FDSA: a gradient that replaces the differences. A call counts as 2 d evaluations.
     observe : callable, optional
         Called with (steps done, evaluations made, iterate) at the start and after each step.
 
@@ -346,20 +350,20 @@ def minimise(
     Raises
     ------
     InputError
-        For numbers outside their domain, shapes that do not fit, or an objective or gradient that
-        is not finite.
+        If a number is outside its domain, shapes do not match, or the objective or the gradient is not
+        finite.
     """
-    x, low, high = inside(start, box)
+    x, low, high = move_inside(start, box)
     per_step = _per_step(method, evaluations_per_step, x.size)
     if gradient is not None and method != "fdsa":
-        raise InputError("a gradient without FDSA", value=method, accepted="method='fdsa'")
+        raise InputError("gradient is only for FDSA", value=method, accepted="method='fdsa'")
     least = per_step if method == "fdsa" else 2
     if budget < least + 2:
         raise InputError("too few evaluations", value=budget, accepted=f"{least + 2} or more")
     if longest_step is not None and not longest_step > 0.0:
         raise InputError("bad longest step", value=longest_step, accepted="a positive number")
     rng = generator(seed, 0)
-    ask = Counted(objective, together)
+    ask = CheckedObjective(objective, together)
     spent = [1]
     ask(x[None])
     for k, evaluations in enumerate(_steps(budget - 2, per_step, least)):
@@ -367,9 +371,9 @@ def minimise(
             observe(k, spent[-1], x)
         if method == "spsa":
             signs = random_signs(rng, evaluations // 2, x.size)
-            slope = differences(ask, x, gains.width(k), signs, low, high).mean(axis=0)
+            slope = spsa_differences(ask, x, gains.width(k), signs, low, high).mean(axis=0)
         elif gradient is None:
-            slope = one_by_one(ask, x, gains.width(k), low, high)
+            slope = coordinate_differences(ask, x, gains.width(k), low, high)
         else:
             slope = np.asarray(gradient(x), np.float64)
             if slope.shape != x.shape:
@@ -391,36 +395,35 @@ def minimise(
 
 
 def _steps(evaluations: int, per_step: int, least: int) -> Iterator[int]:
-    """Yield how many evaluations each step takes."""
+    """Yield the number of evaluations of each step."""
     while evaluations >= least:
         taken = min(per_step, evaluations - evaluations % 2)
         yield taken
         evaluations -= taken
 
 
-def _per_step(method: str, given: int | None, d: int) -> int:
+def _per_step(method: str, evaluations: int | None, d: int) -> int:
     check_choice("unknown method", method, _METHODS)
     if method == "fdsa":
-        if given not in (None, 2 * d):
+        if evaluations not in (None, 2 * d):
             raise InputError(
-                "FDSA's evaluations a step are not to choose", value=given, accepted=f"2 d = {2 * d}"
+                "FDSA's evaluations per step are fixed", value=evaluations, accepted=f"2 d = {2 * d}"
             )
         return 2 * d
-    return _check_even(2 if given is None else given)
+    return _check_even(2 if evaluations is None else evaluations)
 
 
-# In unbounded coordinates: wide enough to see across a measure's steps, and no step leaps over
-# a hill.
+# In unbounded coordinates. The width exceeds a measure's plateaus; steps are too short to jump over a
+# maximum.
 _WIDTH, _FIRST_STEP, _LONGEST_STEP = 0.4, 0.8, 1.0
 _MOST_FOR_GAINS = 20
 
 
 @dataclass(eq=False, repr=False)
 class _GradientFreeTuner(Tuner):
-    """What SPSA and FDSA share.
+    """Base class of SPSA and FDSA.
 
-    They descend in the coordinates of `ParameterSpace.unbounded_box`, of which those that the space
-    fixes are left out.
+    The search runs in the coordinates of `ParameterSpace.unbounded_box`, without those that the space fixes.
     """
 
     method: ClassVar[str]
@@ -457,7 +460,7 @@ class _GradientFreeTuner(Tuner):
         Raises
         ------
         InputError
-            For unknown topics, or a constructor argument outside its domain.
+            If a topic is unknown, or a constructor argument is outside its domain.
         """
         if self.evaluations < FEWEST:
             raise InputError("too few evaluations", value=self.evaluations, accepted=f"{FEWEST} or more")
@@ -469,22 +472,22 @@ class _GradientFreeTuner(Tuner):
         space = record.space
         box = np.array(space.unbounded_box)
         free = np.flatnonzero(box[:, 0] < box[:, 1])
-        at = space.to_unbounded(space.start if self.start is None else space.vector(self.start))
+        initial = space.to_unbounded(space.start if self.start is None else space.vector(self.start))
 
         def objective(points: Doubles) -> Doubles:
-            """Return the measure's mean at each point, below 0: lower is better."""
-            whole = np.repeat(at[None], len(points), axis=0)
+            """Return the negative of the measure's mean at each point."""
+            whole = np.repeat(initial[None], len(points), axis=0)
             whole[:, free] = points
-            found = record.measure(np.array([space.from_unbounded(x) for x in whole]))
+            means = record.evaluate(np.array([space.from_unbounded(x) for x in whole]))
             report(len(record.values), self.evaluations)
-            return -np.array(found)
+            return -np.array(means)
 
-        record.steps = self._descend(objective, at[free], box[free])
+        record.steps = self._descend(objective, initial[free], box[free])
         record.close(self)
         return self
 
     def _descend(self, objective: Callable[[Doubles], Doubles], start: Doubles, box: Doubles) -> list[int]:
-        """Spend the budget; return the step that each evaluation was for, 0 before the first."""
+        """Run the search; return the step number of each evaluation, 0 before the first step."""
         self.gains_ = self.gains
         if not start.size:  # The space is a single setting.
             objective(start[None])
@@ -505,7 +508,7 @@ class _GradientFreeTuner(Tuner):
                 box=bounds,
                 together=True,
             )
-        found = minimise(
+        result = minimise(
             objective,
             start,
             method=self.method,
@@ -517,40 +520,40 @@ class _GradientFreeTuner(Tuner):
             longest_step=_LONGEST_STEP,
             together=True,
         )
-        numbers = np.searchsorted(found.spent, np.arange(1, found.evaluations + 1))
-        return [0] * spent + [min(int(number), found.steps) for number in numbers]
+        numbers = np.searchsorted(result.spent, np.arange(1, result.evaluations + 1))
+        return [0] * spent + [min(int(number), result.steps) for number in numbers]
 
 
 @dataclass(eq=False, repr=False)
 class SPSA(_GradientFreeTuner):
-    """Climb a measure along gradients estimated by simultaneous perturbations.
+    """Maximise a measure with gradients estimated by simultaneous perturbation (SPSA).
 
-    The measure is the objective itself; `lmtune.tuning.gradient_free.minimise` descends its negative in
-    unbounded coordinates. What is returned is the best setting that was measured.
+    The measure itself is the objective: `lmtune.tuning.gradient_free.minimise` minimises its negative in
+    unbounded coordinates. The result is the best setting that was measured.
 
     Parameters
     ----------
     measure : str, or an object of ir_measures
-        What to maximise, in ir_measures' or trec_eval's spelling.
+        The measure to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
-        The range of each parameter; the model's own by default.
+        The range of each parameter; the model's own ranges by default.
     start : mapping of str to float, optional
-        Moved into the range; by default the space's `ParameterSpace.start`.
+        The initial point, moved into the ranges; by default the space's `ParameterSpace.start`.
     evaluations : int
-        Settings to measure in all, 8 or more; an even number is spent to the last.
+        The number of settings to measure, 8 or more. An even number is spent completely.
     gains : lmtune.tuning.gradient_free.Gains, optional
         By default `Gains.practical`, which spends up to 20 evaluations of the budget.
     seed : int
-        For the perturbations.
+        Seed of the perturbations.
     depth : int
         Run depth.
     evaluations_per_step : int
-        F of SPSA:F, even: F/2 perturbations are averaged.
+        F of SPSA:F, even: the average of F/2 perturbations.
 
     Attributes
     ----------
     gains_ : Gains or None
-        Those that were used; None where the space is a single setting, which is measured once.
+        The gains that were used; None if the space is a single setting, which is measured once.
 
     Examples
     --------
@@ -568,15 +571,15 @@ class SPSA(_GradientFreeTuner):
 
 
 class FDSA(_GradientFreeTuner):
-    """Climb a measure along gradients estimated one coordinate at a time.
+    """Maximise a measure with gradients estimated by finite differences along each coordinate (FDSA).
 
-    As `SPSA`, with two evaluations for each parameter that the space leaves free in a step, and
-    the budget spent but for what no longer makes a step. Parameters and attributes are those of
-    `SPSA`, without `evaluations_per_step`; the seed is the gains' alone.
+    A step costs two evaluations per free parameter. A rest of the budget that does not suffice for a step is
+    not spent. Parameters and attributes are those of `SPSA`, without `evaluations_per_step`; the seed affects
+    only the choice of gains.
     """
 
     method = "fdsa"
 
 
 SEARCHES: dict[str, type[SPSA | FDSA]] = {"spsa": SPSA, "fdsa": FDSA}
-"""By the names of the command line."""
+"""The tuners by their names on the command line."""

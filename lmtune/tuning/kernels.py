@@ -1,4 +1,4 @@
-"""The RankNet cost over all pairs without an exp or a log for each; scores over their spread, and back."""
+"""Kernels: RankNet's cost over all pairs without exp or log per pair; standardised scores and gradients."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.compiled import compiled
 
-# Eight factors of 1 + e**80 stay below e**709, the largest double; where the largest ratio is
-# under e**-12, what 1 + ratio rounds away would show in the cost's twelfth digit.
+# A product of eight factors 1 + e**80 stays below e**709, the largest double. If the largest ratio is below
+# e**-12, the rounding of 1 + ratio would change the cost's twelfth digit.
 _BLOCK = 8
 _SMALLEST_LOG_RATIO, _LARGEST_LOG_RATIO = -12.0, 80.0
-# Equal scores of a topic differ from their mean by less.
+# If a topic's scores are equal, rounding makes them differ from their mean by less than this.
 _ROUNDING = 1e-13
 
 
@@ -26,36 +26,35 @@ def sum_pairs(
     product: Booleans,
     out: Doubles,
 ) -> None:
-    """Fill out[i] = (cost, its derivative in each parameter) for every topic i.
+    """Fill out[i] = (cost, derivative in each parameter) for every topic i.
 
-    Its ``sizes[i]`` documents begin with ``relevant[i]`` relevant ones, the rest are not; both have
-    one at least. ``likelihood``, ``gradient`` and ``product`` are those of
+    A topic has ``sizes[i]`` documents; the first ``relevant[i]`` are relevant, the others are not. There is
+    at least one of each. ``likelihood``, ``gradient`` and ``product`` are those of
     `lmtune.models.formula.Formula.likelihoods`.
     """
     first = np.int64(0)
     for i in range(sizes.size):
         split, docs = relevant[i], sizes[i]
-        own = likelihood[first : first + docs]
+        values = likelihood[first : first + docs]
         begin = first
         first += docs
         out[i] = 0.0
         if product[i]:
-            spread = math.log(own[split:].max()) - math.log(own[:split].min())
+            spread = math.log(values[split:].max()) - math.log(values[:split].min())
             if _SMALLEST_LOG_RATIO < spread < _LARGEST_LOG_RATIO:
-                _pairs_by_products(own, gradient, begin, split, out[i])
+                _pairs_by_products(values, gradient, begin, split, out[i])
                 continue
             for j in range(docs):
-                own[j] = math.log(own[j])
-        _pairs_by_logarithms(own, gradient, begin, split, out[i])
+                values[j] = math.log(values[j])
+        _pairs_by_logarithms(values, gradient, begin, split, out[i])
 
 
 @compiled()
 def _pairs_by_products(likelihood: Doubles, gradient: Doubles, begin: int, split: int, out: Doubles) -> None:
-    """Sum log(1 + P_n / P_r) over pairs: multiply up to eight factors, then take one logarithm.
+    """Sum log(1 + P_n / P_r) over pairs, with one logarithm for up to eight multiplied factors.
 
-    The topic's columns of ``gradient`` begin at ``begin``. Derivatives are summed document by
-    document, so that the inner loops vectorise in the order of the text: sums in any other order
-    would depend on how the compiler was called.
+    The topic's columns of ``gradient`` begin at ``begin``. Derivatives are summed per document, so that the
+    inner loops vectorise without reordering sums. Otherwise, results would depend on compiler options.
     """
     other = likelihood[split:]
     others, end = begin + split, begin + likelihood.size
@@ -65,18 +64,18 @@ def _pairs_by_products(likelihood: Doubles, gradient: Doubles, begin: int, split
     cost = 0.0
     for r in range(split):
         inverse = 1.0 / likelihood[r]
-        # The first parameter's sum goes along: a loop less.
-        slope, own, total = gradient[0, others:end], gradient[0, begin + r], sums[0]
+        # The first parameter's sum is computed in the same loop, which saves a pass.
+        slope, relevant_slope, total = gradient[0, others:end], gradient[0, begin + r], sums[0]
         for n in range(other.size):
             odds = other[n] * inverse
             factor = 1.0 + odds
             share[n] = odds / factor
             factors[n] *= factor
-            total[n] += share[n] * (slope[n] - own)
+            total[n] += share[n] * (slope[n] - relevant_slope)
         for k in range(1, gradient.shape[0]):
-            slope, own, total = gradient[k, others:end], gradient[k, begin + r], sums[k]
+            slope, relevant_slope, total = gradient[k, others:end], gradient[k, begin + r], sums[k]
             for n in range(other.size):
-                total[n] += share[n] * (slope[n] - own)
+                total[n] += share[n] * (slope[n] - relevant_slope)
         if (r + 1) % _BLOCK == 0 or r + 1 == split:
             for n in range(other.size):
                 cost += math.log(factors[n])
@@ -89,7 +88,7 @@ def _pairs_by_products(likelihood: Doubles, gradient: Doubles, begin: int, split
 
 @compiled()
 def _pairs_by_logarithms(score: Doubles, gradient: Doubles, begin: int, split: int, out: Doubles) -> None:
-    """Sum softplus(g_n - g_r) over pairs, safe for any difference of scores."""
+    """Sum softplus(g_n - g_r) over pairs, without overflow for any difference of scores."""
     for r in range(split):
         for n in range(split, score.size):
             difference = score[n] - score[r]
@@ -104,10 +103,10 @@ def _pairs_by_logarithms(score: Doubles, gradient: Doubles, begin: int, split: i
 def standardise(
     sizes: Integers, product: Booleans, likelihood: Doubles, out: Doubles, spread: Doubles
 ) -> None:
-    """Fill out[i, :sizes[i]] with (s - mean of s) / z, where z = spread[i] is the deviation of topic i's s.
+    """Standardise scores: fill out[i, :sizes[i]] with (s - mean(s)) / z, for the scores s of topic i.
 
-    ``likelihood`` and ``product`` are those of `lmtune.models.formula.Formula.likelihoods`. Where all
-    scores are equal, but for rounding, z is infinite.
+    z = spread[i] is the standard deviation of s; it is infinite if all scores are equal up to rounding.
+    ``likelihood`` and ``product`` are those of `lmtune.models.formula.Formula.likelihoods`.
     """
     first = 0
     for i in range(sizes.size):
@@ -132,10 +131,10 @@ def chain_topics(
 ) -> None:
     """Fill out[i, 1:] with the derivatives of topic i's cost in each parameter, and in log alpha.
 
-    ``standard`` and ``spread`` are those of `standardise`, ``slopes`` the derivatives in the former,
-    ``gradient`` those of scores in each parameter. With u = (s - mean) / z and g the slopes, the
-    derivative in s_j is (g_j - mean(g) - u_j mean(g u)) / z; as the cost is one of alpha u, that in
-    log alpha is sum(g u).
+    ``standard`` and ``spread`` are the results of `standardise`. ``slopes`` are the cost's derivatives in the
+    standardised scores u = (s - mean(s)) / z, and ``gradient`` the scores' derivatives in each parameter.
+    With g the slopes, the derivative in s_j is (g_j - mean(g) - u_j mean(g u)) / z. The cost depends on alpha
+    u, so the derivative in log alpha is sum(g u).
     """
     first = 0
     for i in range(sizes.size):
@@ -146,9 +145,9 @@ def chain_topics(
             along += g[j] * u[j]
         mean = g.mean()
         for k in range(gradient.shape[0]):
-            own, total = gradient[k, first : first + docs], 0.0
+            slope, total = gradient[k, first : first + docs], 0.0
             for j in range(docs):
-                total += (g[j] - mean - u[j] * (along / docs)) * own[j]
+                total += (g[j] - mean - u[j] * (along / docs)) * slope[j]
             out[i, 1 + k] = total / spread[i]
         out[i, 1 + gradient.shape[0]] = along
         first += docs

@@ -1,4 +1,4 @@
-"""What gradients are learnt from: RankNet's preference pairs, and lists of what some setting ranks high."""
+"""Training data of the gradient-based tuners: RankNet's preference pairs, and document lists."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lmtune.tuning import kernels
 from lmtune.tuning.space import ParameterSpace
 
 STAND_INS = 200
-"""Negatives per topic, chosen on half of the topics of four collections (experiments/metzler/README.md)."""
+"""Sampled negatives per topic, chosen on half the topics of four collections; see experiments/metzler."""
 
-# Documents whose likelihoods are in a core's cache at a time.
+# Likelihoods of this many documents fit a core's cache.
 _DOCUMENTS = 1 << 14
 
 
@@ -33,23 +33,23 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class Pairs:
-    """Every (relevant, nonrelevant) pair of documents of every topic.
+    """All pairs of a relevant and a non-relevant document of every topic.
 
     Attributes
     ----------
     pool : CandidatePool
-        Where the documents come from.
+        The collection.
     columns : Columns
         The documents of the pairs, each topic's relevant ones first.
     relevant : numpy.ndarray of int64, shape (topics,)
-        How many of each topic's documents are relevant.
+        Number of relevant documents per topic.
     rel : int
-        The smallest gain that is relevant.
+        The lowest gain that counts as relevant.
     stand_ins : int
-        How many unjudged documents of a topic are sampled as negatives, if any are.
+        Number of sampled negatives of a topic without judged non-relevant documents.
     rule : str
-        Where the nonrelevant documents come from, for the reader of a result.
-    are_stand_ins : bool
+        The source of the non-relevant documents, as text for results.
+    has_sampled_negatives : bool
         Whether unjudged documents were sampled as negatives.
     """
 
@@ -59,30 +59,30 @@ class Pairs:
     rel: int
     stand_ins: int
     rule: str
-    are_stand_ins: bool
+    has_sampled_negatives: bool
 
     @classmethod
     def build(cls, pool: CandidatePool, *, rel: int = 1, stand_ins: int = STAND_INS) -> Pairs:
-        """Pair all judged relevant with all judged nonrelevant documents.
+        """Pair all judged relevant documents with all judged non-relevant ones.
 
-        Topics without a judged non-relevant document get unjudged documents that hold a query term as
-        negatives. They are sampled at random: those at the top of a run are too often relevant, and no
-        parameters order them well (experiments/metzler/README.md).
+        For topics without a judged non-relevant document, unjudged documents with a query term are sampled as
+        negatives. The sample is random, because unjudged documents at the top of a run are too often relevant
+        (experiments/metzler/README.md).
 
         Parameters
         ----------
         pool : CandidatePool
             The collection.
         rel : int
-            The smallest gain that is relevant.
+            The lowest gain that counts as relevant.
         stand_ins : int
-            How many a topic, or all where there are no more.
+            Sampled negatives per topic; all unjudged documents with a query term if there are fewer.
         """
         relevant, nonrelevant = pool.judged_counts(rel)
         sampled = int(((relevant > 0) & (nonrelevant == 0)).sum())
         columns, rule = pool.judged, "all (relevant, nonrelevant) judged pairs"
         if sampled:
-            columns = _with_stand_ins(pool, stand_ins, nonrelevant == 0)
+            columns = _with_negatives(pool, stand_ins, nonrelevant == 0)
             rule = (
                 f"{quantity(sampled, 'topic')} without judged non-relevant documents: {stand_ins} unjudged "
                 "documents were sampled for each as negatives"
@@ -92,9 +92,9 @@ class Pairs:
 
     @property
     def per_topic(self) -> Integers:
-        """The number of pairs of each topic, shape (topics,); 0 for a topic without a known term.
+        """The number of pairs of each topic, shape (topics,).
 
-        All documents score the same there, whatever the parameters.
+        It is 0 for a topic without an indexed term, because its documents have equal scores at all settings.
         """
         others = np.diff(self.columns.start) - self.relevant
         scored = np.diff(self.pool.term_start) > 0
@@ -103,20 +103,20 @@ class Pairs:
     def cost(
         self, setting: Setting | Doubles, *, topics: Integers | None = None, threads: int | None = None
     ) -> Cost:
-        r"""Sum the RankNet cost over the pairs of topics, with its gradient.
+        r"""Compute the RankNet cost, summed over the pairs of topics, and its gradient.
 
         .. math:: C = \sum_Q \sum_{(d_1, d_2)} \log(1 + \exp(g(Q; d_2) - g(Q; d_1)))
 
-        as in Metzler (SIGIR 2007), section 2.2, d_1 relevant and d_2 not.
+        as in Metzler (SIGIR 2007), section 2.2, where d_1 is relevant and d_2 is not.
 
         Parameters
         ----------
         setting : mapping of str to float, or numpy.ndarray, shape (parameters,)
-            Parameters of the pool's formula: by name, or in its order.
+            Parameters of the pool's formula, by name or in its order.
         topics : numpy.ndarray of int64, optional
-            Places of topics in the pool; all by default.
+            Positions of topics in the pool; all by default.
         threads : int, optional
-            Threads over topics; the sum does not depend on them.
+            Threads over topics; the result does not depend on them.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class Pairs:
         Raises
         ------
         InputError
-            For parameters outside the formula's domain.
+            If a parameter is outside the formula's domain.
         """
         formula = self.pool.formula
         settings = as_settings(formula.parameters, setting)
@@ -175,31 +175,34 @@ def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Co
     return ordered, np.diff(relevant[columns.start])
 
 
-def _with_stand_ins(pool: CandidatePool, count: int, topics: Booleans) -> Columns:
-    """Add unjudged documents that hold a query term to the judged ones of these topics.
+def _with_negatives(pool: CandidatePool, count: int, topics: Booleans) -> Columns:
+    """Add sampled negatives to the judged documents of the topics in a mask.
 
-    They are drawn from the index, not from the candidates, which may be pruned; in the order of
-    docnos, by the topic's identifier: the same from any index of the documents, in any pool.
+    Negatives are unjudged documents with a query term. They are drawn from the index, because candidates may
+    be pruned. Documents are sorted by docno and the seed is the topic's identifier, so the sample does not
+    depend on the index or the pool.
     """
     collected, index, lengths = [], pool.index, pool.formula.lengths(pool.index)
     docno_rank = np.asarray(index.docno_rank)
     for t, (topic, columns) in enumerate(zip(pool.topics, pool.columns, strict=True)):
         judged = pool.judged.rows(t)
         postings = pool.formula.look_up(index, columns)
-        holding = np.concatenate([np.empty(0, np.int32), *(own.docs for own in postings if own is not None)])
+        holding = np.concatenate(
+            [np.empty(0, np.int32), *(entry.docs for entry in postings if entry is not None)]
+        )
         unjudged = np.setdiff1d(holding, pool.judged.doc[judged])
         unjudged = unjudged[np.argsort(docno_rank[unjudged])]
         rng = np.random.default_rng([*topic.encode()])
         size = min(count, unjudged.size) if topics[t] else 0
         drawn = unjudged[rng.choice(unjudged.size, size, replace=False)]
         tf = frequencies(postings, drawn)
-        own = topic_columns(
+        block = topic_columns(
             np.concatenate((pool.judged.doc[judged], drawn)),
             np.concatenate((pool.judged.length[judged], lengths[drawn])),
             np.concatenate((pool.judged.gain[judged], np.zeros(drawn.size, np.int32))),
             np.concatenate((pool.tf_block(pool.judged, t), tf), axis=1),
         )
-        collected.append(own)
+        collected.append(block)
     return join_columns(collected)
 
 
@@ -208,22 +211,22 @@ _SETTINGS = 16
 
 @dataclass(frozen=True)
 class Lists:
-    """The documents that settings all over a space rank among a topic's best.
+    """Each topic's top documents at settings spread over a space.
 
-    They stay the same throughout a fit: no document enters or leaves as the parameters move, so what
-    is smooth in the scores is smooth in the parameters. Exact pruning does not change them.
+    The lists are constant during a fit. Therefore a cost that is smooth in the scores is also smooth in the
+    parameters. Exact pruning does not change the lists.
 
     Attributes
     ----------
     pool : CandidatePool
-        Where the documents come from.
+        The collection.
     columns : Columns
         Each topic's documents by falling gain, then by falling score at the space's start.
     depth : int
-        How deep they are taken.
+        Number of top documents taken from each setting.
     losses : dict
-        What `lmtune.tuning.surrogate.SurrogateCost` keeps for other costs over these lists: losses of the
-        pool's topics, NaN where they are not known.
+        Cache of the losses of the pool's topics, shared by the `lmtune.tuning.surrogate.SurrogateCost`
+        objects of these lists; NaN marks missing values.
     """
 
     pool: CandidatePool
@@ -233,23 +236,23 @@ class Lists:
 
     @classmethod
     def build(cls, pool: CandidatePool, space: ParameterSpace, *, depth: int = 200, seed: int = 0) -> Self:
-        """Collect the best `depth` documents of the space's start and of 15 settings drawn from it.
+        """Collect the top `depth` documents at the space's start and at 15 random settings.
 
         Parameters
         ----------
         pool : CandidatePool
             The collection.
         space : ParameterSpace
-            Of the pool's formula.
+            The space of the pool's formula.
         depth : int
-            How deep; ties are broken as in rankings.
+            Number of top documents per setting; ties are broken as in rankings.
         seed : int
-            Of the draw.
+            Seed of the random settings.
 
         Raises
         ------
         InputError
-            For a depth below 1, or one that the candidates were not made for.
+            If the depth is below 1, or the candidates were pruned for a smaller depth.
         """
         check_least("bad depth of lists", depth, 1)
         rng = np.random.default_rng(seed)
@@ -269,13 +272,16 @@ class Lists:
         return cls(pool, pool.candidates.take(over_places(work, len(pool.topics))), depth)
 
     def with_relevant(self, topics: Integers, rel: int) -> Integers:
-        """Return those of topics, places in the pool, with a document of gain `rel` or more."""
+        """Return the topics, as positions in the pool, with a document of gain `rel` or more."""
         best = [self.columns.gain[self.columns.rows(t)].max(initial=UNJUDGED) for t in topics]
         return topics[np.array(best) >= rel]
 
 
 def _are_best(scores: Doubles, depth: int) -> Booleans:
-    """Mark each setting's best documents, which stand in tie order; both of shape (settings, documents)."""
+    """Return a mask of each setting's top `depth` documents, shape (settings, documents).
+
+    Of equal scores, the documents that come first are taken.
+    """
     last = scores.shape[1] - depth
     if last <= 0:
         return np.ones(scores.shape, np.bool_)

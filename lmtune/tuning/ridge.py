@@ -1,4 +1,4 @@
-"""How much of many weights to believe in: chosen inside the fitting topics, and none is an answer."""
+"""Selection of the regularisation strength for term weights and run weights, by cross-validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.models.formula import Formula
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count
-from lmtune.tuning.gradient import LOOSE, GradientTuner
+from lmtune.tuning.gradient import LOOSE_TOLERANCE, GradientTuner
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import FitProgress, Tuner
@@ -26,46 +26,46 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
-"""Strengths that are tried, after the simpler formulas."""
+"""The default regularisation strengths, tried after the simpler formulas."""
 
 
 @dataclass(eq=False, repr=False)
 class RidgeTuner(Tuner):
-    """Fit weights of terms, or of runs, as far as held-out topics bear them out.
+    """Fit term weights or run weights with a regularisation strength selected by cross-validation.
 
-    The path goes from the formula's simpler forms, the plain query by feedback alone or equal weights of
-    runs, to ever weaker ridges. Folds of the fitting
-    topics say what each step is worth; the earliest step within some standard errors of the best is taken
-    (Breiman et al., Classification and Regression Trees, 1984, who take one), and all fitting topics are
-    then fitted with it.
+    The regularisation path begins with the formula's simpler forms (plain query, feedback without term
+    weights, equal weights of runs) and continues with ever weaker penalties. Cross-validation within the
+    training topics evaluates each step. The first step within `within` standard errors of the best one is
+    selected (Breiman et al., Classification and Regression Trees, 1984, use one standard error), and then
+    fitted on all training topics.
 
     Parameters
     ----------
     tuner : GradientTuner
-        A `SurrogateTuner`, whose measure the held-out topics are judged by, or a `RankNetTuner`: AP. Its
-        ``starts`` and ``ridge`` follow from the path.
+        A `SurrogateTuner` or a `RankNetTuner`. Held-out topics are evaluated by the surrogate's measure, or
+        AP for RankNet. The path sets the tuner's ``starts`` and ``ridge``.
     ridges : sequence of float
-        Strengths of the ridge, falling.
+        Regularisation strengths, falling.
     folds : int
-        Of the fitting topics; 2 or more, and as many as topics where these are fewer.
+        Folds of the training topics; 2 or more, but at most one per topic.
     within : float
-        How many standard errors; 0 or more. Of 0, 1/4, 1/2, 3/4 and 1 the default held up as well as any for
-        weights of terms on five collections, and asks a little of the weaker ridge.
+        Standard errors of the selection rule; 0 or more. On five collections, 0, 1/4, 1/2, 3/4 and 1 were
+        about equally good for term weights.
     warm : bool
-        Whether a fit begins where the one before ended, or from afar.
+        Whether each fit starts at the result of the previous one (warm start).
 
     Attributes
     ----------
     step_ : str
-        What was taken: of weights of terms ``"plain"`` or ``"feedback"``, of runs ``"equal"``; or the
-        strength of a ridge.
+        The selected step: ``"plain"`` or ``"feedback"`` for term weights, ``"equal"`` for run weights, or
+        the regularisation strength.
     path_ : pandas.DataFrame
-        Of each step its mean over held-out topics, its difference from the best step, and the standard
-        error of that.
+        One row per step: its mean over held-out topics, the difference from the best step, and the standard
+        error of the difference.
     fitted_ : GradientTuner
-        What fitted the step that was taken.
+        The tuner that was fitted with the selected step. Its attributes are also attributes of this object.
     converged_ : bool
-        As of the tuner, whose other attributes are here too.
+        Whether that fit converged.
     """
 
     step_: str = field(init=False)
@@ -86,102 +86,107 @@ class RidgeTuner(Tuner):
         *,
         topics: Sequence[str] | None = None,
         progress: FitProgress = None,
-        **ready: Any,
+        **data: Any,
     ) -> Self:
         """Fit on topics of a pool (all judged ones by default), with the tuner's lists or pairs, if any.
 
         Raises
         ------
         InputError
-            As the tuner's `fit`; for a pool of a formula without weights, or fewer than two topics.
+            As for the tuner's `fit`; also if the pool's formula has no weights, or there are fewer than two
+            topics.
         """
         check_least("too few folds", self.folds, 2)
-        check_least("bad standard errors", self.within, 0)
-        places = pool.judged_positions(topics)
+        check_least("bad number of standard errors", self.within, 0)
+        positions = pool.judged_positions(topics)
         if not pool.formula.simpler:
             raise InputError(
-                "no weights to fit", value=pool.formula.name, accepted="weights of terms or runs"
+                "no weights to fit", value=pool.formula.name, accepted="a formula with term or run weights"
             )
-        if places.size < 2:
-            raise InputError("too few topics to choose a ridge", value=places.size, accepted="2 or more")
+        if positions.size < 2:
+            raise InputError("too few topics to choose a ridge", value=positions.size, accepted="2 or more")
         report = self._report(progress)
-        space = space_for(self.tuner.space, pool, places)
-        ready = ready or self.tuner.ready(pool, space)
+        space = space_for(self.tuner.space, pool, positions)
+        data = data or self.tuner.build_data(pool, space)
         steps = list(_steps(pool.formula, space, self.ridges))
-        held_out = self._held_out(pool, ready, places, steps, report)
-        means = pool.mean(held_out.T, places)
+        held_out = self._held_out(pool, data, positions, steps, report)
+        means = pool.mean(held_out.T, positions)
         best = int(means.argmax())
         losses = held_out[best] - held_out
-        lost, shares = pool.mean(losses.T, places), pool.weights(places) / pool.weights(places).mean()
-        spread = np.sqrt((shares**2 * (losses - lost[:, None]) ** 2).sum(axis=1) / (places.size - 1))
-        errors = spread / math.sqrt(places.size)
+        lost = pool.mean(losses.T, positions)
+        shares = pool.weights(positions) / pool.weights(positions).mean()
+        spread = np.sqrt((shares**2 * (losses - lost[:, None]) ** 2).sum(axis=1) / (positions.size - 1))
+        errors = spread / math.sqrt(positions.size)
         chosen = int(np.argmax(lost <= self.within * errors))
-        first = 0 if self.warm else chosen  # from afar it does not matter what came before
-        *before, tuner = self._along(pool, ready, places, steps[first : chosen + 1])
-        found = {name: value for name, value in vars(tuner).items() if name.endswith("_")}
-        self.__dict__.update(found)
+        first = 0 if self.warm else chosen  # Without warm starts, earlier steps have no effect.
+        *before, tuner = self._along(pool, data, positions, steps[first : chosen + 1])
+        attributes = {name: value for name, value in vars(tuner).items() if name.endswith("_")}
+        self.__dict__.update(attributes)
         self.step_, self.fitted_ = steps[chosen][0], tuner
-        self.n_evaluations_ += self._spent + sum(own.n_evaluations_ for own in before)
+        self.n_evaluations_ += self._spent + sum(fit.n_evaluations_ for fit in before)
         self._keep_path([name for name, *_ in steps], means, errors, best)
         return self
 
     def refit(
         self, pool: CandidatePool, start: Setting, *, topics: Sequence[str] | None = None
     ) -> GradientTuner:
-        """Return a fit of the step that was taken to a pool drawn anew, from a setting."""
+        """Fit the selected step to another pool of the same collection, starting at a setting."""
         fitted = self.fitted_
         space = space_for(fitted.space, pool).starting(start)
-        changes = {"space": space, "measures": ()} | fitted.again()
+        changes = {"space": space, "measures": ()} | fitted.warm_start_params()
         return type(fitted)(**fitted.get_params() | changes).fit(pool, topics=topics)
 
     def _held_out(
         self,
         pool: CandidatePool,
-        ready: dict[str, Any],
-        places: Integers,
+        data: dict[str, Any],
+        positions: Integers,
         steps: Sequence[_Step],
         report: Count,
     ) -> Doubles:
-        """Return the held-out values of each step, shape (steps, topics)."""
-        values = np.empty((len(steps), places.size))
-        order = np.random.default_rng(self.tuner.seed).permutation(places.size)
+        """Return the measure of each step on held-out topics, shape (steps, topics)."""
+        values = np.empty((len(steps), positions.size))
+        order = np.random.default_rng(self.tuner.seed).permutation(positions.size)
         self._spent = 0
-        folds = min(self.folds, places.size)
+        folds = min(self.folds, positions.size)
         for fold in range(folds):
             out = order[fold::folds]
-            fitting = np.delete(places, out)
-            for step, tuner in enumerate(self._along(pool, ready, fitting, steps, LOOSE)):
+            fitting = np.delete(positions, out)
+            for step, tuner in enumerate(self._along(pool, data, fitting, steps, LOOSE_TOLERANCE)):
                 self._spent += tuner.n_evaluations_
                 depth = self.tuner.depth
-                found = measure_settings(
-                    pool, tuner.best_params_, [tuner.judge], topics=places[out], depth=depth
+                values_out = measure_settings(
+                    pool, tuner.best_params_, [tuner.selection_measure], topics=positions[out], depth=depth
                 )
-                values[step, out] = found[:, 0, 0]
+                values[step, out] = values_out[:, 0, 0]
             report(fold + 1, folds)
         return values
 
     def _along(
         self,
         pool: CandidatePool,
-        ready: dict[str, Any],
-        places: Integers,
+        data: dict[str, Any],
+        positions: Integers,
         steps: Sequence[_Step],
-        flat: float | None = None,
+        tolerance: float | None = None,
     ) -> Iterator[GradientTuner]:
-        """Fit step after step, each from the end of the one before; to `flat`, for comparison alone."""
-        topics = [pool.topics[place] for place in places.tolist()]
-        here: dict[str, float] = {}
+        """Fit the steps in order and yield each tuner; with warm starts, each begins at the last result.
+
+        ``tolerance`` replaces the tuner's convergence tolerance for fits that are only compared.
+        """
+        topics = [pool.topics[position] for position in positions.tolist()]
+        start: dict[str, float] = {}
         is_first = True
-        for at, (_, space, ridge) in enumerate(steps):
-            changes: dict[str, Any] = {"space": space.starting(here) if self.warm else space}
-            changes |= {"starts": 1, "ridge": ridge} | ({} if at == len(steps) - 1 else {"measures": ()})
-            changes |= self.tuner.again() if self.warm and not is_first else {}
+        for number, (_, space, ridge) in enumerate(steps):
+            changes: dict[str, Any] = {"space": space.starting(start) if self.warm else space}
+            changes |= {"starts": 1, "ridge": ridge} | ({} if number == len(steps) - 1 else {"measures": ()})
+            changes |= self.tuner.warm_start_params() if self.warm and not is_first else {}
             tuner = type(self.tuner)(**self.tuner.get_params() | changes)
-            tuner.flat = flat or tuner.flat
-            fitted = tuner.fit(pool, topics=topics, **ready).best_params_
-            # What a simpler form holds fixed is where gradients vanish: no place to begin.
-            here |= {parameter.name: fitted[parameter.name] for parameter in space.free}
-            # The first fit with anything to fit comes from afar.
+            tuner.tolerance = tolerance or tuner.tolerance
+            fitted = tuner.fit(pool, topics=topics, **data).best_params_
+            # Gradients vanish at values that a simpler form fixes, so these are no initial values.
+            start |= {parameter.name: fitted[parameter.name] for parameter in space.free}
+            # The first fit with a free parameter is not a warm start.
             is_first = is_first and not space.free
             yield tuner
 
@@ -197,9 +202,9 @@ _Step = tuple[str, ParameterSpace, float]
 
 
 def _steps(formula: Formula, space: ParameterSpace, ridges: Sequence[float]) -> Iterator[_Step]:
-    """Yield the path's steps: what is free in each, and its ridge."""
+    """Yield the path's steps: name, space and regularisation strength."""
     if not all(a > b for a, b in itertools.pairwise((*ridges, 0.0))):
-        raise InputError("bad ridges", value=list(ridges), accepted="strengths above 0, falling")
+        raise InputError("bad ridges", value=list(ridges), accepted="falling strengths above 0")
     for name, fixed in formula.simpler:
         yield name, space.fixing(fixed), 0.0
     if formula.simpler[-1][1]:

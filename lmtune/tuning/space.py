@@ -1,4 +1,4 @@
-"""What is tuned: the range of parameters that every tuner searches, and choices that are no numbers."""
+"""The search space of the tuners: ranges of numeric parameters, and categorical parameters."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from lmtune.models.parameter import Parameter, Setting, as_settings, shares
 
 MODEL, EXPAND, NONE = "model", "expand", "none"
 ANALYSIS = ("stemmer", "stopwords", "lengths", "fields", "topic-fields")
-"""Choices that are options of `Collection`; those of several fields have ``+`` between them."""
+"""Categorical parameters that are arguments of `Collection`; several fields are joined by ``+``."""
 CHOICES = (*ANALYSIS, MODEL, EXPAND)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting that is no number, and the values that it may have.
+    """A categorical parameter and its options.
 
     Attributes
     ----------
     name : str
-        Of `CHOICES`.
+        One of `CHOICES`.
     values : tuple of str
-        The first is the usual one, which the others are compared with.
+        The options. The first is the baseline of the others.
 
     Raises
     ------
     InputError
-        For another name, fewer than two values, and one that comes twice.
+        If the name is unknown, there are fewer than two options, or one is repeated.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Choice:
             raise InputError(
                 f"bad choice of {self.name}",
                 value=",".join(self.values),
-                accepted="two values or more, each once, with commas between",
+                accepted="two or more different values, separated by commas",
             )
         if self.name == EXPAND:
             for value in self.values:
@@ -62,7 +62,7 @@ class Choice:
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """Read what the command line says: a name, ``=``, and values with commas between."""
+        """Parse the command line's form: a name, ``=``, and comma-separated options."""
         name, _, values = text.partition("=")
         return cls(name.strip(), tuple(value.strip() for value in values.split(",")))
 
@@ -72,14 +72,16 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class ParameterSpace:
-    """A box of settings. Vectors have a value for each parameter, in their order.
+    """The box of settings that a tuner searches.
+
+    A vector contains a value for each parameter, in the order of `parameters`.
 
     Attributes
     ----------
     parameters : tuple of Parameter
-        Those of a formula, each with the range to search; equal bounds fix one.
+        The parameters of a formula with the ranges to search; equal bounds fix a parameter.
     choices : tuple of Choice
-        Settings of the analysis, which `lmtune.make_cases` combines; tuners take none.
+        Categorical parameters of the text analysis, for `lmtune.make_cases`. Tuners do not accept them.
     """
 
     parameters: tuple[Parameter, ...]
@@ -97,37 +99,35 @@ class ParameterSpace:
         Parameters
         ----------
         model : str, Model or Formula
-            A name in `lmtune.models.model.MODELS`, or one's own.
+            A name in `lmtune.models.model.MODELS`, or a custom model or formula.
         ranges : mapping of str to (low, high), optional
-            Other ranges than the model's own, by parameter: ``{"lambda": (0, 0.5)}``.
+            Ranges that replace the model's own, by parameter: ``{"lambda": (0, 0.5)}``.
         choices : sequence of Choice, optional
-            Of the analysis.
+            Categorical parameters of the text analysis.
 
         Raises
         ------
         InputError
-            For an unknown model or parameter, a range outside the model's domain, another
-            range of a parameter that the model fixes, or a choice that changes the parameters.
+            If the model or a parameter is unknown, a range is outside the model's domain, a range
+            contradicts a parameter that the model fixes, or a categorical parameter is not one of `ANALYSIS`.
         """
         model = find_model(model)
         ranges = ranges or {}
         for choice in choices:
-            check_choice("a space has no such choice, for parameters depend on it", choice.name, ANALYSIS)
+            check_choice("parameters depend on this choice, so no space has it", choice.name, ANALYSIS)
         names = [parameter.name for parameter in model.parameters]
         for name in ranges:
             check_choice(f"{model.name} has no such parameter", name, names)
         for name, value in model.fixed.items():
             if ranges.get(name, (value, value)) != (value, value):
                 raise InputError(
-                    f"{model.name} has no {name} to look for",
-                    value=ranges[name],
-                    accepted=f"{name} = {value:g}",
+                    f"{model.name} fixes {name}", value=ranges[name], accepted=f"{name} = {value:g}"
                 )
         for parameter in model.parameters:
             if (parameter.share or parameter.is_counted) and parameter.name in ranges:
-                why = "it is a share of 1" if parameter.share else "the topics of a fit say what it is"
+                why = "it is a share of 1" if parameter.share else "it is counted from the training topics"
                 raise InputError(
-                    f"{parameter.name} has no range of its own: {why}",
+                    f"{parameter.name} cannot have a range: {why}",
                     value=ranges[parameter.name],
                     accepted=", ".join(p.name for p in model.parameters if not p.share and not p.is_counted),
                 )
@@ -141,26 +141,33 @@ class ParameterSpace:
             ),
             tuple(choices),
         )
-        model.formula.check(space.settled(np.array([space.low, space.high])))
+        model.formula.check(space.normalise_shares(np.array([space.low, space.high])))
         return space
 
     def fixing(self, values: Mapping[str, float]) -> ParameterSpace:
-        """Return the space with some parameters fixed at values."""
+        """Return a copy of the space with some parameters fixed at values."""
         fixed = (
-            replace(own, low=values.get(own.name, own.low), high=values.get(own.name, own.high))
-            for own in self.parameters
+            replace(
+                parameter,
+                low=values.get(parameter.name, parameter.low),
+                high=values.get(parameter.name, parameter.high),
+            )
+            for parameter in self.parameters
         )
         return replace(self, parameters=tuple(fixed))
 
     def starting(self, values: Mapping[str, float]) -> ParameterSpace:
-        """Return the space with other starts of descents, where values name them."""
-        starts = (replace(own, start=values.get(own.name, own.start)) for own in self.parameters)
+        """Return a copy of the space with new initial values for the named parameters."""
+        starts = (
+            replace(parameter, start=values.get(parameter.name, parameter.start))
+            for parameter in self.parameters
+        )
         return replace(self, parameters=tuple(starts))
 
-    def settled(self, settings: Doubles) -> Doubles:
-        """Return settings, shape (..., parameters), with parameters that share 1 divided by their sum.
+    def normalise_shares(self, settings: Doubles) -> Doubles:
+        """Normalise shares: divide parameters that must add up to 1 by their sum.
 
-        Those that add up to 1 but for rounding stay as they are.
+        Settings have shape (..., parameters). Shares that already add up to 1, up to rounding, are unchanged.
         """
         settings = np.array(settings, np.float64)
         for axes in shares(self.parameters).values():
@@ -168,10 +175,11 @@ class ParameterSpace:
             settings[..., axes] /= np.where(np.abs(sums - 1.0) < _ROUNDING, 1.0, sums)
         return settings
 
-    def replaced(self, vector: Doubles, axis: int, value: float) -> Doubles:
-        """Return a setting with another value of one parameter; other shares keep their proportions.
+    def with_value(self, vector: Doubles, axis: int, value: float) -> Doubles:
+        """Return a copy of a setting with a new value of one parameter.
 
-        Where they are all 0, they get equal parts of what is left.
+        If the parameter is a share, the other shares are rescaled to the remainder, in their proportions; if
+        they are all 0, they get equal parts of it.
         """
         setting = vector.copy()
         for axes in shares(self.parameters).values():
@@ -185,24 +193,28 @@ class ParameterSpace:
         return setting
 
     def require(self, model: Model | Formula) -> None:
-        """Raise `InputError` unless this space is of a model's parameters alone, fixed where they are."""
+        """Raise `InputError` unless the space has exactly a model's parameters, with its fixed values."""
         if self.choices:
             raise InputError(
-                "a tuner searches numbers",
+                "a tuner searches numeric parameters only",
                 value=", ".join(choice.name for choice in self.choices),
-                accepted="lmtune.tune_choices, with the cases that lmtune.make_cases makes of the space",
+                accepted="lmtune.tune_choices, with cases from lmtune.make_cases",
             )
         names = [parameter.name for parameter in model.parameters]
         if self.names != names:
             raise InputError(
-                f"the space is not of {model.name}'s parameters", value=self.names, accepted=", ".join(names)
+                f"the space lacks the parameters of {model.name}", value=self.names, accepted=", ".join(names)
             )
-        for own, fixed in zip(self.parameters, model.parameters, strict=True):
-            if fixed.is_fixed and not fixed.is_counted and (own.low, own.high) != (fixed.low, fixed.high):
+        for parameter, fixed in zip(self.parameters, model.parameters, strict=True):
+            if (
+                fixed.is_fixed
+                and not fixed.is_counted
+                and (parameter.low, parameter.high) != (fixed.low, fixed.high)
+            ):
                 raise InputError(
-                    f"{model.name} has no {own.name} to look for",
-                    value=(own.low, own.high),
-                    accepted=f"{own.name} = {fixed.low:g}, as in ParameterSpace.of({model.name!r})",
+                    f"{model.name} fixes {parameter.name}",
+                    value=(parameter.low, parameter.high),
+                    accepted=f"{parameter.name} = {fixed.low:g}, as in ParameterSpace.of({model.name!r})",
                 )
 
     @property
@@ -232,50 +244,50 @@ class ParameterSpace:
 
     @property
     def start(self) -> Doubles:
-        """Where descents begin."""
+        """The initial point of searches: each parameter's start, or its default, inside the ranges."""
         return self.clip([p.default if p.start is None else p.start for p in self.parameters])
 
     def vector(self, setting: Setting) -> Doubles:
-        """Return a setting as a vector; defaults for parameters that it does not name."""
+        """Return a setting as a vector, with defaults for the parameters that it does not name."""
         vector: Doubles = as_settings(self.parameters, setting)[0]
         return vector
 
     def named(self, vector: Sequence[float] | Doubles) -> dict[str, float]:
-        """Return a vector as a setting."""
+        """Return a vector as a setting by parameter name."""
         return {name: float(value) for name, value in zip(self.names, vector, strict=True)}
 
     def grid(self, shape: Sequence[int]) -> Doubles:
-        """Return every setting of a full grid, the last parameter varying fastest.
+        """Return the settings of a full grid, the last parameter varying fastest, or of a Sobol sequence.
 
         Parameters
         ----------
         shape : sequence of int
-            Points along each parameter, ends included; at least 1 each. Of several parameters a
-            single number is how many settings to spread instead: Sobol's sequence, whose points lie
-            evenly in every pair of parameters, where a full grid has few values of each.
+            Points along each parameter, ends included; at least 1 each. With several parameters, a single
+            number is the length of a Sobol sequence. Its points are evenly spread over every pair of
+            parameters, while a full grid of the same size has few values of each.
 
         Returns
         -------
         numpy.ndarray of float64, shape (settings, parameters)
-            Distinct settings: fewer than the product of `shape` where a range is a single point.
+            Distinct settings: fewer than the product of `shape` if a range is a single point.
         """
         self.check_grid(shape)
         if len(shape) < len(self.parameters):
-            return self.settled(self._spread(shape[0]))
+            return self.normalise_shares(self._spread(shape[0]))
         axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
-        settings = self.settled(np.array(list(itertools.product(*axes))))
+        settings = self.normalise_shares(np.array(list(itertools.product(*axes))))
         if not shares(self.parameters):
             return settings
-        # Those of one ratio differ by their rounding.
+        # Shares in the same ratio are one setting, up to rounding.
         return settings[np.sort(np.unique(settings.round(12), axis=0, return_index=True)[1])]
 
     def check_grid(self, shape: Sequence[int]) -> None:
-        """Raise `InputError` unless `grid` takes a shape."""
+        """Raise `InputError` unless a shape is valid for `grid`."""
         if len(shape) not in (1, len(self.parameters)) or min(shape) < 1:
             raise InputError(
                 "a grid needs points",
                 value="x".join(map(str, shape)),
-                accepted=f"{'x'.join('1' * len(self.parameters))} and up, or how many settings",
+                accepted=f"{'x'.join('1' * len(self.parameters))} and up, or the number of settings",
             )
 
     def _spread(self, count: int) -> Doubles:
@@ -289,22 +301,22 @@ class ParameterSpace:
         for parameter, column in zip(self.free, drawn.T, strict=True):
             axis = self.parameters.index(parameter)
             settings[:, axis] = [
-                parameter.move(parameter.between(parameter.low, parameter.high, place), 0.0)
-                for place in (column + 0.5 / 2**power).tolist()
+                parameter.move(parameter.between(parameter.low, parameter.high, position), 0.0)
+                for position in (column + 0.5 / 2**power).tolist()
             ]
         return settings
 
     def clip(self, vector: Sequence[float] | Doubles) -> Doubles:
         """Return the nearest setting inside the box."""
-        return self.settled(np.clip(vector, self.low, self.high))
+        return self.normalise_shares(np.clip(vector, self.low, self.high))
 
-    def holds(self, setting: Setting) -> bool:
-        """Say whether a setting lies in the ranges."""
+    def contains(self, setting: Setting) -> bool:
+        """Return whether a setting lies in the ranges; counted parameters are not checked."""
         return all(p.is_counted or p.low <= setting[p.name] <= p.high for p in self.parameters)
 
     def random(self, rng: np.random.Generator) -> Doubles:
-        """Draw a setting, each parameter evenly on its scale."""
-        return self.settled(np.array([parameter.random(rng) for parameter in self.parameters]))
+        """Draw a setting, each parameter uniformly on its scale."""
+        return self.normalise_shares(np.array([parameter.random(rng) for parameter in self.parameters]))
 
     @property
     def unbounded_box(self) -> tuple[tuple[float, float], ...]:
@@ -312,7 +324,10 @@ class ParameterSpace:
         return tuple(parameter.unbounded for parameter in self.parameters)
 
     def to_unbounded(self, vector: Sequence[float] | Doubles) -> Doubles:
-        """Return the point of `unbounded_box` next to a setting; the largest of shares is its bound there."""
+        """Return the point of `unbounded_box` nearest to a setting.
+
+        Shares are rescaled so that the largest one is at its upper bound.
+        """
         vector = np.array(vector, np.float64)
         for axes in shares(self.parameters).values():
             vector[axes] *= self.high[axes].max() / vector[axes].max()
@@ -321,22 +336,19 @@ class ParameterSpace:
     def from_unbounded(self, point: Doubles) -> Doubles:
         """Return the setting of a point of `unbounded_box`."""
         values = [p.from_unbounded(x) for p, x in zip(self.parameters, point.tolist(), strict=True)]
-        return self.settled(np.array(values))
+        return self.normalise_shares(np.array(values))
 
     def chain(self, gradient: Doubles, vector: Doubles) -> Doubles:
-        """Turn a gradient in the parameters into one in the unbounded coordinates."""
+        """Convert a gradient in the parameters to the unbounded coordinates, by the chain rule."""
         gradient = gradient.copy()
         for axes in shares(self.parameters).values():
-            # A share that grows takes from all of them.
+            # The derivative of the normalisation: a larger share makes all the others smaller.
             gradient[axes] -= gradient[axes] @ vector[axes]
-        at = zip(self.parameters, gradient.tolist(), vector.tolist(), strict=True)
-        return np.array([parameter.chain(derivative, value) for parameter, derivative, value in at])
+        entries = zip(self.parameters, gradient.tolist(), vector.tolist(), strict=True)
+        return np.array([parameter.chain(derivative, value) for parameter, derivative, value in entries])
 
     def at_edge(self, vector: Sequence[float] | Doubles) -> list[str]:
-        """Name the bounds that a setting lies on, such as ``"mu = 100000"``.
-
-        A parameter that the space fixes is on no edge.
-        """
+        """Return the bounds that a setting lies on, such as ``"mu = 100000"``; fixed parameters have none."""
         values = zip(self.parameters, map(float, vector), strict=True)
         return [f"{p.name} = {value:g}" for p, value in values if p.is_at_edge(value)]
 
@@ -344,21 +356,22 @@ class ParameterSpace:
 def space_for(
     space: ParameterSpace | None, pool: CandidatePool, topics: Integers | None = None
 ) -> ParameterSpace:
-    """Return the space to search: one of a pool's formula, by default with its own ranges.
+    """Return the space to search for a pool's formula.
 
     Parameters
     ----------
     space : ParameterSpace, optional
-        Which.
+        The space; by default the formula's own ranges.
     pool : CandidatePool
-        Where it is searched.
+        The collection.
     topics : numpy.ndarray of int64, optional
-        Places of the topics of a fit, on which parameters are counted that nothing searches.
+        Positions of the training topics. Parameters that are counted, not searched, are fixed at their values
+        on these topics.
 
     Raises
     ------
     InputError
-        Where the space is not of that formula's parameters.
+        If the space does not have the formula's parameters.
     """
     if space is None:
         space = ParameterSpace.of(pool.formula)

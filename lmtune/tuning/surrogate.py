@@ -1,4 +1,4 @@
-"""Fit parameters by the gradient of a smooth objective: objectives by name, their cost, the tuner."""
+"""Smooth surrogate objectives of measures, their cost and gradient, and the tuner that minimises them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lmtune.models.formula import Ridge
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
-from lmtune.tuning.gradient import LOOSE, OPTIMIZERS, Descent, Evaluations, GradientTuner, Iterate
+from lmtune.tuning.gradient import LOOSE_TOLERANCE, OPTIMIZERS, Descent, Evaluations, GradientTuner, Iterate
 from lmtune.tuning.pairs import Cost, Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import FitProgress, SearchRecord
@@ -35,7 +35,7 @@ _ACCEPTED = (
     "lambda-ap, lambda-ndcg@10, song"
 )
 
-# Pairs of a relevant document and another below which a second thread costs more than it brings.
+# With fewer pairs of a relevant and another document, a second thread costs more time than it saves.
 _MANY_PAIRS = 1 << 18
 _Fill = Callable[[int, int, Doubles, Doubles], None]
 _Family = Literal["approx", "lambda", "song", "softmax", "ranknet"]
@@ -43,17 +43,18 @@ _Family = Literal["approx", "lambda", "song", "softmax", "ranknet"]
 
 @dataclass(frozen=True)
 class Objective:
-    """What a `SurrogateTuner` minimises, on scores divided by their spread.
+    """The objective that a `SurrogateTuner` minimises, as a function of standardised scores.
 
     Attributes
     ----------
     family : str
-        ``"approx"``, minus a measure of smooth ranks; ``"song"``, minus NDCG of SONG's bounds of
-        ranks; ``"lambda"``, RankNet's cost with pairs weighted by what swapping them does to a
-        measure; ``"ranknet"``, RankNet's mean cost of a topic's pairs; ``"softmax"``, ListNet's
-        cross-entropy.
+        ``"approx"``: the negative of a measure with smooth ranks. ``"song"``: the negative of NDCG with
+        SONG's bounds of ranks. ``"lambda"``: RankNet's cost with pairs weighted by the change of a measure
+        when they are swapped. ``"ranknet"``: RankNet's mean cost over a topic's pairs. ``"softmax"``:
+        ListNet's cross-entropy.
     measure : Measure
-        What it stands in for; of the last two, what is relevant.
+        The measure that the objective approximates. ``"ranknet"`` and ``"softmax"`` use only its relevance
+        level.
     """
 
     family: _Family
@@ -64,13 +65,13 @@ class Objective:
         return f"{self.family}-{self.measure}" if has_measure else self.family
 
     @property
-    def fits_slope(self) -> bool:
-        """Whether the steepness is fitted along with the parameters: it is a likelihood's."""
+    def fits_steepness(self) -> bool:
+        """Whether the steepness is fitted along with the parameters, as for all likelihoods."""
         return self.family in ("softmax", "ranknet", "lambda")
 
 
 def parse_objective(text: str | Objective) -> Objective:
-    """Read an objective's name; an Objective is itself.
+    """Parse an objective's name; an `Objective` is returned unchanged.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def parse_objective(text: str | Objective) -> Objective:
     Raises
     ------
     InputError
-        For another name.
+        If the name is unknown.
 
     Examples
     --------
@@ -110,69 +111,69 @@ def parse_objective(text: str | Objective) -> Objective:
 
 
 def smooth_form(measure: Measure) -> Objective:
-    """Return what stands in for a measure: its own smooth form, or that of AP where it has none."""
-    own = measure.declared.smooth is not None
-    return Objective("approx", measure if own else Measure("AP", rel=measure.rel))
+    """Return the smooth approximation of a measure, or that of AP if the measure has none."""
+    is_smooth = measure.declared.smooth is not None
+    return Objective("approx", measure if is_smooth else Measure("AP", rel=measure.rel))
 
 
 class SurrogateCost:
-    """An objective of topics' lists, as a cost with its gradient in a formula's parameters.
+    """An objective's cost over topics, and its gradient in the formula's parameters.
 
-    A topic's scores are divided by z, their standard deviation over its list: so no parameter can
-    lower the cost by shrinking or stretching all differences alike. The gradient includes that of z.
+    A topic's scores are divided by z, their standard deviation over its list. Therefore no parameter can
+    lower the cost by scaling all score differences. The gradient takes the derivative of z into account.
 
     Parameters
     ----------
     lists : Lists
         The documents.
     objective : Objective
-        What to compute of them.
+        The objective.
     topics : numpy.ndarray of int64
-        Places of topics in the pool; the cost is the mean over them.
+        Positions of topics in the pool; the cost is the mean over them.
     """
 
     def __init__(self, lists: Lists, objective: Objective, topics: Integers) -> None:
         self.objective, self.formula, self._lists = objective, lists.pool.formula, lists
         self._topics = lists.pool.weights(topics).sum()
-        # The others' scores have nothing to say: their cost is 0.
+        # Topics without a relevant document in their list do not depend on the scores: their cost is 0.
         topics = lists.with_relevant(topics, objective.measure.rel)
         if topics.size == 0:
             raise InputError(
-                "no topic has a relevant document among those that settings rank high",
+                "no topic has a relevant document in its list",
                 value=str(objective),
-                accepted="a topic with one, or deeper lists",
+                accepted="a topic with a relevant document, or deeper lists",
             )
-        self._places, self._weights = topics, lists.pool.weights(topics)
+        self._positions, self._weights = topics, lists.pool.weights(topics)
         self._documents = lists.pool.documents(lists.columns).of(topics)
         self._sizes = np.diff(self._documents.docs)[:, 0]
         self._ends = np.concatenate(([0], np.cumsum(self._sizes)))
         shape = topics.size, int(self._sizes.max())
-        self._real = np.arange(shape[1]) < self._sizes[:, None]
+        self._mask = np.arange(shape[1]) < self._sizes[:, None]
         self._order = np.tile(np.arange(shape[1]), (shape[0], 1))
         gain = np.zeros(shape, np.int64)
-        gain[self._real] = np.concatenate([lists.columns.gain[lists.columns.rows(t)] for t in topics])
+        gain[self._mask] = np.concatenate([lists.columns.gain[lists.columns.rows(t)] for t in topics])
         self._aims, self._labels = self._targets(lists, gain, topics)
         self._swaps: Swaps | None = None
         pairs = int((self._labels > 0).sum(axis=1) @ self._sizes)
         self._threads = None if pairs >= _MANY_PAIRS else 1
 
     def _targets(self, lists: Lists, gain: Integers, topics: Integers) -> tuple[SmoothMeasure, Doubles]:
-        """Return what documents of given gains count for, and their labels."""
+        """Return the measure's worth of documents with these gains, for the kernels, and their labels."""
         measure, pool = self.objective.measure, lists.pool
         relevant, nonrelevant = (counts[topics] for counts in pool.judged_counts(measure.rel))
-        is_relevant = self._real & (gain >= measure.rel)
+        is_relevant = self._mask & (gain >= measure.rel)
         if measure.declared.is_graded:
             labels = np.where(is_relevant, gain, 0).astype(np.float64)
             worth = worths(measure, labels)
         else:
             labels = worth = is_relevant.astype(np.float64)
         ideal = divisors(pool, measure)[topics]
-        found = is_relevant.sum(axis=1)
+        counts = is_relevant.sum(axis=1)
         part = np.zeros((topics.size, 2), np.int64)
         if measure.kind == "AP":
-            part[:, 1] = found
+            part[:, 1] = counts
         elif measure.kind == "Bpref":
-            part[:, 0], part[:, 1] = found, (self._real & (gain >= 0)).sum(axis=1)
+            part[:, 0], part[:, 1] = counts, (self._mask & (gain >= 0)).sum(axis=1)
         bound = np.maximum(np.minimum(relevant, nonrelevant), 1).astype(np.float64)
         hinge = self.objective.family == "song"
         kernel, k = measure.declared.smooth, measure.cutoff or 0
@@ -180,28 +181,28 @@ class SurrogateCost:
         return SmoothMeasure(int(kernel), k, 0.0, hinge, worth, ideal, part, bound), labels
 
     def __call__(self, setting: Setting | Doubles, alpha: float, *, threads: int | None = None) -> Cost:
-        """Compute the mean cost; that of ``lambda-...`` needs `freeze` before.
+        """Compute the mean cost and its gradient; ``lambda-...`` needs a call of `weight_pairs` before.
 
         Parameters
         ----------
         setting : mapping of str to float, or numpy.ndarray, shape (parameters,)
-            Parameters of the pool's formula: by name, or in its order.
+            Parameters of the pool's formula, by name or in its order.
         alpha : float
             Steepness, above 0: scores are multiplied by alpha / z.
         threads : int, optional
-            Threads over topics, by default where they bring more than they cost; the result does not
-            depend on them.
+            Threads over topics; by default one unless there are many pairs. The result does not depend on
+            them.
 
         Returns
         -------
         Cost
-            Its gradient has one more entry than there are parameters: the derivative in log alpha,
-            with a measure's truncation, and the corner of Bpref, held fixed.
+            The last entry of its gradient is the derivative in log alpha. In that derivative, the measure's
+            smooth truncation and Bpref's smooth minimum are constant.
 
         Raises
         ------
         InputError
-            For parameters outside the formula's domain.
+            If a parameter is outside the formula's domain.
         """
         mean: Doubles = (self._per_topic(setting, alpha, threads) * self._weights[:, None]).sum(
             axis=0
@@ -209,48 +210,52 @@ class SurrogateCost:
         return Cost(float(mean[0]), mean[1:])
 
     def value(self, setting: Doubles, alpha: float) -> float:
-        """Return the cost alone; its topics' are computed once for all costs over the same lists."""
+        """Return the cost without its gradient, from the cache of the lists if possible."""
         key = self.objective, alpha, setting.tobytes()
         known = self._lists.losses.setdefault(key, np.full(len(self._lists.pool.topics), np.nan))
-        if np.isnan(known[self._places]).any():
-            known[self._places] = self._per_topic(setting, alpha)[:, 0]
-        # One after the other, as the sum of several columns is: the same bits.
-        return float((known[self._places] * self._weights).cumsum()[-1] / self._topics)
+        if np.isnan(known[self._positions]).any():
+            known[self._positions] = self._per_topic(setting, alpha)[:, 0]
+        # Sequential summation gives the same bits as the sum over columns in `__call__`.
+        return float((known[self._positions] * self._weights).cumsum()[-1] / self._topics)
 
     def _per_topic(self, setting: Setting | Doubles, alpha: float, threads: int | None = None) -> Doubles:
-        """Return each topic's loss, then its gradient."""
+        """Return each topic's loss and its gradient, shape (topics, 2 + parameters)."""
         settings = as_settings(self.formula.parameters, setting)
         self.formula.check(settings)
-        own = np.zeros((self._sizes.size, 2 + settings.shape[1]))
-        scores, losses, slopes = np.zeros(self._real.shape), np.zeros(len(own)), np.zeros(self._real.shape)
+        rows = np.zeros((self._sizes.size, 2 + settings.shape[1]))
+        scores, losses, slopes = np.zeros(self._mask.shape), np.zeros(len(rows)), np.zeros(self._mask.shape)
         fill = self._kernel(scores, alpha)
 
         def work(chunk: slice) -> None:
             gradient, spread = self._standardise(chunk, settings[0], scores)
             fill(chunk.start, chunk.stop, losses, slopes)
             kernels.chain_topics(
-                self._sizes[chunk], scores[chunk], slopes[chunk], spread, gradient, own[chunk]
+                self._sizes[chunk], scores[chunk], slopes[chunk], spread, gradient, rows[chunk]
             )
 
-        # One thread takes few pairs at once: a slice costs more than its topics do.
+        # A single thread computes all topics as one slice: with few pairs, a slice costs more than its
+        # topics.
         threads = threads or self._threads
-        over_slices(work, len(own), threads=threads, seconds=0.0 if threads == 1 else math.inf)
-        own[:, 0] = losses
-        return own
+        over_slices(work, len(rows), threads=threads, seconds=0.0 if threads == 1 else math.inf)
+        rows[:, 0] = losses
+        return rows
 
-    def freeze(self, setting: Doubles) -> None:
-        """Weight pairs from now on by what swapping them does to the ranking at a setting."""
-        at = np.zeros(self._real.shape)
-        self._standardise(slice(0, len(at)), setting, at)
+    def weight_pairs(self, setting: Doubles) -> None:
+        """Set each pair's weight: the change of the measure if it is swapped in the ranking at a setting.
+
+        The weights stay until the next call.
+        """
+        scores = np.zeros(self._mask.shape)
+        self._standardise(slice(0, len(scores)), setting, scores)
         measure, items = self.objective.measure, int(self._sizes.max())
-        by_score = np.argsort(np.where(self._real, -at, np.inf), axis=1, kind="stable")
+        by_score = np.argsort(np.where(self._mask, -scores, np.inf), axis=1, kind="stable")
         table = discount_table(items, measure.cutoff)
         self._swaps = Swaps(
-            self._aims.gains, self._aims.ideal, at, by_score, measure.kind == "AP", table, table[:0], 0
+            self._aims.gains, self._aims.ideal, scores, by_score, measure.kind == "AP", table, table[:0], 0
         )
 
     def _standardise(self, chunk: slice, setting: Doubles, out: Doubles) -> tuple[Doubles, Doubles]:
-        """Fill some topics' scores over their spread; return the scores' gradients and the spreads."""
+        """Fill standardised scores of a slice of topics; return the raw scores' gradients and deviations."""
         documents = self._documents.of(chunk)
         scores = np.empty(int(self._ends[chunk.stop] - self._ends[chunk.start]))
         gradient, spread = np.empty((setting.size, scores.size)), np.empty(chunk.stop - chunk.start)
@@ -260,7 +265,7 @@ class SurrogateCost:
         return gradient, spread
 
     def _kernel(self, scores: Doubles, alpha: float) -> _Fill:
-        """Return what fills the losses of some topics and their derivatives in the scores."""
+        """Return the function that fills losses of a range of topics, and their derivatives in the scores."""
         lists = ByLabel(scores, self._labels, self._order, self._sizes)
         family = self.objective.family
         if family == "ranknet":
@@ -272,13 +277,13 @@ class SurrogateCost:
             return lambda i, j, losses, slopes: self._softmax(
                 scores[i:j], slice(i, j), alpha, losses[i:j], slopes[i:j]
             )
-        # Ranks near k are as uncertain as the steepness makes them.
+        # The cutoff k is smoothed in proportion to the steepness of the ranks.
         aims = self._aims._replace(alpha_k=alpha / max(self._aims.k, 1))
         return lambda i, j, losses, slopes: approx_queries(i, j, lists, aims, alpha, losses, slopes)
 
     def _softmax(self, scores: Doubles, rows: slice, alpha: float, losses: Doubles, slopes: Doubles) -> None:
         targets = self._labels[rows] / self._labels[rows].sum(axis=1, keepdims=True)
-        listnet_queries(0, losses.size, alpha * scores, targets, self._real[rows], False, losses, slopes)
+        listnet_queries(0, losses.size, alpha * scores, targets, self._mask[rows], False, losses, slopes)
         slopes *= alpha
 
 
@@ -287,51 +292,54 @@ ALPHAS = (4.0, 32.0)
 LIST_DEPTH = 200
 _RELEVANT = 6.0
 
-# Where the gradient of a mean over topics is called flat.
-_FLAT = 1e-5
-# Settings among which starts are looked for.
+# Convergence tolerance for the gradient of a mean over topics.
+_TOLERANCE = 1e-5
+# Number of random settings from which the starts are selected.
 _DRAWS = 32
-# Bounds of a steepness that is fitted.
+# Bounds of a fitted steepness.
 _STEEPNESS = (1e-2, 1e3)
-# Rounds of weighting pairs and minimising, and the movement that ends them.
+# ``lambda-...`` alternates between weighting pairs and minimising: maximum rounds, and the smallest movement.
 _MOST_ROUNDS, _STILL = 30, 1e-4
 
 
 @dataclass(eq=False, repr=False)
 class SurrogateTuner(GradientTuner):
-    """Fit a formula's parameters by an objective that stands in for a measure.
+    """Fit a formula's parameters with a smooth surrogate of a measure.
 
-    Scores are divided by their spread over each topic's list, so that parameters cannot lower the
-    cost by shrinking all differences: this is where RankNet goes astray on smoothing parameters,
-    which set the scale of the scores. Measures are of ranks that are smooth in the scores
-    (Qin, Liu and Li, Information Retrieval 2010; Bruch et al., SIGIR 2019). The first start is
-    followed from a wide steepness to the last one; the other starts are the best of 32 draws at the
-    last steepness, and descend there. The lowest end wins, or of ``lambda-...``, which have no cost
-    to compare, the best by the measure on the fitting topics.
+    Scores are divided by their standard deviation over each topic's list, so that parameters cannot lower the
+    cost by scaling all score differences. RankNet lacks this; smoothing parameters set the scale of the
+    scores and mislead it. Surrogates of measures use ranks that are smooth in the scores (Qin, Liu and Li,
+    Information Retrieval 2010; Bruch et al., SIGIR 2019).
+
+    The first descent minimises at each steepness in turn. The other starts are the best of 32 random settings
+    at the last steepness, and are minimised only there. The result is the end with the lowest cost. Costs of
+    ``lambda-...`` are not comparable; there, the end with the best measure on the training topics is
+    selected.
 
     Parameters
     ----------
     objective : str or Objective
         ``"approx-ap"`` and others; see `lmtune.tuning.surrogate.parse_objective`.
     alpha : float or sequence of float
-        Steepnesses, rising: of ranks in units of the scores' spread. ``softmax``, ``ranknet`` and
-        ``lambda-...`` fit theirs, from the first on.
+        Steepness of the smooth ranks, relative to the scores' standard deviation; several values must rise.
+        ``softmax``, ``ranknet`` and ``lambda-...`` fit the steepness, beginning with the first value.
     optimizer, space, starts, seed, ridge, measures, depth
-        As of `lmtune.tuning.gradient.GradientTuner`.
+        See `lmtune.tuning.gradient.GradientTuner`.
     list_depth : int, optional
-        How many of the best documents of settings all over the space make up a topic's list; by
-        default 200, or where that is more, but within `depth`, twice a measure's cutoff, or six times
-        the mean number of relevant documents of one without; no more than candidates were pruned for.
+        Number of top documents that each of 16 settings contributes to a topic's list. The default is 200, or
+        more if needed: twice the measure's cutoff, or without one six times the mean number of relevant
+        documents, up to `depth`. It does not exceed the depth that the candidates were pruned for.
 
     Attributes
     ----------
     objective_ : Objective
-        What was minimised. Bpref without a document judged nonrelevant is recall at `depth`.
+        The objective that was minimised. Without judged non-relevant documents, Bpref is replaced by recall
+        at `depth`.
 
     Notes
     -----
-    Costs are means over topics, minus a smooth measure for ``approx-...``; those of different
-    steepness, in the column ``alpha`` of `results_`, do not compare.
+    Costs are means over topics; for ``approx-...``, negatives of a smooth measure. Costs at different
+    steepness (column ``alpha`` of `results_`) are not comparable.
 
     Examples
     --------
@@ -340,7 +348,7 @@ class SurrogateTuner(GradientTuner):
     """
 
     objective_: Objective = field(init=False)
-    flat = _FLAT
+    tolerance = _TOLERANCE
 
     objective: str | Objective = "approx-ap"
     _: KW_ONLY
@@ -371,15 +379,15 @@ class SurrogateTuner(GradientTuner):
         topics : sequence of str, optional
             Topics to fit on.
         lists : Lists, optional
-            Lists of this pool, built before.
+            Lists of this pool; built by default.
         progress : callable or bool, optional
             Called with (starts done, starts in all); True draws a bar.
 
         Raises
         ------
         InputError
-            For unknown topics, topics without a relevant document in the lists, lists of another
-            pool, or a constructor argument outside its domain.
+            If a topic is unknown, no topic has a relevant document in its list, the lists are of another
+            pool, or a constructor argument is outside its domain.
         """
         measures = self._check()
         report = self._report(progress)
@@ -387,18 +395,20 @@ class SurrogateTuner(GradientTuner):
         self.objective_ = objective_for(parse_objective(self.objective), pool, self.depth)
         alphas = self._alphas(self.objective_)
         if lists is None:
-            lists = self.ready(pool, record.space)["lists"]
+            lists = self.build_data(pool, record.space)["lists"]
         elif lists.pool is not pool:
             raise InputError(
-                "the lists are of other candidates", value=lists.pool.name, accepted="this pool's"
+                "the lists are of another pool", value=lists.pool.name, accepted="lists of this pool"
             )
-        cost = SurrogateCost(lists, self.objective_, record.places)
-        search = _Search(record, cost, OPTIMIZERS[self.optimizer], self._penalty(pool, record.places))
+        cost = SurrogateCost(lists, self.objective_, record.positions)
+        search = _Search(record, cost, OPTIMIZERS[self.optimizer], self._penalty(pool, record.positions))
         ends = []
         for start, x in enumerate(search.starts(self.starts, alphas[-1], self.seed)):
-            # The first start comes from afar; the others were chosen at the last steepness.
+            # The first start goes through all steepnesses; the others were selected at the last one.
             for alpha in alphas if start == 0 else alphas[-1:]:
-                end = search.descend(start, x, alpha, self.flat if alpha == alphas[-1] else LOOSE)
+                end = search.descend(
+                    start, x, alpha, self.tolerance if alpha == alphas[-1] else LOOSE_TOLERANCE
+                )
                 x = end.x
             ends.append(end)
             report(start + 1, self.starts)
@@ -409,8 +419,8 @@ class SurrogateTuner(GradientTuner):
         self.converged_, self.n_evaluations_ = end.converged, search.evaluations
         return self
 
-    def ready(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:
-        """Return the lists."""
+    def build_data(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:
+        """Build the lists."""
         depth = self.list_depth
         if depth is None:
             objective = objective_for(parse_objective(self.objective), pool, self.depth)
@@ -418,26 +428,26 @@ class SurrogateTuner(GradientTuner):
         return {"lists": Lists.build(pool, space, depth=depth, seed=self.seed)}
 
     @property
-    def judge(self) -> Measure:
-        """The objective's measure, once it is fitted as the pool's judgments allow."""
+    def selection_measure(self) -> Measure:
+        """The measure of the fitted objective."""
         return self.objective_.measure
 
-    def again(self) -> dict[str, Any]:
-        """Leave out the wide steepnesses."""
+    def warm_start_params(self) -> dict[str, Any]:
+        """Use only the last steepness."""
         return {"alpha": self._alphas(parse_objective(self.objective))[-1:]}
 
     def _alphas(self, objective: Objective) -> list[float]:
         alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]
         rising = all(a < b for a, b in itertools.pairwise(alphas))
         if not (alphas and rising and alphas[0] > 0.0 and np.isfinite(alphas[-1])):
-            raise InputError("bad alpha", value=self.alpha, accepted="numbers above 0, rising")
-        if objective.fits_slope:
+            raise InputError("bad alpha", value=self.alpha, accepted="rising numbers above 0")
+        if objective.fits_steepness:
             return alphas[:1]
         return alphas
 
 
 class _End(NamedTuple):
-    """Where a descent ended: the point, its cost and row, and whether the gradient vanishes there."""
+    """The end of a descent: the point, its cost, its row in the record, and whether the descent converged."""
 
     x: Doubles
     cost: float
@@ -446,19 +456,19 @@ class _End(NamedTuple):
 
 
 class _Search:
-    """The descents of a fit, each recorded."""
+    """The descents of a fit; their iterates go to the record."""
 
     def __init__(
         self, record: SearchRecord, cost: SurrogateCost, minimise: Callable[..., Descent], penalty: Ridge
     ) -> None:
         self.record, self.cost, self.minimise, self.penalty = record, cost, minimise, penalty
-        # Costs of pairs that are weighted at different settings do not compare.
-        self.weighted, self.fitted = cost.objective.family == "lambda", cost.objective.fits_slope
+        # Pair weights depend on the setting, so the costs of ``lambda-...`` are not comparable.
+        self.weighted, self.fitted = cost.objective.family == "lambda", cost.objective.fits_steepness
         self.evaluations = 0
         self.alphas: list[float] = []
 
     def starts(self, count: int, alpha: float, seed: int) -> list[Doubles]:
-        """Return the space's start and the best of settings drawn from it, at a steepness."""
+        """Return the space's start and the best of its random settings, by cost at a steepness."""
         space, rng = self.record.space, np.random.default_rng(seed)
         draws = [space.random(rng) for _ in range(max(_DRAWS, count - 1) if count > 1 else 0)]
         if not self.weighted:
@@ -466,8 +476,8 @@ class _Search:
             draws.sort(key=lambda setting: self.cost.value(setting, alpha))
         return [space.to_unbounded(setting) for setting in (space.start, *draws[: count - 1])]
 
-    def descend(self, start: int, x: Doubles, alpha: float, flat: float) -> _End:
-        """Minimise from a point, with the steepness held fixed unless it is fitted."""
+    def descend(self, start: int, x: Doubles, alpha: float, tolerance: float) -> _End:
+        """Minimise from a point; the steepness is constant unless the objective fits it."""
         space, box = self.record.space, self.record.space.unbounded_box
         parameters = len(box)
         if self.fitted:
@@ -475,25 +485,25 @@ class _Search:
         converged = False
         for _ in range(_MOST_ROUNDS if self.weighted else 1):
             if self.weighted:
-                self.cost.freeze(space.from_unbounded(x[:parameters]))
+                self.cost.weight_pairs(space.from_unbounded(x[:parameters]))
             evaluations = Evaluations(lambda x: self._evaluate(x, alpha), self.record.begin)
-            found = self.minimise(evaluations, x, box, flat=flat)
-            self._keep(evaluations, start, found.points, alpha)
-            still = not self.weighted or bool(np.abs(found.points[-1].x - x).max() < _STILL)
-            x, converged = found.points[-1].x, found.converged and still
+            descent = self.minimise(evaluations, x, box, tolerance=tolerance)
+            self._record(evaluations, start, descent.points, alpha)
+            still = not self.weighted or bool(np.abs(descent.points[-1].x - x).max() < _STILL)
+            x, converged = descent.points[-1].x, descent.converged and still
             if still:
                 break
-        return _End(x[:parameters], found.points[-1].cost, len(self.alphas) - 1, converged)
+        return _End(x[:parameters], descent.points[-1].cost, len(self.alphas) - 1, converged)
 
     def best(self, ends: Sequence[_End], depth: int) -> _End:
-        """Return the end of the lowest cost, or where costs do not compare of the best measure."""
+        """Return the end with the lowest cost, or with the best measure if costs are not comparable."""
         if not self.weighted:
             return min(ends, key=lambda end: end.cost)
-        pool, places, space = self.record.pool, self.record.places, self.record.space
+        pool, positions, space = self.record.pool, self.record.positions, self.record.space
         settings = np.array([space.from_unbounded(end.x) for end in ends])
         measure = self.cost.objective.measure
-        values = measure_settings(pool, settings, [measure], topics=places, depth=depth)
-        return ends[int(pool.mean(values[:, :, 0], places).argmax())]
+        values = measure_settings(pool, settings, [measure], topics=positions, depth=depth)
+        return ends[int(pool.mean(values[:, :, 0], positions).argmax())]
 
     def _evaluate(self, x: Doubles, alpha: float) -> tuple[float, Doubles]:
         space = self.record.space
@@ -505,24 +515,21 @@ class _Search:
         value = cost.value + pull
         return value, slope if x.size == parameters else np.append(slope, cost.gradient[-1])
 
-    def _keep(self, evaluations: Evaluations, start: int, points: Sequence[Iterate], alpha: float) -> None:
+    def _record(self, evaluations: Evaluations, start: int, points: Sequence[Iterate], alpha: float) -> None:
         evaluations.record(self.record, start, points)
         self.alphas += [float(np.exp(point.x[-1])) if self.fitted else alpha for point in points]
         self.evaluations += len(evaluations)
 
 
 def objective_for(objective: Objective, pool: CandidatePool, depth: int) -> Objective:
-    """Return what an objective comes to with a pool's judgments.
-
-    Where no document is judged nonrelevant, Bpref is recall at the run depth.
-    """
+    """Adapt an objective to a pool: without judged non-relevant documents, Bpref becomes R@depth."""
     if lacks_nonrelevant(pool, objective.measure):
         return Objective(objective.family, Measure("R", depth, objective.measure.rel))
     return objective
 
 
 def lists_depth(objective: Objective, pool: CandidatePool, depth: int) -> int:
-    """Return how deep an objective's lists are by default: see `SurrogateTuner`."""
+    """Return the default depth of an objective's lists: see `SurrogateTuner`."""
     measure = objective.measure
     far = (
         2 * measure.cutoff if measure.cutoff else round(_RELEVANT * pool.judged_counts(measure.rel)[0].mean())

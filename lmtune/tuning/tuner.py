@@ -1,4 +1,4 @@
-"""What every tuner has: parameters kept as they were given, and the record of its search."""
+"""Base class of all tuners, and the record of a search."""
 
 from __future__ import annotations
 
@@ -23,36 +23,42 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Point = tuple[float, ...]
-"""A setting as a vector that a dictionary can hold."""
+"""A setting as a tuple, in the order of the parameters; usable as a dictionary key."""
 
 EVALUATIONS = 200
-"""How many settings a gradient-free search measures by default."""
+"""The default number of settings that a gradient-free search measures."""
 
 FEWEST = 8
-"""Enough for FDSA in two coordinates: the gains, the two ends and a step."""
+"""The smallest budget of a gradient-free search.
+
+FDSA with two parameters needs 2 evaluations for the gains, 4 for a step, and 2 for the first and last
+iterate.
+"""
 
 FitProgress = Count | bool | None
-"""Called with how much of a search is done, and how much there is; True draws a bar."""
+"""A callable that receives (done, total) of a search, or True for a progress bar."""
 
 
 class Tuner(Plotted, ABC, by="summaries.tuner"):
-    """A tuner in scikit-learn's manner: constructor arguments are kept as given, `fit` reads them.
+    """Base class of tuners, with scikit-learn's conventions.
+
+    The constructor stores its arguments unchanged; `fit` checks them and sets the attributes below.
 
     Attributes
     ----------
     best_params_ : dict of str to float
-        The best setting, such as ``{"lambda": 0.5, "mu": 100.0}``; the first of equally good ones.
+        The best setting, such as ``{"lambda": 0.5, "mu": 100.0}``; the first of several equally good ones.
     best_value_ : float
-        What the search found there: the mean of its measure, or RankNet's cost.
+        The value at the best setting: the mean of the measure, or the cost.
     at_edge_ : list of str
         Bounds of the space that the best setting lies on, such as ``"mu = 100000"``.
     results_ : pandas.DataFrame
-        A row a setting that was tried: ``start`` and ``step``, which number the search's starts and
-        its steps from each, the parameters by name, then the values found there.
+        One row per evaluated setting: ``start``, the number of the search's start; ``step``, the number of
+        the step from that start; the parameters by name; then the values at the setting.
     n_evaluations_ : int
-        Evaluations that the search took.
+        Number of evaluations.
     seconds_ : list of float
-        When each row was known, since the start of the fit.
+        Time of each row, in seconds since the start of the fit.
     """
 
     best_params_: dict[str, float]
@@ -69,7 +75,7 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
         """Search on topics of a pool (all judged ones by default)."""
 
     def _report(self, progress: FitProgress) -> Count:
-        """Return what shows how much of a fit is done."""
+        """Return the callback that reports the progress of a fit."""
         return counted(progress, type(self).__name__) or unseen
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
@@ -82,7 +88,7 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
         Raises
         ------
         InputError
-            For a name that the constructor does not have.
+            If the constructor has no argument of that name.
         """
         known = self.get_params()
         for name, value in params.items():
@@ -91,7 +97,7 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
         return self
 
     def __repr__(self) -> str:
-        """Name the arguments that differ from their defaults."""
+        """Show the class name and the arguments that differ from their defaults."""
         defaults = inspect.signature(type(self)).parameters
         shown = [
             f"{name}={value!r}"
@@ -102,33 +108,33 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
 
 
 class SearchRecord:
-    """Measures settings on training topics, remembers, counts and times them, and closes a fit.
+    """Measures settings on training topics, and stores their values, number and times for a fit.
 
     Parameters
     ----------
     pool : CandidatePool
         The collection.
     measure : Measure, optional
-        What to measure; None for a record of costs, of which the lowest is the best.
+        The measure to maximise; None if the record stores costs, which are minimised.
     space : ParameterSpace, optional
-        The range of each parameter; the formula's own by default.
+        The range of each parameter; the formula's own ranges by default.
     topics : sequence of str, optional
-        Topics to take means over; all that are judged by default.
+        Topics to average over; all judged ones by default.
     depth : int
         Run depth.
     threads : int, optional
         Threads over topics; the number of cores by default.
     repeats : bool
-        Whether a setting that comes again has another row, and counts again.
+        Whether a repeated setting gets a new row and counts as another evaluation.
 
     Attributes
     ----------
     begin : float
-        When the search began, on `time.monotonic`'s clock.
-    places : numpy.ndarray of int64
-        The topics' places in the pool.
+        Start time of the search, from `time.monotonic`.
+    positions : numpy.ndarray of int64
+        The topics' positions in the pool.
     settings, values, starts, steps, seconds : list
-        The rows: a setting, its mean, and `Tuner.results_`' and `Tuner.seconds_`' columns.
+        One entry per row: the setting, its mean, and the columns of `Tuner.results_` and `Tuner.seconds_`.
     """
 
     def __init__(
@@ -144,9 +150,9 @@ class SearchRecord:
     ) -> None:
         self.begin = time.monotonic()
         self.pool = pool
-        self.what = measure
-        self.places = pool.judged_positions(topics)
-        self.space = space_for(space, pool, self.places)
+        self.measure = measure
+        self.positions = pool.judged_positions(topics)
+        self.space = space_for(space, pool, self.positions)
         self.depth = depth
         self.threads = threads
         self.repeats = repeats
@@ -157,20 +163,20 @@ class SearchRecord:
         self.seconds: list[float] = []
         self._row: dict[Point, int] = {}
 
-    def measure(self, settings: Doubles, *, starts: Sequence[int] = (), step: int = 0) -> list[float]:
-        """Return the means at settings, shape (settings, parameters), and add them to the record."""
-        assert self.what is not None
+    def evaluate(self, settings: Doubles, *, starts: Sequence[int] = (), step: int = 0) -> list[float]:
+        """Measure settings, shape (settings, parameters); record and return their means over the topics."""
+        assert self.measure is not None
         values = measure_settings(
-            self.pool, settings, [self.what], topics=self.places, depth=self.depth, threads=self.threads
+            self.pool, settings, [self.measure], topics=self.positions, depth=self.depth, threads=self.threads
         )
-        means: list[float] = self.pool.mean(values[:, :, 0], self.places).tolist()
+        means: list[float] = self.pool.mean(values[:, :, 0], self.positions).tolist()
         self.add(settings, means, starts=starts, step=step)
         return means
 
     def add(
         self, settings: Doubles, values: Sequence[float], *, starts: Sequence[int] = (), step: int = 0
     ) -> None:
-        """Add what is known of settings; they are of start 0 unless ``starts`` has others."""
+        """Add settings and their values; they belong to start 0 unless ``starts`` names others."""
         now = time.monotonic() - self.begin
         points = map(tuple, settings.tolist())
         for start, point, value in zip(starts or [0] * len(values), points, values, strict=True):
@@ -185,7 +191,7 @@ class SearchRecord:
             self.seconds.append(now)
 
     def __contains__(self, point: Point) -> bool:
-        """Say whether a setting has been measured."""
+        """Return whether a setting has been measured."""
         return point in self._row
 
     def __getitem__(self, point: Point) -> float:
@@ -194,24 +200,24 @@ class SearchRecord:
 
     @property
     def best(self) -> int:
-        """The row with the highest mean, or the lowest cost; the first of equals."""
-        return int(np.argmin(self.values) if self.what is None else np.argmax(self.values))
+        """The row with the highest mean, or the lowest cost; the first of equal ones."""
+        return int(np.argmin(self.values) if self.measure is None else np.argmax(self.values))
 
     def close(self, tuner: Tuner) -> None:
-        """Give a tuner what the record knows."""
+        """Set a tuner's attributes from the record."""
         import pandas as pd
 
         table = pd.DataFrame(np.array(self.settings), columns=self.space.names)
         table.insert(0, "start", self.starts)
         table.insert(1, "step", self.steps)
-        tuner.results_ = table.assign(**{str(self.what or "cost"): self.values})
+        tuner.results_ = table.assign(**{str(self.measure or "cost"): self.values})
         tuner.n_evaluations_ = len(self.values)
         tuner.seconds_ = self.seconds
         tuner.best_value_ = self.values[self.best]
-        choose(tuner, self.space, self.settings[self.best])
+        set_best_setting(tuner, self.space, self.settings[self.best])
 
 
-def choose(tuner: Tuner, space: ParameterSpace, point: Sequence[float]) -> None:
-    """Let a setting be a tuner's best one."""
+def set_best_setting(tuner: Tuner, space: ParameterSpace, point: Sequence[float]) -> None:
+    """Set a tuner's attributes `best_params_` and `at_edge_` from a setting."""
     tuner.best_params_ = space.named(point)
     tuner.at_edge_ = space.at_edge(point)

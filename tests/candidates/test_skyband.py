@@ -344,7 +344,7 @@ def test_negative_weights_are_neither_certified_nor_cut_into_regions() -> None:
     topics = queries | {"1": WeightedQuery.of({"w0": 1, "w1": -2})}
     for model in ("two-stage", "bm25"):
         pool = CandidatePool.build(index, topics, qrels, model=model)
-        with pytest.raises(InputError, match="no certificate is proved for a topic with a negative term"):
+        with pytest.raises(InputError, match="a topic with a negative term weight cannot be certified"):
             lmtune.CertifiedOptimum("AP").fit(pool)
         with pytest.raises(InputError, match="no pruning by regions is proved"):
             lmtune.Regions.build(pool)

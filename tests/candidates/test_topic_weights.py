@@ -145,9 +145,9 @@ def test_the_experiment_weighs_topics_in_training_alone() -> None:
 
 def test_what_has_no_proof_of_weighted_topics_says_so() -> None:
     runs, judged = runs_of(6)
-    with pytest.raises(InputError, match="no proof counts topics by their weights"):
+    with pytest.raises(InputError, match="weighted topics cannot be certified"):
         CertifiedOptimum("AP").fit(both()[0])
-    with pytest.raises(InputError, match="no proof counts topics by their weights"):
+    with pytest.raises(InputError, match="weighted topics cannot be certified"):
         fuse_runs(runs, judged, FusionOptions(topic_weights=WEIGHTS, certify=0.01))
     with pytest.raises(InputError, match="topic 6 has no weight"):
         fuse_runs(runs, judged, FusionOptions(topic_weights={str(t): 1.0 for t in range(6)}))

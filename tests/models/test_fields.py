@@ -233,9 +233,9 @@ def test_weights_add_up_to_one_wherever_a_search_goes() -> None:
     points += [*space.grid([20]), *space.grid([2, 2, 3, 1, 1, 1, 1])]
     for point in points:
         assert point[:3].sum() == pytest.approx(1.0, abs=1e-12)
-        assert space.replaced(point, 1, 0.25)[:3].sum() == pytest.approx(1.0, abs=1e-12)
+        assert space.with_value(point, 1, 0.25)[:3].sum() == pytest.approx(1.0, abs=1e-12)
         back = space.from_unbounded(space.to_unbounded(point))
-        if space.settled(point)[:3].min() > 0.001:
+        if space.normalise_shares(point)[:3].min() > 0.001:
             np.testing.assert_allclose(back[:3], point[:3], rtol=1e-9)
     assert len(space.grid([2, 2, 2, 1, 1, 1, 1])) == 7  # ratios, not weights, tell settings apart
 
@@ -316,7 +316,7 @@ def test_models_are_named_with_their_fields() -> None:
     for name in ("fields:", "fields:a,a", "fields:../x"):
         with pytest.raises(InputError, match="bad field"):
             find_model(name)
-    with pytest.raises(InputError, match="w_title has no range of its own: it is a share of 1"):
+    with pytest.raises(InputError, match="w_title cannot have a range: it is a share of 1"):
         ParameterSpace.of(MODEL, {"w_title": (0.2, 0.4)})
     assert find_model("fields:title").fixed == {"w_title": 1.0}
 

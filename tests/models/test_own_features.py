@@ -211,7 +211,7 @@ def test_what_is_no_feature_is_refused(tmp_path: Path) -> None:
     model = find_model(written(tmp_path / "tags.tsv", {("none", "fish"): 1.0}))
     with pytest.raises(InputError, match="no topic"):
         CandidatePool.build(index, queries, model=model)
-    with pytest.raises(InputError, match="no range of its own"):
+    with pytest.raises(InputError, match="cannot have a range"):
         Plan(model=model.name, ranges={"centre_tags": (0.0, 1.0)})
     with pytest.raises(InputError, match="spread_tags is 0"):
         model.check({"spread_tags": 0.0})

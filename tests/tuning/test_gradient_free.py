@@ -254,9 +254,12 @@ def test_signs_are_fair() -> None:
     ("changes", "message"),
     [
         ({"method": "newton"}, "unknown method: 'newton'; accepted: spsa, fdsa"),
-        ({"evaluations_per_step": 3}, "bad number of evaluations a step: 3"),
-        ({"evaluations_per_step": 0}, "bad number of evaluations a step: 0"),
-        ({"method": "fdsa", "evaluations_per_step": 2}, "not to choose: 2; accepted: 2 d = 4"),
+        ({"evaluations_per_step": 3}, "bad number of evaluations per step: 3"),
+        ({"evaluations_per_step": 0}, "bad number of evaluations per step: 0"),
+        (
+            {"method": "fdsa", "evaluations_per_step": 2},
+            "evaluations per step are fixed: 2; accepted: 2 d = 4",
+        ),
         ({"budget": 3}, "too few evaluations: 3; accepted: 4 or more"),
         ({"method": "fdsa", "budget": 5}, "too few evaluations: 5; accepted: 6 or more"),
         ({"seed": -1}, "bad seed: -1"),
@@ -268,7 +271,7 @@ def test_signs_are_fair() -> None:
         ({"objective": lambda _: np.nan}, "the objective is not finite"),
         ({"objective": lambda _: np.ones(2), "together": True}, "another number of values"),
         ({"gains": Gains(a=1e308, c=0.1), "objective": lambda x: 1e3 * x @ x}, "no longer finite"),
-        ({"gradient": lambda x: x}, "a gradient without FDSA"),
+        ({"gradient": lambda x: x}, "gradient is only for FDSA"),
         ({"method": "fdsa", "gradient": lambda x: x[:1]}, "the gradient has another shape"),
     ],
 )

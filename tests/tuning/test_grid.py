@@ -9,7 +9,7 @@ from lmtune.collections.folds import cross_validation
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.tuning import direct
-from lmtune.tuning.direct import CoordinateAscent, KnownValues, Surface, climb_together, together
+from lmtune.tuning.direct import CoordinateAscent, KnownValues, Surface, climb_together, group_by_speed
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.space import ParameterSpace
@@ -41,17 +41,17 @@ def test_values_are_those_of_measuring_and_come_once(
 ) -> None:
     space, rng = ParameterSpace.of(), np.random.default_rng(1)
     surface = Surface.compute(pool, MEASURES, space=space, shape=(3, 3))
-    known = KnownValues.on(surface, pool, MEASURES[1:], 1000)
+    known = KnownValues.from_surface(surface, pool, MEASURES[1:], 1000)
     some, others = pool.positions()[::2], pool.positions()[1:]
     drawn = [tuple(space.random(rng).tolist()) for _ in range(4)]
     grid = list(map(tuple, surface.settings[:2].tolist()))
     for settings, topics in ((grid + drawn[:2], some), (drawn, others), (drawn + grid, pool.positions())):
-        values = known.at(settings, topics)
+        values = known.values_at(settings, topics)
         expected = measure_settings(pool, np.array(settings), MEASURES[1:], topics=topics)
         np.testing.assert_array_equal(values, expected.transpose(2, 0, 1))
     assert not {setting for _, setting, _ in measured} & {*grid}
     before = len(measured)
-    known.at(drawn[:2], some)
+    known.values_at(drawn[:2], some)
     assert len(measured) == before
 
 
@@ -81,5 +81,5 @@ def test_an_experiment_measures_nothing_twice(
 
 def test_a_slow_measure_is_measured_where_it_is_asked_for() -> None:
     slow = parse_measures(["AP", "Rprec", "P@10"])
-    assert [[str(m) for m in own] for own in together(slow)] == [["AP", "P@10"], ["Rprec"]]
-    assert together(slow[1:2]) == [[slow[1]]]
+    assert [[str(m) for m in own] for own in group_by_speed(slow)] == [["AP", "P@10"], ["Rprec"]]
+    assert group_by_speed(slow[1:2]) == [[slow[1]]]

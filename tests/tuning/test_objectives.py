@@ -192,7 +192,7 @@ def check(formula: Formula, objective: str, settings: Sequence[Sequence[float]])
         Reference(objective, lists, qrels, at),
     )
     if reference.weights:
-        cost.freeze(at)
+        cost.weight_pairs(at)
     for setting in settings:
         for alpha in (0.8, 7.0):
             found = cost(np.array(setting), alpha)
@@ -239,7 +239,7 @@ def test_no_parameter_gains_by_stretching_scores(objective: str) -> None:
         Lists.build(pool, ParameterSpace.of(Loud())), parse_objective(objective), pool.positions()
     )
     if objective.startswith("lambda"):
-        cost.freeze(np.array([2.0, 1.0]))
+        cost.weight_pairs(np.array([2.0, 1.0]))
     soft, loud = (cost(np.array([2.0, way]), 4.0) for way in (0.02, 50.0))
     assert soft.value == pytest.approx(loud.value, rel=1e-12)
     assert soft.gradient[0] == pytest.approx(loud.gradient[0], rel=1e-9)
@@ -255,7 +255,7 @@ def test_any_number_of_threads_gives_the_same_bits(objective: str) -> None:
         Lists.build(pool, ParameterSpace.of("two-stage")), parse_objective(objective), pool.positions()
     )
     setting = np.array([0.4, 25.0])
-    cost.freeze(setting)
+    cost.weight_pairs(setting)
     one, three = (cost(setting, 5.0, threads=threads) for threads in (1, 3))
     assert one.value == three.value
     np.testing.assert_array_equal(one.gradient, three.gradient)
@@ -318,7 +318,7 @@ def test_names_are_read_and_written(name: str, text: str) -> None:
     objective = parse_objective(name)
     assert str(objective) == text
     assert parse_objective(text) == objective
-    assert objective.fits_slope == (objective.family in ("softmax", "ranknet", "lambda"))
+    assert objective.fits_steepness == (objective.family in ("softmax", "ranknet", "lambda"))
 
 
 @pytest.mark.parametrize(

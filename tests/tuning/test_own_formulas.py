@@ -238,7 +238,7 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(InputError, match="a value each of k, b"):
         measure_settings(pool, np.zeros((2, 3)), parse_measures(["AP"]))
     assert Plan(model="bm25").grid == (20, 26)
-    with pytest.raises(InputError, match="how many settings"):
+    with pytest.raises(InputError, match="the number of settings"):
         Plan(grid=(3, 3, 3))
     with pytest.raises(InputError, match="grid needs points"):
         GridSearch(shape=(3, 3)).fit(pool)

@@ -112,7 +112,7 @@ def test_unjudged_documents_stand_in_where_none_is_judged_nonrelevant() -> None:
     pool = CandidatePool.build(index, {"1": "x", "2": "z"}, {"1": {"d5": 1}, "2": {"other": 2}})
     pairs = Pairs.build(pool, stand_ins=3)
     assert "3 unjudged documents were sampled for each" in pairs.rule
-    assert pairs.are_stand_ins
+    assert pairs.has_sampled_negatives
     first, *others = index.docnos(pairs.columns.doc[pairs.columns.rows(0)])
     assert first == "d5"
     assert len(set(others)) == 3
@@ -145,11 +145,11 @@ def test_negatives_are_sampled_for_topics_without_judged_ones() -> None:
     index = TinyIndex({"a": "x", "b": "x y", "c": "y", "d": "x y y", "e": "x z"})
     qrels = {"1": {"a": 1, "b": 0}, "2": {"c": 1}, "3": {"b": 1}}
     pairs = Pairs.build(CandidatePool.build(index, {"1": "x", "2": "y", "3": "x"}, qrels))
-    assert pairs.are_stand_ins
+    assert pairs.has_sampled_negatives
     assert pairs.rule.startswith("2 topics without judged non-relevant documents: 200 unjudged")
     assert pairs.per_topic.tolist() == [1, 2, 3]
     judged = Pairs.build(CandidatePool.build(index, {"1": "x"}, {"1": qrels["1"]}))
-    assert not judged.are_stand_ins
+    assert not judged.has_sampled_negatives
     assert judged.rule == "all (relevant, nonrelevant) judged pairs"
 
 

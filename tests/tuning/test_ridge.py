@@ -79,7 +79,7 @@ def test_a_ridge_shrinks_and_none_is_an_answer() -> None:
         assert chosen.step_ == next(step for step, mean, error in steps if -mean <= within * error)
         taken.append(chosen.step_)
     assert taken == ["0.01", "0.01", PLAIN, PLAIN]
-    with pytest.raises(InputError, match=r"bad standard errors: -1"):
+    with pytest.raises(InputError, match=r"bad number of standard errors: -1"):
         RidgeTuner(within=-1.0).fit(pool)
 
 

@@ -64,7 +64,7 @@ def test_the_first_start_is_followed_as_steepness_grows(pool: CandidatePool, obj
     table = tuner.results_
     assert sorted(set(table["start"])) == [0, 1, 2]
     assert tuner.n_evaluations_ >= len(table)
-    if tuner.objective_.fits_slope:
+    if tuner.objective_.fits_steepness:
         return
     for start, path in table.groupby("start"):
         assert sorted(set(path["alpha"])) == ([2.0, 4.0, 8.0] if start == 0 else [8.0])
@@ -79,7 +79,7 @@ def test_pairs_are_weighted_anew_until_nothing_moves(pool: CandidatePool) -> Non
     tuner = SurrogateTuner("lambda-ap", starts=2).fit(pool)
     cost = SurrogateCost(Lists.build(pool, SPACE), parse_objective("lambda-ap"), pool.positions())
     setting = np.array(list(tuner.best_params_.values()))
-    cost.freeze(setting)
+    cost.weight_pairs(setting)
     alpha = float(tuner.results_["alpha"].iloc[-1])
     gradient = SPACE.chain(cost(setting, alpha).gradient[:-1], setting)
     inside = np.array([not any(p.name in edge for edge in tuner.at_edge_) for p in SPACE.parameters])
@@ -138,9 +138,9 @@ def test_lists_reach_as_deep_as_relevant_documents_and_cutoffs_ask() -> None:
         ({"objective": "approx-success@5"}, "approx-ap"),
         ({"objective": "lambda-p@5"}, "lambda-ap"),
         ({"objective": "nothing"}, "approx-ap"),
-        ({"alpha": ()}, "above 0, rising"),
-        ({"alpha": (4.0, 2.0)}, "above 0, rising"),
-        ({"alpha": 0.0}, "above 0, rising"),
+        ({"alpha": ()}, "rising numbers above 0"),
+        ({"alpha": (4.0, 2.0)}, "rising numbers above 0"),
+        ({"alpha": 0.0}, "rising numbers above 0"),
         ({"optimizer": "newton"}, "l-bfgs"),
         ({"starts": 0}, "1 or more"),
         ({"list_depth": 0}, "1 or more"),

@@ -94,5 +94,5 @@ def test_progress_counts_up(kind: Any, pool: CandidatePool) -> None:
 
 
 def test_a_space_of_other_parameters_is_refused(pool: CandidatePool) -> None:
-    with pytest.raises(InputError, match=r"not of two-stage's parameters.*'mu'"):
+    with pytest.raises(InputError, match=r"lacks the parameters of two-stage.*'mu'"):
         GridSearch(space=ParameterSpace(SPACE.parameters[1:])).fit(pool)

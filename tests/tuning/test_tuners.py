@@ -132,7 +132,7 @@ def test_evaluations_are_counted_once_each(pool: CandidatePool) -> None:
             return super().cost(setting, **options)
 
     pairs = Pairs.build(pool)
-    others = pairs.rel, pairs.stand_ins, pairs.rule, pairs.are_stand_ins
+    others = pairs.rel, pairs.stand_ins, pairs.rule, pairs.has_sampled_negatives
     counting = Counting(pool, pairs.columns, pairs.relevant, *others)
     tuner = RankNetTuner(starts=2).fit(pool, pairs=counting)
     assert tuner.n_evaluations_ == len(calls)
@@ -172,7 +172,7 @@ def test_a_fixed_parameter_stays_and_is_on_no_edge(pool: CandidatePool) -> None:
 
 
 def test_pairs_built_otherwise_are_refused(pool: CandidatePool) -> None:
-    with pytest.raises(InputError, match="otherwise"):
+    with pytest.raises(InputError, match="other arguments"):
         RankNetTuner(rel=2).fit(pool, pairs=Pairs.build(pool))
 
 

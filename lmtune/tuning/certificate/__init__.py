@@ -1,1 +1,1 @@
-"""The best setting of a range, with a proof that no other does much better."""
+"""Certified optimisation: the best setting of a range, with an upper bound of all others."""

@@ -17,33 +17,34 @@ from lmtune.threads import over_slices
 from lmtune.tuning.certificate.bound_kernels import State, bound_box
 from lmtune.tuning.certificate.problem import Problem
 
-# Boxes split at a time. Fixed, so that the result does not depend on the number of workers.
+# Boxes split per batch. It is constant, so that the result does not depend on the number of workers.
 _BATCH = 16
-# Neither side of a box is split below this: then rounding is all that is undecided.
+# Sides below this width are not split: only rounding is undecided in such a box.
 _NARROWEST = 1e-9
-# Boxes whose lists are not shorter than this share of their parent's use their parent's.
+# A box uses its parent's lists unless its own are shorter than this share of them.
 _SHARED = 0.9
+# Bytes of open boxes above which the search goes depth-first.
 _MEMORY = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A box with what is known of it.
+    """A box of settings with its bounds.
 
     Attributes
     ----------
     sides : tuple of float
-        Low and high of s, low and high of u.
+        Low and high of s, low and high of u, the coordinates of the formula's proof.
     state : State
-        Its own, or its parent's, which is as valid.
+        The undecided pairs of the box, or of its parent, which include them.
     bounds : numpy.ndarray of float64, shape (problem's topics,)
-        No setting of the box measures more on a topic.
+        Upper bounds of the measure in the box, per topic.
     bound, centre : float
-        The mean of the bounds over all topics, rounded up; about the mean at the centre.
+        The mean of the bounds over all topics, rounded up; the approximate mean at the box's centre.
     spread : tuple of float
-        How much undecided pairs differ along s and u.
+        The differences of undecided pairs along s and u, which choose the side to split.
     owned : int
-        Bytes of the state; half of the parent's share where it is the parent's.
+        Bytes of the state; half of the parent's value if the state is the parent's.
     """
 
     sides: Sides
@@ -56,13 +57,13 @@ class Box:
 
     @property
     def final(self) -> bool:
-        """Whether splitting it is of no use."""
+        """Whether splitting cannot lower the bound: the box is too narrow, or nothing is undecided."""
         narrow = all(high - low <= _NARROWEST for low, high in (self.sides[:2], self.sides[2:]))
         return narrow or self.state.docs.size == 0
 
     @property
     def halves(self) -> tuple[Sides, Sides]:
-        """The sides of its two halves."""
+        """The sides of the box's two halves."""
         s_low, s_high, u_low, u_high = self.sides
         along_s = self.spread[0] >= self.spread[1]
         if min(s_high - s_low, u_high - u_low) <= _NARROWEST:
@@ -75,29 +76,29 @@ class Box:
 
     @property
     def middle(self) -> tuple[float, float]:
-        """The coordinates of its centre."""
+        """The coordinates of the box's centre."""
         s_low, s_high, u_low, u_high = self.sides
         return 0.5 * (s_low + s_high), 0.5 * (u_low + u_high)
 
 
 @dataclass
 class BranchAndBound:
-    """A branch and bound in progress; `bound` is valid whenever it is read.
+    """A branch and bound search; `bound` is valid at any time, also after an interruption.
 
     Parameters
     ----------
     problem : Problem
-        The topics.
+        Topics, documents and space.
     tolerance : float
-        Boxes with bounds within this of `best` are not split.
+        A box is split only if its bound exceeds `best` by more than this.
     best : float
-        The best mean measured.
+        The best measured mean.
     measure : callable
-        Takes (lambda, mu), clips it to the range and measures it there.
+        Takes the two parameters of a setting, clips them to the range and returns the mean there.
     workers : int, optional
         Threads over boxes; the number of cores by default.
     deadline : float
-        On `time.monotonic`'s clock: no box is begun after it.
+        Time on `time.monotonic`'s clock after which no box is started.
     """
 
     problem: Problem
@@ -108,14 +109,14 @@ class BranchAndBound:
     deadline: float = math.inf
     boxes: int = 0
     _open: list[tuple[float, int, Box]] = field(default_factory=list)
-    _in_hand: list[Box] = field(default_factory=list)
-    _kept: list[tuple[Sides, float]] = field(default_factory=list)
+    _taken: list[Box] = field(default_factory=list)
+    _undecided: list[tuple[Sides, float]] = field(default_factory=list)
     _closed: float = 0.0
     _floor: float = 0.0
-    _held: int = 0
-    # Falling, so that of equal bounds the newest goes first. Where rounding alone decides, boxes keep
-    # their parent's bound however often they are split: all of one size before any of the next
-    # would never end; one of them followed down is soon too narrow to split.
+    _bytes: int = 0
+    # Serial numbers fall, so that the newest box comes first among equal bounds. If only rounding is
+    # undecided, children have their parent's bound. Oldest first would then split all boxes of one size
+    # before the next, without end; newest first soon reaches boxes that are too narrow to split.
     _serial: itertools.count[int] = field(default_factory=lambda: itertools.count(0, -1))
 
     def __post_init__(self) -> None:
@@ -124,19 +125,19 @@ class BranchAndBound:
 
     @property
     def bound(self) -> float:
-        """No setting in the range has a higher mean."""
+        """The upper bound of the mean over the range."""
         highest = -self._open[0][0] if self._open else 0.0
         return max(highest, self._closed, self._floor, self.best)
 
     @property
     def undecided(self) -> list[tuple[Sides, float]]:
-        """The boxes whose bounds exceed `best`, with their bounds: nothing better is elsewhere."""
-        boxes = [box for _, _, box in self._open] + self._in_hand
-        known = self._kept + [(box.sides, box.bound) for box in boxes]
+        """The boxes whose bounds exceed `best`, with their bounds; no setting outside them is better."""
+        boxes = [box for _, _, box in self._open] + self._taken
+        known = self._undecided + [(box.sides, box.bound) for box in boxes]
         return [(sides, bound) for sides, bound in known if bound > self.best]
 
     def run(self, record: Callable[[], None]) -> bool:
-        """Split boxes until the bound is within the tolerance of the best, or cannot fall.
+        """Split boxes until the bound is within the tolerance of the best mean, or cannot fall.
 
         Parameters
         ----------
@@ -146,7 +147,7 @@ class BranchAndBound:
         Returns
         -------
         bool
-            False where time ran out first.
+            False if the deadline passed first.
         """
         while self._open and self.bound > max(self._closed, self.best + self.tolerance):
             if time.monotonic() >= self.deadline:
@@ -156,59 +157,59 @@ class BranchAndBound:
         return True
 
     def _step(self) -> None:
-        # Holds whatever interrupts what follows: boxes in hand have no higher bound.
+        # Keeps `bound` valid if this step is interrupted: the boxes that it splits have no higher bound.
         self._floor = self.bound
         parents = self._pop()
         jobs = [(parent, sides) for parent in parents for sides in parts_of(self.problem, parent, self.boxes)]
         children: list[Box | None] = [None] * len(jobs)
 
         def work(part: slice) -> None:
-            for place in range(part.start, part.stop):
+            for number in range(part.start, part.stop):
                 if time.monotonic() < self.deadline:
-                    children[place] = bound_part(self.problem, *jobs[place])
+                    children[number] = bound_part(self.problem, *jobs[number])
 
         try:
             over_slices(work, len(jobs), threads=self.workers)
         except BaseException:
-            self.deadline = -math.inf  # for workers that are still running
+            self.deadline = -math.inf  # Stops workers that are still running.
             raise
         born = [child for child in children if child is not None]
         self.boxes += len(born)
-        self._look(born)
+        self._measure_centres(born)
         for child in born:
             self._push(child)
         if len(born) == len(jobs):
             self._floor = 0.0
-            self._in_hand = []
+            self._taken = []
 
     def _pop(self) -> list[Box]:
-        """Take the boxes with the highest bounds; the newest ones where memory is short."""
-        # Whatever interrupts this, each box is in one list at least.
+        """Remove the boxes with the highest bounds, or the newest ones if memory is short."""
+        # Each box is in at least one list at any time, in case of an interruption.
         taken: list[tuple[float, int, Box]] = []
-        if self._held > _MEMORY:
+        if self._bytes > _MEMORY:
             taken = sorted(self._open, key=lambda entry: entry[1])[:_BATCH]
-            self._in_hand = [box for _, _, box in taken]
+            self._taken = [box for _, _, box in taken]
             chosen = {entry[1] for entry in taken}
             self._open = [entry for entry in self._open if entry[1] not in chosen]
             heapq.heapify(self._open)
         while self._open and len(taken) < _BATCH:
             taken.append(self._open[0])
-            self._in_hand.append(taken[-1][2])
+            self._taken.append(taken[-1][2])
             heapq.heappop(self._open)
-        self._held -= sum(box.owned for _, _, box in taken)
+        self._bytes -= sum(box.owned for _, _, box in taken)
         return [box for _, _, box in taken]
 
     def _push(self, box: Box) -> None:
         if box.final or box.bound <= self.best + self.tolerance:
             self._closed = max(self._closed, box.bound)
             if box.bound > self.best:
-                self._kept.append((box.sides, box.bound))
+                self._undecided.append((box.sides, box.bound))
         else:
             heapq.heappush(self._open, (-box.bound, next(self._serial), box))
-            self._held += box.owned
+            self._bytes += box.owned
 
-    def _look(self, boxes: list[Box]) -> None:
-        """Measure the centres that promise to be better than the best."""
+    def _measure_centres(self, boxes: list[Box]) -> None:
+        """Measure the centres of boxes that may be better than the best setting."""
         for box in sorted(boxes, key=lambda box: -box.centre):
             if box.centre <= self.best:
                 break
@@ -218,13 +219,13 @@ class BranchAndBound:
 
 
 def whole(problem: Problem) -> Box:
-    """Return the whole range as one box, with the bounds that need no look at scores."""
+    """Return the whole range as one box, bounded by the ideal rankings."""
     bound = _mean(problem.ceiling, problem.topics)
     return Box(problem.sides, problem.state, problem.ceiling, bound, 0.0, (0.0, 0.0), 0)
 
 
 def bound_part(problem: Problem, parent: Box, sides: Sides) -> Box:
-    """Bound a part of a box."""
+    """Bound a part of a box, given by its sides."""
     old = parent.state
     new = State(np.empty_like(old.docs), np.empty_like(old.doc_start), old.base.copy(), old.active.copy())
     bounds, centres = parent.bounds.copy(), parent.bounds.copy()
@@ -247,12 +248,12 @@ def bound_part(problem: Problem, parent: Box, sides: Sides) -> Box:
 
 
 def _mean(bounds: Doubles, topics: int) -> float:
-    """Return the mean over all topics, no lower than any order of summation makes it."""
+    """Return the mean over all topics, rounded up to cover any order of summation."""
     return float(bounds.sum()) / topics * (1.0 + topics * 2.0**-51)
 
 
 def parts_of(problem: Problem, box: Box, boxes: int) -> Sequence[Sides]:
-    """Split a box into halves; the whole range, before there are other boxes, into the first ones."""
+    """Return a box's halves, or if no box has been bounded yet, the first boxes of the range."""
     if boxes:
         return box.halves
     edges = []

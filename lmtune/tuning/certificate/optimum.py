@@ -1,4 +1,4 @@
-"""The best setting of a range, with a proof that no other does much better."""
+"""A tuner that proves an upper bound of the measure over the whole range."""
 
 from __future__ import annotations
 
@@ -32,53 +32,51 @@ _ASCENTS = 5
 
 @dataclass(eq=False, repr=False)
 class CertifiedOptimum(Tuner):
-    """Find the best setting of a range and bound the measure over the whole range.
+    """Find the best setting of a range, and prove an upper bound of the measure over the range.
 
-    A grid and coordinate ascents give the best setting; branch and bound over boxes of settings
-    then proves how much better any other could be, splitting the boxes that may hold a better one.
-    Bounds hold for every setting that `lmtune.measures.evaluate.measure_settings` can be given, as
-    it computes them, rounding and ties included.
+    A grid search and coordinate ascents find the best setting. Branch and bound over boxes of settings then
+    bounds the measure of all others; it splits the boxes that could contain a better setting. The bounds
+    apply to values as `lmtune.measures.evaluate.measure_settings` computes them, with rounding and ties.
 
     Parameters
     ----------
     measure : str, or an object of ir_measures
-        What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, nDCG, nDCG@k, P@k, R@k,
+        The measure to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, nDCG, nDCG@k, P@k, R@k,
         RR, Success@k or Bpref.
     tolerance : float
-        Stop when the bound is at most this above the best mean found.
+        Stop if the bound exceeds the best measured mean by at most this.
     space : ParameterSpace
-        The range of each parameter, ends included; the model's own by default.
+        The range of each parameter, ends included; the model's own ranges by default.
     starts : sequence of mappings
-        Settings to measure before all others, such as those that other methods chose.
+        Settings to measure first, for example the results of other methods.
     depth : int
         Run depth.
     workers : int, optional
         Threads; the number of cores by default. The result does not depend on it.
     max_seconds : float, optional
-        Stop after about this long, with the bound reached by then.
+        Stop after about this many seconds, with the bound proven until then.
     beat : float
-        A mean reached elsewhere, such as by another model: the search also stops where no setting of the
-        range exceeds it by more than the tolerance, and does not climb.
+        A mean that another search reached, for example with another model. The search also stops if no
+        setting of the range exceeds it by more than the tolerance, and skips grid and ascents.
 
     Attributes
     ----------
     bound_ : float
-        No setting of the range has a higher mean.
+        The upper bound: no setting of the range has a higher mean.
     gap_ : float
         ``bound_ - best_value_``
     certified_ : bool
-        Whether the gap, from the best value or from what is to beat, is within the tolerance.
+        Whether the bound exceeds the best value, or `beat` if that is larger, by at most the tolerance.
     stopped_ : str or None
-        ``"interrupted"`` or ``"time"`` where the search did not end by itself. It also ends where
-        no split can lower the bound: the order of some documents depends on rounding alone.
+        ``"interrupted"`` or ``"time"`` if the search was stopped; None if it ended by itself. It also ends
+        by itself if no split can lower the bound, because the order of some documents depends on rounding.
     n_boxes_ : int
-        Boxes bounded.
+        Number of boxes that were bounded.
     bounds_ : pandas.DataFrame
-        One row a batch of boxes: boxes, best and bound by then.
+        One row per batch of boxes: number of boxes, best mean and bound at that time.
     boxes_ : pandas.DataFrame
-        The boxes whose bounds exceed `best_value_`: a low and a high of each parameter, such as
-        lambda_low, lambda_high, mu_low, mu_high; and bound. No setting of the range outside them
-        is better than the best measured.
+        The boxes whose bounds exceed `best_value_`: the ends of each parameter's interval (lambda_low,
+        lambda_high, mu_low, mu_high), and bound. No setting outside them is better than the best one.
 
     Examples
     --------
@@ -110,24 +108,24 @@ class CertifiedOptimum(Tuner):
     ) -> Self:
         """Search on topics of a pool (all judged ones by default).
 
-        Ctrl-C ends the search, not the program: what is known by then stays, and `bound_` holds.
+        Ctrl-C ends the search, not the program. The attributes are set and `bound_` is valid.
 
         Parameters
         ----------
         pool : CandidatePool
             The collection.
         topics : sequence of str, optional
-            Topics to take the mean over; those without a relevant candidate count 0.
+            Topics to average over; topics without a relevant candidate count as 0.
         progress : callable, optional
-            Called after each batch of boxes with how far the gap has closed from 1 to the
-            tolerance, on a logarithmic scale, of 100; `best_value_`, `bound_` and `n_boxes_` are
-            then up to date.
+            Called after each batch of boxes with (percent, 100). The percentage is the progress of the gap
+            from 1 to the tolerance, on a logarithmic scale. `best_value_`, `bound_` and `n_boxes_` are up to
+            date during the call.
 
         Raises
         ------
         InputError
-            For a constructor argument outside its domain, unknown topics or none, a range that the
-            candidates were not made for, or a model without a proof.
+            If a constructor argument is outside its domain, there are no topics or unknown ones, the
+            candidates were pruned for a smaller range, or the model has no proof.
         """
         import pandas as pd
 
@@ -137,7 +135,7 @@ class CertifiedOptimum(Tuner):
         if pool.topic_weights is not None:
             check_uncertified(self.tolerance)
         if self.workers is not None and self.workers < 1:
-            raise InputError("a certificate needs a worker", value=self.workers, accepted="1 or more")
+            raise InputError("bad number of workers", value=self.workers, accepted="1 or more")
         report = self._report(progress)
         record = SearchRecord(
             pool, what, space=self.space, topics=topics, depth=self.depth, threads=self.workers
@@ -148,11 +146,11 @@ class CertifiedOptimum(Tuner):
 
         def measure(*settings: Sequence[float] | Doubles) -> float:
             inside = dict.fromkeys(tuple(space.clip(setting).tolist()) for setting in settings)
-            return max(record.measure(np.array(list(inside))))
+            return max(record.evaluate(np.array(list(inside))))
 
-        middle = [own.between(own.low, own.high, 0.5) for own in space.parameters]
+        middle = [p.between(p.low, p.high, 0.5) for p in space.parameters]
         first = measure(*map(space.vector, self.starts), middle)
-        problem = Problem.build(pool, what, space=space, topics=record.places, depth=self.depth)
+        problem = Problem.build(pool, what, space=space, topics=record.positions, depth=self.depth)
         search = BranchAndBound(
             problem,
             self.tolerance,
@@ -171,8 +169,8 @@ class CertifiedOptimum(Tuner):
         self.stopped_ = None
         try:
             climb = self._climb(pool, topics, record) if not self.beat else iter(())
-            while time.monotonic() < search.deadline and (found := next(climb, None)) is not None:
-                record.add(found[space.names].to_numpy(np.float64), found[str(what)].tolist())
+            while time.monotonic() < search.deadline and (table := next(climb, None)) is not None:
+                record.add(table[space.names].to_numpy(np.float64), table[str(what)].tolist())
                 search.best = max(record.values)
             if not search.run(batch):
                 self.stopped_ = "time"
@@ -203,8 +201,8 @@ class CertifiedOptimum(Tuner):
     def _climb(
         self, pool: CandidatePool, topics: Sequence[str] | None, record: SearchRecord
     ) -> Iterator[pd.DataFrame]:
-        """Measure a grid; then climb from the best settings known."""
-        shared: dict[str, Any] = {"measure": str(record.what), "space": record.space, "depth": self.depth}
+        """Yield the results of a grid search, then those of ascents from the best settings."""
+        shared: dict[str, Any] = {"measure": str(record.measure), "space": record.space, "depth": self.depth}
         yield GridSearch(**shared, shape=_GRID).fit(pool, topics=topics).results_
         order = np.argsort(-np.array(record.values), kind="stable")[:_ASCENTS]
         best = [record.space.named(record.settings[row]) for row in order]
@@ -212,20 +210,20 @@ class CertifiedOptimum(Tuner):
 
 
 def _share_closed(gap: float, tolerance: float) -> float:
-    """Return the share of the way from a gap of 1 to the tolerance, on a logarithmic scale."""
+    """Return the progress of the gap from 1 to the tolerance, on a logarithmic scale, from 0 to 1."""
     return math.log(min(max(gap, tolerance), 1.0)) / math.log(tolerance) if tolerance < 1.0 else 1.0
 
 
 def check_uncertified(tolerance: float | None) -> None:
-    """Raise `InputError` where topics are weighted, and a proof is asked for."""
+    """Raise `InputError` if a certificate is requested; call this for weighted topics."""
     if tolerance is not None:
         raise InputError(
-            "no proof counts topics by their weights", value=tolerance, accepted="weights without --certify"
+            "weighted topics cannot be certified", value=tolerance, accepted="topic weights without --certify"
         )
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Raise `InputError` unless a tolerance is a number that some gap can reach."""
+    """Raise `InputError` unless a tolerance is positive and finite."""
     if not (math.isfinite(tolerance) and tolerance > 0.0):
         raise InputError(
             "the tolerance of a certificate is outside its domain",

@@ -1,4 +1,4 @@
-"""What a certificate works on: groups of equal documents; and what it needs to know of a formula."""
+"""Input of branch and bound: groups of equal documents, and each formula's part of the proof."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ from lmtune.tuning.space import ParameterSpace
 _Point = tuple[float, float]
 
 _UNIT = 2.0**-53
-# Stands for mu or k1 = 0, which have no logarithm. Every computed score is the same to the last bit;
-# for mu where lambda is no smaller than the other.
+# Replaces mu = 0 or k1 = 0 in logarithms. Every computed score has the same bits; for mu, this needs a lambda
+# of at least `_LEAST_LAMBDA`.
 _TINY, _LEAST_LAMBDA = 1e-200, 1e-100
-# How near tf / |D| and P(w|C) count as equal; far above their rounding, far below what two
-# different fractions of token counts differ by.
+# Relative tolerance for tf / |D| = P(w|C): far above rounding, and far below the difference of two different
+# fractions of token counts.
 _NEUTRAL = 1e-13
 
 
 class _TopicScores(NamedTuple):
-    """What one topic's scores are made of.
+    """The statistics that determine a topic's scores.
 
     Attributes
     ----------
     tf, length : numpy.ndarray of int64, shapes (terms, documents) and (documents,)
-        Documents that are equal in both have equal bits at every setting.
-    alike : numpy.ndarray of int64, shape (documents,)
-        Equal numbers for documents of equal scores at every setting, but for rounding.
-    placed : numpy.ndarray of int64, shape (documents,)
-        Equal numbers, 0 or more, for documents whose order is that of their places at every
-        setting; -1 for none.
+        Term frequencies and lengths. Documents that are equal in both have bitwise equal scores at every
+        setting.
+    score_class : numpy.ndarray of int64, shape (documents,)
+        Documents of one class have equal scores at every setting, up to rounding.
+    order_class : numpy.ndarray of int64, shape (documents,)
+        Documents of one class, 0 or more, are ranked by their positions at every setting; -1 is no class.
     y : numpy.ndarray of float64, shape (terms, documents)
-        Frequencies, as the model of scores takes them.
+        Scaled term frequencies, for the Taylor models.
     size : numpy.ndarray of float64, shape (documents,)
-        Lengths, as it takes them.
+        Scaled lengths, for the Taylor models.
     weight : numpy.ndarray of float64, shape (terms,)
-        What each term counts.
+        The terms' weights.
     product : bool
-        Whether products are safe in the whole range.
+        Whether products of factors neither overflow nor underflow in the whole range.
     slack : float
-        What covers the rounding of two scores and of their models.
+        An upper bound of the rounding errors of two scores and their models.
     """
 
     tf: Integers
     length: Integers
-    alike: Integers
-    placed: Integers
+    score_class: Integers
+    order_class: Integers
     y: Doubles
     size: Doubles
     weight: Doubles
@@ -77,20 +77,20 @@ class _TopicScores(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """A formula's part in a certificate.
+    """A formula's part of the proof.
 
     Attributes
     ----------
     model : int
-        Which kernel models its scores over a box.
+        The kernel that models scores over a box: `TWO_STAGE` or `BM25`.
     first_widths : tuple of float
-        The first boxes are no larger than this; nothing is decided in larger ones.
+        The largest size of the first boxes, per coordinate; larger ones decide no pair.
     to_point, to_setting : callable
-        From a setting to the coordinates in which boxes stand, and back.
+        Convert a setting to the coordinates of boxes, and back.
     check : callable
-        Raises `InputError` for a space that it cannot do.
+        Raises `InputError` for a space that the proof does not cover.
     topic : callable
-        A topic's scores, given its place in a pool and the space.
+        Returns a topic's statistics, from a pool, the topic's position in it and a space.
     """
 
     model: int
@@ -107,14 +107,14 @@ def proof_of(formula: Formula) -> Proof:
     Raises
     ------
     InputError
-        Where there is none.
+        If the formula has none.
     """
-    check_choice("no certificate's proof holds for this model", formula.bounds, _PROOFS)
+    check_choice("this model cannot be certified", formula.bounds, _PROOFS)
     return _PROOFS[formula.bounds]
 
 
 def _row_ids(columns: list[Integers]) -> Integers:
-    """Give equal rows, and no others, equal numbers, in lexicographic order."""
+    """Return a number for each row of several columns, in lexicographic order; equal rows are numbered equally."""
     ids = columns[0].copy()
     for column in columns[1:]:
         width = int(column.max(initial=0)) + 1
@@ -128,35 +128,37 @@ def _check_two_stage(space: ParameterSpace) -> None:
     lambdas, mus = space.parameters
     if mus.high == 0.0 and lambdas.low < _LEAST_LAMBDA:
         raise InputError(
-            "lambda is too near 0 for a certificate at mu = 0",
+            "lambda is too close to 0 for a certificate at mu = 0",
             value=lambdas.low,
             accepted=f"{_LEAST_LAMBDA:g} or more",
         )
 
 
 def _two_stage(pool: CandidatePool, t: int, space: ParameterSpace) -> _TopicScores:
-    r"""Describe scores of two-stage smoothing.
+    r"""Return a topic's statistics for two-stage smoothing.
 
-    Twins have equal lengths, and equal term frequencies up to an exchange between terms with the
-    same P(w|C) and count; or, both of them, tf = P(w|C) \|D\| in every term, so that smoothing
-    changes nothing. Where mu is 0, lengths and term frequencies need only be proportional.
+    Two documents have equal scores at every setting in two cases. First, their lengths are equal, and their
+    term frequencies are equal up to a permutation of terms with the same P(w|C) and count; if mu is always 0,
+    proportional values suffice. Second, both have tf = P(w|C) \|D\| for every term, so that smoothing changes
+    nothing.
     """
     tf, length, p, count = _columns(pool, t)
     neutral: Booleans = np.asarray((np.abs(tf - p[:, None] * length) <= _NEUTRAL * tf).all(axis=0))
-    alike = _alike(tf, length, p, count, proportional=space.high[1] == 0.0, but=neutral)
+    score_class = _score_classes(tf, length, p, count, proportional=space.high[1] == 0.0, but=neutral)
     y = tf * (1.0 / p)[:, None]
     product, slack = _two_stage_rounding(y, length, count, space)
-    placed, size, weight = _row_ids([length, *tf]), length.astype(np.float64), count.astype(np.float64)
-    return _TopicScores(tf, length, alike, placed, y, size, weight, product, slack)
+    order_class, size, weight = _row_ids([length, *tf]), length.astype(np.float64), count.astype(np.float64)
+    return _TopicScores(tf, length, score_class, order_class, y, size, weight, product, slack)
 
 
 def _bm25(pool: CandidatePool, t: int, space: ParameterSpace) -> _TopicScores:
-    """Describe scores of BM25.
+    """Return a topic's statistics for BM25.
 
-    Twins have equal lengths, and equal term frequencies up to an exchange between terms with the
-    same idf and count; where b is 1, they need only be proportional. Where b is 0, lengths do not
-    count; where k1 is 0, neither do repetitions. Of documents with equal frequencies the shorter one
-    is first at every setting, also where b = 0 makes them equal: the order of their places.
+    Two documents have equal scores at every setting if their lengths are equal, and their term frequencies
+    are equal up to a permutation of terms with the same idf and count. If b is always 1, proportional values
+    suffice. If b is always 0, lengths do not matter; if k1 is always 0, repetitions do not matter. Of
+    documents with equal frequencies, the shorter one is first at every setting, also if b = 0 makes the
+    scores equal: ties are broken by position, and candidates are sorted by length.
     """
     tf, length, idf, count = _columns(pool, t)
     size = length / pool.mean_length
@@ -165,11 +167,11 @@ def _bm25(pool: CandidatePool, t: int, space: ParameterSpace) -> _TopicScores:
     if 0.0 in space.high:
         length = np.zeros_like(length)
         size = np.ones(length.size)
-    alike = _alike(tf, length, idf, count, proportional=space.low[1] == 1.0)
+    score_class = _score_classes(tf, length, idf, count, proportional=space.low[1] == 1.0)
     weight = idf * count
     y = tf.astype(np.float64)
     slack = slack_of(weight)
-    return _TopicScores(tf, length, alike, _row_ids([*tf]), y, size, weight, product=False, slack=slack)
+    return _TopicScores(tf, length, score_class, _row_ids([*tf]), y, size, weight, product=False, slack=slack)
 
 
 def _columns(pool: CandidatePool, t: int) -> tuple[Integers, Integers, Doubles, Integers]:
@@ -183,7 +185,7 @@ def _columns(pool: CandidatePool, t: int) -> tuple[Integers, Integers, Doubles, 
     )
 
 
-def _alike(
+def _score_classes(
     tf: Integers,
     length: Integers,
     value: Doubles,
@@ -192,7 +194,10 @@ def _alike(
     proportional: bool,
     but: Booleans | None = None,
 ) -> Integers:
-    """Give documents numbers by length and by frequencies, sorted within terms of equal value and count."""
+    """Return score classes: by length, and by frequencies sorted within terms of equal value and count.
+
+    Documents in the mask ``but`` form a class of their own.
+    """
     common = np.gcd.reduce([length, *tf]) if proportional else np.ones_like(length)
     order = np.lexsort((count, value))
     key = np.stack([value[order], count[order]])
@@ -205,16 +210,17 @@ def _alike(
 def _two_stage_rounding(
     y: Doubles, length: Integers, count: Integers, space: ParameterSpace
 ) -> tuple[bool, float]:
-    r"""Say whether products are safe in the whole range, and bound the rounding of a score.
+    r"""Return whether products are safe in the whole range, and an upper bound of a score's rounding error.
 
-    The measuring kernel computes a factor x with 8 roundings at most (2 in tf / P(w|C), 1 in the
-    sum with mu, 3 in (1 - lambda) / (mu + \|D|), the product, the sum with lambda), all of them in
-    sums and products of non-negative numbers: log x is right to 8 units u = 2^-53. A product of W
-    factors adds W of them; a sum of W logarithms, \|log x| <= M, adds 3 M each (with its product
-    with a count) and W M a sum: at most u W (9 + M (3 + W)) in all. A model's value has the
-    roundings of exp and expm1 besides, and costs less than as much again. Two scores, two values
-    and their difference: less than twice 32 u W (1 + M (1 + W)), and every document's error
-    includes one of these.
+    The scoring kernel computes a factor x with at most 8 roundings: 2 in tf / P(w|C), 1 in the sum with mu, 3
+    in (1 - lambda) / (mu + \|D\|), the product, and the sum with lambda. All terms are non-negative, so the
+    error of log x is at most 8 units u = 2^-53. A product of W factors adds W units. A sum of W logarithms
+    with \|log x\| <= M adds 3 M per term, including the product with a count, and W M for the sum. Together,
+    this is at most u W (9 + M (3 + W)).
+
+    A model's value also has the roundings of exp and expm1, which less than doubles the error. For two
+    scores, two values and their difference, the error is below 2 (32 u W (1 + M (1 + W))). Each document's
+    error includes half of this.
     """
     weight = int(count.sum())
     (lambda_, mu), most_y = space.low.tolist(), float(y.max())
@@ -246,43 +252,43 @@ _BM25 = Proof(
 _PROOFS = {"two-stage": _TWO_STAGE, "bm25": _BM25}
 
 
-# Relative, and more than a logarithm is wrong by.
+# Relative widening of the range, larger than the rounding error of a logarithm.
 _WIDEN = 2.0**-50
 
 
 @dataclass(frozen=True)
 class Problem:
-    r"""What to bound, as columns for `lmtune.tuning.certificate.bound_kernels.bound_box`.
+    r"""Input of `lmtune.tuning.certificate.bound_kernels.bound_box`, for a measure, topics and a space.
 
-    Only topics with a relevant candidate are here; the others measure 0 at every setting.
-    Nonrelevant documents (for nDCG all) with the same term frequencies, length and class are one group.
+    It contains only topics with a relevant candidate; the others have the value 0 at every setting.
+    Non-relevant documents (for nDCG all) with the same term frequencies, length and class form a group.
 
-    A group and a relevant document whose scores are equal for *all* parameters are twins;
-    `lmtune.tuning.certificate.problem` says which are. No box decides such a pair. Where their places do at
-    every setting, as where their columns are equal and the measuring kernel gives both the same
-    bits, the members of the group that stand before the relevant document are in `base` from the
-    start. Otherwise rounding decides, and the group counts as below, which can only raise a bound.
+    A group and a relevant document are twins if their scores are equal at *all* settings, up to rounding. No
+    box decides such a pair. If their positions decide it at every setting (for example because their
+    statistics, and so the bits of their scores, are equal), the group's members before the relevant document
+    are in `base` from the start. Otherwise rounding decides. Then the group counts as below the relevant
+    document, which can only raise a bound.
 
     Attributes
     ----------
     topics : int
-        Topics in the mean, those without a relevant candidate included.
-    places : numpy.ndarray of int64, shape (topics here,)
-        Where the topics here are in the pool.
+        Number of topics in the mean, including those without a relevant candidate.
+    positions : numpy.ndarray of int64, shape (topics here,)
+        Positions in the pool of the topics with a relevant candidate.
     columns : BoundColumns
-        Topics here, their groups and relevant candidates.
+        These topics, their groups and relevant candidates.
     ceiling : numpy.ndarray of float64, shape (topics here,)
-        What the measure cannot exceed whatever the ranking: not all relevant documents match.
+        The measure of an ideal ranking of the candidates; below 1 if relevant documents are no candidates.
     state : State
-        That of the whole range: every group listed.
+        The state of the whole range, in which every group is undecided.
     sides : tuple of float
-        The whole range, wide enough that the coordinates of every allowed setting lie inside.
+        The whole range as a box, widened so that rounding excludes no setting.
     proof : Proof
-        The formula's.
+        The formula's proof.
     """
 
     topics: int
-    places: Integers
+    positions: Integers
     columns: BoundColumns
     ceiling: Doubles
     state: State
@@ -291,17 +297,17 @@ class Problem:
 
     @staticmethod
     def check(measure: Measure) -> None:
-        """Raise `InputError` unless there are bounds of a measure."""
+        """Raise `InputError` unless a measure can be bounded."""
         if measure.is_slow:
             known = [name for name, kind in KINDS.items() if kind.kernel in SUMS]
             raise InputError("the measure cannot be certified", value=str(measure), accepted=", ".join(known))
 
     @staticmethod
     def check_pool(pool: CandidatePool) -> None:
-        """Raise `InputError` for a topic with a negative term weight, which no bound allows."""
+        """Raise `InputError` if a topic has a negative term weight, which the bounds do not allow."""
         if pool.negative:
             raise InputError(
-                "no certificate is proved for a topic with a negative term weight",
+                "a topic with a negative term weight cannot be certified",
                 value=pool.negative[0],
                 accepted="weights of 0 or more, or no --certify",
             )
@@ -310,7 +316,7 @@ class Problem:
     def build(
         cls, pool: CandidatePool, measure: Measure, *, space: ParameterSpace, topics: Integers, depth: int
     ) -> Problem:
-        """Group the candidates of topics, given by their places in the pool."""
+        """Group the candidates of topics, which are positions in the pool."""
         cls.check_pool(pool)
         relevant, nonrelevant = pool.judged_counts(measure.rel)
         gain = pool.candidates.gain
@@ -320,22 +326,22 @@ class Problem:
         parts = [_topic(pool, t, measure, proof.topic(pool, t, space)) for t in chosen]
         cutoff = depth if measure.cutoff is None else min(depth, measure.cutoff)
         divisor = divisors(pool, measure)[chosen]
-        found = np.array([part.relevant.length.size for part in parts], np.int64)
+        counts = np.array([part.relevant.length.size for part in parts], np.int64)
         assert measure.declared.kernel is not None
         kind = int(measure.declared.kernel)
         gains = [gain[pool.candidates.rows(t)] for t in chosen]
         worth = [worths(measure, own[own >= measure.rel]) for own in gains]
-        ceiling = np.minimum(np.minimum(found, cutoff) / divisor, 1.0)
+        ceiling = np.minimum(np.minimum(counts, cutoff) / divisor, 1.0)
         if measure.declared.is_graded:
-            scales = [MeasureScale(kind, cutoff, 0, 0, own) for own in divisor]
+            scales = [MeasureScale(kind, cutoff, 0, 0, gains) for gains in divisor]
             best = [
-                ndcg_from_counts(one, np.zeros(own.size, np.int64), own)
-                for one, own in zip(scales, worth, strict=True)
+                ndcg_from_counts(one, np.zeros(gains.size, np.int64), gains)
+                for one, gains in zip(scales, worth, strict=True)
             ]
             ceiling = np.array(best, np.float64)
         return cls(
             topics=topics.size,
-            places=np.array(chosen, np.int64),
+            positions=np.array(chosen, np.int64),
             columns=BoundColumns(
                 proof.model,
                 kind,
@@ -355,20 +361,20 @@ class Problem:
                 _join(worth, np.float64),
             ),
             ceiling=ceiling,
-            state=_undecided(parts, found),
+            state=_undecided(parts, counts),
             sides=_sides(proof, space),
             proof=proof,
         )
 
 
 class _TopicGroups(NamedTuple):
-    """One topic's documents, or groups of equal ones; y is (terms x documents)."""
+    """One topic's documents, or groups of equal ones; y has shape (terms, documents)."""
 
     y: Doubles
     length: Doubles
     weight: Integers
     twin: Integers
-    placed: Integers
+    order_class: Integers
 
 
 class _Topic(NamedTuple):
@@ -385,32 +391,35 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, scores: _TopicScores) 
     others = np.flatnonzero((gain < measure.rel) | measure.declared.is_graded)
     judged = (gain >= 0) if measure.kind == "Bpref" else np.zeros(gain.size, np.bool_)
 
-    # Judged groups come first, as a class of their own.
+    # Judged non-relevant groups are a class of their own and come first.
     key = _row_ids([(~judged).astype(np.int64), scores.length, *scores.tf])[others]
     _, leaders, group_of = np.unique(key, return_index=True, return_inverse=True)
     leaders = others[leaders]
     base = np.zeros((2, rels.size), np.int32)
     for i, r in enumerate(rels):
         ahead = others[: np.searchsorted(others, r)]
-        ahead = ahead[scores.placed[ahead] == scores.placed[r]]
+        ahead = ahead[scores.order_class[ahead] == scores.order_class[r]]
         base[:, i] = judged[ahead].sum(), (~judged[ahead]).sum()
 
-    alike, y, size = scores.alike, scores.y, scores.size
+    score_class, y, size = scores.score_class, scores.y, scores.size
     weight = np.bincount(group_of, minlength=leaders.size)
-    twin, placed = (
-        np.where(np.isin(ids[leaders], ids[rels]), ids[leaders], -1) for ids in (alike, scores.placed)
+    twin, order_class = (
+        np.where(np.isin(ids[leaders], ids[rels]), ids[leaders], -1)
+        for ids in (score_class, scores.order_class)
     )
     return _Topic(
         scores,
         judged_groups=int(judged[leaders].sum()),
-        groups=_TopicGroups(y[:, leaders], size[leaders], weight, twin, placed),
-        relevant=_TopicGroups(y[:, rels], size[rels], np.ones_like(rels), alike[rels], scores.placed[rels]),
+        groups=_TopicGroups(y[:, leaders], size[leaders], weight, twin, order_class),
+        relevant=_TopicGroups(
+            y[:, rels], size[rels], np.ones_like(rels), score_class[rels], scores.order_class[rels]
+        ),
         base=base,
     )
 
 
-def _undecided(parts: Sequence[_Topic], found: Integers) -> State:
-    """Return the state of the whole range: every group listed, its judged ones first."""
+def _undecided(parts: Sequence[_Topic], counts: Integers) -> State:
+    """Return the state of the whole range: all groups are undecided, judged ones come first."""
     groups = [part.groups.length.size for part in parts]
     doc_start = np.zeros(2 * len(parts) + 1, np.int64)
     doc_start[2::2] = np.cumsum(groups)
@@ -419,7 +428,7 @@ def _undecided(parts: Sequence[_Topic], found: Integers) -> State:
         docs=_join([np.arange(size) for size in groups], np.int32),
         doc_start=doc_start,
         base=np.concatenate([np.zeros((2, 0), np.int32), *(part.base for part in parts)], axis=1),
-        active=np.repeat(np.diff(doc_start).reshape(-1, 2).T > 0, found, axis=1).astype(np.uint8),
+        active=np.repeat(np.diff(doc_start).reshape(-1, 2).T > 0, counts, axis=1).astype(np.uint8),
     )
 
 
@@ -431,7 +440,7 @@ def _documents(parts: Sequence[_TopicGroups]) -> DocumentGroups:
         length=_join([part.length for part in parts], np.float64),
         weight=_join([part.weight for part in parts], np.int32),
         twin=_join([part.twin for part in parts], np.int64),
-        placed=_join([part.placed for part in parts], np.int64),
+        order_class=_join([part.order_class for part in parts], np.int64),
     )
 
 

@@ -238,7 +238,7 @@ def beaten(
     bounds: dict[Measure, tuple[float, int]] = {}
     for measure, least in goals.items():
         problem = Problem.build(pool, measure, space=plan.space, topics=topics, depth=plan.depth)
-        weights = np.array([np.isin(problem.places, pool.positions(part)) / len(part) for part in parts])
+        weights = np.array([np.isin(problem.positions, pool.positions(part)) / len(part) for part in parts])
         found = _below(problem, weights * (1.0 + len(parts[-1]) * 2.0**-51), least)
         if found is None:
             return None

@@ -18,7 +18,14 @@ from lmtune.models.parameter import Setting
 from lmtune.models.weighted import Weighted
 from lmtune.progress import Count, Progress, detail, quantity
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.direct import AGREE, CoordinateAscent, KnownValues, Surface, climb_together, together
+from lmtune.tuning.direct import (
+    AGREEMENT,
+    CoordinateAscent,
+    KnownValues,
+    Surface,
+    climb_together,
+    group_by_speed,
+)
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.gradient import GradientTuner, RankNetTuner
@@ -69,7 +76,7 @@ class _Steps:
         """Count the steps of a plan."""
         stopped = bool(plan.validation)
         rows = 3 + plan.approx + stopped + len(plan.also)  # with Direct, RankNet and Optimal
-        climbs = len(together(plan.measures))
+        climbs = len(group_by_speed(plan.measures))
         total = (folds + plan.final) * (1 + stopped + climbs + len(plan.measures) * rows)
         return cls(progress, total - plan.final * len(plan.measures))  # no Optimal at last
 
@@ -176,7 +183,9 @@ class Shared:
             progress=lambda done, total: progress("grid", done, total),
         )
         steps = _Steps.of(plan, folds, progress)
-        known = [KnownValues.on(surface, pool, own, plan.depth) for own in together(plan.measures)]
+        known = [
+            KnownValues.from_surface(surface, pool, own, plan.depth) for own in group_by_speed(plan.measures)
+        ]
         return cls(pool, plan, progress, pairs, surface, steps, plan.certify, known, traced, lists)
 
     def values(self, topics: Sequence[str], measure: Measure, params: Setting) -> Doubles:
@@ -185,7 +194,7 @@ class Shared:
         if pool is not self.pool:
             return measure_settings(pool, params, [measure], topics=places, depth=self.plan.depth)[:, 0, 0]
         known = next(known for known in self.known if measure in known.measures)
-        values = known.at([self._point(params)], places)[known.measures.index(measure), :, 0]
+        values = known.values_at([self._point(params)], places)[known.measures.index(measure), :, 0]
         return np.ascontiguousarray(values)  # sums of others differ in their last bits
 
     def measure(self, topics: Sequence[str], chosen: Mapping[Measure, Mapping[str, FoldChoice]]) -> None:
@@ -194,7 +203,7 @@ class Shared:
             choices = [c for measure in known.measures for c in chosen[measure].values()]
             own = [self._point(c.params) for c in choices if self.pool.drawn_at(c.params) is self.pool]
             if own and topics:
-                known.at(list(dict.fromkeys(own)), self.pool.positions(topics))
+                known.values_at(list(dict.fromkeys(own)), self.pool.positions(topics))
 
     def _point(self, params: Setting) -> Point:
         return tuple(self.plan.space.vector(params).tolist())
@@ -316,9 +325,11 @@ class FoldMethods:
         surface, ascent = self.shared.surface, self._ascents[measure]
         self._keep(f"direct-{measure}", ascent.results_)
         agreeing, climbs = ascent.n_agreeing_, len(ascent.ends_)
-        detail(f"{self.name}, {measure.title}, {DIRECT}: {agreeing} of {climbs} climbs end within {AGREE:g}")
+        detail(
+            f"{self.name}, {measure.title}, {DIRECT}: {agreeing} of {climbs} climbs end within {AGREEMENT:g}"
+        )
         if agreeing == 1 < climbs:
-            self._remark(f"{DIRECT}: no other climb ended within {AGREE:g} of the best {measure.title}")
+            self._remark(f"{DIRECT}: no other climb ended within {AGREEMENT:g} of the best {measure.title}")
         climbed = ascent.results_[list(surface.names)].to_numpy()
         measured = np.unique(np.concatenate((surface.settings, climbed)), axis=0)
 

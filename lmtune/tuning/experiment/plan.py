@@ -20,7 +20,7 @@ from lmtune.models.model import NAMES, find_model
 from lmtune.options import check, option, usual
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem, proof_of
-from lmtune.tuning.direct import shape_for
+from lmtune.tuning.direct import default_grid_shape
 from lmtune.tuning.experiment.result import ALSO
 from lmtune.tuning.gradient import OPTIMIZERS
 from lmtune.tuning.pairs import STAND_INS
@@ -28,6 +28,7 @@ from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import EVALUATIONS, FEWEST
 
 _MOST_POINTS = 1_000_000
+_GRID = default_grid_shape(2)
 
 
 def _grid(text: str) -> tuple[int, ...]:
@@ -138,7 +139,7 @@ class Plan:
     baseline : mapping of str to float, optional
         The row ``Default``: values by name, the model's own where one is missing; None for no such row.
     grid : tuple of int
-        Grid points along each parameter, or how many settings; `lmtune.tuning.direct.shape_for` by default.
+        Grid points along each parameter, or how many settings; `lmtune.tuning.direct.default_grid_shape`.
     ascents, restarts : int
         Coordinate ascents from the best grid points, and from random ones.
     optimizer : str
@@ -180,8 +181,8 @@ class Plan:
     baseline: Mapping[str, float] | None = None
     grid: tuple[int, ...] = option(
         (),
-        f"Points along each parameter, or how many settings, spread over all; default: "
-        f"{'x'.join(map(str, shape_for(2)))} of two parameters, else {math.prod(shape_for(2))}.",
+        f"Points along each parameter, or the number of settings; default: {'x'.join(map(str, _GRID))} "
+        f"for two parameters, else {math.prod(_GRID)}.",
         low=1,
         read=_grid,
         separator="x",
@@ -229,7 +230,7 @@ class Plan:
                 )
         check(self)
         if not self.grid:
-            object.__setattr__(self, "grid", shape_for(len(self.space.names)))
+            object.__setattr__(self, "grid", default_grid_shape(len(self.space.names)))
         self.space.check_grid(self.grid)  # and the ranges are the model's
         if self.baseline is not None:
             self._complete(self.baseline)
@@ -241,7 +242,7 @@ class Plan:
 
     def _complete(self, baseline: Mapping[str, float]) -> None:
         """Put the model's own values where the baseline has none."""
-        setting = self.space.named(self.space.settled(self.space.vector(baseline)))
+        setting = self.space.named(self.space.normalise_shares(self.space.vector(baseline)))
         find_model(self.model).check(setting)
         object.__setattr__(self, "baseline", setting)
 

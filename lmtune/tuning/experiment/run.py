@@ -204,7 +204,7 @@ def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
     shared.measure(fold.test, chosen)
     for measure, own in chosen.items():
         if fold.test:
-            inside = [c for c in own.values() if shared.plan.space.holds(c.params)]
+            inside = [c for c in own.values() if shared.plan.space.contains(c.params)]
             own[OPTIMAL] = methods.optimal(measure, inside)
         for row, choice in own.items():
             fit, values = _report(shared.pool, shared.values, shared.plan, fold, measure, choice)
@@ -242,7 +242,7 @@ def _values(
 
 def _cautions(shared: Shared, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
     found = {
-        STAND_INS: method in (RANKNET, STOPPED) and shared.pairs.are_stand_ins,
+        STAND_INS: method in (RANKNET, STOPPED) and shared.pairs.has_sampled_negatives,
         EDGE: method == RANKNET and any(fit.at_edge for fit in fits),
     }
     return tuple(caution for caution, holds in found.items() if holds)
@@ -420,7 +420,7 @@ def _along(space: ParameterSpace, fit: Fit) -> pd.DataFrame:
 
     through = space.vector(fit.params)
     rows = [
-        (f"{BEST}{parameter.name}", value, *space.replaced(through, axis, value).tolist())
+        (f"{BEST}{parameter.name}", value, *space.with_value(through, axis, value).tolist())
         for parameter in space.free
         for axis in [space.parameters.index(parameter)]
         for value in np.union1d(parameter.grid(_POINTS), through[axis]).tolist()

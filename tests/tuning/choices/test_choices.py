@@ -114,10 +114,11 @@ def test_a_space_has_choices_beside_its_parameters(
     assert cases == by_hand
     assert [case.plan.space.ranges for case in cases] == [space.ranges] * 2
     with pytest.raises(
-        InputError, match=r"a tuner searches numbers: 'stemmer'; accepted: lmtune.tune_choices"
+        InputError,
+        match=r"a tuner searches numeric parameters only: 'stemmer'; accepted: lmtune.tune_choices",
     ):
         GridSearch(space=space).fit(found[1].pool)
-    with pytest.raises(InputError, match="a space has no such choice, for parameters depend on it: 'model'"):
+    with pytest.raises(InputError, match="parameters depend on this choice, so no space has it: 'model'"):
         ParameterSpace.of("bm25", choices=[CHOICES[1]])
 
 
