@@ -117,7 +117,10 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "grid": (("tune", "c", "--grid", "20x"), ("--grid", "'20x'", "20x26")),
     "folds": (("tune", "c", "--folds", "9"), ("folds", "9", "2 to 4")),
     "folds-file": (("tune", "c", "--folds", "absent.json"), ("absent.json",)),
-    "one fold": (("tune", "c", "--folds", "1"), ("one fold leaves no topic", "fitted on all topics")),
+    "one fold": (
+        ("tune", "c", "--folds", "1"),
+        ("one fold leaves no topic", "the final fit uses all topics"),
+    ),
     "split": (("tune", "c", "--folds", "2", "--train-topics", "1"), ("folds",)),
     "train": (("tune", "c", "--train-topics", "1,99"), ("99",)),
     "range": (("tune", "c", "--train-topics", "50-60"), ("50-60",)),

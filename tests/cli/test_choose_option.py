@@ -107,7 +107,7 @@ def test_a_race_says_what_is_not_tuned_and_why(run: Run, more: str, why: str) ->
         ("--choose model=bm25,two-stage --range k1=0.1,2", "two-stage has no such parameter"),
         ("--choose model=bm25,two-stage --certify 0.01 -m RBP", "RBP"),
         ("--choose stemmer=none,porter --inner-folds 1", "inner-folds"),
-        ("--choose stemmer=none,porter --inner-folds 2 --race", "--race beside --inner-folds"),
+        ("--choose stemmer=none,porter --inner-folds 2 --race", "--race with --inner-folds"),
         ("--choose stemmer=none,porter --choose stopwords=none,missing.txt", "missing.txt"),
     ],
 )

@@ -258,7 +258,7 @@ def test_the_command(home: Path) -> None:
     for line, said in (
         (
             "check-run own.run kept",
-            "do not say how to open their collection; accepted: those of a tuning now",
+            "do not record how to open their collection; accepted: results of this version: tune again",
         ),
         ("check-run own.run c", "lmtune tune --output"),
         ("check-run no.run kept", "no.run"),

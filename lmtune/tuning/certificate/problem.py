@@ -114,7 +114,7 @@ def proof_of(formula: Formula) -> Proof:
 
 
 def _row_ids(columns: list[Integers]) -> Integers:
-    """Return a number for each row of several columns, in lexicographic order; equal rows are numbered equally."""
+    """Return a number for each row of several columns, in lexicographic order and equal for equal rows."""
     ids = columns[0].copy()
     for column in columns[1:]:
         width = int(column.max(initial=0)) + 1
@@ -330,13 +330,13 @@ class Problem:
         assert measure.declared.kernel is not None
         kind = int(measure.declared.kernel)
         gains = [gain[pool.candidates.rows(t)] for t in chosen]
-        worth = [worths(measure, own[own >= measure.rel]) for own in gains]
+        worth = [worths(measure, gain[gain >= measure.rel]) for gain in gains]
         ceiling = np.minimum(np.minimum(counts, cutoff) / divisor, 1.0)
         if measure.declared.is_graded:
-            scales = [MeasureScale(kind, cutoff, 0, 0, gains) for gains in divisor]
+            scales = [MeasureScale(kind, cutoff, 0, 0, ideal) for ideal in divisor]
             best = [
-                ndcg_from_counts(one, np.zeros(gains.size, np.int64), gains)
-                for one, gains in zip(scales, worth, strict=True)
+                ndcg_from_counts(scale, np.zeros(topic_worth.size, np.int64), topic_worth)
+                for scale, topic_worth in zip(scales, worth, strict=True)
             ]
             ceiling = np.array(best, np.float64)
         return cls(

@@ -1,1 +1,1 @@
-"""Choices that are no numbers: analysers, models and expansion, tuned together with the parameters."""
+"""Categorical parameters (analysis, model and expansion), tuned together with the numeric ones."""

@@ -1,4 +1,4 @@
-"""Choose analysis and model within each fold; race the cases, prove the best, and decompose the effects."""
+"""Tuning of categorical parameters: cases, successive halving, certificates and factor effects."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _MOST = 256
 
 @dataclass(frozen=True)
 class Case:
-    """A value of every choice, and what is tuned with it.
+    """A combination of options, one per categorical parameter, with its collection and plan.
 
     Attributes
     ----------
     values : dict of str to str
-        Of each choice by name.
+        The option of each categorical parameter, by name.
     collection : Collection
-        With its analysis and fields.
+        The collection with the case's analysis and fields.
     plan : Plan
-        Of its model.
+        The plan with the case's model.
     """
 
     values: dict[str, str]
@@ -61,7 +61,7 @@ class Case:
 
 
 def case_name(values: Mapping[str, str]) -> str:
-    """Name a case by its value of every choice."""
+    """Return a case's name, such as ``"stemmer = porter, model = bm25"``."""
     return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
@@ -71,35 +71,37 @@ def make_cases(
     plan: Mapping[str, Any],
     **of_model: Callable[[str], Any],
 ) -> list[Case]:
-    """Combine all values of all choices, the usual ones first.
+    """Combine the options of all categorical parameters; the baseline is the first case.
 
     Parameters
     ----------
     choices : sequence of Choice, or ParameterSpace
-        Each of another name; a space's, whose ranges then are the plan's.
+        The categorical parameters, with different names. A space also sets the plan's ranges.
     collection : Collection
-        What is not chosen of it holds for all.
+        The collection. Its other arguments are the same in all cases.
     plan : mapping of str to object
-        `Plan`'s arguments by name; ``certify`` is of the union of cases, not of one.
+        Arguments of `Plan` by name. ``certify`` is ignored here; `tune_choices` certifies all cases together.
     **of_model : callable
-        Further arguments, which depend on the model's name.
+        Further arguments of `Plan`, as functions of the model's name.
 
     Raises
     ------
     InputError
-        For a choice that comes twice or that something else contradicts, an unknown stemmer, model or field,
-        and more than 256 cases.
+        If a categorical parameter is repeated or also set by the collection or plan; if a stemmer, model or
+        field is unknown; or if there are more than 256 cases.
     """
     if isinstance(choices, ParameterSpace):
-        searched = [own for own in choices.parameters if not own.share and not own.is_counted]
-        plan = {**plan, "ranges": {own.name: (own.low, own.high) for own in searched}}
+        searched = [
+            parameter for parameter in choices.parameters if not parameter.share and not parameter.is_counted
+        ]
+        plan = {**plan, "ranges": {parameter.name: (parameter.low, parameter.high) for parameter in searched}}
         choices = choices.choices
     names = [choice.name for choice in choices]
     for choice in choices:
-        given = plan.get(MODEL) if choice.name == MODEL else _option(collection, choice.name)
-        if names.count(choice.name) > 1 or given:
+        fixed = plan.get(MODEL) if choice.name == MODEL else _option(collection, choice.name)
+        if names.count(choice.name) > 1 or fixed:
             raise InputError(
-                f"{choice.name} is given twice", value=choice.name, accepted="it once, to --choose from"
+                f"{choice.name} is given twice", value=choice.name, accepted="once, by --choose alone"
             )
     combined = list(product(*(choice.values for choice in choices)))
     if len(combined) > _MOST:
@@ -116,10 +118,10 @@ def _cases(
 ) -> Iterator[Case]:
     for values in combined:
         case = dict(zip(names, values, strict=True))
-        own: dict[str, Any] = {
+        analysis: dict[str, Any] = {
             name.replace("-", "_"): _parsed(name, value) for name, value in case.items() if name in ANALYSIS
         }
-        analysed = replace(collection, **own)
+        analysed = replace(collection, **analysis)
         analysed.analyzer()
         model = case.get(MODEL, plan.get(MODEL, TWO_STAGE.name))
         model = named_model(model, analysed.fields if model in OF_FIELDS or MODEL not in case else ())
@@ -130,7 +132,7 @@ def _cases(
 
 
 def _option(collection: Collection, name: str) -> Any:
-    """Return what is said of a choice elsewhere."""
+    """Return the value that the collection sets for a categorical parameter, if any."""
     if name not in ANALYSIS or name == "topic-fields":
         return None
     return getattr(collection, name)
@@ -143,25 +145,25 @@ def _parsed(name: str, value: str) -> str | tuple[str, ...] | None:
 
 
 _SETTINGS = 16
-"""That the first round of halving measures of each case; each round doubles them."""
+"""Settings per case in the first round of successive halving; the number doubles in each round."""
 _LAST = 2
-"""Cases that halving leaves to be tuned."""
+"""Cases that successive halving leaves for tuning."""
 _BOXES = 512
-"""That a case is bounded by at most; tuning it costs about as much."""
+"""Most boxes for a case's bound; more would cost about as much as tuning the case."""
 
 _Figures = Mapping[Measure, Doubles]
-"""A figure each fold, and one of all topics, by measure."""
+"""By measure: a mean for each fold's training topics, then one for all topics."""
 _Alive = Mapping[Measure, Sequence[set[int]]]
-"""The cases left on each fold, and on all topics, by measure."""
+"""By measure: the remaining cases of each fold, then those on all topics."""
 
 
-def look(ready: Prepared, case: Case, settings: int = _SETTINGS) -> dict[Measure, Doubles]:
-    """Return the best mean of so many settings of a case, on each fold's training topics and on all."""
+def look(prepared: Prepared, case: Case, settings: int = _SETTINGS) -> dict[Measure, Doubles]:
+    """Return a case's best mean over a number of settings, on each fold's training topics and on all."""
     plan = case.plan
     surface = Surface.compute(
-        ready.pool, plan.measures, space=plan.grid_space, shape=(settings,), depth=plan.depth
+        prepared.pool, plan.measures, space=plan.grid_space, shape=(settings,), depth=plan.depth
     )
-    parts = [ready.pool.positions(topics) for topics in _compared_on(ready.folds)]
+    parts = [prepared.pool.positions(topics) for topics in _compared_on(prepared.folds)]
     return {
         measure: np.array([surface.means(measure, part).max() for part in parts])
         for measure in surface.measures
@@ -169,40 +171,42 @@ def look(ready: Prepared, case: Case, settings: int = _SETTINGS) -> dict[Measure
 
 
 def _compared_on(folds: Sequence[Fold]) -> list[list[str]]:
-    """Return the topics that each choice is made on: each fold's training topics, and all at last."""
+    """Return the topic sets that cases are compared on: each fold's training topics, then all topics."""
     everything = dict.fromkeys(topic for fold in folds for topic in (*fold.train, *fold.test))
     return [*(list(fold.train) for fold in folds), list(everything)]
 
 
 def halve(cases: int, look_at: Callable[[int, int], _Figures]) -> dict[Measure, list[set[int]]]:
-    """Drop the worse half of the cases again and again, which are measured at twice as many settings.
+    """Select promising cases by successive halving.
 
-    Rounds cost the same. Each fold has a race of its own, on its training topics (sequential halving of
-    Karnin et al. 2013, as Jamieson and Talwalkar 2016 have it for searches: the best of many settings
-    nears a case's optimum).
+    Each round measures the remaining cases at twice as many settings and drops the worse half, so rounds cost
+    about the same. Each fold has a race of its own on its training topics. (Sequential halving: Karnin et al.
+    2013. For searches: Jamieson and Talwalkar 2016. The best of many settings approaches a case's optimum.)
 
     Parameters
     ----------
     cases : int
-        How many.
+        The number of cases.
     look_at : callable
-        Takes a case and a number of settings, and returns its figures.
+        Takes a case and a number of settings; returns the case's best means, as `look` does.
 
     Returns
     -------
     dict of Measure to list of set of int
-        The cases left, `_LAST` at most, on each fold and on all topics.
+        The remaining cases, at most two, on each fold and on all topics.
     """
     settings, left = _SETTINGS, set(range(cases))
     alive: dict[Measure, list[set[int]]] = {}
-    while not alive or any(len(own) > _LAST for races in alive.values() for own in races):
+    while not alive or any(len(remaining) > _LAST for races in alive.values() for remaining in races):
         seen = {case: look_at(case, settings) for case in sorted(left)}
         for measure, first in seen[min(left)].items():
             races = alive.setdefault(measure, [set(range(cases)) for _ in first])
-            for place, own in enumerate(races):
-                kept = max(_LAST, -(-len(own) // 2))
-                races[place] = set(sorted(own, key=lambda c: (-seen[c][measure][place], c))[:kept])
-        left = set().union(*(own for races in alive.values() for own in races))
+            for position, remaining in enumerate(races):
+                kept = max(_LAST, -(-len(remaining) // 2))
+                races[position] = set(
+                    sorted(remaining, key=lambda c: (-seen[c][measure][position], c))[:kept]
+                )
+        left = set().union(*(remaining for races in alive.values() for remaining in races))
         settings *= 2
     return alive
 
@@ -210,24 +214,24 @@ def halve(cases: int, look_at: Callable[[int, int], _Figures]) -> dict[Measure, 
 def beaten(
     pool: CandidatePool, folds: Sequence[Fold], case: Case, goals: _Figures
 ) -> dict[Measure, tuple[float, int]] | None:
-    """Prove that no setting of a case reaches any of the goals, all of them by one branch and bound.
+    """Try to prove that no setting of a case reaches any of the goals, by one branch and bound per measure.
 
     Parameters
     ----------
     pool : CandidatePool
-        The case's.
+        The case's candidates.
     folds : sequence of Fold
-        Whose training topics the goals are of.
+        The folds; goals are means over their training topics.
     case : Case
-        With its model and range.
+        The case, with its model and ranges.
     goals : mapping
-        A mean by measure, of each fold and of all topics.
+        By measure: a mean for each fold, then one for all topics.
 
     Returns
     -------
     dict of Measure to (float, int), or None
-        What no setting exceeds on all topics, and the boxes that it took; None where some setting may reach
-        a goal or that takes too many boxes to tell, and for a model without a certificate.
+        The upper bound on all topics and the number of boxes. None if a setting may reach a goal, the proof
+        needs too many boxes, or the model cannot be certified.
     """
     try:
         proof_of(find_model(case.plan.model).formula)
@@ -239,17 +243,17 @@ def beaten(
     for measure, least in goals.items():
         problem = Problem.build(pool, measure, space=plan.space, topics=topics, depth=plan.depth)
         weights = np.array([np.isin(problem.positions, pool.positions(part)) / len(part) for part in parts])
-        found = _below(problem, weights * (1.0 + len(parts[-1]) * 2.0**-51), least)
-        if found is None:
+        bound = _below(problem, weights * (1.0 + len(parts[-1]) * 2.0**-51), least)
+        if bound is None:
             return None
-        bounds[measure] = found
+        bounds[measure] = bound
     return bounds
 
 
 def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, int] | None:
-    """Bound weighted means of topics, a row of weights each, below their goals.
+    """Prove that weighted means of topics, one per row of weights, stay below their goals.
 
-    Returns the last one's bound and the number of boxes; None where they are not below.
+    Return the upper bound of the last mean and the number of boxes, or None without a proof.
     """
     highest, left, boxes = 0.0, [whole(problem)], 0
     while left:
@@ -257,7 +261,7 @@ def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, i
         boxes += len(jobs)
         if boxes > _BOXES or any(box.final for box in left):
             return None
-        parts = over_places(partial(_part, problem, jobs), len(jobs))
+        parts = over_places(partial(_bound_job, problem, jobs), len(jobs))
         left = []
         for box in parts:
             means = weights @ box.bounds
@@ -268,8 +272,8 @@ def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, i
     return highest, boxes
 
 
-def _part(problem: Problem, jobs: Sequence[tuple[Box, Sides]], place: int) -> Box:
-    return bound_part(problem, *jobs[place])
+def _bound_job(problem: Problem, jobs: Sequence[tuple[Box, Sides]], number: int) -> Box:
+    return bound_part(problem, *jobs[number])
 
 
 _Key = tuple[Measure, str]
@@ -277,17 +281,16 @@ _Key = tuple[Measure, str]
 
 
 class CaseProof(NamedTuple):
-    """What branch and bound over the union of all cases shows of one of them, on all topics.
+    """The certificate of one case on all topics.
 
     Attributes
     ----------
     value : float
-        The best mean measured of it; 0 of one that was not tuned.
+        The best measured mean of the case; 0 if it was not tuned.
     bound : float
-        No setting in its range has a higher mean. Of a case that is discarded it is only as low as that
-        takes.
+        The upper bound of the mean over the case's range. For a discarded case, it is only as low as needed.
     boxes : int
-        How many were bounded.
+        Number of boxes that were bounded.
     """
 
     value: float
@@ -297,19 +300,19 @@ class CaseProof(NamedTuple):
 
 @dataclass(frozen=True)
 class ChosenRow:
-    """The whole procedure, by one method for one measure: the choice on training topics is part of it.
+    """The procedure by one method for one measure: on each fold, a case is chosen on the training topics.
 
     Attributes
     ----------
     row : Row
-        Its values are those of each fold's choice on test topics, its fits those choices'; p-values are
-        against the first case tuned in the same way, ``"Tuned"``, and untuned, ``"Default"``.
+        Values on test topics and fits of each fold's chosen case. p-values are for the difference from the
+        first case, tuned by the same method (``"Tuned"``) and with default parameters (``"Default"``).
     picks : tuple of int
-        The case chosen on each fold, by its number.
+        The number of the case chosen on each fold.
     final : int
         The case chosen on the topics of all folds.
     score : float
-        The mean over folds, weighted by test topics, of what the chosen case had on training topics.
+        The mean of the chosen cases on training topics, over folds weighted by test topics.
     """
 
     row: Row
@@ -320,26 +323,26 @@ class ChosenRow:
 
 @dataclass(frozen=True, repr=False)
 class ChoiceResult(Plotted, by="choice_tables.choice"):
-    """What choosing among cases gave on a collection.
+    """The result of tuning categorical parameters on a collection.
 
     Attributes
     ----------
     name : str
         The collection.
     choices : tuple of Choice
-        What was chosen from.
+        The categorical parameters.
     cases : tuple of Case
-        Every combination, the usual one first.
+        All combinations of options, the baseline first.
     results : tuple of CollectionResult
-        The experiment on each; of a case that a race left untuned, its default alone.
+        The experiment on each case; for a case that the race dropped, only its default.
     rows : tuple of ChosenRow
         The procedure, measure by measure and method by method.
     proofs : dict of (Measure, int) to CaseProof
-        Of cases by their number, where they were asked for and the model has one.
+        Certificates by measure and case number, if requested and available for the model.
     inner : int
-        Inner folds that cases were compared on; 0 where it was their training value.
+        Number of inner folds that cases were compared on; 0 if they were compared on training topics.
     race : bool
-        Whether cases were left untuned that a bound excludes or successive halving drops.
+        Whether cases were dropped without tuning, by a bound or by successive halving.
     """
 
     name: str
@@ -352,31 +355,31 @@ class ChoiceResult(Plotted, by="choice_tables.choice"):
     race: bool = False
 
     def case_row(self, key: _Key, case: int) -> Row:
-        """Return a case's row of a measure and method; of an untuned case there is its default's alone."""
+        """Return a case's row of a measure and method; a dropped case has only its default."""
         return self.known_rows(key)[case]
 
     def known_rows(self, key: _Key) -> dict[int, Row]:
-        """Return the rows of a measure and method, by the case's number."""
+        """Return the rows of a measure and method, by case number."""
         rows = ((case, row) for case, result in enumerate(self.results) for row in result.rows)
         return {case: row for case, row in rows if (row.measure, row.method) == key}
 
     @cached_property
     def recommended(self) -> ChosenRow | None:
-        """The row of the first defined measure with the best mean held out, the choice made in each fold."""
+        """The row of the first defined measure with the best held-out mean."""
         return _best(self.rows)
 
     @cached_property
     def tuned(self) -> ChosenRow | None:
-        """The best row of a method that tunes, by the same rule."""
+        """The best row except ``Default``, by the same rule."""
         return _best([one for one in self.rows if one.row.method != DEFAULT])
 
     def best_value(self, measure: Measure) -> float:
-        """Return the best mean on all topics that any case's proof measured."""
-        return max(proof.value for (own, _), proof in self.proofs.items() if own == measure)
+        """Return the best mean on all topics over all certified cases."""
+        return max(proof.value for (certified, _), proof in self.proofs.items() if certified == measure)
 
     def bound(self, measure: Measure) -> float | None:
-        """Return what no case and setting exceeds on all topics; None unless all cases have a proof."""
-        bounds = [proof.bound for (own, _), proof in self.proofs.items() if own == measure]
+        """Return the upper bound on all topics over all cases; None unless all cases have a certificate."""
+        bounds = [proof.bound for (certified, _), proof in self.proofs.items() if certified == measure]
         return max(bounds) if len(bounds) == len(self.cases) else None
 
 
@@ -395,27 +398,27 @@ def tune_choices(
     race: bool = False,
     progress: Progress | bool = silent,
 ) -> tuple[ChoiceResult, Prepared]:
-    """Tune every case; choose among them on each fold's training topics, and on all at last.
+    """Tune every case; choose a case on each fold's training topics, and finally on all topics.
 
-    So held-out means estimate the whole procedure, the choice included. By each method a fold takes the
-    case with the best mean on its training topics, or, with inner folds of these, with the best mean held
-    out there, which does not favour models of many parameters.
+    Held-out means estimate the whole procedure, including the choice. On each fold, every method chooses the
+    case with the best mean on the training topics, or with inner folds, the best held-out mean within the
+    training topics. Inner folds do not favour models with many parameters.
 
     Parameters
     ----------
     choices : sequence of Choice
-        What is chosen from.
+        The categorical parameters.
     cases : sequence of Case
-        As `lmtune.tuning.choices.experiment.make_cases` makes them.
+        Their combinations, from `lmtune.tuning.choices.experiment.make_cases`.
     split : Split
         Training and test topics.
     inner : int
-        Inner folds, 0 or 2 and more.
+        Number of inner folds: 0, or 2 or more.
     certify : float, optional
-        Prove on all topics, over the union of all cases, that no setting is better than the best by more.
+        Tolerance of a certificate: prove on all topics that no setting of any case is better by more.
     race : bool
-        Tune the first case and those that have a chance. With `certify` only those are left out that are
-        proven to be chosen by no method on any fold; else successive halving says, see
+        Tune only the first case and promising ones. With `certify`, a case is dropped only if a proof shows
+        that no method would choose it on any fold. Otherwise, successive halving drops cases, see
         `lmtune.tuning.choices.experiment.halve`.
     progress : Progress or bool
         Called with (stage, done, total).
@@ -423,29 +426,29 @@ def tune_choices(
     Returns
     -------
     ChoiceResult, and Prepared
-        The latter of the case that the recommended row chose at last.
+        The result, and the prepared collection of the finally chosen case of the recommended row.
 
     Raises
     ------
     InputError
-        For one inner fold, a race beside inner folds, a certificate of a measure without one, and what the
-        experiment refuses.
+        If there is one inner fold, `race` is combined with inner folds, or a measure cannot be certified;
+        also for all errors of the experiment.
     """
     if inner == 1 or inner < 0:
-        raise InputError("bad --inner-folds", value=inner, accepted="0, or 2 and more")
+        raise InputError("bad --inner-folds", value=inner, accepted="0, or 2 or more")
     if inner and race:
-        raise InputError("--race beside --inner-folds", value=inner, accepted="one of them")
+        raise InputError("--race with --inner-folds", value=inner, accepted="one of them")
     if split.topic_weights is not None:
         check_uncertified(certify)
     if certify is not None:
         for measure in cases[0].plan.measures:
             Problem.check(measure)
-    search = _Search(cases, split, inner, progress if callable(progress) else silent)
+    search = _CaseSearch(cases, split, inner, progress if callable(progress) else silent)
     proofs: dict[tuple[Measure, int], CaseProof] = {}
     alive: _Alive = {}
     if race and certify is None:
         alive = halve(len(cases), search.look)
-        search.tune_all({0}.union(*(own for races in alive.values() for own in races)))
+        search.tune_all({0}.union(*(remaining for races in alive.values() for remaining in races)))
     elif race:
         proofs = dict(search.tune_unbeaten())
     else:
@@ -454,19 +457,21 @@ def tune_choices(
     rows = tuple(_rows(search.results, search.scores, alive))
     best = _best(rows)
     used = 0 if best is None else best.final
-    with search.ready(used) as (case, ready):
+    with search.prepare_case(used) as (case, prepared):
         if all(row.method == DEFAULT for row in search.results[used].rows):
-            search.tune(used, case, ready)  # its default is best, but its folder holds all
+            search.tune(
+                used, case, prepared
+            )  # Only its default was measured, but the folder needs all methods.
     results = tuple(search.results[number] for number in numbers)
     if certify is not None:
         proofs |= dict(_prove(cases, results, split, certify, search.progress))
     chosen = tuple(choices), tuple(cases)
-    return ChoiceResult(results[0].name, *chosen, results, rows, proofs, inner, race), ready
+    return ChoiceResult(results[0].name, *chosen, results, rows, proofs, inner, race), prepared
 
 
 @dataclass
-class _Search:
-    """Cases as they are tuned, or not; results, and what they are chosen by, by their numbers."""
+class _CaseSearch:
+    """The search over cases: results, and the scores that cases are chosen by, by case number."""
 
     cases: Sequence[Case]
     split: Split
@@ -476,80 +481,88 @@ class _Search:
     scores: dict[int, dict[_Key, Doubles]] = field(default_factory=dict)
 
     @contextmanager
-    def ready(self, number: int) -> Iterator[tuple[Case, Prepared]]:
-        """Prepare a case."""
+    def prepare_case(self, number: int) -> Iterator[tuple[Case, Prepared]]:
+        """Prepare a case's collection."""
         case = self.cases[number]
         how: Any = {"beside": [case.collection.analyzer() for case in self.cases], "progress": self.progress}
         yield case, prepare(case.collection, self.split, case.plan, **how)
 
     def look(self, number: int, settings: int = _SETTINGS) -> _Figures:
-        """Return a case's figures for `halve`."""
-        with self.ready(number) as (case, ready):
-            return look(ready, case, settings)
+        """Return a case's best means for `halve`."""
+        with self.prepare_case(number) as (case, prepared):
+            return look(prepared, case, settings)
 
     def tune_all(self, numbers: Container[int]) -> None:
-        """Tune these cases, and leave the others."""
+        """Tune these cases, and measure the defaults of the others."""
         for number in range(len(self.cases)):
-            with self.ready(number) as (case, ready):
-                self.tune(number, case, ready) if number in numbers else self.leave(number, case, ready)
+            with self.prepare_case(number) as (case, prepared):
+                self.tune(number, case, prepared) if number in numbers else self.measure_default(
+                    number, case, prepared
+                )
 
     def tune_unbeaten(self) -> Iterator[tuple[tuple[Measure, int], CaseProof]]:
-        """Tune the cases, the promising first, but those that are proven to lose to one; yield the proofs.
+        """Tune cases, promising ones first, and drop those that are proven to lose; yield these proofs.
 
-        Whatever the method, on no fold and not on all topics would such a case be chosen: the choices
-        are those of a full search.
+        No method would choose a dropped case, on any fold or on all topics. Therefore the choices are the
+        same as without dropping.
         """
-        with self.ready(0) as (case, ready):
-            self.tune(0, case, ready)
+        with self.prepare_case(0) as (case, prepared):
+            self.tune(0, case, prepared)
         seen = {number: self.look(number) for number in range(1, len(self.cases))}
         first = next(iter(next(iter(seen.values()))))
         for number in sorted(seen, key=lambda number: -seen[number][first][-1]):
-            with self.ready(number) as (case, ready):
+            with self.prepare_case(number) as (case, prepared):
                 goals = self._goals()
                 bounds = None
                 if all((seen[number][measure] < least).all() for measure, least in goals.items()):
-                    bounds = beaten(ready.pool, ready.folds, case, goals)
+                    bounds = beaten(prepared.pool, prepared.folds, case, goals)
                 if bounds is None:
-                    self.tune(number, case, ready)
+                    self.tune(number, case, prepared)
                     continue
-                self.leave(number, case, ready)
+                self.measure_default(number, case, prepared)
             for measure, (bound, boxes) in bounds.items():
                 yield (measure, number), CaseProof(0.0, bound, boxes)
 
     def _goals(self) -> _Figures:
-        """Return what every method has reached at the least, by its best case."""
+        """Return the goals of proofs: the lowest of the methods' best means over the cases tuned so far."""
         best: dict[_Key, Doubles] = {}
         for scores in self.scores.values():
-            for key, own in scores.items():
-                best[key] = np.maximum(best.get(key, own), own)
+            for key, means in scores.items():
+                best[key] = np.maximum(best.get(key, means), means)
         reached: dict[Measure, Doubles] = {}
-        for (measure, method), own in best.items():
+        for (measure, method), means in best.items():
             if method != DEFAULT:
-                reached[measure] = np.minimum(reached.get(measure, own), own)
-        return {measure: np.nan_to_num(own, nan=np.inf) for measure, own in reached.items()}  # no final fit
+                reached[measure] = np.minimum(reached.get(measure, means), means)
+        # Without final fits, means on all topics are NaN; then every case may be dropped there.
+        return {measure: np.nan_to_num(means, nan=np.inf) for measure, means in reached.items()}
 
-    def tune(self, number: int, case: Case, ready: Prepared) -> None:
+    def tune(self, number: int, case: Case, prepared: Prepared) -> None:
         """Tune a case by all methods."""
-        told = _told(self.progress, f"case {number + 1} of {len(self.cases)}")
+        progress = _case_progress(self.progress, f"case {number + 1} of {len(self.cases)}")
         with timed(f"{case}: tuned"):
             result = run_experiment(
-                ready.pool, ready.folds, case.plan, notes=ready.notes, progress=told, traced=False
+                prepared.pool,
+                prepared.folds,
+                case.plan,
+                notes=prepared.notes,
+                progress=progress,
+                traced=False,
             )
-        self.results[number], self.scores[number] = result, _scores(result, ready, case, self.inner)
+        self.results[number], self.scores[number] = result, _scores(result, prepared, case, self.inner)
 
-    def leave(self, number: int, case: Case, ready: Prepared) -> None:
-        """Measure a case at its default alone."""
-        result = default_result(ready.pool, ready.folds, case.plan, notes=ready.notes)
-        self.results[number], self.scores[number] = result, _scores(result, ready, case, self.inner)
+    def measure_default(self, number: int, case: Case, prepared: Prepared) -> None:
+        """Measure a case with default parameters only."""
+        result = default_result(prepared.pool, prepared.folds, case.plan, notes=prepared.notes)
+        self.results[number], self.scores[number] = result, _scores(result, prepared, case, self.inner)
 
 
-def _told(progress: Progress, case: str) -> Progress:
-    """Put a case's number before what its experiment tells."""
+def _case_progress(progress: Progress, case: str) -> Progress:
+    """Prefix the stages of an experiment's progress with the case."""
     return lambda stage, done, total, detail="": progress(f"{case}, {stage}", done, total, detail)
 
 
-def _scores(result: CollectionResult, ready: Prepared, case: Case, inner: int) -> dict[_Key, Doubles]:
-    """Return what a case is chosen by: a figure a fold, and one of all topics."""
+def _scores(result: CollectionResult, prepared: Prepared, case: Case, inner: int) -> dict[_Key, Doubles]:
+    """Return a case's scores by measure and method: one for each fold, and one for all topics."""
     rows = [row for row in result.rows if row.method != OPTIMAL]
     if not inner:
         return {
@@ -560,17 +573,17 @@ def _scores(result: CollectionResult, ready: Prepared, case: Case, inner: int) -
         }
     everything = Fold(tuple(topic for fold in result.folds for topic in fold.test), ())
     plan = replace(case.plan, final=False)
-    found: dict[_Key, list[float]] = {(row.measure, row.method): [] for row in rows}
+    means_of: dict[_Key, list[float]] = {(row.measure, row.method): [] for row in rows}
     for fold in (*result.folds, everything):
         parts = cross_validation(fold.train, inner, seed=plan.seed)
-        for row in run_experiment(ready.pool, parts, plan, traced=False).rows:
+        for row in run_experiment(prepared.pool, parts, plan, traced=False).rows:
             if row.method != OPTIMAL:
-                found[row.measure, row.method].append(row.mean)
-    return {key: np.array(means) for key, means in found.items()}
+                means_of[row.measure, row.method].append(row.mean)
+    return {key: np.array(means) for key, means in means_of.items()}
 
 
 def _all_topics(row: Row) -> float:
-    """Return a method's mean on all topics: of its final fit, or of the default, whose setting is one."""
+    """Return a method's mean on all topics: that of its final fit, or of the default."""
     if row.method == DEFAULT:
         return row.mean
     return math.nan if row.final is None else row.final.train_value
@@ -579,28 +592,30 @@ def _all_topics(row: Row) -> float:
 def _rows(
     results: Mapping[int, CollectionResult], scores: Mapping[int, dict[_Key, Doubles]], alive: _Alive
 ) -> Iterator[ChosenRow]:
-    """Choose, for each measure and method, among the tuned cases, or those that a fold's race left."""
+    """Choose a case for each measure, method and fold, among those that the fold's race did not drop."""
     sizes = [len(fold.test) for fold in results[0].folds]
     parts = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     for key in scores[0]:
         rows = ((case, row) for case, result in results.items() for row in result.rows)
-        own = {case: row for case, row in rows if (row.measure, row.method) == key}
-        untold = np.full(len(sizes) + 1, np.nan)
-        table = np.stack([scores[case].get(key, untold) for case in range(len(scores))])
-        for place, left in enumerate(alive.get(key[0], ()) if key[1] != DEFAULT else ()):
-            table[[case not in left for case in range(len(results))], place] = np.nan
+        rows_by_case = {case: row for case, row in rows if (row.measure, row.method) == key}
+        missing = np.full(len(sizes) + 1, np.nan)
+        table = np.stack([scores[case].get(key, missing) for case in range(len(scores))])
+        for fold, left in enumerate(alive.get(key[0], ()) if key[1] != DEFAULT else ()):
+            table[[case not in left for case in range(len(results))], fold] = np.nan
         *picks, final = np.argmax(np.nan_to_num(table, nan=-1.0), axis=0).tolist()
-        values = np.concatenate([own[pick].values[part] for pick, part in zip(picks, parts, strict=True)])
+        values = np.concatenate(
+            [rows_by_case[pick].values[part] for pick, part in zip(picks, parts, strict=True)]
+        )
         default = next(row for row in results[0].rows if row.measure == key[0])
-        others, fit = {"Tuned": own[0], DEFAULT: default}, own[final].final
+        others, fit = {"Tuned": rows_by_case[0], DEFAULT: default}, rows_by_case[final].final
         tested = {name: paired_t_test(values, other.values) for name, other in others.items()}
         row = replace(
-            own[0],
+            rows_by_case[0],
             values=values,
-            fits=tuple(own[pick].fits[number] for number, pick in enumerate(picks)),
+            fits=tuple(rows_by_case[pick].fits[number] for number, pick in enumerate(picks)),
             p_values={name: p for name, p in tested.items() if not math.isnan(p)},
             final=fit and replace(fit, test_value=float(values.mean())),
-            cautions=tuple(sorted({caution for pick in picks for caution in own[pick].cautions})),
+            cautions=tuple(sorted({caution for pick in picks for caution in rows_by_case[pick].cautions})),
         )
         trained = [table[pick, number] for number, pick in enumerate(picks)]
         yield ChosenRow(row, tuple(picks), final, float(np.average(trained, weights=sizes)))
@@ -613,7 +628,7 @@ def _prove(
     tolerance: float,
     progress: Progress,
 ) -> Iterator[tuple[tuple[Measure, int], CaseProof]]:
-    """Bound every case's best on all topics; the best first, which lets others be discarded early."""
+    """Certify every case on all topics. The best case comes first, so that worse ones are discarded early."""
     known: dict[tuple[Measure, int], list[dict[str, float]]] = {}
     values: dict[tuple[Measure, int], float] = {}
     for number, result in enumerate(results):
@@ -635,7 +650,7 @@ def _prove(
                 proof_of(find_model(case.plan.model).formula)
             except InputError:
                 continue
-            ready = prepare(case.collection, split, case.plan)
+            prepared = prepare(case.collection, split, case.plan)
             for measure in case.plan.measures:
                 if (measure, number) not in values:
                     continue
@@ -647,7 +662,7 @@ def _prove(
                     starts=known[measure, number],
                     depth=case.plan.depth,
                     beat=beat,
-                ).fit(ready.pool)
+                ).fit(prepared.pool)
                 best[measure] = max(beat, optimum.best_value_)
                 yield (measure, number), CaseProof(optimum.best_value_, optimum.bound_, optimum.n_boxes_)
                 if optimum.stopped_ is not None:
@@ -656,26 +671,26 @@ def _prove(
 
 
 PARAMETERS, INTERACTIONS = "parameters", "interactions"
-"""The factor of every case: tuned, or at its default; and what no factor explains alone."""
+"""Factors besides the categorical parameters: tuned or default parameters, and all interactions."""
 
 _CONFIDENCE = 0.95
 
 
 class Effect(NamedTuple):
-    """What a factor moves.
+    """The effect of a factor on held-out means.
 
     Attributes
     ----------
     factor : str
-        A choice, ``"parameters"``, or ``"interactions"``, which has a share alone.
+        A categorical parameter, ``"parameters"``, or ``"interactions"``, which has only a share.
     share : float
-        Of the variance of the cells' means over topics.
+        The share of the variance of the cells' means that the factor explains.
     best, worst : str
-        The levels with the best and the worst mean over all their cells.
+        The levels with the highest and the lowest mean over their cells.
     difference : float
-        Between these means.
+        The difference of these means.
     interval : (float, float)
-        Its 95% interval over topics, by Student's t, for these two levels.
+        The 95% confidence interval of the difference over topics, by Student's t.
     """
 
     factor: str
@@ -687,28 +702,32 @@ class Effect(NamedTuple):
 
 
 def effects(result: ChoiceResult, key: _Key) -> list[Effect]:
-    """Decompose the held-out means of all cases, tuned by a method and at their defaults; none untuned."""
+    """Decompose the held-out means of all cases, tuned and default; empty if a case was not tuned."""
     if len(result.known_rows(key)) < len(result.cases):
         return []
     methods = {"tuned": key, "default": (key[0], DEFAULT)}
     levels = {choice.name: choice.values for choice in result.choices} | {PARAMETERS: tuple(methods)}
     values = np.array(
-        [[result.case_row(own, case).values for own in methods.values()] for case in range(len(result.cases))]
+        [
+            [result.case_row(row_key, case).values for row_key in methods.values()]
+            for case in range(len(result.cases))
+        ]
     )
     return list(decompose(values.reshape(*map(len, levels.values()), -1), levels))
 
 
 def decompose(values: Doubles, levels: Mapping[str, Sequence[str]]) -> Iterator[Effect]:
-    """Yield each factor's effect, and that of all interactions together.
+    """Yield each factor's effect, then that of all interactions together.
 
-    In a full factorial design the sums of squares of the factors, each the cells of a level times the
-    squared distance of the level's mean from the grand mean, and that of the interactions add up to the
-    sum of squares of the cells' means (Montgomery, Design and Analysis of Experiments, chapter 5).
+    In a full factorial design, the sum of squares of the cells' means is the total of the factors' sums of
+    squares and that of the interactions (Montgomery, Design and Analysis of Experiments, chapter 5). A
+    factor's sum of squares is the sum over levels of the number of cells times the squared difference of the
+    level's mean from the grand mean.
 
     Parameters
     ----------
     values : numpy.ndarray of float64, shape (levels of each factor ..., topics)
-        A cell's value on each topic.
+        The value of each cell on each topic.
     levels : mapping of str to sequence of str
         The factors' levels, in the order of the axes.
     """

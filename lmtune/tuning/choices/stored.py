@@ -1,4 +1,4 @@
-"""The folder that keeps choices, read back."""
+"""Reading of the results folders of ``lmtune tune --choose``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lmtune.tuning.experiment.result import Row
 from lmtune.tuning.experiment.stored import CHOICES, CHOSEN_CASE, PAGE, PICTURES, StoredResults, read_results
 
 FIRST, PICKED = "First", "Chosen"
-"""The first case and the procedure, tuned in the same way, where a page compares them."""
+"""Names of the rows that a page compares: the first case, and the procedure that chooses a case."""
 
 SHOWN, TOPICS = "tables.json", "topics.csv"
 CASE_COLUMNS = ("measure", "method", "case", "topic", "value")
 PROCEDURE = "chosen"
-"""In place of a case: what the procedure chose on each fold."""
+"""The name in column ``case`` for the values of the procedure, which chooses a case on each fold."""
 
 _PICTURES = f"{PICTURES}/{RECORD}"
 CHOICES_KIND = FolderKind(
@@ -37,23 +37,22 @@ _KINDS |= {"inner_folds": int, "race": bool, "collections": list[dict]}  # type:
 
 @dataclass(frozen=True)
 class StoredChoices:
-    """The content of a folder of choices.
+    """The content of a results folder of ``lmtune tune --choose``.
 
     Attributes
     ----------
     answer : mapping
         The attributes of `lmtune.report.table.Answer`.
     tables : list of mapping
-        As they were printed: the attributes of `lmtune.report.table.Table`.
+        The printed tables: the attributes of `lmtune.report.table.Table`.
     method : str
-        That they are of.
+        The method of the tables.
     final : int
-        The case to use, whose results are in the folder `CHOSEN_CASE`.
+        The number of the case to use; the folder `CHOSEN_CASE` contains its results.
     results : StoredResults
-        The rows `FIRST` and `PICKED` of each measure, by this method; folds, notes and
-        texts; how it was made.
+        The rows `FIRST` and `PICKED` of each measure by this method, folds, notes, texts and record.
     values : dict of (str, str) to numpy.ndarray
-        By measure and case, this method's values of test topics; a race leaves cases out.
+        This method's values on test topics, by measure and case, without the cases that a race dropped.
     """
 
     answer: Mapping[str, Any]
@@ -65,24 +64,24 @@ class StoredChoices:
 
 
 def is_choices(path: PathLike) -> bool:
-    """Tell whether a folder is of choices."""
+    """Return whether ``lmtune tune --choose`` wrote a folder."""
     return (Path(path) / CHOICES).is_file()
 
 
 def read_choices(path: PathLike) -> StoredChoices:
-    """Read a folder of choices, as it was written.
+    """Read a results folder of ``lmtune tune --choose``.
 
     Raises
     ------
     InputError
-        Where a file is missing or was changed.
+        If a file is missing or was changed.
     """
     folder = StoredFolder.open(path, _KINDS, (SHOWN, TOPICS), _ACCEPTED)
     shown, chosen = folder.json(SHOWN), read_results(folder.path / CHOSEN_CASE)
     lines = folder.frame(TOPICS, CASE_COLUMNS[:-1])
     assert lines is not None
-    own = lines[lines["method"] == shown["method"]]
-    by_case = dict(iter(own.groupby(["measure", "case"], sort=False)))
+    of_method = lines[lines["method"] == shown["method"]]
+    by_case = dict(iter(of_method.groupby(["measure", "case"], sort=False)))
     values = {key: part["value"].to_numpy(np.float64) for key, part in by_case.items()}
     first = case_name({name: levels[0] for name, levels in folder.record["choices"].items()})
     rows = tuple(

@@ -1,1 +1,1 @@
-"""The comparison of tuners: plan, folds, methods, result."""
+"""The comparison of tuning methods: plan, preparation, methods and results."""

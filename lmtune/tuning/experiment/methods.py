@@ -1,4 +1,4 @@
-"""The rows of the table: how each method chooses a setting on a fold."""
+"""The methods of an experiment: each chooses a setting on a fold's training topics."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 
 MOST_DRAWS = 5
-"""Of feedback documents at fitted settings, each with a fit to follow."""
+"""Most rounds of drawing feedback documents at the fitted setting and fitting again."""
 
 
 class FoldChoice(NamedTuple):
-    """A setting, how many evaluations it took to choose it, a bound on all others, and a ridge's choice."""
+    """A chosen setting, its number of evaluations, an upper bound, and the regularisation step."""
 
     params: dict[str, float]
     evaluations: int
@@ -62,9 +62,10 @@ class FoldChoice(NamedTuple):
 
 @dataclass
 class _Steps:
-    """The steps of an experiment, each shown as it goes on.
+    """The progress of an experiment, in steps.
 
-    A fold has one for each of RankNet's descents, Direct's climbs, and for each measure one a row.
+    A fold has a step for each descent of RankNet, each group of Direct's climbs, and each row of each
+    measure.
     """
 
     progress: Progress
@@ -73,15 +74,15 @@ class _Steps:
 
     @classmethod
     def of(cls, plan: Plan, folds: int, progress: Progress) -> _Steps:
-        """Count the steps of a plan."""
+        """Count the steps of a plan on a number of folds."""
         stopped = bool(plan.validation)
         rows = 3 + plan.approx + stopped + len(plan.also)  # with Direct, RankNet and Optimal
         climbs = len(group_by_speed(plan.measures))
         total = (folds + plan.final) * (1 + stopped + climbs + len(plan.measures) * rows)
-        return cls(progress, total - plan.final * len(plan.measures))  # no Optimal at last
+        return cls(progress, total - plan.final * len(plan.measures))  # The final fit has no Optimal.
 
     def begin(self, what: str) -> Count:
-        """Begin the next step; return what shows how much of it is done."""
+        """Begin the next step; return the callback for its progress."""
         before, self.begun = self.begun, self.begun + 1
 
         def show(done: int, total: int) -> None:
@@ -97,16 +98,16 @@ _KnownLists = dict[tuple[int, ParameterSpace], Lists]
 def _smooth_lists(
     known: _KnownLists, pool: CandidatePool, plan: Plan, measure: Measure, space: ParameterSpace | None = None
 ) -> Lists:
-    """Return the lists for a measure's smooth form, built once a depth and space.
+    """Return the lists for a measure's smooth approximation, built once per depth and space.
 
     Parameters
     ----------
     known : dict of (int, ParameterSpace) to Lists
-        Those built before; what is built is added.
+        Cache of lists; new ones are added.
     pool, plan, measure
-        The experiment's.
+        Pool, plan and measure of the experiment.
     space : ParameterSpace, optional
-        Another than the plan's.
+        The space; the plan's by default.
     """
     depth = lists_depth(objective_for(smooth_form(measure), pool, plan.depth), pool, plan.depth)
     key = depth, space or plan.space
@@ -116,7 +117,7 @@ def _smooth_lists(
 
 
 def _compile_smooth(known: _KnownLists, pool: CandidatePool, plan: Plan) -> None:
-    """Compute a smooth form of one topic; the lists are kept as `_smooth_lists` says."""
+    """Compile the kernels of smooth measures by computing one topic's cost."""
     measure = plan.measures[0]
     lists = _smooth_lists(known, pool, plan, measure)
     first = lists.with_relevant(pool.positions(), measure.rel)[:1]
@@ -128,26 +129,26 @@ def _compile_smooth(known: _KnownLists, pool: CandidatePool, plan: Plan) -> None
 
 @dataclass
 class Shared:
-    """What all folds of an experiment share.
+    """Data and caches that all folds of an experiment share.
 
     Attributes
     ----------
     pool, plan, progress
-        Those of `lmtune.tuning.experiment.run.run_experiment`.
+        Arguments of `lmtune.tuning.experiment.run.run_experiment`.
     pairs : Pairs
-        RankNet's.
+        RankNet's pairs.
     surface : Surface
         The grid.
     steps : Steps
-        What is shown of them.
+        The progress of all folds.
     tolerance : float or None
-        The certificates'; None once one was interrupted.
+        The tolerance of certificates; None after one was interrupted.
     traced : bool
-        Whether to keep what searches record, with the measures at every iterate of a descent.
+        Whether to store traces, including the measures at every iterate.
     known : list of KnownValues
-        What was measured on the pool, by what is measured together.
+        Caches of measured values, one per group of measures.
     lists : dict of (int, ParameterSpace) to Lists
-        Approx's, by their depth and space.
+        Approx's lists, by depth and space.
     """
 
     pool: CandidatePool
@@ -163,9 +164,9 @@ class Shared:
 
     @classmethod
     def of(cls, pool: CandidatePool, plan: Plan, folds: int, progress: Progress, *, traced: bool) -> Shared:
-        """Measure the grid and collect the pairs; compile the kernels before."""
+        """Collect the pairs, compile the kernels and measure the grid."""
         pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
-        # The first call compiles; a topic shows how long that takes before the bars move.
+        # The first call compiles. One topic is enough, and the progress shows it as a stage of its own.
         progress("compiling kernels, once", 0, 1)
         first = pool.positions()[:1]
         pairs.cost(plan.space.start, topics=first)
@@ -184,42 +185,44 @@ class Shared:
         )
         steps = _Steps.of(plan, folds, progress)
         known = [
-            KnownValues.from_surface(surface, pool, own, plan.depth) for own in group_by_speed(plan.measures)
+            KnownValues.from_surface(surface, pool, group, plan.depth)
+            for group in group_by_speed(plan.measures)
         ]
         return cls(pool, plan, progress, pairs, surface, steps, plan.certify, known, traced, lists)
 
     def values(self, topics: Sequence[str], measure: Measure, params: Setting) -> Doubles:
-        """Return a measure of topics at a setting, with the feedback documents that it draws."""
-        places, pool = self.pool.positions(topics), self.pool.drawn_at(params)
+        """Return a measure of topics at a setting, with feedback documents drawn at that setting."""
+        positions, pool = self.pool.positions(topics), self.pool.drawn_at(params)
         if pool is not self.pool:
-            return measure_settings(pool, params, [measure], topics=places, depth=self.plan.depth)[:, 0, 0]
+            return measure_settings(pool, params, [measure], topics=positions, depth=self.plan.depth)[:, 0, 0]
         known = next(known for known in self.known if measure in known.measures)
-        values = known.values_at([self._point(params)], places)[known.measures.index(measure), :, 0]
-        return np.ascontiguousarray(values)  # sums of others differ in their last bits
+        values = known.values_at([self._point(params)], positions)[known.measures.index(measure), :, 0]
+        return np.ascontiguousarray(values)  # Sums of strided arrays differ in the last bits.
 
     def measure(self, topics: Sequence[str], chosen: Mapping[Measure, Mapping[str, FoldChoice]]) -> None:
-        """Measure what was chosen at once, for `values` to have it."""
+        """Measure all chosen settings in one call, so that `values` has them in the cache."""
         for known in self.known:
             choices = [c for measure in known.measures for c in chosen[measure].values()]
-            own = [self._point(c.params) for c in choices if self.pool.drawn_at(c.params) is self.pool]
-            if own and topics:
-                known.values_at(list(dict.fromkeys(own)), self.pool.positions(topics))
+            points = [self._point(c.params) for c in choices if self.pool.drawn_at(c.params) is self.pool]
+            if points and topics:
+                known.values_at(list(dict.fromkeys(points)), self.pool.positions(topics))
 
     def _point(self, params: Setting) -> Point:
         return tuple(self.plan.space.vector(params).tolist())
 
 
 class FoldMethods:
-    """The methods on one fold; RankNet, which knows no measure, and all climbs are done at once.
+    """The methods on one fold.
 
-    A fold without test topics is the final fit.
+    The constructor fits RankNet, which does not depend on the measure, and runs the climbs of all measures. A
+    fold without test topics is the final fit.
 
     Attributes
     ----------
     traces : dict of str to pandas.DataFrame
-        What the searches recorded.
+        Traces of the searches, by name.
     remarks : dict of str to str
-        What to say of the fold, with its name, where a descent did not end as it should.
+        Remarks on problems of searches, each with the name of the fold.
     """
 
     _show: Count
@@ -241,9 +244,9 @@ class FoldMethods:
         if self.plan.validation:
             rng = np.random.default_rng([self.plan.seed, number])
             size = max(1, round(self.plan.validation * len(fold.train)))
-            held = set(rng.permutation(fold.train)[:size])
-            self._validation = [topic for topic in fold.train if topic in held]
-            fitting = [topic for topic in fold.train if topic not in held]
+            validation = set(rng.permutation(fold.train)[:size])
+            self._validation = [topic for topic in fold.train if topic in validation]
+            fitting = [topic for topic in fold.train if topic not in validation]
             self._stopped: RankNetTuner | None = None
             if self._has_pairs(fitting, STOPPED):
                 self._stopped = self._ranknet_tuner()
@@ -254,21 +257,21 @@ class FoldMethods:
                 self._descent_evaluations = self._stopped.n_evaluations_
 
     def _descend_ranknet(self) -> FoldChoice:
-        """Fit RankNet to the fold's training topics; stay at the start where they have no pair."""
+        """Fit RankNet to the fold's training topics; return the initial point if they have no pair."""
         topics = self.fold.train
         if not self._has_pairs(topics, RANKNET):
             return self._start()
-        tuner, pairs = self._weighing(self._ranknet_tuner()), {"pairs": self.shared.pairs}
+        tuner, pairs = self._with_ridge(self._ranknet_tuner()), {"pairs": self.shared.pairs}
         tuner.fit(self.pool, topics=topics, progress=self._begin(RANKNET), **pairs)
         self._keep("ranknet", tuner.results_)
         if not tuner.converged_:
-            self._remark(f"{RANKNET}'s descent was cut short")
-        return self._of_gradient(RANKNET, tuner)
+            self._remark(f"{RANKNET} did not converge")
+        return self._gradient_choice(RANKNET, tuner)
 
     def _has_pairs(self, topics: Sequence[str], method: str) -> bool:
-        """Tell whether topics have a pair to learn from; note the method's name where not."""
-        places = self.pool.positions(topics) if topics else slice(0)
-        paired = bool(self.shared.pairs.per_topic[places].any())
+        """Return whether topics have a pair to learn from; if not, add a remark with the method's name."""
+        positions = self.pool.positions(topics) if topics else slice(0)
+        paired = bool(self.shared.pairs.per_topic[positions].any())
         if not paired:
             self._remark(f"{method} had no pair of documents to learn from")
         return paired
@@ -278,10 +281,10 @@ class FoldMethods:
         space = space or self.plan.space
         return FoldChoice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
 
-    def _weighing(self, tuner: GradientTuner) -> GradientTuner | RidgeTuner:
-        """Return a tuner that decides how much to take of a formula's weights, if it has some.
+    def _with_ridge(self, tuner: GradientTuner) -> GradientTuner | RidgeTuner:
+        """Return a tuner that also selects the regularisation strength, if the formula has term weights.
 
-        That takes inner folds: with a single training topic, all is taken.
+        The selection needs inner folds, so with a single training topic there is no penalty.
         """
         is_weighted = isinstance(self.pool.formula, Weighted) and len(self.fold.train) > 1
         return RidgeTuner(tuner) if is_weighted else tuner
@@ -309,19 +312,19 @@ class FoldMethods:
             self.traces[f"{name}-{self._suffix}"] = table
 
     def _ascent(self, measure: Measure) -> CoordinateAscent:
-        """Return climbs from the best points of the grid and from random ones."""
+        """Return coordinate ascents from the best grid points and from random settings."""
         surface = self.shared.surface
         best = surface.best(measure, self.pool.positions(self.fold.train), self.plan.ascents)
         return CoordinateAscent(
             measure,
             **self._search,
-            starts=[surface.setting(place) for place in best],
+            starts=[surface.setting(row) for row in best],
             restarts=self.plan.restarts,
             seed=self.plan.seed,
         )
 
     def direct(self, measure: Measure) -> FoldChoice:
-        """Take the best that was climbed to."""
+        """Return Direct's setting: the best result of grid and climbs."""
         surface, ascent = self.shared.surface, self._ascents[measure]
         self._keep(f"direct-{measure}", ascent.results_)
         agreeing, climbs = ascent.n_agreeing_, len(ascent.ends_)
@@ -333,56 +336,56 @@ class FoldMethods:
         climbed = ascent.results_[list(surface.names)].to_numpy()
         measured = np.unique(np.concatenate((surface.settings, climbed)), axis=0)
 
-        def again(pool: CandidatePool, start: Setting) -> Tuner:
+        def refit(pool: CandidatePool, start: Setting) -> Tuner:
             how: Any = {**self._search, "starts": [start], "restarts": 0, "seed": self.plan.seed}
             return CoordinateAscent(measure, **how).fit(pool, topics=self.fold.train)
 
-        return self._settled(DIRECT, FoldChoice(ascent.best_params_, len(measured)), again)
+        return self._refit_feedback(DIRECT, FoldChoice(ascent.best_params_, len(measured)), refit)
 
     def ranknet(self, measure: Measure) -> FoldChoice:  # noqa: ARG002 - the same for all measures
-        """Take RankNet's setting."""
+        """Return RankNet's setting."""
         return self._ranknet_choice
 
     def approx(self, measure: Measure) -> FoldChoice:
-        """Follow the gradient of the measure's smooth form; stay at the start where it has none."""
-        places = self.pool.positions(self.fold.train)
-        space = space_for(self.plan.space, self.pool, places)
+        """Return Approx's setting; without relevant documents, the initial point."""
+        positions = self.pool.positions(self.fold.train)
+        space = space_for(self.plan.space, self.pool, positions)
         lists = _smooth_lists(self.shared.lists, self.pool, self.plan, measure, space)
-        if not lists.with_relevant(places, measure.rel).size:
+        if not lists.with_relevant(positions, measure.rel).size:
             self._remark(f"{APPROX} had no relevant document to learn {measure.title} from")
             return self._start(space)
         smooth = SurrogateTuner(
             smooth_form(measure), **self._search, seed=self.plan.seed, measures=self._traced(measure)
         )
-        given: dict[str, Any] = {"topics": self.fold.train, "lists": lists, "progress": self._show}
-        tuner = self._weighing(smooth)
-        tuner.fit(self.pool, **given)
+        arguments: dict[str, Any] = {"topics": self.fold.train, "lists": lists, "progress": self._show}
+        tuner = self._with_ridge(smooth)
+        tuner.fit(self.pool, **arguments)
         if not tuner.converged_:
-            self._remark(f"{APPROX}'s descent was cut short")
+            self._remark(f"{APPROX} did not converge")
         self._keep(f"approx-{measure}", tuner.results_)
-        return self._of_gradient(APPROX, tuner)
+        return self._gradient_choice(APPROX, tuner)
 
-    def _of_gradient(self, name: str, tuner: GradientTuner | RidgeTuner) -> FoldChoice:
+    def _gradient_choice(self, name: str, tuner: GradientTuner | RidgeTuner) -> FoldChoice:
         choice = FoldChoice(tuner.best_params_, tuner.n_evaluations_)
         if not isinstance(tuner, RidgeTuner):
             return choice
         choice = choice._replace(step=tuner.step_)
-        return self._settled(name, choice, partial(tuner.refit, topics=self.fold.train))
+        return self._refit_feedback(name, choice, partial(tuner.refit, topics=self.fold.train))
 
-    def _settled(
-        self, name: str, choice: FoldChoice, again: Callable[[CandidatePool, Setting], Tuner]
+    def _refit_feedback(
+        self, name: str, choice: FoldChoice, refit: Callable[[CandidatePool, Setting], Tuner]
     ) -> FoldChoice:
-        """Draw feedback documents at what was chosen and fit again, until they stay as they are."""
-        places, pool = self.pool.positions(self.fold.train), self.pool
+        """Draw feedback documents at the chosen setting and fit again, until they do not change."""
+        positions, pool = self.pool.positions(self.fold.train), self.pool
         drawn_again = f"{name}: feedback, drawn again at the fitted setting, changed"
         for draws in range(MOST_DRAWS + 1):
             drawn = self.pool.drawn_at(choice.params)
-            if not pool.moved(drawn, places):
+            if not pool.moved(drawn, positions):
                 break
             if draws == MOST_DRAWS:
                 self._remark(f"{drawn_again} {quantity(draws, 'time')} and still does,")
                 return choice
-            pool, tuner = drawn, again(drawn, choice.params)
+            pool, tuner = drawn, refit(drawn, choice.params)
             spent = choice.evaluations + tuner.n_evaluations_
             choice = choice._replace(params=tuner.best_params_, evaluations=spent)
         if draws:
@@ -390,14 +393,14 @@ class FoldMethods:
         return choice
 
     def stopped(self, measure: Measure) -> FoldChoice:
-        """Take the iterate of RankNet's descent that is best on held-back training topics."""
+        """Return RankNet's iterate with the best measure on validation topics."""
         if self._stopped is None:
             return self._start()
         tuner = self._stopped.stop_on(self.pool, measure, topics=self._validation)
         return FoldChoice(tuner.best_params_, self._descent_evaluations + len(tuner.results_))
 
     def gradient_free(self, name: str, measure: Measure) -> FoldChoice:
-        """Descend by estimated gradients."""
+        """Return the setting of SPSA or FDSA."""
         tuner = SEARCHES[name](
             measure, **self._search, evaluations=self.plan.evaluations, seed=self.plan.seed
         ).fit(self.pool, topics=self.fold.train, progress=self._show)
@@ -405,7 +408,7 @@ class FoldMethods:
         return FoldChoice(tuner.best_params_, tuner.n_evaluations_)
 
     def choose(self, measure: Measure) -> dict[str, FoldChoice]:
-        """Return what every method but Optimal chooses, by row."""
+        """Return the choices of all methods except Optimal, by row."""
         methods: dict[str, Callable[[Measure], FoldChoice]] = {DIRECT: self.direct, RANKNET: self.ranknet}
         if self.plan.approx:
             methods[APPROX] = self.approx
@@ -425,15 +428,16 @@ class FoldMethods:
         return self.shared.steps.begin(f"{self.name}, {what}")
 
     def optimal(self, measure: Measure, chosen: Iterable[FoldChoice]) -> FoldChoice:
-        """Return the best setting known on the test topics, which no honest method may use.
+        """Return the oracle: the best of the known settings on the test topics.
 
-        It is the best grid point or a method's choice; with a certificate, the best that it finds.
+        It is the best of the grid points and the methods' choices, or with a certificate, the certified
+        optimum.
         """
         self._begin(f"{measure.title}, {OPTIMAL}")
-        surface, places = self.shared.surface.unweighted, self.pool.positions(self.fold.test)
+        surface, positions = self.shared.surface.unweighted, self.pool.positions(self.fold.test)
         settings = [choice.params for choice in chosen]
-        known = [surface.setting(surface.best(measure, places)[0]), *settings]
-        means = [self.shared.values(self.fold.test, measure, own).mean() for own in known]
+        known = [surface.setting(surface.best(measure, positions)[0]), *settings]
+        means = [self.shared.values(self.fold.test, measure, setting).mean() for setting in known]
         best = known[int(np.argmax(means))]
         evaluations = len(surface.settings) + len(settings)
         if self.shared.tolerance is None:
@@ -444,7 +448,7 @@ class FoldMethods:
     def _certify(
         self, measure: Measure, starts: list[dict[str, float]], tolerance: float
     ) -> CertifiedOptimum:
-        """Search for the best on the test topics, with a proof; show how the gap closes."""
+        """Search for the certified optimum on the test topics, and report the progress of the gap."""
         optimum = CertifiedOptimum(measure, **self._search, tolerance=tolerance, starts=starts)
         stage = f"certifying {measure.title}, {self.name}"
 

@@ -1,4 +1,4 @@
-"""How an experiment searches."""
+"""The options of an experiment: training and test topics, measures, model and searches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _grid(text: str) -> tuple[int, ...]:
         raise InputError(
             "bad --grid",
             value=text,
-            accepted=f"points along each, such as 20x26, or 520, up to {_MOST_POINTS}",
+            accepted=f"points along each parameter, such as 20x26, or 520, up to {_MOST_POINTS}",
         )
     return points
 
@@ -51,22 +51,21 @@ class Split:
     Attributes
     ----------
     folds : str or None
-        A number of folds, or a JSON file of them; see `lmtune.collections.folds.make_folds`.
+        The number of folds, or a JSON file of folds; see `lmtune.collections.folds.make_folds`.
     train_topics, test_topics : str or None
-        As `lmtune.collections.folds.select_topics` reads them.
+        Topics in the syntax of `lmtune.collections.folds.select_topics`.
     train_split, test_split : str or None
-        Names of a folder's splits: topics and judgments of the two. By default ``train`` and ``test`` of a
-        folder that has both, where nothing else says what to train on.
+        Names of a folder's splits, each with topics and judgments. The default is ``train`` and ``test`` if
+        the folder has both and no other option selects topics.
     ignore_unknown : bool
-        Leave out judgments of topics that the collection lacks, and let it lack every judged
-        document.
+        Skip judgments of topics that the collection lacks, and allow that it lacks every judged document.
     topic_weights : mapping of str to float, optional
-        What topics count in a fit, each above 0; all alike by default.
+        Weights of topics in fits, each above 0; equal by default.
 
     Raises
     ------
     InputError
-        For folds and a split at once.
+        If folds and training or test topics are both given.
     """
 
     folds: str | None = usual(
@@ -87,7 +86,7 @@ class Split:
     topic_weights: Mapping[str, float] | None = topic_weights_option()
 
     def files(self) -> list[Path]:
-        """Return the files that it may name."""
+        """Return the options that may be names of files."""
         return [Path(name) for name in (self.folds, self.train_topics, self.test_topics) if name is not None]
 
     def __post_init__(self) -> None:
@@ -95,7 +94,7 @@ class Split:
             raise InputError(
                 "one fold leaves no topic to report on",
                 value=self.folds,
-                accepted="2 or more; what is fitted on all topics comes last whatever the folds",
+                accepted="2 or more; the final fit uses all topics with any number of folds",
             )
         if self.folds is not None and (self.train_topics or self.test_topics):
             raise InputError(
@@ -103,70 +102,73 @@ class Split:
             )
 
     def names(self, collection: Collection) -> tuple[str, str] | None:
-        """Return the names of a folder's splits to train and to report on; None for other ways.
+        """Return the names of a folder's training and test splits; None if topics are selected otherwise.
 
         Raises
         ------
         InputError
-            For one name twice, and beside another choice of judgments or topics.
+            If both names are equal, or topics or judgments are also selected by another option.
         """
-        said = self.train_split or self.test_split
+        named = self.train_split or self.test_split
         names = self.train_split or "train", self.test_split or "test"
         other = self.folds or self.train_topics or self.test_topics or collection.split or collection.qrels
-        if said is None:
+        if named is None:
             return names if not other and {*names} <= {*splits_of(collection.name)} else None
         if other or names[0] == names[1]:
             raise InputError(
-                "splits beside another choice of topics or judgments" if other else "one split for both",
-                value=other or said,
-                accepted="--train-split and --test-split, of a folder's own judgments",
+                "splits and another selection of topics or judgments"
+                if other
+                else "training split equals test split",
+                value=other or named,
+                accepted="--train-split and --test-split, two splits of a folder",
             )
         return names
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How an experiment searches.
+    """The measures, model and searches of an experiment.
 
     Attributes
     ----------
     measures : tuple of Measure
-        The table's measures.
+        The measures to maximise and report.
     model : str
-        A name that `lmtune.models.model.find_model` knows.
+        A name that `lmtune.models.model.find_model` accepts.
     ranges : mapping of str to (low, high)
-        Where to look for parameters, by name, where that differs from the model's own ranges.
+        Ranges that replace the model's own, by parameter.
     baseline : mapping of str to float, optional
-        The row ``Default``: values by name, the model's own where one is missing; None for no such row.
+        The setting of the row ``Default``, by parameter; missing values are the model's defaults. None leaves
+        the row out.
     grid : tuple of int
-        Grid points along each parameter, or how many settings; `lmtune.tuning.direct.default_grid_shape`.
+        Grid points along each parameter, or the number of settings. See
+        `lmtune.tuning.direct.default_grid_shape`.
     ascents, restarts : int
-        Coordinate ascents from the best grid points, and from random ones.
+        Number of coordinate ascents from the best grid points, and from random settings.
     optimizer : str
-        RankNet's; see `RankNetTuner`.
+        RankNet's optimizer; see `RankNetTuner`.
     starts : int
-        RankNet's starts.
+        Number of starts of RankNet.
     validation : float
-        The share of training topics held back to stop RankNet on, 0 for none; adds the row
-        ``RankNet-val``.
+        The share of training topics on which RankNet stops early, 0 for none; adds the row ``RankNet-val``.
     rel : int
-        The smallest gain that is relevant to RankNet.
+        The lowest gain that counts as relevant for RankNet.
     stand_ins : int
-        See `RankNetTuner`.
+        Sampled negatives per topic; see `RankNetTuner`.
     approx : bool
-        Follow the gradient of a smooth form of each measure too: the row ``Approx``.
+        Whether to minimise a smooth approximation of each measure: the row ``Approx``.
     final : bool
-        Fit every method on the topics of all folds too: settings to use.
+        Whether to fit every method on the topics of all folds at the end: the settings to use.
     seed : int
-        Of every random choice.
+        Seed of all random choices.
     depth : int
         Run depth.
     also : tuple of str
-        Further methods, ``"spsa"`` and ``"fdsa"``, each a row of the table.
+        Optional methods, ``"spsa"`` and ``"fdsa"``; each adds a row.
     evaluations : int
-        Their budget, a fold and measure; see `SPSA`.
+        Their budget per fold and measure; see `SPSA`.
     certify : float or None
-        Prove Optimal to be this near the best possible; see `CertifiedOptimum`.
+        Prove that Optimal is within this tolerance of the best setting; see `CertifiedOptimum`.
     """
 
     measures: tuple[Measure, ...] = usual(
@@ -225,13 +227,11 @@ class Plan:
         object.__setattr__(self, "measures", tuple(measures))
         for name in self.also:
             if name not in ALSO or self.also.count(name) > 1:
-                raise InputError(
-                    "no such further method, or one named twice", value=name, accepted=", ".join(ALSO)
-                )
+                raise InputError("unknown or repeated optional method", value=name, accepted=", ".join(ALSO))
         check(self)
         if not self.grid:
             object.__setattr__(self, "grid", default_grid_shape(len(self.space.names)))
-        self.space.check_grid(self.grid)  # and the ranges are the model's
+        self.space.check_grid(self.grid)  # `space` checks the ranges.
         if self.baseline is not None:
             self._complete(self.baseline)
         if self.certify is not None:
@@ -241,13 +241,13 @@ class Plan:
                 Problem.check(measure)
 
     def _complete(self, baseline: Mapping[str, float]) -> None:
-        """Put the model's own values where the baseline has none."""
+        """Complete the baseline with the model's defaults, and check it."""
         setting = self.space.named(self.space.normalise_shares(self.space.vector(baseline)))
         find_model(self.model).check(setting)
         object.__setattr__(self, "baseline", setting)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the plan as JSON has it."""
+        """Return the plan as a JSON object."""
         record = asdict(self)
         del record["ranges"]
         space = {
@@ -260,18 +260,20 @@ class Plan:
 
     @property
     def measured(self) -> dict[str, tuple[float, float]]:
-        """The range of each parameter that holds all settings to measure, the baseline's too."""
-        own = self.baseline or {}
+        """The ranges that contain all settings to measure, including the baseline."""
+        baseline = self.baseline or {}
         ranges = self.space.ranges.items()
-        return {n: (min(low, own.get(n, low)), max(high, own.get(n, high))) for n, (low, high) in ranges}
+        return {
+            n: (min(low, baseline.get(n, low)), max(high, baseline.get(n, high))) for n, (low, high) in ranges
+        }
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """The range of each parameter for every method."""
+        """The space that every method searches."""
         return ParameterSpace.of(self.model, self.ranges)
 
     @property
     def grid_space(self) -> ParameterSpace:
-        """Where grid points lie: powers of features, too many for a grid, are 0 there."""
+        """The space of grid points, in which term weights, which are too many for a grid, are 0."""
         simpler = find_model(self.model).formula.simpler
         return self.space.fixing(dict(simpler[-1][1]) if simpler else {})

@@ -1,4 +1,4 @@
-"""From a collection's name to what tuning needs: checked, split, indexed, extracted."""
+"""Preparation of a collection for tuning: load, check, split, index, and extract candidates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lmtune.tuning.surrogate import LIST_DEPTH
 
 @dataclass(frozen=True)
 class Prepared:
-    """A collection ready to tune on.
+    """A collection that is ready for tuning.
 
     Attributes
     ----------
@@ -34,13 +34,13 @@ class Prepared:
     folds : list of Fold
         Training and test topics.
     notes : list of str
-        What a reader of the results must know.
+        Notes for readers of the results.
     dataset : Dataset
-        What was loaded.
+        The loaded topics and judgments.
     index : ColumnarIndex, LuceneIndex or ShardedIndex
-        What it was looked up in.
+        The index that the candidates are from.
     collection : Collection
-        By which it can be opened again.
+        The arguments that opened the collection.
     """
 
     pool: CandidatePool
@@ -65,26 +65,28 @@ def prepare(
     Parameters
     ----------
     collection : Collection
-        Documents, topics and judgments, or an index that stands for the documents.
+        Documents (or an index of them), topics and judgments.
     split : Split
-        Which topics are for what; where it says nothing, as the collection is usually split.
+        Training and test topics; the collection's usual split by default.
     plan : Plan
-        Its model, range and depths decide which candidates are kept.
+        The plan. Its model, ranges and depths determine the candidates.
     beside : sequence of Analyzer
-        Others that the documents will be indexed by: where an index is built, theirs are too.
+        Other analyzers that will be needed. If an index is built, indexes with these are built in the same
+        pass.
     in_folds : bool
-        Whether topics are split into folds, which takes two or more; else one fold trains on all.
+        Whether to split topics into folds, which needs at least two topics; otherwise, one fold trains on
+        all.
     progress : Progress
-        Called while judgments are made, documents indexed, topics extracted.
+        Called while judgments are created, documents indexed and topics extracted.
 
     Raises
     ------
     InputError
-        For whatever is missing, malformed or does not belong together.
+        If something is missing, malformed or inconsistent.
     """
     if split.topic_weights is not None:
         check_uncertified(plan.certify)
-    # What can be wrong without looking at a document is found before they are indexed.
+    # Everything that does not need the documents is checked before they are indexed.
     loaded = check_dataset(_load(collection, split), ignore_unknown=split.ignore_unknown)
     dataset = loaded.dataset
     collection.note_excluded(dataset)
@@ -128,12 +130,12 @@ def prepare(
             "candidates are not pruned there"
         )
     if weighted is not pool:
-        notes.append("topics are weighted in fits; means held out count each alike")
+        notes.append("topics are weighted in fits; held-out means weight all topics equally")
     return Prepared(weighted, folds, [*notes, *topic_notes(pool)], dataset, index, collection)
 
 
 def _load(collection: Collection, split: Split) -> Dataset:
-    """Load a collection; of a folder that is split so, the topics and judgments of both splits."""
+    """Load a collection; if a folder has training and test splits, load the topics and judgments of both."""
     names = split.names(collection)
     if names is None:
         return collection.load()
@@ -158,7 +160,7 @@ def _load(collection: Collection, split: Split) -> Dataset:
 def _pool(
     dataset: Dataset, index: AnyIndex, topics: Sequence[str], plan: Plan, progress: Progress
 ) -> CandidatePool:
-    """Extract the candidates of topics, pruned and kept beside a large index."""
+    """Extract the candidates of topics; with a large index, prune them and cache them beside it."""
     with timed(f"{dataset.name}: {quantity(len(topics), 'topic')} extracted"):
         return pool_for(
             index,

@@ -1,4 +1,4 @@
-"""What an experiment found: the table's rows, with every topic's values behind them."""
+"""Results of an experiment: rows of methods and measures, with the values of every topic."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
 DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL = "Direct", "RankNet", "Approx", "RankNet-val", "Optimal"
 DEFAULT = "Default"
-"""The row that nothing chose: the setting that all methods are compared with."""
+"""The baseline's row: a setting without tuning, with which all methods are compared."""
 ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
-"""Further methods: what a plan calls them, and their rows."""
+"""Optional methods: their names in a plan, and their rows' names."""
 
 SIGNIFICANCE = 0.05
 
 STAND_INS, EDGE = "stand-ins", "edge"
-"""Cautions: Bpref where nothing is judged nonrelevant, so that it is no more than recall; RankNet where
-unjudged documents stand in for nonrelevant ones, and where it ended on the edge of the range."""
+"""Cautions of RankNet's rows: unjudged documents were sampled as negatives; a setting lies on an edge."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What one method chose on one fold.
+    """The setting that a method chose on a fold.
 
     Attributes
     ----------
@@ -43,15 +42,14 @@ class Fit:
     train_value, test_value : float
         The measure's means on the fold's training and test topics.
     evaluations : int
-        Parameter settings that the choice took: costs with gradients for RankNet and Approx, measured
-        ones for the others.
+        Number of evaluated settings: costs with gradients for RankNet and Approx, measured settings for the
+        others.
     at_edge : tuple of str
         Bounds of the space that the parameters lie on.
     bound : float or None
-        For a certified Optimal: no setting in the range has a higher test value.
+        For a certified Optimal, the upper bound of the test value over the range.
     step : str
-        How much of a model's weights folds of the training topics chose; see `RidgeTuner`. Empty where
-        nothing chose.
+        The regularisation step that `RidgeTuner` selected; empty for models without weights.
     """
 
     params: dict[str, float]
@@ -70,7 +68,7 @@ class Row:
     Attributes
     ----------
     measure : Measure
-        What is reported, and what Direct and Optimal maximise.
+        The reported measure, which Direct and Optimal also maximise.
     method : str
         ``"Default"``, ``"Direct"``, ``"RankNet"``, ``"Approx"``, ``"RankNet-val"``, ``"SPSA"``,
         ``"FDSA"`` or ``"Optimal"``.
@@ -79,15 +77,14 @@ class Row:
     values : numpy.ndarray of float64, shape (topics,)
         The measure on each test topic, with the parameters of its fold.
     fits : tuple of Fit
-        One a fold.
+        One per fold.
     p_values : dict of str to float
-        Two-sided paired t-tests against Direct and RankNet; none where the measure is undefined, or
-        without a test.
+        p-values of two-sided paired t-tests against Direct and RankNet; tests that are undefined are missing.
     final : Fit or None
-        What the method chose on the topics of all folds together, to be used: its training value is
-        the mean over these, its test value the row's mean, as an estimate of what it gives on others.
+        The setting to use: the method's choice on the topics of all folds. Its training value is the mean
+        over these topics. Its test value is the row's mean, an estimate for new topics.
     cautions : tuple of str
-        Of ``"undefined"``, ``"stand-ins"`` and ``"edge"``.
+        The constants `STAND_INS` and `EDGE`, if they apply.
     """
 
     measure: Measure
@@ -110,30 +107,30 @@ class Row:
         return float(np.mean([fit.train_value for fit in self.fits]))
 
     def changes(self, other: Row) -> tuple[float, float]:
-        """Return which shares of the topics are worse and better than by another row."""
+        """Return the shares of topics with a lower and with a higher value than in another row."""
         gains = self.values - other.values
         return float(np.mean(gains < 0.0)), float(np.mean(gains > 0.0))
 
     @property
     def evaluations(self) -> int:
-        """The evaluations of all folds."""
+        """The number of evaluations in all folds."""
         return sum(fit.evaluations for fit in self.fits)
 
     @property
     def setting(self) -> Fit | None:
-        """The final fit, or the default, which is the same on all folds; None without a final fit."""
+        """The setting to use: the final fit, or the default; None without a final fit."""
         return self.fits[0] if self.method == DEFAULT else self.final
 
     def beats(self, method: str, rows: Sequence[Row]) -> bool:
-        """Say whether this row is significantly better than `method` on the same measure."""
+        """Return whether this row is significantly better than `method` on the same measure."""
         return self._lead(method, rows) > 0.0
 
     def trails(self, method: str, rows: Sequence[Row]) -> bool:
-        """Say whether this row is significantly worse than `method` on the same measure."""
+        """Return whether this row is significantly worse than `method` on the same measure."""
         return self._lead(method, rows) < 0.0
 
     def _lead(self, method: str, rows: Sequence[Row]) -> float:
-        """Return by how much this row's mean is above that of `method`; 0 where that may be chance."""
+        """Return the difference of this row's mean from that of `method`; 0 if it is not significant."""
         other = next((r for r in rows if r.method == method and r.measure == self.measure), None)
         if other is None or self.p_values.get(method, 1.0) >= SIGNIFICANCE:
             return 0.0
@@ -151,21 +148,21 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
     folds : tuple of Fold
         Training and test topics.
     rows : tuple of Row
-        Measure by measure, Default if asked for, Direct, RankNet, Approx, what else was asked for, Optimal.
+        Measure by measure: Default if requested, Direct, RankNet, Approx, optional methods, Optimal.
     traces : dict of str to pandas.DataFrame
-        RankNet's and Approx's iterates, the others' evaluations, certificates' progress and the
-        boxes that they did not exclude, by file-name-like key.
+        Iterates of RankNet and Approx, evaluations of the others, progress of certificates, and the boxes
+        that they did not exclude. The keys are names of files without extension.
     notes : tuple of str
-        What a reader must know: rules applied, topics skipped, edges reached.
+        Notes for readers: rules that applied, skipped topics, settings on an edge.
     model : str
         A name in `lmtune.models.model.MODELS`.
     surface : Surface, optional
-        The grid that Direct and Optimal began with.
+        The grid of Direct and Optimal.
     near : dict of str to (low, high)
-        A box of grid points around the recommended setting, none of them significantly worse on all
-        topics; see `lmtune.tuning.experiment.run.near_optimal`.
+        The near-optimal region: a box of grid points around the recommended setting. None of them is
+        significantly worse on all topics; see `lmtune.tuning.experiment.run.near_optimal`.
     selected : str, optional
-        The method to use for the first measure, where choosing among models decided it.
+        The recommended method for the first measure, if the selection among cases determined it.
     """
 
     name: str
@@ -180,7 +177,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The measures of the rows: those of the plan that the judgments define."""
+        """The measures of the rows: the plan's measures that the judgments define."""
         return tuple(dict.fromkeys(row.measure for row in self.rows))
 
     @property
@@ -190,14 +187,15 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
 
     @property
     def recommended(self) -> Row | None:
-        """The row to use for the first measure; None without rows."""
+        """The recommended row for the first measure; None without rows."""
         return self.recommended_for(self.measures[0]) if self.rows else None
 
     def recommended_for(self, measure: Measure) -> Row | None:
-        """Return the row to use for a measure; None where it has no row.
+        """Return the recommended row for a measure; None if the measure has no row.
 
-        It has the best held-out mean; of those equal to four digits, it took the fewest evaluations.
-        Optimal, which is chosen on test topics, is never recommended. `selected` overrides this.
+        It is the row with the best held-out mean, rounded to four digits; of equal ones, the row with the
+        fewest evaluations. Optimal is never recommended, because it is tuned on the test topics. For the
+        first measure, `selected` overrides this rule.
         """
         rows = [row for row in self.rows if row.measure == measure and row.method != OPTIMAL]
         if self.selected is not None and measure == self.measures[0]:
@@ -205,7 +203,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
         return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
 
     def bound(self, row: Row) -> float | None:
-        """Return what no settings, one a fold, exceed in a row's mean; None where that is not proven."""
+        """Return the upper bound of a row's mean over all settings, one per fold; None if not proven."""
         bounds = [fit.bound for fit in row.fits if fit.bound is not None]
         if len(bounds) < len(row.fits):
             return None
@@ -213,7 +211,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
 
 
 def at_most(bound: float) -> str:
-    """Print four digits of a bound, rounded up."""
+    """Format an upper bound with four digits, rounded up."""
     return f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}"
 
 
@@ -221,12 +219,12 @@ _DIGITS = {"lambda": ".4f", "mu": ".2f"}
 
 
 def parameter_text(name: str, value: float, thousands: str = "") -> str:
-    """Print a parameter's value."""
+    """Format a parameter's value."""
     return f"{value:{thousands}{_DIGITS.get(name, '.4g')}}"
 
 
 def setting_values(result: CollectionResult, params: Mapping[str, float]) -> dict[str, str]:
-    """Print the parameters that the model does not fix, with three digits or more, by name."""
+    """Format the parameters that the model does not fix, with three or more digits, by name."""
     known = known_model(result.model)
     fixed = known.fixed if known else {}
     shown = {name: value for name, value in params.items() if name not in fixed}

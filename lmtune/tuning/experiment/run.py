@@ -56,33 +56,35 @@ def run_experiment(
     progress: Progress | bool = silent,
     traced: bool = True,
 ) -> CollectionResult:
-    """Choose parameters on training topics by every method; report them on test topics.
+    """Tune parameters on training topics by every method; evaluate them on test topics.
 
-    Direct is a full grid, then coordinate ascents from its best points and from random ones; Approx
-    follows the gradient of each measure's smooth form, see `SurrogateTuner`; `Plan.also` adds
-    gradient-free descents, each from the same start with a budget of evaluations. Optimal is the
-    best grid point on the test topics themselves, or another row's setting, in the range, where that is
-    better still: the upper bound that no honest method may use. With `Plan.certify` it is searched for and
-    proven to be that near the best possible; Ctrl-C ends such a proof and those to come, not the
-    experiment. With `Plan.final` every method but Optimal is at last fitted to the topics of all folds:
-    settings to use, whose quality the rows estimate. Default is the plan's baseline, if it has one: it is
-    measured on the same test topics, and nothing is fitted.
+    - Default is the plan's baseline, if it has one; it is not fitted.
+    - Direct is a full grid, then coordinate ascents from its best points and from random settings.
+    - RankNet minimises the cost of preference pairs, see `RankNetTuner`.
+    - Approx minimises a smooth approximation of each measure, see `SurrogateTuner`.
+    - `Plan.also` adds gradient-free searches with a budget of evaluations.
+    - Optimal is an oracle, tuned on the test topics: the best of the grid points and the other rows' settings
+      inside the ranges. With `Plan.certify`, it is searched for, and an upper bound is proven. Ctrl-C ends
+      this proof and all later ones, but not the experiment.
+
+    With `Plan.final`, every method except Optimal is finally fitted to the topics of all folds. These are the
+    settings to use; the rows estimate their quality.
 
     Parameters
     ----------
     pool : CandidatePool
         The collection.
     folds : sequence of Fold
-        Their test topics are disjoint.
+        Folds with disjoint test topics.
     plan : Plan
-        How to search.
+        Measures, model and searches.
     notes : sequence of str
-        Put before this function's own.
+        Notes to put before those of this function.
     progress : Progress or bool
-        Called with (stage, done, total), and where a certificate stands as ``detail``.
+        Called with (stage, done, total), and with the state of certificates as ``detail``.
     traced : bool
-        Keep the searches' traces. The rows are the same without, and sooner there: no iterate of a
-        descent is measured.
+        Whether to store the searches' traces. Without them, rows are equal and faster, because iterates are
+        not measured.
 
     Returns
     -------
@@ -91,25 +93,24 @@ def run_experiment(
     Raises
     ------
     InputError
-        Where the pool was extracted for another model than the plan's; where no measure can be told from
-        its judgments.
+        If the pool was extracted for another model, or no measure is defined by its judgments.
     """
     if find_model(plan.model).formula.name != pool.formula.name:
         raise InputError(
             f"the candidates were extracted for {pool.formula.name}",
             value=plan.model,
-            accepted="one model for candidates and plan",
+            accepted="the same model for candidates and plan",
         )
     measures = [measure for measure in plan.measures if not lacks_nonrelevant(pool, measure)]
     left_out = [measure.title for measure in plan.measures if measure not in measures]
     if not measures:
         raise InputError(
-            f"no document of {pool.name} is judged nonrelevant",
+            f"{pool.name} has no judged non-relevant document",
             value=", ".join(left_out),
             accepted="measures without judged nonrelevant documents, such as AP and nDCG@10",
         )
     if left_out:
-        notes = [*notes, f"{', '.join(left_out)} left out: no document is judged nonrelevant"]
+        notes = [*notes, f"{', '.join(left_out)} skipped: there are no judged non-relevant documents"]
         note(f"{pool.name}: {notes[-1]}")
     plan, progress = replace(plan, measures=tuple(measures)), staged(progress)
     shared = Shared.of(pool, plan, len(folds), progress, traced=traced)
@@ -120,19 +121,19 @@ def run_experiment(
     for text, fold in (pair for part in parts for pair in part.remarks.items()):
         remarks.setdefault(text, []).append(fold)
     finals = {key: fit for key, (fit, _) in parts.pop().fits.items()} if plan.final else {}
-    found = {key: [part.fits[key] for part in parts] for key in parts[0].fits}
+    fits_of = {key: [part.fits[key] for part in parts] for key in parts[0].fits}
     topics = tuple(topic for fold in folds for topic in fold.test)
-    values = {key: np.concatenate([own for _, own in pairs]) for key, pairs in found.items()}
+    values = {key: np.concatenate([part for _, part in pairs]) for key, pairs in fits_of.items()}
     rows = []
-    for (measure, name), own in values.items():
-        fits = tuple(fit for fit, _ in found[measure, name])
+    for (measure, name), measured in values.items():
+        fits = tuple(fit for fit, _ in fits_of[measure, name])
         cautions = _cautions(shared, name, fits)
         others = [other for other in (DIRECT, RANKNET) if other != name]
-        tested = ((other, paired_t_test(own, values[measure, other])) for other in others)
+        tested = ((other, paired_t_test(measured, values[measure, other])) for other in others)
         p_values = {other: p for other, p in tested if not math.isnan(p)}
         final = finals.get((measure, name))
-        final = final and replace(final, test_value=float(own.mean()))
-        rows.append(Row(measure, name, topics, own, fits, p_values, final, cautions))
+        final = final and replace(final, test_value=float(measured.mean()))
+        rows.append(Row(measure, name, topics, measured, fits, p_values, final, cautions))
     result = CollectionResult(pool.name, tuple(folds), tuple(rows), traces, (), plan.model, shared.surface)
     return replace(result, near=_near(shared, result), notes=(*notes, *_notes(shared, result, remarks)))
 
@@ -140,40 +141,42 @@ def run_experiment(
 def default_result(
     pool: CandidatePool, folds: Sequence[Fold], plan: Plan, *, notes: Sequence[str] = ()
 ) -> CollectionResult:
-    """Return an experiment's rows ``Default`` alone; nothing is searched.
+    """Return an experiment with the rows ``Default`` only, without any search.
 
     Parameters
     ----------
     pool, folds, plan, notes
-        As for `run_experiment`.
+        See `run_experiment`.
     """
-    given, topics = _default_of(plan), tuple(topic for fold in folds for topic in fold.test)
+    defaults, topics = _default_of(plan), tuple(topic for fold in folds for topic in fold.test)
     rows = []
-    for measure in plan.measures if given else ():
+    for measure in plan.measures if defaults else ():
         if not lacks_nonrelevant(pool, measure):
             pairs = [
                 _report(pool, partial(_values, pool, plan), plan, fold, measure, choice)
-                for choice in given.values()
+                for choice in defaults.values()
                 for fold in folds
             ]
             fits = tuple(replace(fit, at_edge=()) for fit, _ in pairs)
-            rows.append(Row(measure, DEFAULT, topics, np.concatenate([own for _, own in pairs]), fits))
+            rows.append(
+                Row(measure, DEFAULT, topics, np.concatenate([measured for _, measured in pairs]), fits)
+            )
     return CollectionResult(pool.name, tuple(folds), tuple(rows), {}, tuple(notes), plan.model)
 
 
 def _near(shared: Shared, result: CollectionResult) -> dict[str, tuple[float, float]]:
-    """Return the box of settings that are not significantly worse than what is recommended."""
+    """Return the near-optimal region of the recommended setting."""
     row = result.recommended
     if row is None or row.setting is None:
         return {}
     topics = list(dict.fromkeys(topic for fold in result.folds for topic in (*fold.train, *fold.test)))
     values = shared.values(topics, row.measure, row.setting.params)
-    places = shared.pool.positions(topics)
-    return near_optimal(shared.surface, row.measure, places, row.setting.params, values)
+    positions = shared.pool.positions(topics)
+    return near_optimal(shared.surface, row.measure, positions, row.setting.params, values)
 
 
 class _FoldResult(NamedTuple):
-    """What the methods chose on a fold, and each test topic's values with that."""
+    """The fits of a fold by measure and row, each with the values of the test topics; traces and remarks."""
 
     fits: dict[tuple[Measure, str], tuple[Fit, Doubles]]
     traces: dict[str, pd.DataFrame]
@@ -181,7 +184,7 @@ class _FoldResult(NamedTuple):
 
 
 def _run_folds(shared: Shared, folds: Sequence[Fold]) -> Iterator[_FoldResult]:
-    """Run the methods on each fold, and at last, where the plan says so, on the topics of all."""
+    """Run the methods on each fold, and then on the topics of all folds if the plan has a final fit."""
     used = {topic for fold in folds for topic in (*fold.train, *fold.test)}
     everything = Fold(tuple(topic for topic in shared.pool.topics if topic in used), ())
     every = [*folds, everything] if shared.plan.final else folds
@@ -199,21 +202,21 @@ def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
     methods, fits = FoldMethods(shared, number, fold), {}
     chosen = {measure: methods.choose(measure) for measure in shared.plan.measures}
     if fold.test:
-        chosen = {measure: _default_of(shared.plan) | own for measure, own in chosen.items()}
+        chosen = {measure: _default_of(shared.plan) | choices for measure, choices in chosen.items()}
     shared.measure(fold.train, chosen)
     shared.measure(fold.test, chosen)
-    for measure, own in chosen.items():
+    for measure, choices in chosen.items():
         if fold.test:
-            inside = [c for c in own.values() if shared.plan.space.contains(c.params)]
-            own[OPTIMAL] = methods.optimal(measure, inside)
-        for row, choice in own.items():
+            inside = [c for c in choices.values() if shared.plan.space.contains(c.params)]
+            choices[OPTIMAL] = methods.optimal(measure, inside)
+        for row, choice in choices.items():
             fit, values = _report(shared.pool, shared.values, shared.plan, fold, measure, choice)
             fits[measure, row] = replace(fit, at_edge=() if row == DEFAULT else fit.at_edge), values
     return _FoldResult(fits, methods.traces, methods.remarks)
 
 
 def _default_of(plan: Plan) -> dict[str, FoldChoice]:
-    """Return the row that nothing chose, if the plan has it."""
+    """Return the baseline as a choice by row name; empty if the plan has no baseline."""
     return {} if plan.baseline is None else {DEFAULT: FoldChoice(dict(plan.baseline), 0)}
 
 
@@ -225,7 +228,7 @@ def _report(
     measure: Measure,
     choice: FoldChoice,
 ) -> tuple[Fit, Doubles]:
-    """Measure a choice on the training and test topics; the latter's values, if any, come with it."""
+    """Measure a choice on training and test topics; return its fit and the values of the test topics."""
     train = pool.mean(values(fold.train, measure, choice.params), pool.positions(fold.train))
     test = values(fold.test, measure, choice.params) if fold.test else np.array([math.nan])
     edges = tuple(plan.space.at_edge(list(choice.params.values())))
@@ -236,16 +239,16 @@ def _report(
 def _values(
     pool: CandidatePool, plan: Plan, topics: Sequence[str], measure: Measure, params: Setting
 ) -> Doubles:
-    places, drawn = pool.positions(topics), pool.drawn_at(params)
-    return measure_settings(drawn, params, [measure], topics=places, depth=plan.depth)[:, 0, 0]
+    positions, drawn = pool.positions(topics), pool.drawn_at(params)
+    return measure_settings(drawn, params, [measure], topics=positions, depth=plan.depth)[:, 0, 0]
 
 
 def _cautions(shared: Shared, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
-    found = {
+    cautions = {
         STAND_INS: method in (RANKNET, STOPPED) and shared.pairs.has_sampled_negatives,
         EDGE: method == RANKNET and any(fit.at_edge for fit in fits),
     }
-    return tuple(caution for caution, holds in found.items() if holds)
+    return tuple(caution for caution, applies in cautions.items() if applies)
 
 
 def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -253,7 +256,7 @@ def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Seque
     yield from described(plan.model)
     yield f"RankNet pairs: {shared.pairs.rule}"
     if plan.approx and (rough := [m.title for m in plan.measures if smooth_form(m).measure.kind != m.kind]):
-        yield f"Approx follows a smooth MAP for {', '.join(rough)}: no smooth form of its own"
+        yield f"Approx uses a smooth MAP for {', '.join(rough)}, which has no smooth approximation"
     if plan.certify is not None:
         for row in (row for row in rows if row.method == OPTIMAL):
             near = [o for o in rows if o.measure == row.measure and o.method in (DIRECT, APPROX)]
@@ -261,7 +264,7 @@ def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Seque
     untested = [row.method for row in rows if row.method != DIRECT and DIRECT not in row.p_values]
     if names := ", ".join(dict.fromkeys(untested)):
         yield (
-            f"{names} against {DIRECT}: no test of fewer than {FEWEST} topics, or of one difference on all"
+            f"{names} against {DIRECT}: no test, with fewer than {FEWEST} topics or equal differences on all"
         )
     for method in dict.fromkeys(row.method for row in rows if row.method not in (OPTIMAL, DEFAULT)):
         fits = [fit for row in rows if row.method == method for fit in row.fits]
@@ -272,15 +275,15 @@ def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Seque
 
 
 def _proof(row: Row, near: Sequence[Row], bound: float | None, tolerance: float) -> str:
-    """Say what the certificates of Optimal, one a fold, prove of the table's means."""
+    """Describe what the certificates of Optimal, one per fold, prove for the means."""
     fits, title = row.fits, row.measure.title
     if bound is None:
         return f"{title}: Optimal is not certified: interrupted"
     gap = bound - row.mean
     each = "" if len(fits) == 1 else ", chosen for each fold,"
-    short = "" if gap <= tolerance else f", not the {tolerance:g} asked for"
+    short = "" if gap <= tolerance else f", above the tolerance {tolerance:g}"
     names = ", ".join(fits[0].params)
-    within = ", ".join(f"{own.method} is within {at_most(bound - own.mean)}" for own in near)
+    within = ", ".join(f"{other.method} is within {at_most(bound - other.mean)}" for other in near)
     return (
         f"{title}: no ({names}) in the range{each} gives more than {at_most(bound)} (gap {gap:.4f}{short}): "
         f"{within} of the best possible"
@@ -294,48 +297,48 @@ _Box = dict[str, tuple[float, float]]
 def near_optimal(
     surface: Surface, measure: Measure, topics: Integers, setting: Setting, values: Doubles
 ) -> _Box:
-    """Return the box of grid points around a setting of which none is significantly worse.
+    """Return the near-optimal region: a box of grid points that are not significantly worse than a setting.
 
-    Of all such boxes with the setting inside or on their edge, it holds the most grid points; of equals,
-    the first.
+    A two-sided paired t-test over topics compares each grid point with the setting. The result is the box
+    with the most grid points that contains the setting; the first of equal ones.
 
     Parameters
     ----------
     surface : Surface
-        A full grid of one or two free parameters; others have no box.
+        A full grid of one or two free parameters; other surfaces have no region.
     measure : Measure
-        One of the surface's.
+        One of the surface's measures.
     topics : numpy.ndarray of int64, shape (topics,)
-        Places in the pool.
+        Positions in the pool.
     setting : mapping of str to float
-        What to compare with.
+        The setting.
     values : numpy.ndarray of float64, shape (topics,)
-        The measure with it on these topics.
+        The measure of these topics at the setting.
 
     Returns
     -------
     dict of str to (low, high)
-        By free parameter; empty where no two grid points are such a box. A paired t-test over topics,
-        two-sided, says which points are worse.
+        The box by free parameter; empty if no box has two grid points.
     """
     axes = [np.unique(column) for column in surface.settings.T]
     free = [number for number, axis in enumerate(axes) if axis.size > 1]
     shape = [axes[number].size for number in free]
     if not 0 < len(free) <= _MOST_AXES or np.prod(shape) != len(surface.settings):
         return {}
-    at = surface.values[topics, :, surface.measures.index(measure)].T
-    worse = significantly_worse(at, values)
-    places = tuple(np.searchsorted(axes[n], surface.settings[:, n]) for n in free)
+    at_points = surface.values[topics, :, surface.measures.index(measure)].T
+    worse = significantly_worse(at_points, values)
+    cells = tuple(np.searchsorted(axes[n], surface.settings[:, n]) for n in free)
     bad = np.zeros(shape, np.int64)
-    bad[places] = worse
-    # How many are worse before each corner: a box's count is a sum over its corners.
+    bad[cells] = worse
+    # Cumulative counts of worse points: a box's count is a signed sum over its corners.
     before = np.pad(bad, [(1, 0)] * len(free))
     for dimension in range(len(free)):
         before = before.cumsum(axis=dimension)
     sides = []
     for number in free:
         axis, value = axes[number], setting[surface.names[number]]
-        # The grid points from low to high, those next to the setting among them; the setting may be an end.
+        # Intervals of grid points that contain the setting, or end next to it: the setting itself may be an
+        # end.
         above, below = (int(np.searchsorted(axis, value, side)) for side in ("left", "right"))
         sides.append(list(product(range(above + 1), range(below - 1, axis.size))))
     best, most = None, 1
@@ -353,50 +356,50 @@ def near_optimal(
     }
 
 
-def significantly_worse(at: Doubles, values: Doubles) -> list[bool]:
-    """Say of each of values, shape (settings, topics), whether it is worse by a two-sided paired t-test."""
+def significantly_worse(settings: Doubles, values: Doubles) -> list[bool]:
+    """Return for each row of values, shape (settings, topics), whether a paired t-test finds it worse."""
     mean = values.mean()
-    return [bool(own.mean() < mean and paired_t_test(own, values) < SIGNIFICANCE) for own in at]
+    return [bool(row.mean() < mean and paired_t_test(row, values) < SIGNIFICANCE) for row in settings]
 
 
 def _inside(before: Integers, box: tuple[tuple[int, int], ...]) -> int:
-    """Sum over a box's corners, with signs."""
+    """Return the count in a box, from the cumulative counts."""
     total = 0
     for corner in product((0, 1), repeat=len(box)):
-        place = tuple(high + 1 if end else low for end, (low, high) in zip(corner, box, strict=True))
-        total += (-1) ** (len(box) - sum(corner)) * int(before[place])
+        cell = tuple(high + 1 if end else low for end, (low, high) in zip(corner, box, strict=True))
+        total += (-1) ** (len(box) - sum(corner)) * int(before[cell])
     return total
 
 
 BEST = "best "
-"""Before a parameter's name: the line along it through Direct's choice for the measure."""
+"""Prefix of a parameter's name in the column ``line``: a profile along it, through Direct's setting."""
 
-_PLANE = 2  # parameters, over which a surface shows what such lines would
+_PLANE = 2  # With this number of free parameters or fewer, the grid's surface replaces profiles.
 _POINTS = 31
 
 
 def measure_profiles(
     pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count = unseen
 ) -> dict[str, pd.DataFrame]:
-    """Measure along each free parameter through Direct's choice, where more than two are free.
+    """Measure profiles: settings along each free parameter through Direct's setting.
 
     Parameters
     ----------
     pool : CandidatePool
         The collection.
     result : CollectionResult
-        Its experiment.
+        The result of the experiment.
     plan : Plan
-        The experiment's.
+        The plan of the experiment.
     progress : callable, optional
         Called with (folds done, folds in all).
 
     Returns
     -------
     dict of str to pandas.DataFrame
-        By ``MEASURE-foldN``. One row a setting: ``line`` (`BEST` and the parameter's name),
-        ``position`` (the parameter's value), the parameters, and ``train`` and ``test``, the measure's
-        means on the fold's topics. Empty for models of one or two free parameters.
+        Tables by ``MEASURE-foldN``, with one row per setting: ``line`` (`BEST` and the parameter's name),
+        ``position`` (the parameter's value), the parameters, and ``train`` and ``test`` (the measure's means
+        on the fold's topics). Empty for models with one or two free parameters.
     """
     if len(plan.space.free) <= _PLANE:
         return {}
@@ -415,7 +418,7 @@ def measure_profiles(
 
 
 def _along(space: ParameterSpace, fit: Fit) -> pd.DataFrame:
-    """Return settings along each free parameter through a setting, itself included."""
+    """Return the settings of the profiles through a fit's setting, which is included."""
     import pandas as pd
 
     through = space.vector(fit.params)

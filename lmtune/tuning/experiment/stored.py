@@ -1,4 +1,4 @@
-"""The folder that keeps an experiment, read back: results, and the settings to use."""
+"""Reading of results folders: an experiment's results, and the settings to use."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = "report.html"
-"""The page that ``lmtune report`` puts in the folder."""
+"""The page that ``lmtune report`` writes to the folder."""
 
 PICTURES = "pictures"
-"""The folder that ``lmtune plot`` puts there."""
+"""The folder of pictures that ``lmtune plot`` writes there."""
 
 CHOICES, CHOSEN_CASE = "choices.json", "chosen"
-"""In a folder of ``lmtune tune --choose``: each fold's choices, and the folder of the recommended case."""
+"""Files of ``lmtune tune --choose``: the choices of each fold, and the folder of the recommended case."""
 
 FOLDS, TABLE = "folds.json", "table.json"
 TOPICS, CHOSEN, FINAL, NEAR, TEXTS = (
@@ -50,13 +50,13 @@ TOPICS, CHOSEN, FINAL, NEAR, TEXTS = (
 ACCEPTED = "a folder that lmtune tune --output wrote"
 
 KIND = FolderKind(RECORD, (PAGE,), (RECORD, f"{PICTURES}/{RECORD}"), ("notes",))
-"""A results folder; one that holds more than was recorded, or other content, is not replaced."""
+"""A results folder. One with changed or unrecorded files is not replaced."""
 
 NAMED = ("collection", "measure", "method")
-"""The columns that name a row."""
+"""The columns that identify a row."""
 
 _TEXTS = (*NAMED, "topic", "text", "parameter", "at_edge", "ridge")
-# All other columns of settings are parameters; older files have neither bound nor ridge.
+# All other columns of settings are parameters. Older files have no columns bound and ridge.
 _NUMBERS = ("fold", "train", "test", "estimate", "evaluations", "bound")
 _KINDS = {
     "command": str,
@@ -76,12 +76,12 @@ class StoredResults:
     path : pathlib.Path
         The folder.
     results : tuple of CollectionResult
-        As they were written: rows, folds, traces (by the names of their files), p-values and notes.
-        Equal results, written and read back, are equal to the last bit.
+        Rows, folds, traces (by file name), p-values and notes. Reading restores written values bit for bit.
     record : mapping
-        ``made.json``: ``command``, ``versions``, ``plan``, ``collections``, ``notes``, ``files``.
+        The content of ``made.json``: ``command``, ``versions``, ``plan``, ``collections``, ``notes``,
+        ``files``.
     texts : dict of str to dict of str to str
-        Topics' texts, on one line each, by collection; results of old have none.
+        The topics' texts, each on one line, by collection; empty for results of older versions.
     """
 
     path: Path
@@ -90,18 +90,18 @@ class StoredResults:
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def of_collection(self, name: str | None) -> tuple[CollectionResult, dict[str, Any]]:
-        """Return the result on a collection of this name, or of the only one, and what was recorded of it.
+        """Return the result and the record of the collection with this name, or of the only collection.
 
         Raises
         ------
         InputError
-            Where several are of none with this name.
+            If there are several collections and none has this name.
         """
         names = [result.name for result in self.results]
         wanted = name if name and ":" in name else Path(name or "").resolve().name
         if len(names) > 1 and wanted not in names:
             raise InputError(
-                "the results are of several collections, of none with this name",
+                "the results have several collections, but none with this name",
                 file=self.path,
                 value=wanted,
                 accepted=", ".join(names),
@@ -118,9 +118,9 @@ class FinalSetting(NamedTuple):
     model : str
         A name in `lmtune.models.model.MODELS`.
     values : dict of str to float
-        Its parameters by name.
+        The model's parameters by name.
     collection : Collection
-        The one to use it on, with the analysis that it was fitted for.
+        The collection to use it on, with the text analysis of the fit.
     """
 
     model: str
@@ -136,33 +136,33 @@ def check_output(
     reads: Iterable[PathLike] = (),
     overwrite: bool = False,
 ) -> None:
-    """Raise at once where results cannot be kept, or would replace those of other collections.
+    """Check before tuning that results can be written, and do not replace those of other collections.
 
     Parameters
     ----------
     path : path
-        The folder.
+        The results folder.
     kind : FolderKind
-        That of the results.
+        The kind of results.
     collections : sequence of Collection
-        What is going to be tuned on.
+        The collections to tune on.
     reads : iterable of path-like
-        As for `lmtune.io.folders.check_directory`.
+        See `lmtune.io.folders.check_directory`.
     overwrite : bool
-        Whether results of other collections are replaced too.
+        Whether to replace results of other collections.
 
     Raises
     ------
     InputError
-        If they cannot, or would.
+        If the folder cannot be written, or has results of other collections.
     """
     check_directory(path, kind, reads=reads)
     made = next((file for file in (path / CHOSEN_CASE / RECORD, path / RECORD) if file.is_file()), None)
     if made is None or overwrite:
         return
-    records = [own.get("opened") for own in unsealed(made.read_bytes())["collections"]]
-    known = [_named(Collection.from_record(own)) for own in records if own is not None]
-    if known and known != [_named(own) for own in collections]:
+    records = [entry.get("opened") for entry in unsealed(made.read_bytes())["collections"]]
+    known = [_named(Collection.from_record(entry)) for entry in records if entry is not None]
+    if known and known != [_named(entry) for entry in collections]:
         raise InputError(
             "will not replace results of another collection",
             file=path,
@@ -172,25 +172,25 @@ def check_output(
 
 
 def _named(collection: Collection) -> str:
-    """Name a collection by its name and files, wherever these are."""
+    """Return a name made of a collection's name and the names of its files, without their folders."""
     name = collection.name or ""
     words = [name if ":" in name else Path(name).resolve().name] if name else []
     for part in PARTS:
-        if given := getattr(collection, part):
-            words += [f"--{part}", Path(given).name]
+        if file := getattr(collection, part):
+            words += [f"--{part}", Path(file).name]
     return " ".join(words)
 
 
 def read_results(path: PathLike) -> StoredResults:
-    """Read a results folder whose tables are as they were written.
+    """Read a results folder.
 
-    ``made.json``, ``folds.json``, ``topics.csv``, ``parameters.csv``, ``final.csv`` and ``table.json``
-    have to be there. Runs, the tables in other formats, and anything else in the folder are not read.
+    It needs ``made.json``, ``folds.json``, ``topics.csv``, ``parameters.csv``, ``final.csv`` and
+    ``table.json``. Runs, tables in other formats, and other files are not read.
 
     Parameters
     ----------
     path : path-like
-        A folder that ``lmtune tune --output`` wrote; of one with ``--choose``, the chosen case is read.
+        A folder that ``lmtune tune --output`` wrote. With ``--choose``, the chosen case is read.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def read_results(path: PathLike) -> StoredResults:
     Raises
     ------
     InputError
-        Where a file is missing or was changed.
+        If a file is missing or was changed.
     """
     home = Path(path) / CHOSEN_CASE if (Path(path) / CHOICES).is_file() else Path(path)
     folder = StoredFolder.open(home, _KINDS, (FOLDS, TOPICS, CHOSEN, FINAL, TABLE), ACCEPTED)
@@ -242,7 +242,7 @@ def _rows(folder: StoredFolder) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
     for line in folder.json(TABLE):
         key = _key(line)
-        if line["mean"] is None:  # not told from these judgments: so until 0.5
+        if line["mean"] is None:  # Version 0.4 and earlier wrote undefined measures.
             continue
         tests = {name: line[f"p_value_{name.lower()}"] for name in (DIRECT, RANKNET)}
         row = Row(
@@ -274,7 +274,7 @@ def _fit(line: Mapping[str, Any]) -> Fit:
 
 
 def _traces(folder: StoredFolder, name: str) -> dict[str, pd.DataFrame]:
-    """Read the traces of a collection that the record lists."""
+    """Read a collection's traces, as far as the record lists them."""
     home = f"traces/{file_name(name)}/"
     frames = {Path(file).stem: folder.frame(file) for file in folder.files if file.startswith(home)}
     return {stem: frame for stem, frame in frames.items() if frame is not None}
@@ -283,24 +283,23 @@ def _traces(folder: StoredFolder, name: str) -> dict[str, pd.DataFrame]:
 def take_final(
     path: PathLike, collection: Collection, *, measure: str | None = None, method: str | None = None
 ) -> FinalSetting:
-    """Take the setting that is recommended for a measure, or the one that a method chose on all topics.
+    """Read the setting to use: the recommended one for a measure, or that of a method.
 
     Parameters
     ----------
     path : path-like
-        A folder that ``lmtune tune --output`` wrote, with ``--choose`` too.
+        A folder that ``lmtune tune --output`` wrote, also with ``--choose``.
     collection : Collection
-        What the setting is for; of results of several collections, those of its name are taken.
+        The collection to use the setting on. Its name selects among results of several collections.
     measure : str, optional
-        What it was tuned for; by default the results' first measure.
+        The measure that the setting was tuned for; by default the results' first measure.
     method : str, optional
-        Another method than the recommended one, in upper or lower case.
+        The method, in upper or lower case; by default the recommended one.
 
     Raises
     ------
     InputError
-        For a folder that is none of results or has no such setting, and for a collection whose name
-        several results lack.
+        If the folder has no results or no such setting, or none of several collections has this name.
     """
     result, recorded = read_results(path).of_collection(collection.name)
     row = final_row(path, result, measure, method)
@@ -320,42 +319,51 @@ def take_final(
 def final_row(
     path: PathLike, result: CollectionResult, measure: str | None = None, method: str | None = None
 ) -> Row:
-    """Return the row that `take_final` takes the setting of, or raise as it does."""
+    """Return the row of the setting that `take_final` reads; raise the same errors."""
     wanted = result.measures[0] if measure is None else parse_measure(measure)
     row = result.recommended_for(wanted)
     if method is not None:
-        named = (own for own in result.rows if own.measure == wanted and own.method.lower() == method.lower())
+        named = (
+            other
+            for other in result.rows
+            if other.measure == wanted and other.method.lower() == method.lower()
+        )
         row = next(named, None)
     if row is not None and row.setting is not None:
         return row
-    able = [own for own in result.rows if own.setting is not None]
+    able = [other for other in result.rows if other.setting is not None]
     if row is not None and method is None:
         problem, value = "the recommended setting was not fitted on all topics (tune --no-final)", row.method
     else:
         problem, value = "no setting of this measure and method", f"{wanted} {method or ''}".strip()
-    accepted = ", ".join(f"{own.measure} {own.method}" for own in able) or "results of lmtune tune --final"
+    accepted = (
+        ", ".join(f"{other.measure} {other.method}" for other in able) or "results of lmtune tune --final"
+    )
     raise InputError(problem, file=path, value=value, accepted=accepted)
 
 
 def reopened(path: PathLike, name: str | None = None) -> Collection:
-    """Return the collection that was tuned on, as the record says.
+    """Return the collection that was tuned on, from the results' record.
 
     Parameters
     ----------
     path : path-like
         A folder that ``lmtune tune --output`` wrote.
     name : str, optional
-        Of several collections: which. Where it is the path of a folder, the collection is there now.
+        The name of one of several collections. If it is the path of a folder, the collection is read from
+        there.
 
     Raises
     ------
     InputError
-        For a folder that is none of results, or whose record does not say it.
+        If the folder has no results, or its record does not contain the collection.
     """
     _, recorded = read_results(path).of_collection(name)
     if "opened" not in recorded:
         raise InputError(
-            "the results do not say how to open their collection", file=path, accepted="those of a tuning now"
+            "the results do not record how to open their collection",
+            file=path,
+            accepted="results of this version: tune again",
         )
     collection = Collection.from_record(recorded["opened"])
     collection = replace(collection, exclude_self=recorded.get("exclude_self"))
@@ -363,7 +371,7 @@ def reopened(path: PathLike, name: str | None = None) -> Collection:
 
 
 def record_pictures(results: Path, files: Sequence[Path]) -> None:
-    """Note in a results folder which pictures are lmtune's, so that they are replaced with it."""
+    """Record in a results folder which pictures lmtune wrote, so that it may replace them."""
     home = results / PICTURES
     known = recorded(home, FolderKind(RECORD, records=(RECORD,)))
     known.pop(RECORD, None)
@@ -373,7 +381,7 @@ def record_pictures(results: Path, files: Sequence[Path]) -> None:
 
 
 def check_names(names: Sequence[str | None]) -> None:
-    """Raise InputError for collections whose files would have one name."""
+    """Raise `InputError` if files of two collections would have the same name."""
     kept = [file_name(name if name and ":" in name else name_of(name or "")) for name in names]
     if len(set(kept)) < len(kept):
-        raise InputError("two collections have one name", value=list(names), accepted="different names")
+        raise InputError("two collections have the same name", value=list(names), accepted="different names")

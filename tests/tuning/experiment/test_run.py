@@ -185,7 +185,7 @@ def test_measures_without_a_smooth_form_follow_that_of_map(pool: CandidatePool) 
     for ap, success in zip(by_name["AP"].fits, by_name["Success@3"].fits, strict=True):
         assert ap.params == success.params
     assert [note for note in result.notes if "smooth" in note] == [
-        "Approx follows a smooth MAP for Success@3: no smooth form of its own"
+        "Approx uses a smooth MAP for Success@3, which has no smooth approximation"
     ]
     without = run_experiment(pool, folds, replace(plan, approx=False))
     assert {row.method for row in without.rows} == {DIRECT, RANKNET, OPTIMAL}
@@ -220,7 +220,7 @@ def test_ctrl_c_ends_the_proofs_not_the_experiment(pool: CandidatePool) -> None:
     bound = rows["AP", OPTIMAL].fits[0].bound
     assert bound is not None
     assert bound >= rows["AP", OPTIMAL].mean
-    assert any("not the 1e-09 asked for" in note for note in result.notes)
+    assert any("above the tolerance 1e-09" in note for note in result.notes)
     assert rows["P@5", OPTIMAL].fits[0].bound is None
     assert "P@5: Optimal is not certified: interrupted" in result.notes
 
@@ -280,14 +280,14 @@ def test_bpref_is_left_out_without_a_judged_nonrelevant_document() -> None:
     plan = Plan(tuple(parse_measures(["Bpref", "AP"])), grid=(3, 4), validation=0.3)
     only = CandidatePool.build(index, topics, relevant)
     result = run_experiment(only, cross_validation(only.topics, 2), plan)
-    assert "BPREF left out: no document is judged nonrelevant" in result.notes
+    assert "BPREF skipped: there are no judged non-relevant documents" in result.notes
     for row in result.rows:
         assert str(row.measure) == "AP"
         assert (STAND_INS in row.cautions) == (row.method in (RANKNET, STOPPED))
         edges = row.method == RANKNET and any(fit.at_edge for fit in row.fits)
         assert (EDGE in row.cautions) == edges
         assert (row.final is None) == (row.method == OPTIMAL)
-    with pytest.raises(InputError, match="is judged nonrelevant"):
+    with pytest.raises(InputError, match="has no judged non-relevant document"):
         run_experiment(only, cross_validation(only.topics, 2), replace(plan, measures=plan.measures[:1]))
     judged = CandidatePool.build(index, topics, qrels)
     found = run_experiment(judged, cross_validation(judged.topics, 2), plan).rows
