@@ -119,7 +119,7 @@ def test_each_command_and_each_public_name_has_its_place(site: dict[Path, Page])
     text = re.sub("<[^>]+>", " ", (folder / "commands" / "tune.html").read_text(encoding="utf-8"))
     restarts = "--restarts N Random restarts of the coordinate ascent. Default: 2 . Accepts 0 or more."
     shown = " ".join(text.split())
-    assert shown.rindex("How an experiment searches") < shown.index(restarts)
+    assert shown.rindex("Measures, model and search") < shown.index(restarts)
     assert shown.index(restarts) < shown.rindex("Where to look for parameters")
     headings = {name.rpartition(".")[2] for name in site[folder / "python" / "lmtune.html"].names}
     assert {name for name in dir(lmtune) if name[0] != "_"} <= headings

@@ -69,18 +69,16 @@ class Split:
     """
 
     folds: str | None = usual(
-        None, "Cross-validation: how many folds (default 2), or a JSON file of them.", metavar="N|FILE"
+        None, "Cross-validation: number of folds (default 2), or a JSON file of folds.", metavar="N|FILE"
     )
-    train_topics: str | None = usual(None, "Train on these: 51-100, a list 51,52 or a file.")
-    test_topics: str | None = option(None, "Report on these; default: all others.")
+    train_topics: str | None = usual(None, "Training topics: 51-100, a list 51,52 or a file.")
+    test_topics: str | None = option(None, "Test topics; default: all others.")
     train_split: str | None = option(
-        None,
-        "Train on a folder's judgments of this name (default: train, where it has them).",
-        metavar="NAME",
+        None, "The folder's training split (default: train, if there is one).", metavar="NAME"
     )
-    test_split: str | None = option(None, "Report on those of this name (default: test).", metavar="NAME")
+    test_split: str | None = option(None, "The folder's test split (default: test).", metavar="NAME")
     ignore_unknown: bool = option(
-        False, "Leave out judgments of unknown topics; let all judged documents be unknown."
+        False, "Skip judgments of unknown topics; accept judgments without any known document."
     )
 
     topic_weights: Mapping[str, float] | None = topic_weights_option()
@@ -127,7 +125,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Plan:
-    """The measures, model and searches of an experiment.
+    """Measures, model and search.
 
     Attributes
     ----------
@@ -173,7 +171,7 @@ class Plan:
 
     measures: tuple[Measure, ...] = usual(
         ("AP", "Bpref", "P@10"),
-        "AP, P@k, Bpref, nDCG@k, RR, R@k ...; repeat it for several.",
+        "Measure to maximise and report: AP, P@k, Bpref, nDCG@k, RR, R@k ...; repeat it for several.",
         flag="--measure -m",
         read=str,
         separator=None,
@@ -195,30 +193,30 @@ class Plan:
     optimizer: str = option(
         "coordinate-descent", "coordinate-descent or l-bfgs.", choices=OPTIMIZERS, flag="--ranknet-optimizer"
     )
-    starts: int = option(4, "Starts of the descent.", low=1, flag="--ranknet-starts")
+    starts: int = option(4, "Number of starts of RankNet's descent.", low=1, flag="--ranknet-starts")
     validation: float = option(
         0.0,
-        "Share of training topics to stop on; adds the row RankNet-val.",
+        "Share of training topics for early stopping; adds the row RankNet-val.",
         low=0,
         below=1,
         flag="--ranknet-validation",
     )
-    rel: int = option(1, "Smallest gain that RankNet takes for relevant.", low=1, flag="--ranknet-rel")
+    rel: int = option(1, "Lowest gain that counts as relevant for RankNet.", low=1, flag="--ranknet-rel")
     stand_ins: int = option(
-        STAND_INS, "Unjudged documents a topic, drawn where none is judged nonrelevant.", low=1
+        STAND_INS, "Sampled negatives of a topic without judged non-relevant documents.", low=1
     )
-    approx: bool = option(True, "The row Approx: a smooth form of each measure, by its gradient.")
-    final: bool = option(True, "Fit each method on all topics at the end: settings to use.")
-    seed: int = option(0, "Of folds, starts and restarts.", low=0)
+    approx: bool = option(True, "Add the row Approx: minimise a smooth approximation of each measure.")
+    final: bool = option(True, "Finally, fit each method on all topics: the settings to use.")
+    seed: int = option(0, "Seed of folds, starts and restarts.", low=0)
     depth: int = option(DEPTH, "Run depth of measures and runs.", low=1)
-    also: tuple[str, ...] = option((), "Further rows, gradient-free: spsa, fdsa, or spsa,fdsa.", choices=ALSO)
+    also: tuple[str, ...] = option((), "Add gradient-free methods: spsa, fdsa, or spsa,fdsa.", choices=ALSO)
     evaluations: int = option(
-        EVALUATIONS, "Settings that each of them may measure, a fold and measure.", low=FEWEST
+        EVALUATIONS, "Budget of a gradient-free method: settings per fold and measure.", low=FEWEST
     )
     certify: float | None = option(
         None,
-        "Prove Optimal to be this near the best possible, such as 1e-3, by AP, nDCG, P, R, RR, Bpref or "
-        "Success; Ctrl-C ends it.",
+        "Prove that Optimal is within this tolerance of the best setting, such as 1e-3; for AP, nDCG, P, R, "
+        "RR, Bpref and Success. Ctrl-C stops the proof.",
     )
 
     def __post_init__(self) -> None:
