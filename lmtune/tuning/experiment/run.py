@@ -107,7 +107,7 @@ def run_experiment(
         raise InputError(
             f"{pool.name} has no judged non-relevant document",
             value=", ".join(left_out),
-            accepted="measures without judged nonrelevant documents, such as AP and nDCG@10",
+            accepted="measures without judged non-relevant documents, such as AP and nDCG@10",
         )
     if left_out:
         notes = [*notes, f"{', '.join(left_out)} skipped: there are no judged non-relevant documents"]
