@@ -131,16 +131,16 @@ def test_certificates_hold_along_the_line(name: str) -> None:
 
 def test_a_certificate_at_mu_0_keeps_away_from_lambda_0() -> None:
     space = ParameterSpace.of("two-stage", {"lambda": (1e-150, 0.5), "mu": (0.0, 0.0)})
-    with pytest.raises(InputError, match="too near 0"):
+    with pytest.raises(InputError, match="too close to 0"):
         CertifiedOptimum("AP", space=space).fit(pool_of(find_model("two-stage")))
 
 
 def test_what_is_proved_for_two_stage_smoothing_refuses_the_floor() -> None:
     model = find_model("lucene-dirichlet")
     pool, space = pool_of(model), ParameterSpace.of(model)
-    with pytest.raises(InputError, match="no certificate"):
+    with pytest.raises(InputError, match="cannot be certified"):
         CertifiedOptimum("AP", space=space).fit(pool)
-    with pytest.raises(InputError, match="no certificate"):
+    with pytest.raises(InputError, match="cannot be certified"):
         Plan(tuple(parse_measures(["AP"])), model=model.name, certify=1e-3)
     with pytest.raises(InputError, match="regions is for other models"):
         Regions.build(pool)

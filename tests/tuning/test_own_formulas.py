@@ -219,7 +219,7 @@ def test_a_model_gives_a_formula_other_ranges() -> None:
 def test_what_is_not_proved_for_them_is_refused() -> None:
     formula = FORMULAS[1]
     pool = pool_of(formula)
-    with pytest.raises(InputError, match="no certificate"):
+    with pytest.raises(InputError, match="cannot be certified"):
         CertifiedOptimum().fit(pool)
     with pytest.raises(InputError, match="which documents this model may drop"):
         skyband(pool)
