@@ -118,7 +118,7 @@ def show(
     """Print a comparison; print its notes on standard error."""
     show_table(comparison_table(compared, style, per_topic=per_topic, answer=answer))
     if style in ("csv", "json"):
-        note(comparison_legend(compared))
+        note(comparison_legend(compared).replace("\n", "; "))
     for text in compared.notes:
         note(text)
 

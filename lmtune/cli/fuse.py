@@ -134,7 +134,7 @@ def fuse(
         say(fusion_coverage(fused, loaded, judged, with_bounds=talk().verbose))
         say(f"\n{formulas(fused)}" if talk().verbose else "")
     elif output.style in ("csv", "json"):
-        note(fusion_legend(fused))
+        note(fusion_legend(fused).replace("\n", "; "))
     if output.plot is not None:
         from lmtune.report.figures import fusion_pictures, save
 

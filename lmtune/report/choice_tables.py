@@ -1,4 +1,4 @@
-"""Choices: the procedure held out, each case, what each choice moves; the folder that keeps them."""
+"""Tables and results folder of categorical parameters: procedure, cases and effects."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _TUNED = "Tuned"
 
 
 def choice_table(result: ChoiceResult, style: str = "table") -> str:
-    """Render what was chosen, in one of `lmtune.report.table.STYLES`; text opens with the answer."""
+    """Render a result in one of `lmtune.report.table.STYLES`; plain text starts with the answer."""
     answer = partial(choice_answer, result)
     return render(style, lambda: choice_tables(result), lambda: choice_records(result), answer=answer)
 
 
 def choice_tables(result: ChoiceResult) -> list[Table]:
-    """Return the procedure by method, the cases, and the analysis of variance."""
+    """Return the tables of the procedure, of the cases and of the analysis of variance."""
     one = result.tuned
     if one is None:
         return [_methods(result)]
@@ -51,13 +51,14 @@ def _methods(result: ChoiceResult) -> Table:
         group.append([title, row.method, *map(short, means), DASH if p is None else p_text(p)])
     topics = quantity(len(result.rows[0].row.topics), "topic")
     legend = (
-        f"First: {result.cases[0]}, not chosen. Chosen: of {len(result.cases)} cases the best on each fold's "
-        f"training topics, tuned there in the same way, held out ({topics}). In sample: what the chosen have "
-        f"{'in inner folds' if result.inner else 'on training topics'}. p: Chosen against First, paired "
-        f"t-test. {DEFAULT}: every case at its model's usual setting"
+        f"{FIRST}: {result.cases[0]}. {PICKED}: in each fold the best of {len(result.cases)} cases on the "
+        f"training topics. Both are tuned there and evaluated on held-out topics ({topics})\n"
+        f"In sample: mean of the chosen cases {'in inner folds' if result.inner else 'on training topics'}; "
+        f"p: {PICKED} compared with {FIRST}, paired t-test\n"
+        f"{DEFAULT}: each case with its model's default parameters"
     )
     figures = (FIRST, PICKED, "In sample", "p")
-    return Table.of(["Metric", "Method"], figures, groups.values(), "The choice, held out", legend)
+    return Table.of(["Metric", "Method"], figures, groups.values(), "Chosen case, held out", legend)
 
 
 def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
@@ -71,40 +72,41 @@ def _cases(result: ChoiceResult, one: ChosenRow) -> Table:
         texts += [DASH if row is None or row.final is None else short(row.final.train_value)]
         texts += [DASH if proof is None else at_most(proof.bound)] if result.proofs else []
         rows.append([*texts, f"{counts[number]}"])
-    place = len(result.choices) + 1
-    rows.sort(key=lambda texts: (texts[place] != DASH, *texts[place::-1]), reverse=True)
+    held_out = len(result.choices) + 1  # the column
+    rows.sort(key=lambda texts: (texts[held_out] != DASH, *texts[held_out::-1]), reverse=True)
     figures = ["default", "held out", "all topics", *(["bound"] if result.proofs else []), "folds"]
-    legend = (
-        f"{measure.title} of each case at its model's default, tuned by {method} and held out, and fitted on "
-        "all topics; folds: in how many it was chosen"
-    )
+    notes = [
+        f"{measure.title} of each case: default parameters; tuned by {method}, held out; fitted on all "
+        "topics. folds: how many chose the case"
+    ]
     if result.proofs:
-        legend += "; bound: no setting in the range gives more on all topics"
+        notes.append("bound: no setting in the range has a higher mean on all topics")
     if len(tuned) < len(result.cases):
-        why = "its bound excludes that it is chosen" if result.proofs else "successive halving dropped it"
-        legend += f"; {DASH}: not tuned, as {why}"
-    return Table.of([choice.name for choice in result.choices], figures, [rows], "Cases", legend)
+        why = "its bound excludes it" if result.proofs else "dropped by successive halving"
+        notes.append(f"{DASH}: not tuned, {why}")
+    names = [choice.name for choice in result.choices]
+    return Table.of(names, figures, [rows], "Cases", "\n".join(notes))
 
 
 def _effects(result: ChoiceResult, one: ChosenRow) -> Iterator[Table]:
-    rows, found = [], effects(result, (one.row.measure, one.row.method))
-    for effect in sorted(found, key=lambda e: (not e.best, -e.share)):
-        moved = ["", "", ""]
+    rows, factors = [], effects(result, (one.row.measure, one.row.method))
+    for effect in sorted(factors, key=lambda e: (not e.best, -e.share)):
+        texts = ["", "", ""]
         if effect.best:
-            moved = [f"{effect.best} over {effect.worst}", signed(effect.difference)]
-            moved.append(interval_text(effect.interval, signed))
-        rows.append([effect.factor, f"{effect.share:.0%}", *moved])
+            texts = [f"{effect.best} over {effect.worst}", signed(effect.difference)]
+            texts.append(interval_text(effect.interval, signed))
+        rows.append([effect.factor, f"{effect.share:.0%}", *texts])
     if rows:
         legend = (
-            "Share: of the variance of held-out means between cases, each tuned and at its default; moves: "
-            "between the levels with the best and the worst mean, with its interval over topics"
+            "share: of the variance of held-out means between cases, tuned and with default parameters\n"
+            "difference: best minus worst option by mean, 95% CI over topics"
         )
-        figures = ("share", Column("levels", "left"), "moves", "95%")
-        yield Table.of(["What"], figures, [rows], "What each choice moves", legend)
+        figures = ("share", Column("options", "left"), "difference", "95% CI")
+        yield Table.of(["Choice"], figures, [rows], "Effect of each choice", legend)
 
 
 def choice_records(result: ChoiceResult) -> list[Mapping[str, object]]:
-    """Return a record a case, measure and method, and one of the procedure, all figures at full precision."""
+    """Return a record for each case, measure and method, and for the procedure, at full precision."""
     records: list[Mapping[str, object]] = []
     for number, case in enumerate(result.cases):
         for one in result.rows:
@@ -130,7 +132,7 @@ def _record(
 
 
 def choice_topics(result: ChoiceResult) -> Iterator[dict[str, object]]:
-    """Yield each case's value of every test topic, by measure and method, and the procedure's."""
+    """Yield the values of the cases and of the procedure on each test topic, by measure and method."""
     for one in result.rows:
         row, key = one.row, (one.row.measure, one.row.method)
         named = [(str(result.cases[case]), own.values) for case, own in result.known_rows(key).items()]
@@ -141,7 +143,7 @@ def choice_topics(result: ChoiceResult) -> Iterator[dict[str, object]]:
 
 
 def chosen_by_fold(result: ChoiceResult) -> list[dict[str, Any]]:
-    """Return what each method chose on each fold, and at last on all topics."""
+    """Return the case and setting that each method chose in each fold and on all topics."""
     return [
         {
             "measure": str(one.row.measure),
@@ -163,30 +165,36 @@ def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
     return [*folds, ("all", one.final, one.row.final)]
 
 
-def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress: Progress = silent) -> None:
-    """Write what was chosen, whole or not at all.
+def keep_choices(
+    path: Path, result: ChoiceResult, prepared: Prepared, *, progress: Progress = silent
+) -> None:
+    """Write the results folder of categorical parameters atomically.
 
-    It holds the table in all formats; ``tables.json``, what `lmtune report` shows of it;
-    ``choices.json``, what each method chose on each fold; ``topics.csv``, each case's and the
-    procedure's values of every test topic; of a full search ``interactions.svg`` and ``.png``;
-    ``made.json``; and in ``chosen`` the tuning results of the case that is recommended, which
-    `lmtune search --from` and others take.
+    The folder contains
+
+    - the table in all formats;
+    - ``tables.json``, the answer and tables that `lmtune report` shows;
+    - ``choices.json``, the case and setting that each method chose in each fold;
+    - ``topics.csv``, the values of the cases and of the procedure on each test topic;
+    - ``interactions.svg`` and ``.png``, after a full search;
+    - ``made.json``, the command, versions and digests;
+    - ``chosen``, the results folder of the recommended case, for `lmtune search --from` and other commands.
 
     Parameters
     ----------
     path : path
         The folder.
     result : ChoiceResult
-        What was chosen.
-    ready : Prepared
+        The result to write.
+    prepared : Prepared
         The recommended case.
     progress : Progress
-        Called while the chosen case is written.
+        Called while the recommended case is written.
 
     Raises
     ------
     InputError
-        For a folder that holds something else.
+        If the folder has other content.
     """
     final = result.recommended.final if result.recommended else 0
     chosen = result.cases[final]
@@ -200,13 +208,13 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         inner_folds=result.inner,
         race=result.race,
         plan=chosen.plan.as_record(),
-        collections=[describe(ready.dataset, ready.index)],
+        collections=[describe(prepared.dataset, prepared.index)],
     )
     caution = (
-        f"{chosen} was chosen among {quantity(len(result.cases), 'case')} with these topics' help: the means "
-        "here flatter it, those of the folder above do not"
+        f"{chosen} was chosen among {quantity(len(result.cases), 'case')} with these topics, so the means "
+        "here are too high; the folder above has means of the whole procedure"
     )
-    flattered = replace(
+    with_caution = replace(
         result.results[final],
         notes=(*result.results[final].notes, caution),
         selected=None if result.recommended is None else result.recommended.row.method,
@@ -225,13 +233,13 @@ def keep_choices(path: Path, result: ChoiceResult, ready: Prepared, *, progress:
         {**tables, **pictures},
         made,
         lambda folder: keep_results(
-            folder / CHOSEN_CASE, [ready], [flattered], chosen.plan, progress=progress
+            folder / CHOSEN_CASE, [prepared], [with_caution], chosen.plan, progress=progress
         ),
     )
 
 
 def _shown(result: ChoiceResult) -> dict[str, object]:
-    """Return the answer, the tables, and the method that they are of."""
+    """Return the answer, the tables, and the method that they describe."""
     one = result.tuned or result.recommended
     return {
         "answer": choice_answer(result)._asdict(),

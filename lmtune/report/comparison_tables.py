@@ -1,4 +1,4 @@
-"""A comparison's tables: means with marks of significance, the tests' figures, topic by topic."""
+"""Tables of a comparison: means with significance marks, differences with tests, topics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.residual_bounds import JUDGED, is_exact
 from lmtune.measures.significance.comparison import EQUIVALENT, NOT_WORSE, Comparison, Contrast
@@ -43,18 +44,17 @@ def comparison_table(
     comparison : Comparison
         What `lmtune.compare` returns.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text. Text, Markdown and LaTeX have a table of means, one of the
-        tests' figures, and a line that says what was tested; CSV and JSON every figure at full
-        precision.
+        ``"table"`` is plain text. Text, Markdown and LaTeX have a table of means and a table of
+        differences and tests; CSV and JSON have all numbers at full precision.
     per_topic : bool
-        Add every topic's difference, the largest gain first; CSV then has these alone.
+        Whether to add the difference of each topic, the largest gain first; CSV then has only these.
     answer : callable, optional
-        Makes what plain text opens with; by default `comparison_answer`.
+        Returns the answer above plain text; default: `comparison_answer`.
 
     Returns
     -------
     str
-        Ends with a line end.
+        Ends with a newline.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def comparison_table(
 
 def comparison_answer(comparison: Comparison) -> Answer:
     """Return the best system by the first measure, compared with the baseline if there is one."""
-    measure, (baseline, *others) = comparison.measures[0], comparison.systems
+    measure, (baseline, *others) = measure_label(comparison.measures[0]), comparison.systems
     means = {system: comparison.means(system)[0] for system in comparison.systems}
     options, topics = comparison.options, quantity(len(comparison.topics), "topic")
     if options.pairwise:
@@ -80,9 +80,10 @@ def comparison_answer(comparison: Comparison) -> Answer:
         lines = [("Best", f"{best}, {measure} {short(means[best])}")]
         return Answer(f"{quantity(len(comparison.systems), 'system')}, {topics}, all pairs compared", lines)
     best = max(others, key=lambda system: means[system])
-    contrast = next(one for one in comparison.contrasts if (one.measure, one.system) == (measure, best))
-    test, others_tested = options.tests[0], len(others) > 1 and options.correction != "none"
-    how = _TEST_NAMES[test] + (f", {_CORRECTIONS[options.correction]}" if others_tested else "")
+    tested = comparison.measures[0], best
+    contrast = next(one for one in comparison.contrasts if (one.measure, one.system) == tested)
+    test, is_corrected = options.tests[0], len(others) > 1 and options.correction != "none"
+    how = _TEST_NAMES[test] + (f", {_CORRECTIONS[options.correction]}" if is_corrected else "")
     p = contrast.adjusted[test]
     rows = [comparison.values[comparison.systems.index(name), :, 0] for name in (best, baseline)]
     lines = [
@@ -101,7 +102,7 @@ def difference_text(
     test: str = "paired t-test",
     confidence: float = 0.95,
 ) -> str:
-    """Print a mean difference, with its confidence interval and p-value unless these are NaN."""
+    """Format a mean difference with its confidence interval and p-value, each unless NaN."""
     text = signed(difference)
     if not math.isnan(interval[0]):
         text += f", {100 * confidence:g}% CI {interval_text(interval, signed)}"
@@ -116,7 +117,7 @@ def verdict_text(
     units: tuple[str, str] = ("topic", "topics"),
     level: float = LEVEL,
 ) -> str:
-    """Return whether a mean difference is significant, and if not, which differences would be detected."""
+    """Return whether a difference is significant; if not, add the minimum detectable difference."""
     counted = quantity(differences.size, *units)
     if math.isnan(p):
         return f"no test: {counted}" if differences.size < FEWEST else "no test: all differences are equal"
@@ -140,41 +141,49 @@ def letters(number: int) -> list[str]:
     return names
 
 
+def measure_label(name: str) -> str:
+    """Return the readable label of a measure's code; other names as they are.
+
+    Examples
+    --------
+    >>> measure_label("nDCG(dcg='exp-log2')@10"), measure_label("AP"), measure_label("my own")
+    ('nDCG@10 (gains 2^g - 1)', 'AP', 'my own')
+    """
+    try:
+        return parse_measure(name).label if "(" in name else name
+    except InputError:
+        return name
+
+
 def comparison_legend(comparison: Comparison) -> str:
-    """Explain the marks and the tests behind them, in one line."""
-    first = comparison.options.tests[0]
-    if comparison.options.pairwise:
-        marks = "Raised letters: the systems that a mean is significantly better than"
+    """Return the notes on marks, tests and topics, one a line."""
+    options, first = comparison.options, comparison.options.tests[0]
+    if options.pairwise:
+        marks = "Letters: the mean is significantly better than that of these systems"
     else:
         marks = f"{BETTER} significantly better than {comparison.systems[0]}, {WORSE} significantly worse"
-    many = "contrast" if comparison.family == 1 else "contrasts"
-    parts = [
-        f"{marks}: {_SIDES[comparison.options.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
-        f"{_CORRECTIONS.get(comparison.options.correction, 'no correction')} over {comparison.family} "
-        f"{many} a measure",
-        f"adjusted p < {comparison.options.level:g}",
-        quantity(len(comparison.topics), "topic"),
-    ]
-    parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
+    test = f"{_SIDES[options.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}"
+    test += f" over {quantity(len(comparison.topics), 'topic')}"
+    correction = ""
     if comparison.family > 1:
-        together = comparison.options.correction != "none"
-        parts.append(
-            f"the {100 * comparison.options.confidence:g}% intervals hold "
-            + ("together (Bonferroni)" if together else "each alone")
-        )
-    if comparison.options.margin is not None:
-        parts.append(f"not worse and equivalent by one-sided t-tests, margin {comparison.options.margin:g}")
-    return "; ".join(parts)
+        name = _CORRECTIONS.get(options.correction, "no correction")
+        correction = f", {name} over {comparison.family} comparisons for each measure"
+    adjusted = "adjusted p" if correction and options.correction != "none" else "p"
+    notes = [f"{marks} ({test}{correction}, {adjusted} < {options.level:g})"]
+    if options.tests[1:]:
+        further = [f"{_TEST_NAMES[name]}{_how(comparison, name)}" for name in options.tests[1:]]
+        notes.append(f"Also tested: {listed(further)}")
+    return "\n".join(notes)
 
 
 def comparison_tables(comparison: Comparison, per_topic: bool = False) -> list[Table]:
-    """Make the tables of means, of tests, and of topics."""
+    """Make the tables of means, of differences, and if asked for of topics."""
     tables = [_mean_table(comparison), _contrast_table(comparison)]
     return [*tables, _topic_table(comparison)] if per_topic else tables
 
 
 def _mean_table(comparison: Comparison) -> Table:
-    """Make the table of means, systems by measures, as papers print it."""
+    """Make the table of means: a row a system, a column a measure."""
     pairwise = comparison.options.pairwise
     rows: list[list[str | Cell]] = [
         [
@@ -184,78 +193,99 @@ def _mean_table(comparison: Comparison) -> Table:
                 Cell(short(mean), _mark(comparison, measure, system))
                 for measure, mean in zip(comparison.measures, comparison.means(system), strict=True)
             ),
-            *map(short, comparison.judged[place : place + 1]),
+            *map(short, comparison.judged[number : number + 1]),
         ]
-        for place, (letter, system) in enumerate(
+        for number, (letter, system) in enumerate(
             zip(letters(len(comparison.systems)), comparison.systems, strict=True)
         )
     ]
     names = [*([""] if pairwise else []), "System"]
-    figures = [*comparison.measures, *([_JUDGED] if comparison.judged else [])]
+    figures = [*map(measure_label, comparison.measures), *([_JUDGED] if comparison.judged else [])]
     return Table.of(names, figures, [rows[:1], rows[1:]], "Means over topics", comparison_legend(comparison))
 
 
 def _contrast_table(comparison: Comparison) -> Table:
-    """Make the table of what was tested: a row a contrast."""
+    """Make the table of differences and tests: a row a contrast."""
     options = comparison.options
     tests = [*options.tests, *([NOT_WORSE, EQUIVALENT] if options.margin else [])]
     corrected = options.correction != "none"
     names = ["Measure", "System", "Against"][: 3 if options.pairwise else 2]
     header = ["Diff.", "Rel.", "W/T/L", "g_z" if options.hedges else "d_z"]
-    header.append(f"{100 * options.confidence:g}% interval")
+    header.append(f"{100 * options.confidence:g}% CI")
     bounded = any(contrast.possible for contrast in comparison.contrasts)
     header += ["unjudged"] if bounded else []
     for name in tests:
-        header += [f"p ({name})", *(["adjusted"] if corrected else [])]
+        header += [f"p ({name})", *(["adjusted p"] if corrected else [])]
     groups: dict[str, list[list[str]]] = {measure: [] for measure in comparison.measures}
     for contrast in comparison.contrasts:
         rows = groups[contrast.measure]
-        texts = ["" if rows else contrast.measure, contrast.system, contrast.against][: len(names)]
+        label = "" if rows else measure_label(contrast.measure)
+        texts = [label, contrast.system, contrast.against][: len(names)]
         texts += _figures(contrast)
         texts += [interval_text(contrast.possible, signed)] if contrast.possible else []
         for name in tests:
             texts.append(p_text(contrast.tested[name].p_value))
             texts += [p_text(contrast.adjusted[name])] if corrected else []
         rows.append(texts)
-    said = _turning(comparison) if bounded else ""
-    return Table.of(names, header, groups.values(), "Differences and their tests", said)
+    notes = [*_contrast_notes(comparison), *(_bound_notes(comparison) if bounded else [])]
+    return Table.of(names, header, groups.values(), "Differences and their tests", "\n".join(notes))
 
 
-def _turning(comparison: Comparison) -> str:
-    """Say in a line which differences the unjudged documents could turn, and how the bounds are."""
-    said = {"could turn": _pairs(comparison, True), "cannot turn": _pairs(comparison, False)}
-    parts = [f"{text} {names}" for text, names in said.items() if names]
+def _contrast_notes(comparison: Comparison) -> list[str]:
+    """Return the note on simultaneous intervals and tests of equivalence, if there are any."""
+    options, parts = comparison.options, []
+    if comparison.family > 1:
+        together = options.correction != "none"
+        how = "simultaneous (Bonferroni)" if together else "not simultaneous: each has no correction"
+        parts.append(f"{100 * options.confidence:g}% CIs are {how}")
+    if options.margin is not None:
+        parts.append(f"{NOT_WORSE}, {EQUIVALENT}: one-sided t-tests, margin {options.margin:g}")
+    return ["; ".join(parts)] if parts else []
+
+
+def _bound_notes(comparison: Comparison) -> list[str]:
+    """Return the notes on the differences after judging the unjudged documents."""
     outer = [m for m in comparison.measures if not is_exact(parse_measure(m), difference=True)]
-    remark = f" (of {listed(outer)} it may be wider than need be)" if outer else ""
-    found = "; it ".join(parts)
-    return f"Judging the unjudged {found}. Column unjudged: where the difference could then be{remark}"
+    remark = f"; may be wider than necessary for {listed([*map(measure_label, outer)])}" if outer else ""
+    verbs = {
+        "could change": _contrast_names(comparison, True),
+        "cannot change": _contrast_names(comparison, False),
+    }
+    parts = [f"{verb} the sign for {names}" for verb, names in verbs.items() if names]
+    return [
+        f"unjudged: bounds of the difference over all judgments of the unjudged documents{remark}",
+        f"Judging them {'; it '.join(parts)}",
+    ]
 
 
-def _pairs(comparison: Comparison, could: bool) -> str:
+def _contrast_names(comparison: Comparison, could_turn: bool) -> str:
     names = []
     for measure in comparison.measures:
-        some = [one for one in comparison.contrasts if one.measure == measure and one.could_turn == could]
+        some = [
+            one for one in comparison.contrasts if one.measure == measure and one.could_turn == could_turn
+        ]
         pairs = [one.system + (f" - {one.against}" if comparison.options.pairwise else "") for one in some]
-        names += [f"{measure} of {listed(pairs)}"] if pairs else []
+        names += [f"{measure_label(measure)} of {listed(pairs)}"] if pairs else []
     return ", ".join(names)
 
 
 def _topic_table(comparison: Comparison) -> Table:
-    """Make the table of every topic's difference."""
+    """Make the table of differences by topic."""
     names = ("measure", "system", "against", "topic")
     rows = []
     for record in comparison_topics(comparison):
         value, other, difference = (
             float(str(record[name])) for name in ("value", "against_value", "difference")
         )
-        rows.append([*(str(record[name]) for name in names), short(value), short(other), signed(difference)])
+        texts = [measure_label(str(record["measure"])), *(str(record[name]) for name in names[1:])]
+        rows.append([*texts, short(value), short(other), signed(difference)])
     groups = [list(group) for _, group in groupby(rows, key=lambda row: row[:3])]
     caption = "Differences by topic, the largest gain first"
     return Table.of([name.title() for name in names], ("Value", "Against's", "Diff."), groups, caption)
 
 
 def p_text(p: float) -> str:
-    """Print a p-value as papers do: four digits, small ones as a bound, a dash where there is no test.
+    """Format a p-value for a table: four decimals, a bound below 0.0001, a dash without a test.
 
     Examples
     --------
@@ -268,7 +298,7 @@ def p_text(p: float) -> str:
 
 
 def p_value_text(p: float) -> str:
-    """Print a p-value in a sentence.
+    """Format a p-value for a sentence.
 
     Examples
     --------
@@ -321,7 +351,7 @@ def _figures(contrast: Contrast) -> list[str]:
 
 
 def interval_text(ends: Sequence[float], number: Callable[[float], str] = short) -> str:
-    """Print an interval, or a dash where there is none."""
+    """Format an interval; a dash for NaN."""
     return DASH if math.isnan(ends[0]) else f"[{number(ends[0])}, {number(ends[1])}]"
 
 
@@ -335,15 +365,15 @@ def _how(comparison: Comparison, name: str) -> str:
 
 
 def signed(value: float) -> str:
-    """Print a difference with its sign, as `short` prints figures."""
+    """Format a difference with its sign and four decimals."""
     sign = "-" if value < 0 else "+"
     return f"{sign}{short(abs(value))}"
 
 
 def comparison_records(comparison: Comparison) -> list[dict[str, object]]:
-    """Flatten a comparison to one dictionary a contrast, with every figure at full precision.
+    """Return one dictionary a contrast, with numbers at full precision.
 
-    What is undefined, as tests of a constant difference are, is NaN; the comparison's notes say why.
+    Undefined values, such as the test of a constant difference, are NaN; the comparison's notes explain them.
     """
     records = []
     for contrast in comparison.contrasts:
@@ -372,7 +402,7 @@ def _named(contrast: Contrast) -> dict[str, object]:
 
 
 def comparison_topics(comparison: Comparison) -> list[dict[str, object]]:
-    """Give each contrast's topics, the largest gain first; equal ones in the topics' order."""
+    """Return a record for each contrast and topic: the largest gain first, ties in topic order."""
     records: list[dict[str, object]] = []
     for contrast in comparison.contrasts:
         values = comparison.values[:, :, comparison.measures.index(contrast.measure)]

@@ -1,8 +1,8 @@
-"""A fusion's tables: each method's values in sample and held out, and how sure its weights are."""
+"""Tables of a fusion: each method's means in sample and held out, and intervals of its weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
 from lmtune.fusion.methods import FEW, METHODS
 from lmtune.fusion.runs import MINIMUM, ZERO
 from lmtune.progress import quantity
-from lmtune.report.comparison_tables import BETTER, p_text, signed
+from lmtune.report.comparison_tables import BETTER, interval_text, p_text, signed
 from lmtune.report.recommendation import fusion_answer
 from lmtune.report.table import Cell, Table, render, short
 from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
@@ -22,7 +22,7 @@ _MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
 
 
 def fusion_table(result: FusionResult, style: str = "table") -> str:
-    """Render a fusion in one of `lmtune.report.table.STYLES`; plain text opens with the answer."""
+    """Render a fusion in one of `lmtune.report.table.STYLES`; plain text starts with the answer."""
     return render(
         style,
         lambda: fusion_tables(result),
@@ -33,12 +33,12 @@ def fusion_table(result: FusionResult, style: str = "table") -> str:
 
 
 def fusion_tables(result: FusionResult) -> list[Table]:
-    """Return each method's values, and how sure the weights are."""
-    return [_values(result), *_gains(result), *_largest(result), *_sureness(result)]
+    """Return the tables of means, differences from the baselines, and weights."""
+    return [_values(result), *_gains(result), *_largest(result), *_weight_intervals(result)]
 
 
 def _content(result: FusionResult) -> dict[str, Any]:
-    """Return all that is known as JSON holds it; ``output`` is what `lmtune fuse --from` takes."""
+    """Return the content of JSON; ``output`` is the part that `lmtune fuse --from` reads."""
     options = {name: value for name, value in asdict(result.options).items() if value is not None}
     return {
         "runs": list(result.runs),
@@ -51,7 +51,7 @@ def _content(result: FusionResult) -> dict[str, Any]:
 
 
 def fusion_records(result: FusionResult) -> list[dict[str, Any]]:
-    """Return a record a row, every figure at full precision."""
+    """Return one record a row, with numbers at full precision."""
     return [
         {
             "measure": str(row.measure),
@@ -80,25 +80,24 @@ def fusion_records(result: FusionResult) -> list[dict[str, Any]]:
 
 
 def fusion_topics(result: FusionResult) -> Iterator[dict[str, Any]]:
-    """Yield each method's value of every topic."""
+    """Yield the value of each method on each topic."""
     for row in result.rows:
         for topic, value in zip(result.topics, row.values.tolist(), strict=True):
             yield {"measure": str(row.measure), "method": row.name, "topic": topic, "value": value}
 
 
 def fusion_legend(result: FusionResult) -> str:
-    """Explain the table."""
+    """Return the notes on data, scores, weights and tests, one a line."""
     options = result.options
-    parts = [
-        quantity(len(result.topics), "topic"),
-        result.how,
-        f"scores by {options.normalise}, a missing document gets {_MISSING[options.missing]}",
-        "weights by their shares",
-        *_bounds(result),
-        f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf, {WORSE} and "
-        f"{RRF_WORSE} worse: two-sided paired t-tests, Holm's correction, adjusted p < 0.05",
+    notes = [
+        f"{quantity(len(result.topics), 'topic')}, {result.how}",
+        f"Scores: {options.normalise}, missing documents get {_MISSING[options.missing]}; weights: shares "
+        "of 1",
+        f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf; {WORSE} and "
+        f"{RRF_WORSE} significantly worse (two-sided paired t-tests, Holm's correction, adjusted p < 0.05)",
     ]
-    return "; ".join(parts)
+    notes[1] += "".join(f"; {text}" for text in _bounds(result))
+    return "\n".join(notes)
 
 
 def _normalisation(row: FusedRow, result: FusionResult) -> str | None:
@@ -112,7 +111,7 @@ def _constant(row: FusedRow, result: FusionResult) -> float | None:
 
 
 def _flattened(record: dict[str, Any]) -> dict[str, Any]:
-    """Put nested values into one cell of CSV each."""
+    """Join each nested value into one cell of CSV."""
     return {
         key: "; ".join(f"{name}={_joined(part)}" for name, part in value.items())
         if isinstance(value, dict)
@@ -126,108 +125,111 @@ def _joined(part: Any) -> str:
 
 
 def _values(result: FusionResult) -> Table:
-    """Make the table of methods' values, in sample and held out, with their weights where runs are few."""
-    against = {row.measure: result.baselines(row.measure) for row in result.rows}
+    """Make the table of means in sample and held out, with the weights of few runs."""
+    baselines = {row.measure: result.baselines(row.measure) for row in result.rows}
     few = len(result.runs) <= FEW
-    best = [own[BEST_SINGLE] for own in against.values()]
-    shown = [row for row in result.rows if few or not row.is_single or any(row is own for own in best)]
+    best = [by_name[BEST_SINGLE] for by_name in baselines.values()]
+    shown = [row for row in result.rows if few or not row.is_single or any(row is single for single in best)]
     bounds = any(row.bound is not None for row in result.rows)
     held_out = not result.options.in_sample
     groups: dict[object, list[list[str | Cell]]] = {}
     for row in shown:
         marks = [
-            better if row.mean > against[row.measure][name].mean else worse
+            better if row.mean > baselines[row.measure][name].mean else worse
             for better, worse, name in ((BETTER, WORSE, BEST_SINGLE), (RRF_BETTER, RRF_WORSE, "rrf"))
             if row.p_values.get(name, 1.0) < SIGNIFICANCE
         ]
-        cells: list[str | Cell] = [row.measure.title, _said(row, result)]
+        cells: list[str | Cell] = [row.measure.title, _method_and_constant(row, result)]
         cells += [short(row.in_sample)] if held_out else []
         cells += [Cell(short(row.mean), "".join(marks))]
         cells += ["" if row.bound is None else at_most(row.bound)] if bounds else []
         shares = row.chosen.shares
-        cells += ["" if row.is_single else f"{shares[run]:.3f}" for run in result.runs if few]
+        cells += ["" if row.is_single else short(shares[run]) for run in result.runs if few]
         groups.setdefault(row.measure, []).append(cells)
     figures = ["In sample", *(["Held out"] if held_out else []), *(["At most"] if bounds else [])]
     figures += result.runs if few else ()
     return Table.of(["Measure", "Method"], figures, groups.values(), "Runs fused", fusion_legend(result))
 
 
-def _said(row: FusedRow, result: FusionResult) -> str:
-    """Name a method with what was chosen besides weights."""
-    said = replace(row.chosen, constant=_constant(row, result) or 0.0).said
-    return row.name + (f" ({', '.join(said)})" if said else "")
+def _method_and_constant(row: FusedRow, result: FusionResult) -> str:
+    """Return the method's name with its parameters other than weights."""
+    parameters = replace(row.chosen, constant=_constant(row, result) or 0.0).said
+    return row.name + (f" ({', '.join(parameters)})" if parameters else "")
 
 
 def _bounds(result: FusionResult) -> list[str]:
-    """Say of which weights none are proven to be better."""
+    """Return a note if weights were searched without a certificate."""
     runs, searched = len(result.runs), any(row.name == "linear" for row in result.rows)
     if not searched or runs < 3 or any(row.bound is not None for row in result.rows):
         return []
-    return [f"no bound on all weights{': --certify proves one' if runs <= MOST_RUNS else ' of so many runs'}"]
+    return [f"no certificate: {'see --certify' if runs <= MOST_RUNS else 'too many runs'}"]
 
 
 def _gains(result: FusionResult) -> list[Table]:
-    """Make the table of tuned methods' differences from the baselines, or none."""
+    """Return the table of differences between tuned methods and the baselines, if there are any."""
     lines = []
     for row in result.rows:
         for name, ends in row.gains.items() if row.folds else ():
             other, p = result.baselines(row.measure)[name], row.p_values.get(name)
-            texts = [row.measure.title, row.name, name, signed(row.mean - other.mean), _ends(ends, signed)]
+            difference = signed(row.mean - other.mean)
+            texts = [row.measure.title, row.name, name, difference, interval_text(ends, signed)]
             lines.append([*texts, "" if p is None else p_text(p)])
-    legend = "95%: over resamples of the topics, each with its own fold's choice; p as above"
-    names, figures = ["Measure", "Method", "Over"], ["Difference", "95%", "p"]
-    return [Table.of(names, figures, [lines], "Differences", legend)] if lines else []
+    legend = "95% CI: bootstrap over topics, each with the weights of its fold; adjusted p: tests as above"
+    names, figures = ["Measure", "Method", "Baseline"], ["Difference", "95% CI", "adjusted p"]
+    return [Table.of(names, figures, [lines], "Differences from the baselines", legend)] if lines else []
 
 
 def formula(row: FusedRow, result: FusionResult) -> str:
-    """Write out how a method scores a document, one line for all runs and one for each run that counts."""
+    """Return the formula of a method's scores, followed by a line for each run with a weight."""
     chosen, method = row.chosen, METHODS[row.chosen.method]
     value = "value(run, document)" if not method.is_scored else f"{_normalisation(row, result)}(run's score)"
-    said = [f"{row.measure}, {', '.join([row.name, *chosen.said])}: sum over runs of weight x {value}"]
-    said += [f"  {name}: {share:.4g}" for name, share in chosen.shares.items() if share]
-    return "\n".join(said) + "\n"
+    lines = [f"{row.measure}, {', '.join([row.name, *chosen.said])}: sum over runs of weight x {value}"]
+    lines += [f"  {name}: {share:.4g}" for name, share in chosen.shares.items() if share]
+    return "\n".join(lines) + "\n"
 
 
 def formulas(result: FusionResult) -> str:
-    """Write out the formulas of tuned weights."""
+    """Return the formulas of all methods with tuned weights."""
     tuned = [row for row in result.rows if not row.is_single and METHODS[row.chosen.method].fit]
     return "\n".join(formula(row, result) for row in tuned)
 
 
-def _ends(interval: tuple[float, float] | None, written: Callable[[float], str] = short) -> str:
-    return "" if interval is None else " to ".join(map(written, interval))
+def _optional_interval(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else interval_text(interval)
 
 
 def _largest(result: FusionResult) -> list[Table]:
-    """Make the table of the largest weights that were chosen for many runs, or none."""
+    """Return the table of the largest weights if there are many runs."""
     tuned = [row for row in result.rows if row.folds or (row.evaluations and not row.is_single)]
     if len(result.runs) <= FEW or not tuned:
         return []
     groups = []
     for row in tuned:
         shares = sorted(row.chosen.shares.items(), key=lambda item: -item[1])[:_SHOWN]
-        for_all = row.measure.title, row.name
-        groups.append([[*for_all, run, short(share), _ends(row.interval.get(run))] for run, share in shares])
+        names = row.measure.title, row.name
+        groups.append(
+            [[*names, run, short(share), _optional_interval(row.interval.get(run))] for run, share in shares]
+        )
     legend = (
-        f"The {_SHOWN} largest of {len(result.runs)}; all with --format json; 95%: by how the folds' "
-        "weights differ (jackknife)"
+        f"The {_SHOWN} largest weights of {len(result.runs)} runs; --format json has all\n"
+        "95% CI: jackknife over folds"
     )
-    return [Table.of(["Measure", "Method", "Run"], ["Share", "95%"], groups, "Weights", legend)]
+    return [Table.of(["Measure", "Method", "Run"], ["Share", "95% CI"], groups, "Weights", legend)]
 
 
-def _sureness(result: FusionResult) -> list[Table]:
-    """Make the table of tuned weights, or none."""
+def _weight_intervals(result: FusionResult) -> list[Table]:
+    """Return the table of tuned weights and their intervals, if there are any."""
     lines = [
         [
             *(row.measure.title, row.chosen.method, run, short(row.chosen.shares[run])),
-            *(_ends(ends), _ends(row.interval.get(run))),
+            *(interval_text(ends), _optional_interval(row.interval.get(run))),
         ]
         for row in result.rows
         for run, ends in row.flat.items()
     ]
     legend = (
-        "Within 0.001: the shares, the other runs in their proportions, that lose no more than that "
-        f"in sample; 95%: the middle of the best shares over {result.options.bootstrap} resamples of topics"
+        "Within 0.001: shares with a mean within 0.001 of the best one in sample, other runs in proportion\n"
+        f"95% CI: percentiles of the best share in {result.options.bootstrap} bootstrap samples of topics"
     )
-    names, figures = ["Measure", "Method", "Run"], ["Share", "Within 0.001", "95%"]
+    names, figures = ["Measure", "Method", "Run"], ["Share", "Within 0.001", "95% CI"]
     return [Table.of(names, figures, [lines], "Weights", legend)] if lines else []

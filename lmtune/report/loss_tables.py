@@ -1,4 +1,4 @@
-"""Tables of losses compared and of features' importance, and the folders that keep them."""
+"""Tables and results folders of compared losses and of feature importance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lmtune.measures.measure import column_names
 from lmtune.measures.significance.comparison import Comparison
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.progress import quantity
-from lmtune.report.comparison_tables import DASH, interval_text, letters, p_text
+from lmtune.report.comparison_tables import DASH, interval_text, letters, measure_label, p_text
 from lmtune.report.figures import Course, difference_intervals, rendered, training_courses
 from lmtune.report.figures.style import FOLDER_FORMATS
 from lmtune.report.recommendation import loss_answer
@@ -28,7 +28,7 @@ from lmtune.report.table import TABLE_FILES, Cell, Table, in_all_formats, render
 from lmtune.rerank.comparison import OVER, Outcome, contrasts, history_rows
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
-"""How queries without relevant documents count in a mean, by convention."""
+"""How queries without relevant documents count in a mean: texts by convention."""
 
 _HISTORY, _CONVERGENCE, _IMPORTANCE = "history.csv", "convergence", "importance"
 LOSSES, IMPORTANCE = (
@@ -37,7 +37,7 @@ LOSSES, IMPORTANCE = (
     )
     for figure in (_CONVERGENCE, _IMPORTANCE)
 )
-"""The folders that keep losses compared, and features' importance."""
+"""The kinds of results folders: compared losses and feature importance."""
 
 _MOST_DRAWN = 40
 
@@ -45,17 +45,17 @@ _MOST_DRAWN = 40
 def loss_table(
     outcomes: Sequence[Outcome], style: str = "table", *, empty: Sequence[Empty] = ("skip", "zero")
 ) -> str:
-    """Render outcomes.
+    """Render the means of compared losses.
 
     Parameters
     ----------
     outcomes : sequence of Outcome
         One a loss.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text, which opens with the answer. The best mean of each column has a
-        dagger; letters name the losses that one is significantly better than, over queries and over trials.
+        ``"table"`` is plain text, which starts with the answer. A dagger marks the best mean of each column.
+        Letters name the losses that are significantly worse, over queries and over trials.
     empty : sequence of {"skip", "zero"}
-        Conventions for queries without a relevant document; one block each.
+        Conventions for queries without a relevant document; one group of rows each.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def loss_table(
 
 
 def _loss_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict[str, Any]]:
-    """Return one record a convention, loss and measure."""
+    """Return one record for each convention, loss and measure."""
     records = []
     for convention in empty:
         tests = {
@@ -103,7 +103,7 @@ def _loss_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[d
 
 
 def _p_values(comparison: Comparison | None, loss: str) -> dict[str, float]:
-    """Return the corrected p-values of one loss against each other."""
+    """Return the adjusted p-values of one loss compared with each other loss."""
     p_values = {}
     for contrast in comparison.contrasts if comparison else ():
         sides = [contrast.system, contrast.against]
@@ -143,26 +143,28 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
             row.append("" if line["learning_rate"] is None else f"{line['learning_rate']:g}")
     over = "trials" if several else "queries"
     heads, shared = column_names(outcomes[0].measures)
-    said = filter(None, [_legend(len(outcomes), several), shared, *(f"{DASH} {text}" for text in why)])
+    remarks = "; ".join(filter(None, [shared, *(f"{DASH} {text}" for text in why)]))
+    notes = [*_significance_notes(len(outcomes), several), *([remarks] if remarks else [])]
     return Table.of(
         ["Empty queries", "", "Loss"],
         [*(text for head in heads for text in (head, over)), "rate"],
         [[row for (line, _), row in rows.items() if line == convention] for convention in empty],
-        f"Mean test values over queries and trials ± half of their 95% interval over {over}",
-        "; ".join(said),
+        f"Test means over queries and trials, ± half of the 95% CI over {over}",
+        "\n".join(notes),
     )
 
 
-def _legend(losses: int, several: bool) -> str:
-    """Explain the marks."""
+def _significance_notes(losses: int, several: bool) -> list[str]:
+    """Return the notes on the best mean and on significance; none for a single loss."""
     if losses < 2:
-        return ""
-    trials = "; behind ± the same over trials, paired by seed" if several else ""
-    return (
-        "† the best mean of its column. Raised letters: the losses that a mean is significantly better than, "
-        f"over queries, each with its mean over trials{trials}: two-sided paired t-tests, Holm's correction "
-        f"over {quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < 0.05"
-    )
+        return []
+    after = "; letters after ±: over trials, paired by seed" if several else ""
+    return [
+        "† best mean of the column. Letters: losses that are significantly worse, over queries with means "
+        f"over trials{after}",
+        "Two-sided paired t-tests, Holm's correction over "
+        f"{quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < 0.05",
+    ]
 
 
 def _trial_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict[str, Any]]:
@@ -174,23 +176,23 @@ def _trial_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[
 
 
 def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty], *, data: str) -> None:
-    """Write the folder of losses compared: tables, every epoch, the picture of convergence.
+    """Write the results folder of compared losses: tables, training history, picture of convergence.
 
     Parameters
     ----------
     path : path
         The folder.
     outcomes : sequence of Outcome
-        A loss each.
+        One a loss.
     empty : sequence of {"skip", "zero"}
-        How queries without a relevant document count; a table's column each.
+        Conventions for queries without a relevant document; one group of rows each.
     data : str
-        The name of what was learnt from.
+        The name of the training data.
 
     Raises
     ------
     InputError
-        For a folder that holds something else.
+        If the folder has other content.
     """
     tables = in_all_formats(partial(loss_table, outcomes, empty=empty))
     pictures: dict[str, bytes] = {}
@@ -214,12 +216,12 @@ def _course(outcome: Outcome) -> Course:
 
 
 def importance_table(comparison: Comparison, gains: Mapping[str, float], style: str = "table") -> str:
-    """Render the losses by `lmtune.rerank.applying.permutation_importance`.
+    """Render the result of `lmtune.rerank.applying.permutation_importance`.
 
     Parameters
     ----------
     comparison : Comparison
-        A system a feature.
+        One system for each shuffled feature, compared with the full ranker.
     gains : mapping of str to float
         LightGBM's gain of each feature; empty for networks.
     style : {"table", "markdown", "latex", "csv", "json"}
@@ -230,7 +232,7 @@ def importance_table(comparison: Comparison, gains: Mapping[str, float], style: 
 
 
 def _importance_records(comparison: Comparison, gains: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return one record a feature, the most important one first."""
+    """Return one record a feature, the most important first."""
     total = sum(gains.values())
     return [
         {
@@ -257,21 +259,23 @@ def _importance(losses: Comparison, rows: list[dict[str, Any]]) -> Table:
         ]
         for row in rows
     ]
-    [measure], [whole] = losses.measures, losses.means(losses.systems[0])
-    gain = "; gain: LightGBM's, the share of all splits' gain in training" if with_gain else ""
-    legend = (
-        f"{measure} of {len(losses.topics)} queries is {short(whole)}; lost where a feature's values "
-        "are shuffled among a query's documents (one that they share: among queries). † significant: "
-        "two-sided paired t-test over queries, Holm's correction over "
-        f"{len(rows)} features; the intervals hold together (Bonferroni){gain}"
-    )
-    caption = "What the measure loses where a feature's values are shuffled"
-    figures = [f"{measure} lost", "95% interval", "adjusted p", *(["gain"] if with_gain else [])]
-    return Table.of(["Feature"], figures, [cells], caption, legend)
+    [name], [whole] = losses.measures, losses.means(losses.systems[0])
+    measure, _, gains = measure_label(name).partition(" (")  # a short header, gains in the note
+    notes = [
+        f"lost: decrease of {measure}{f' ({gains}' if gains else ''} from {short(whole)} when a feature's "
+        "values are shuffled among a query's documents; among queries if constant for each query",
+        f"† significant (two-sided paired t-test over {len(losses.topics)} queries, Holm's correction over "
+        f"{len(rows)} features); 95% CIs are simultaneous (Bonferroni)",
+    ]
+    if with_gain:
+        notes.append("gain: share of the gain of all splits in training (LightGBM)")
+    caption = "Decrease of the measure when a feature's values are shuffled"
+    figures = [f"{measure} lost", "95% CI", "adjusted p", *(["gain"] if with_gain else [])]
+    return Table.of(["Feature"], figures, [cells], caption, "\n".join(notes))
 
 
 def write_importance(path: Path, comparison: Comparison, gains: Mapping[str, float]) -> None:
-    """Write the folder of features' importance; the picture has the most important ones."""
+    """Write the results folder of feature importance, with a picture of the most important features."""
     ordered = tuple(sorted(comparison.contrasts, key=lambda contrast: contrast.difference))[:_MOST_DRAWN]
     drawn = replace(comparison, contrasts=ordered)
     figure = difference_intervals(drawn, title="one feature's values shuffled")

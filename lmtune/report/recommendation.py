@@ -1,4 +1,4 @@
-"""The recommendation of an experiment: what to use, what it gains over a baseline, and how sure that is."""
+"""Recommendations of experiments: the setting to use, its gain over a baseline, and the evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmtune.fusion.methods import FEW, METHODS
 from lmtune.measures.significance.comparison import compare
 from lmtune.models.model import known_model
 from lmtune.progress import quantity
-from lmtune.report.comparison_tables import difference_text, verdict_text
+from lmtune.report.comparison_tables import difference_text, measure_label, verdict_text
 from lmtune.report.table import Answer, listed, short
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
 from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row, at_most, setting_values
@@ -50,7 +50,7 @@ def tuning_answer(result: CollectionResult) -> Answer | None:
     if tuned is not None and default is not None:
         lines += difference_lines(tuned.values, default.values, "default")
     box = [
-        f"{name} {low} to {high}"
+        f"{name} in [{low}, {high}]"
         for name, ends in result.near.items()
         for low, high in [[setting_values(result, {name: end})[name] for end in ends]]
     ]
@@ -84,10 +84,10 @@ def choice_answer(result: ChoiceResult) -> Answer:
     final = row.final or result.case_row((row.measure, row.method), one.final).fits[0]
     default = result.case_row((row.measure, DEFAULT), 0)
     setting = setting_text(result.results[one.final], final.params)
-    usual = f"{result.cases[0]} at {setting_text(result.results[0], default.fits[0].params)}"
+    default_text = f"{result.cases[0]} at {setting_text(result.results[0], default.fits[0].params)}"
     lines = [
         ("Recommended", f"{', '.join(filter(None, [str(case), setting]))} ({row.method})"),
-        (row.measure.title, f"{short(row.mean)}; default ({usual}) {short(default.mean)}"),
+        (row.measure.title, f"{short(row.mean)}; default ({default_text}) {short(default.mean)}"),
         *difference_lines(row.values, default.values, "default"),
         ("Chosen", _stability(result, one)),
         ("Selection", _selection_cost(result, one)),
@@ -106,7 +106,7 @@ def _stability(result: ChoiceResult, one: ChosenRow) -> str:
     """Return how often each combination was chosen, and the held-out mean of the recommended one."""
     folds, counts = quantity(len(one.picks), "fold"), Counter(one.picks)
     if set(counts) == {one.final}:
-        return f"in all of {folds}"
+        return f"in all {folds}" if len(one.picks) > 1 else f"in {folds}"
     picked = [f"{result.cases[pick]} in {count}" for pick, count in counts.most_common()]
     row = result.case_row((one.row.measure, one.row.method), one.final)
     return (
@@ -115,7 +115,7 @@ def _stability(result: ChoiceResult, one: ChosenRow) -> str:
 
 
 def _selection_cost(result: ChoiceResult, one: ChosenRow) -> str:
-    """Return the mean of the chosen combinations where they were chosen, and the best one in hindsight."""
+    """Return the in-sample mean of the chosen combinations, and the best held-out mean in hindsight."""
     tuned = result.known_rows((one.row.measure, one.row.method))
     hindsight = max(row.mean for row in tuned.values())
     where = f"in {result.inner} inner folds" if result.inner else "on training topics"
@@ -124,7 +124,7 @@ def _selection_cost(result: ChoiceResult, one: ChosenRow) -> str:
 
 
 def fusion_answer(result: FusionResult) -> Answer | None:
-    """Return the method and weights to use; None where all was chosen in sample."""
+    """Return the method and weights to use; None without held-out topics."""
     row = result.recommended
     if row is None:
         return None
@@ -145,12 +145,12 @@ def fusion_answer(result: FusionResult) -> Answer | None:
         *difference_lines(row.values, single.values, single.name),
     ]
     if row is not rrf:
-        lines.append(("To rrf", _difference(row.values, rrf.values)))
+        lines.append(("Over rrf", _difference(row.values, rrf.values)))
     return Answer(title, lines)
 
 
 def _fused_by(row: FusedRow, runs: int) -> str:
-    """Name a method, with its constant and weights if they were chosen and are few enough to read."""
+    """Return a method's name, with its constant and, if few, its tuned weights."""
     constant = row.chosen.said
     chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW
     weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
@@ -158,10 +158,10 @@ def _fused_by(row: FusedRow, runs: int) -> str:
 
 
 def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
-    """Return the loss to use: the best mean of the measure with the largest cutoff; None for a single loss.
+    """Return the loss to use, by the measure with the largest cutoff; None for a single loss.
 
-    Equal are means of the same four digits; of these it is the first. It is compared with the first loss,
-    over queries, each with its mean over trials.
+    The loss with the best mean, rounded to four digits, is recommended; of ties the first. It is compared
+    with the first loss over queries, by each query's mean over trials.
     """
     first, *others = outcomes
     if not others:
@@ -173,27 +173,27 @@ def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
     if not queries:
         return None
     best = max(outcomes, key=lambda one: round(float(by_loss[one.label].mean()), 4))
-    rival = max(others, key=lambda one: float(by_loss[one.label].mean()))
-    compared, name = (rival, first) if best is first else (best, first)
+    runner_up = max(others, key=lambda one: float(by_loss[one.label].mean()))
+    compared = runner_up if best is first else best
     rate = "" if math.isnan(best.rate) else f" (learning rate {best.rate:g})"
     lines = [
         ("Recommended", f"{best.label}{rate}"),
         (
             measure.title,
-            "; ".join(f"{one.label} {short(by_loss[one.label].mean())}" for one in (compared, name)),
+            "; ".join(f"{one.label} {short(by_loss[one.label].mean())}" for one in (compared, first)),
         ),
-        *difference_lines(by_loss[compared.label], by_loss[name.label], name.label, _QUERIES),
+        *difference_lines(by_loss[compared.label], by_loss[first.label], first.label, _QUERIES),
     ]
     return Answer(f"{len(outcomes)} losses, {quantity(queries, *_QUERIES)}", lines)
 
 
 def reranking_answer(comparison: Comparison) -> Answer:
-    """Return whether to rerank: the first system is the run, the second the same run reranked."""
+    """Return whether to rerank; the first system is the run, the second the reranked run."""
     before, after = comparison.values[:, :, 0]
     measure, (run, reranked) = comparison.measures[0], comparison.systems[:2]
     lines = [
         ("Recommended", "rerank" if after.mean() > before.mean() else f"keep {run}"),
-        (str(measure), f"{short(after.mean())} reranked, held out; {short(before.mean())} {run}"),
+        (measure_label(measure), f"{short(after.mean())} reranked, held out; {short(before.mean())} {run}"),
         *difference_lines(after, before, run),
     ]
     return Answer(f"{reranked}: {quantity(before.size, 'topic')}", lines)
@@ -202,7 +202,7 @@ def reranking_answer(comparison: Comparison) -> Answer:
 def difference_lines(
     values: Doubles, baseline: Doubles, name: str, units: tuple[str, str] = ("topic", "topics")
 ) -> _Lines:
-    """Return the lines for the mean difference from a baseline and for its significance."""
+    """Return the lines on the mean difference from a baseline and on its significance."""
     p = gain_over(values, baseline).p_value
     verdict = verdict_text(values - baseline, math.nan if p is None else p, name, units=units)
     return [("Difference", _difference(values, baseline)), ("Verdict", verdict)]
@@ -217,7 +217,7 @@ def _difference(values: Doubles, baseline: Doubles) -> str:
 class Gain(NamedTuple):
     """A mean difference over topics, its 95% confidence interval, and the p-value of a paired t-test.
 
-    Interval and p-value are None for a single topic, or where all topics have one difference.
+    Interval and p-value are None for a single topic, and if all topics have the same difference.
     """
 
     difference: float
@@ -227,7 +227,7 @@ class Gain(NamedTuple):
 
 
 def gain_over(values: Doubles, others: Doubles) -> Gain:
-    """Compare the values of topics with others of the same topics."""
+    """Compare values with others on the same topics."""
     difference = float(values.mean() - others.mean())
     if values.size < 2:
         return Gain(difference)
@@ -237,12 +237,12 @@ def gain_over(values: Doubles, others: Doubles) -> Gain:
 
 
 def setting_text(result: CollectionResult, params: Mapping[str, float]) -> str:
-    """Print a setting as papers do: lambda = 0.594, mu = 55.1."""
+    """Format a setting: lambda = 0.594, mu = 55.1."""
     return ", ".join(f"{name} = {text}" for name, text in setting_values(result, params).items())
 
 
 def default_remark(result: CollectionResult) -> str:
-    """Say what the row Default is, and whose; nothing where there is none."""
+    """Return the note on the default parameters and their sources; empty without a row Default."""
     row = next((row for row in result.rows if row.method == DEFAULT), None)
     if row is None:
         return ""
@@ -250,9 +250,9 @@ def default_remark(result: CollectionResult) -> str:
     declared = {p.name: p for p in known.parameters} if known else {}
     by_source: dict[str, dict[str, float]] = {}
     for name, value in row.fits[0].params.items():
-        usual = name in declared and value == declared[name].default
-        source = (declared[name].source or "where the model starts") if usual else "as given"
+        is_default = name in declared and value == declared[name].default
+        source = (declared[name].source or "the model's initial point") if is_default else "as given"
         by_source.setdefault(source, {})[name] = value
-    said = [(setting_text(result, params), source) for source, params in by_source.items()]
-    parts = [f"{setting} ({source})" for setting, source in said if setting]
+    settings = [(setting_text(result, params), source) for source, params in by_source.items()]
+    parts = [f"{setting} ({source})" for setting, source in settings if setting]
     return f"{DEFAULT}: {'; '.join(parts)}"

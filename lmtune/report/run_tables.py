@@ -1,16 +1,20 @@
-"""Runs' measures: trec_eval's text of one run, and tables of several.
+"""Measures of runs: the text of trec_eval for one run, and tables of several.
 
-The text equals that of trec_eval 9.0.8 or 10.0, with these exceptions, where trec_eval prints no number
-or a wrong one: under -J, a topic of which nothing retrieved is judged has 0 where it prints nan; a topic
-whose judgments are all negative has 0 where it stops; the best ranking is in the order of the gains,
-even where ``ndcg.2=1.5`` brings two within less than 1 of each other; Rndcg differs where a parameter
-takes a relevant level's gain away; and without -c topics that a run misses are left out for 10.0 too,
-where it stops.
+The text equals that of trec_eval 9.0.8 or 10.0. The exceptions are cases where trec_eval stops or prints a
+wrong number:
 
-10.0 differs from 9.0.8: it compares scores as 64-bit numbers, asks for another number of relevant
-documents at some points of recall (iprec_at_recall, 11pt_avg), prints under -q -c the topics that
-the run misses as if it had one unjudged document there, and has the further measures rbp,
-rbp_resid, unj, dcg and ideal_dcg.
+- With -J, a topic without retrieved judged documents has 0; trec_eval prints nan.
+- A topic with negative judgments only has 0; trec_eval stops.
+- The ideal ranking follows the order of the gains, even if ``ndcg.2=1.5`` makes two differ by less than 1.
+- Rndcg differs if a parameter sets the gain of a relevant level to 0.
+- Without -c, topics that a run misses are skipped for 10.0 too; trec_eval 10.0 stops.
+
+Version 10.0 differs from 9.0.8:
+
+- It compares scores as 64-bit numbers.
+- iprec_at_recall and 11pt_avg need a different number of relevant documents at some recall points.
+- With -q -c it prints the topics that a run misses as if the run had one unjudged document there.
+- It adds the measures rbp, rbp_resid, unj, dcg and ideal_dcg.
 """
 
 from __future__ import annotations
@@ -33,16 +37,18 @@ def run_table(
     evaluations : sequence of Evaluation
         One a run.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text. The first three have a column a run and a row a measure, or the
-        other way round where there are more runs than measures; ``"csv"`` has a row a value.
-        Those two and ``"json"`` keep full precision.
-    per_topic, summary : bool
-        The values of each topic; those of all topics together.
+        ``"table"`` is plain text. The first three have a column a run and a row a measure; with more
+        runs than measures, rows and columns are exchanged. ``"csv"`` has a row a value. ``"csv"`` and
+        ``"json"`` have full precision.
+    per_topic : bool
+        Whether to include the values of each topic.
+    summary : bool
+        Whether to include the values of all topics together.
 
     Returns
     -------
     str
-        Ends with a line end.
+        Ends with a newline.
 
     Raises
     ------
@@ -60,7 +66,6 @@ def run_table(
 
 
 def _measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
-    """Make the table of runs' measures."""
     names = run_names(evaluations)
     cells: dict[tuple[str, str], list[str]] = {}
     for number, evaluation in enumerate(evaluations):
@@ -80,7 +85,7 @@ def _measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: 
 
 
 def _values(evaluation: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple[str, str, Value]]:
-    """Yield measure, topic and value, as trec_eval orders them."""
+    """Yield measure, topic and value in the order of trec_eval."""
     if per_topic:
         columns = _topic_columns(evaluation)
         for number, topic in evaluation.listed():
@@ -93,12 +98,12 @@ def _values(evaluation: Evaluation, per_topic: bool, summary: bool) -> Iterator[
 
 
 def evaluation_records(evaluation: Evaluation) -> list[dict[str, object]]:
-    """Return a record a measure."""
+    """Return one record a measure."""
     return [{"run": evaluation.tag, "measure": c.label, "value": c.mean} for c in evaluation.columns]
 
 
 def evaluation_topics(evaluation: Evaluation) -> Iterator[dict[str, object]]:
-    """Yield each measure's value of every topic."""
+    """Yield the value of each measure on each topic."""
     for column in evaluation.columns:
         for topic, value in zip(evaluation.topics, column.values, strict=True) if column.values else ():
             yield {"measure": column.label, "topic": topic, "value": value, "run": evaluation.tag}
@@ -132,42 +137,42 @@ def _run_records(
 
 
 def trec_eval_text(evaluation: Evaluation, *, per_topic: bool = False, summary: bool = True) -> str:
-    """Print values byte for byte as trec_eval prints them.
+    """Return the output of trec_eval for one run, byte for byte.
 
     Parameters
     ----------
     evaluation : Evaluation
-        One run's values.
+        The values of one run.
     per_topic : bool
-        The topics that the run has, before the summary (``trec_eval -q``); of 10.0 all topics
-        averaged over.
+        Whether to print the run's topics before the summary (``trec_eval -q``); for 10.0 all topics of
+        the mean.
     summary : bool
-        The lines of all topics together; False is ``trec_eval -n``.
+        Whether to print the lines of all topics together; False is ``trec_eval -n``.
 
     Returns
     -------
     str
-        Lines of measure, topic (or ``all``) and value, with tabs between them.
+        Lines of measure, topic (or ``all``) and value, separated by tabs.
     """
     return "".join(line(*value) for value in _values(evaluation, per_topic, summary))
 
 
 def line(label: str, topic: str, value: Value) -> str:
-    """Print one value."""
+    """Return the line of one value."""
     return f"{label:<22}\t{topic}\t{shown(value)}\n"
 
 
 def shown(value: Value) -> str:
-    """Print a value alone: counts as integers, other numbers with four digits."""
+    """Format a value: counts as integers, other numbers with four decimals."""
     return f"{value:6.4f}" if isinstance(value, float) else str(value)
 
 
 def _topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
-    """Return the measures that trec_eval prints for each topic."""
+    """Return the columns that trec_eval prints for each topic."""
     only_together = (Summary.RUN, Summary.GEOMETRIC)
     return [column for column in evaluation.columns if column.summary not in only_together]
 
 
 def evaluation_tables(evaluation: Evaluation) -> list[Table]:
-    """Make the table of one run's measures."""
+    """Return the table of one run's measures."""
     return [_measure_table([evaluation], per_topic=False, summary=True)]

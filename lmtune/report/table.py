@@ -1,4 +1,4 @@
-"""One table as plain text, Markdown, LaTeX and HTML; the records behind it as CSV and JSON."""
+"""Tables as plain text, Markdown, LaTeX and HTML; their records as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Record = Mapping[str, object]
 
 _DAGGERS = {"†": r"\dagger", "‡": r"\ddagger", "↓": r"\downarrow", "⇓": r"\Downarrow"}
 _RAISED_LATEX = _DAGGERS | {"§": r"\S", "¶": r"\P"}
-# Unicode has no raised q that fonts have.
+# There is no superscript q that fonts support.
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz†‡↓⇓", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ†‡↓⇓", strict=True))
 _LATEX = (
     {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "–": "--"}
@@ -28,25 +28,25 @@ _LATEX = (
     | {character: f"${character}$" for character in "<>|"}
     | {mark: f"${command}$" for mark, command in _RAISED_LATEX.items()}
 )
-# Within a word an underscore says nothing.
+# An underscore within a word is no markup.
 _MARKDOWN = re.compile(r"[\\`*<&|\[$~]|(?<![^\W_])_|_(?![^\W_])")
 
 
 class Cell(NamedTuple):
-    """A figure or a name.
+    """A number or a name in a table.
 
     Attributes
     ----------
     text : str
-        What it says.
+        The content.
     mark : str
-        What stands raised behind it: daggers, or letters.
+        Superscript after the text: daggers or letters.
     style : str
-        ``"italic"``, ``"bold"`` or both; in Markdown and LaTeX they stand for the mark.
+        ``"italic"``, ``"bold"`` or both; replaces the mark in Markdown and LaTeX.
     repeated : bool
-        Whether the row above says the same; shown in Markdown alone.
+        Whether the row above has the same text; only Markdown prints it again.
     caution : str
-        What stands raised behind all else, in every format: a reference to the legend.
+        Reference to the legend: superscript at the end of the cell, in every format.
     """
 
     text: str
@@ -57,16 +57,16 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column's header, and how its cells are set.
+    """A column's header and alignment.
 
     Attributes
     ----------
     name : str
         The header.
     align : {"right", "left"}
-        Figures stand flush right, names flush left.
+        Right for numbers, left for names.
     marked : bool
-        Whether marks may follow the figures: plain text sets these flush left.
+        Whether marks may follow the numbers; plain text then aligns them left.
     """
 
     name: str
@@ -76,20 +76,20 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table's cells.
+    """A table: columns, rows, caption and legend.
 
     Attributes
     ----------
     columns : sequence of Column
         From left to right.
     groups : sequence of sequence of rows
-        Rows of cells, in groups that a line parts where the format has lines.
+        Groups of rows of cells; formats with rules separate the groups.
     caption : str
-        What it shows; only LaTeX prints it.
+        Printed in LaTeX and HTML only.
     legend : str
-        What the marks mean.
+        Notes below the table, one a line: marks, columns, tests.
     typeset_legend : tuple of Cell
-        The same for Markdown and LaTeX, where that differs.
+        The legend of all formats but plain text, if it differs.
     """
 
     columns: Sequence[Column]
@@ -107,23 +107,28 @@ class Table:
         caption: str = "",
         legend: str = "",
     ) -> Table:
-        """Make a table with columns of names, flush left, then of figures; cells may be texts alone."""
+        """Make a table of columns with names, then columns with numbers; a cell may be a string."""
         cells = [
             [[Cell(part) if isinstance(part, str) else part for part in row] for row in group]
             for group in groups
         ]
-        others = [Column(header) if isinstance(header, str) else header for header in figures]
-        return cls([*(Column(header, "left") for header in names), *others], cells, caption, legend)
+        numbers = [Column(header) if isinstance(header, str) else header for header in figures]
+        return cls([*(Column(header, "left") for header in names), *numbers], cells, caption, legend)
 
     @classmethod
-    def from_record(cls, kept: Mapping[str, Any]) -> Table:
-        """Make a table of what `dataclasses.asdict` made of it."""
-        groups = [[[Cell(*cell) for cell in row] for row in group] for group in kept["groups"]]
-        columns = [Column(*column) for column in kept["columns"]]
-        return cls(columns, groups, kept["caption"], kept["legend"])
+    def from_record(cls, record: Mapping[str, Any]) -> Table:
+        """Make a table from the result of `dataclasses.asdict`."""
+        groups = [[[Cell(*cell) for cell in row] for row in group] for group in record["groups"]]
+        columns = [Column(*column) for column in record["columns"]]
+        return cls(columns, groups, record["caption"], record["legend"])
+
+    @property
+    def notes(self) -> list[str]:
+        """The legend's lines."""
+        return self.legend.splitlines()
 
     def first(self, most: int) -> Table:
-        """Return the beginning of a table that has more rows, and this one otherwise."""
+        """Return the table with its first rows, at most `most`."""
         rows = list(self._rows())
         if len(rows) <= most:
             return self
@@ -144,7 +149,7 @@ class Table:
         return "".join(shown) + (f"{self.legend}\n" if self.legend else "")
 
     def markdown(self) -> str:
-        """Render as a Markdown table, and its legend below."""
+        """Render as a Markdown table with its legend below."""
         rules = ["---" if column.align == "left" else "---:" for column in self.columns]
         lines = [[markdown_escape(column.name) for column in self.columns], rules]
         lines += [[_markdown(cell) for cell in row] for row in self._rows()]
@@ -152,7 +157,7 @@ class Table:
         return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (f"\n{legend}\n" if legend else "")
 
     def latex(self) -> str:
-        """Render as LaTeX's table, with the lines of the package booktabs."""
+        """Render as a LaTeX table with booktabs rules."""
         sides = "".join(column.align[0] for column in self.columns)
         lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escape(self.caption)}}}"]
         lines += [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
@@ -166,7 +171,7 @@ class Table:
         return "\n".join([*lines, r"\end{table}", ""])
 
     def html(self) -> str:
-        """Render as an HTML table for notebooks, its caption above and its legend below."""
+        """Render as an HTML table for notebooks, with caption and legend."""
         sides = [f' style="text-align: {column.align}"' for column in self.columns]
         names = (escape(one_line(column.name)) for column in self.columns)
         header = "".join(f"<th{side}>{name}</th>" for side, name in zip(sides, names, strict=True))
@@ -187,14 +192,14 @@ class Table:
         return (row for group in self.groups for row in group)
 
     def _sides(self) -> list[str]:
-        """Say how plain text aligns each column: figures line up only where no mark follows them."""
+        """Return the alignment of each column in plain text: left if marks follow the numbers."""
         return [
             "left" if column.marked or any(row[number].mark for row in self._rows()) else column.align
             for number, column in enumerate(self.columns)
         ]
 
     def _typeset_legend(self) -> tuple[Cell, ...]:
-        return self.typeset_legend or ((Cell(f"{self.legend}."),) if self.legend else ())
+        return self.typeset_legend or ((Cell(f"{'. '.join(self.notes)}."),) if self.legend else ())
 
 
 _RENDERERS: dict[str, Callable[[Table], str]] = {
@@ -203,12 +208,12 @@ _RENDERERS: dict[str, Callable[[Table], str]] = {
     "latex": Table.latex,
 }
 STYLES = (*_RENDERERS, "csv", "json")
-"""The formats of every table of lmtune; ``"table"`` is plain text."""
+"""The formats of all tables; ``"table"`` is plain text."""
 
 TABLE_FILES = {"table.txt": "table", "table.md": "markdown", "table.tex": "latex"} | {
     f"table.{style}": style for style in ("csv", "json")
 }
-"""The files that keep a table in all formats, and their formats."""
+"""The formats of a table's files, by file name."""
 
 
 def render(
@@ -221,27 +226,29 @@ def render(
     content: Callable[[], object] | None = None,
     indent: int = 2,
 ) -> str:
-    """Render tables, or the records behind them, in one of `STYLES`.
+    """Render tables or their records in one of `STYLES`.
 
     Parameters
     ----------
     style : {"table", "markdown", "latex", "csv", "json"}
-        The first three show the tables, one below the other.
-    tables, records : callable
-        Make the tables, and the rows of CSV, with every figure at full precision.
+        The first three print the tables, one below the other.
+    tables : callable
+        Returns the tables.
+    records : callable
+        Returns the rows of CSV, with numbers at full precision.
     answer : callable, optional
-        Makes what plain text opens with, or None.
+        Returns the answer above the tables of plain text, or None.
     columns : sequence of str, optional
-        Those of CSV; by default the first record's.
+        The columns of CSV; default: the keys of the first record.
     content : callable, optional
-        Makes what JSON holds; by default the records.
+        Returns the content of JSON; default: the records.
     indent : int
-        Of JSON.
+        The indent of JSON.
 
     Returns
     -------
     str
-        Ends with a line end.
+        Ends with a newline.
 
     Raises
     ------
@@ -256,22 +263,22 @@ def render(
         return json.dumps(finite((content or records)()), indent=indent) + "\n"
     if style not in _RENDERERS:
         raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
-    shown = "\n".join(_RENDERERS[style](table) for table in tables())
-    return opened_by(answer(), shown) if style == "table" else shown
+    text = "\n".join(_RENDERERS[style](table) for table in tables())
+    return with_answer(answer(), text) if style == "table" else text
 
 
-def in_all_formats(rendered: Callable[[str], str]) -> dict[str, str]:
-    """Render in each of `STYLES`; return the texts by the names of `TABLE_FILES`."""
-    return {name: rendered(style) for name, style in TABLE_FILES.items()}
+def in_all_formats(render_style: Callable[[str], str]) -> dict[str, str]:
+    """Render in each of `STYLES`; return the texts by file name, as in `TABLE_FILES`."""
+    return {name: render_style(style) for name, style in TABLE_FILES.items()}
 
 
 def frame_text(frame: pd.DataFrame) -> str:
-    """Write a frame as CSV, every figure at full precision."""
+    """Return a frame as CSV, with numbers at full precision."""
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
 def finite(content: Any) -> Any:
-    """Put None for numbers that are undefined, which JSON has none of."""
+    """Replace NaN and infinity, which JSON lacks, by None."""
     if isinstance(content, Mapping):
         return {name: finite(part) for name, part in content.items()}
     if isinstance(content, list | tuple):
@@ -280,7 +287,7 @@ def finite(content: Any) -> Any:
 
 
 def short(value: float) -> str:
-    """Print four digits, as trec_eval does.
+    """Format a number with four decimals, as trec_eval does.
 
     Examples
     --------
@@ -291,48 +298,48 @@ def short(value: float) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names as a sentence does: a, b and c."""
+    """Join names for a sentence: a, b and c."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def one_line(text: str) -> str:
-    """Put single spaces for all white space, and escapes for control characters."""
+    """Collapse white space to single spaces and escape control characters."""
     return visible(re.sub(r"\s+", " ", text))
 
 
 class Answer(NamedTuple):
-    """What a result opens with.
+    """The answer printed above a result's tables.
 
     Attributes
     ----------
     title : str
-        The collection or files, the system and the topics.
+        Collection or files, system and topics.
     lines : sequence of (str, str)
-        A label and a text each.
+        Pairs of a label and a text.
     """
 
     title: str
     lines: Sequence[tuple[str, str]] = ()
 
     def text(self) -> str:
-        """Lay out as plain text, with the texts in a column; ends with an empty line."""
+        """Format as plain text with aligned texts; ends with an empty line."""
         width = max((_width(label) for label, _ in self.lines), default=0)
         lines = [f"  {label}{' ' * (width - _width(label))}   {one_line(text)}" for label, text in self.lines]
         return "".join(f"{line}\n" for line in [one_line(self.title), "", *lines, *([""] if lines else [])])
 
 
-def opened_by(answer: Answer | None, tables: str) -> str:
+def with_answer(answer: Answer | None, tables: str) -> str:
     """Put an answer, if there is one, above tables."""
     return f"{answer.text()}{tables}" if answer else tables
 
 
 def markdown_escape(text: str) -> str:
-    """Make text fit for a cell of a Markdown table: nothing in it is markup, HTML or mathematics."""
+    """Escape markup, HTML and mathematics for a cell of a Markdown table."""
     return _MARKDOWN.sub(r"\\\g<0>", one_line(text))
 
 
 def latex_escape(text: str) -> str:
-    """Make text fit for LaTeX."""
+    """Escape LaTeX's special characters."""
     return "".join(_LATEX.get(character, character) for character in one_line(text))
 
 
@@ -373,9 +380,9 @@ def _latex(cell: Cell) -> str:
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the width of a text in terminal columns."""
     if text.isascii():
-        return len(text)  # without rich, which takes a while to import
+        return len(text)  # rich is slow to import
     from rich.cells import cell_len
 
     return cell_len(text)

@@ -1,4 +1,4 @@
-"""A tuning experiment's tables: means as the SIGIR 2007 paper's Table 1 prints them, and parameters."""
+"""Tables of a tuning experiment: means, laid out as Table 1 of Metzler (2007), and parameters."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _LEGEND = (
 
 
 def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> str:
-    """Render the means of results, and what was chosen on all topics at last.
+    """Render the means of results, and the settings fitted on all topics.
 
     Parameters
     ----------
     results : sequence of CollectionResult
         One a collection, all with the same measures and methods.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text, which opens with the answer; CSV and JSON have every figure at full
+        ``"table"`` is plain text, which starts with the answer. CSV and JSON have numbers at full
         precision, and the parameters of each fold.
 
     Returns
     -------
     str
-        Ends with a line end.
+        Ends with a newline.
 
     Raises
     ------
@@ -70,13 +70,14 @@ def answers(results: Sequence[CollectionResult]) -> str:
 
 
 def mean_table(results: Sequence[CollectionResult]) -> Table:
-    """Make the table of means over test topics: a row a method, a column a collection."""
-    found = [{(row.measure, row.method): row for row in result.rows} for result in results]
+    """Return the table of means over test topics: a row a method, a column a collection."""
+    rows_by_key = [{(row.measure, row.method): row for row in result.rows} for result in results]
     groups: dict[Measure, list[list[str | Cell]]] = {}
-    for measure, method in dict.fromkeys(key for own in found for key in own):
+    for measure, method in dict.fromkeys(key for rows in rows_by_key for key in rows):
         group = groups.setdefault(measure, [])
         means = [
-            _mean(own.get((measure, method)), result) for own, result in zip(found, results, strict=True)
+            _mean(rows.get((measure, method)), result)
+            for rows, result in zip(rows_by_key, results, strict=True)
         ]
         group.append([Cell(measure.title, repeated=bool(group)), method, *means])
     models, remarks = _models(results), remarks_on(results)
@@ -95,7 +96,7 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
 
 
 def weight_tables(results: Sequence[CollectionResult]) -> list[Table]:
-    """Show how far models with weights overfit, and whom they harm; none where no model has some."""
+    """Return the table of overfitting and of harmed topics, if there are models with term weights."""
     weighted = [result for result in results if _has_weights(result)]
     groups = [
         [
@@ -109,9 +110,12 @@ def weight_tables(results: Sequence[CollectionResult]) -> list[Table]:
         ]
         for result in weighted
     ]
-    legend = "In sample: on the topics of the fit, the mean over folds; held out: on the test topics. "
-    legend += f"Harmed, helped: shares of the test topics, against {DEFAULT}. Ridge: what folds of the "
-    legend += "training topics chose, a fold each: the plain query, feedback alone, or a ridge's strength"
+    legend = (
+        "in sample: on training topics, mean over folds; held out: on test topics\n"
+        f"harmed, helped: shares of the test topics below and above {DEFAULT}\n"
+        "ridge: chosen in each fold on training topics: plain query, feedback alone, or a regularisation "
+        "strength"
+    )
     names = ["Collection", "Metric", "Method"]
     figures = ("in sample", "held out", "harmed", "helped", Column("ridge", "left"))
     return [Table.of(names, figures, groups, "Overfitting and robustness", legend)] if weighted else []
@@ -123,7 +127,7 @@ def _has_weights(result: CollectionResult) -> bool:
 
 
 def _beside_default(result: CollectionResult) -> Iterator[tuple[Row, Row | None]]:
-    """Yield the rows that something was fitted for, each with that of the default, if there is one."""
+    """Yield each fitted row with the default's row of the same measure, if there is one."""
     for row in result.rows:
         same = (r for r in result.rows if r.measure == row.measure and r.method == DEFAULT)
         if row.method not in (DEFAULT, OPTIMAL):
@@ -131,7 +135,7 @@ def _beside_default(result: CollectionResult) -> Iterator[tuple[Row, Row | None]
 
 
 def parameter_table(results: Sequence[CollectionResult]) -> Table:
-    """Make the table of what each method chose on each fold."""
+    """Return the table of the parameters that each method chose in each fold."""
     groups = [
         [
             [
@@ -152,15 +156,15 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
 
 
 def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
-    """Make the table of what each method chose on all topics; none where no method was fitted to them."""
+    """Return the table of settings fitted on all topics, if any method was."""
     if not any(row.final for result in results for row in result.rows):
         return []
     fitted = [f"{len(result.topics):,} of {result.name}" for result in results]
     folds = sorted({len(result.folds) for result in results})
-    held = f"{' or '.join(map(str, folds))} folds" if folds != [1] else "the test topics"
+    where = f"{' or '.join(map(str, folds))} folds" if folds != [1] else "the test topics"
     legend = (
-        f"Final: fitted on all topics ({listed(fitted)}), with the mean there; held out: the mean "
-        f"on topics held out ({held}) of settings chosen in the same way"
+        f"Final: fitted on all topics ({listed(fitted)}); all topics: its mean on them\n"
+        f"held out ({where}): mean of settings chosen in the same way on training topics"
     )
     figures = [*parameters(results), "all topics", "held out"]
     groups = [list(_final_rows(result)) for result in results]
@@ -169,7 +173,7 @@ def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
 
 
 def _final_rows(result: CollectionResult) -> Iterator[list[str | Cell]]:
-    """Yield a row a method and measure that was fitted on all topics."""
+    """Yield a row for each method and measure with a setting fitted on all topics."""
     known: set[object] = set()
     for row in result.rows:
         if (fit := row.final) is not None:
@@ -183,7 +187,7 @@ def _final_rows(result: CollectionResult) -> Iterator[list[str | Cell]]:
 
 
 def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
-    """Explain the default, dashes and references in the table of means, and state what is proven."""
+    """Return the notes below the table of means: default, dashes, marks, proven bounds."""
     rows = [(result, row) for result in results for row in result.rows]
 
     def named(caution: str) -> str:
@@ -208,23 +212,23 @@ def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
     if ended:
         remarks.append(
             f"{_MARKS[EDGE]} {RANKNET} ended on the edge of the range in {listed(list(ended))}; "
-            "--ranknet-validation 0.2 stops it on training topics held back"
+            "--ranknet-validation 0.2 stops it early, by validation topics"
         )
     proven = [
         f"{at_most(bound)} {row.measure.title} on {result.name}"
         for result, row in rows
         if (bound := result.bound(row)) is not None
     ]
-    return [*remarks, f"Proven: no parameters give more than {listed(proven)}"] if proven else remarks
+    return [*remarks, f"Proven: no parameters exceed {listed(proven)}"] if proven else remarks
 
 
 def parameters(results: Sequence[CollectionResult]) -> list[str]:
-    """Return the names of the parameters that results have chosen."""
+    """Return the names of the tuned parameters."""
     return list(results[0].rows[0].fits[0].params)
 
 
 def tuning_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
-    """Flatten results to one dictionary a row, with every figure at full precision."""
+    """Return one dictionary a row, with numbers at full precision."""
     all_two_stage = not _models(results)
     return [
         {
@@ -249,7 +253,7 @@ def tuning_records(results: Sequence[CollectionResult]) -> list[dict[str, object
 
 
 def _gain_over_default(row: Row, result: CollectionResult) -> dict[str, float | None]:
-    """Return the difference from the default, its 95% interval and p-value; None where there is none."""
+    """Return the difference from the default, its 95% interval and p-value; None if undefined."""
     names = "difference_default", "low_default", "high_default", "p_value_default"
     default = next((o for o in result.rows if (o.measure, o.method) == (row.measure, DEFAULT)), row)
     if default is row:
@@ -258,16 +262,16 @@ def _gain_over_default(row: Row, result: CollectionResult) -> dict[str, float | 
 
 
 def result_topics(result: CollectionResult) -> Iterator[dict[str, object]]:
-    """Yield each method's value of every test topic."""
+    """Yield the value of each method on each test topic."""
     fold_of = {topic: number for number, fold in enumerate(result.folds, 1) for topic in fold.test}
     for row in result.rows:
-        known = {"collection": result.name, "measure": str(row.measure), "method": row.method}
+        names = {"collection": result.name, "measure": str(row.measure), "method": row.method}
         for topic, value in zip(row.topics, row.values.tolist(), strict=True):
-            yield known | {"fold": fold_of[topic], "topic": topic, "value": value}
+            yield names | {"fold": fold_of[topic], "topic": topic, "value": value}
 
 
 def _with_columns_of_parameters(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
-    """Add a column a parameter and fold, and those of the final fit, to the records."""
+    """Add a column for each parameter and fold, and for the fit on all topics, to the records."""
     most, names = max(len(result.folds) for result in results), parameters(results)
     records = tuning_records(results)
     for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
@@ -288,7 +292,7 @@ def _with_fits(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
 
 
 def _models(results: Sequence[CollectionResult]) -> list[str]:
-    """Describe the models other than two-stage smoothing, each once."""
+    """Return the descriptions of the models other than two-stage smoothing."""
     names = dict.fromkeys(result.model for result in results)
     return [text for name in names for text in described(name)]
 
@@ -304,10 +308,10 @@ def _mean(row: Row | None, result: CollectionResult) -> Cell:
 
 
 def result_tables(result: CollectionResult) -> list[Table]:
-    """Return the means, and what was chosen on each fold."""
+    """Return the tables of means and of the parameters of each fold."""
     return [mean_table([result]), parameter_table([result])]
 
 
 def result_records(result: CollectionResult) -> list[dict[str, object]]:
-    """Return a record a row; see `tuning_records`."""
+    """Return one record a row; see `tuning_records`."""
     return tuning_records([result])

@@ -69,7 +69,7 @@ def test_the_folder_keeps_what_the_table_shows(run: Run) -> None:
     picked = [r for r in json.loads(Path("kept/choices.json").read_text()) if r["method"] == "Direct"]
     assert [r["fold"] for r in picked] == ["1", "2", "3", "all"]
     notes = json.loads(Path("kept/chosen/made.json").read_text())["notes"]["c"]
-    assert any("flatter" in note for note in notes)
+    assert any("the means here are too high" in note for note in notes)
     status, _, said = run(f"{CHOOSE} --output kept")  # ours to replace
     assert status == 0, said
     Path("kept/mine.txt").write_text("mine")

@@ -95,7 +95,7 @@ def test_differences_have_intervals_over_topics(tmp_path: Path) -> None:
     assert set(row.interval) == set(runs.names)  # ten runs: by the folds
     assert not row.flat
     text = fusion_table(found)
-    assert "over resamples of the topics" in text
+    assert "bootstrap over topics" in text
     assert "jackknife" in text
     (tmp_path / "t.csv").write_text(fusion_table(found, "csv"))
     with (tmp_path / "t.csv").open() as stream:
@@ -123,5 +123,5 @@ def test_what_is_proven_of_how_many_runs_is_said() -> None:
         }
     )
     plain = replace(options, certify=None)
-    assert "no bound on all weights: --certify proves one" in fusion_table(fuse_runs(three, judged, plain))
-    assert "no bound" not in fusion_table(fuse_runs(three, judged, options))
+    assert "no certificate: see --certify" in fusion_table(fuse_runs(three, judged, plain))
+    assert "no certificate" not in fusion_table(fuse_runs(three, judged, options))

@@ -46,10 +46,10 @@ def test_daggers_mark_what_differs_from_the_baseline() -> None:
         ["best", "0.4825†"],
     ]
     assert lines[6] == (
-        "† significantly better than base, ‡ significantly worse: two-sided paired t-test; "
-        "Holm's correction over 4 contrasts a measure; adjusted p < 0.05; 8 topics; "
-        "the 95% intervals hold together (Bonferroni)"
+        "† significantly better than base, ‡ significantly worse (two-sided paired t-test over 8 topics, "
+        "Holm's correction over 4 comparisons for each measure, adjusted p < 0.05)"
     )
+    assert lines[-1] == "95% CIs are simultaneous (Bonferroni)"
     better = next(line for line in lines[8:] if line.split()[0] == "better").split()
     assert better[1:4] == ["+0.0163", "+3.6%", "8/0/0"]
 
@@ -65,7 +65,7 @@ def test_letters_mark_what_a_system_beats() -> None:
         ["d", "mixed", "0.4500"],
         ["e", "best", "0.4825ᵃᵇᶜ"],
     ]
-    assert "10 contrasts a measure" in comparison_legend(found)
+    assert "10 comparisons for each measure" in comparison_legend(found)
     markdown = comparison_table(found, "markdown").splitlines()
     assert markdown[0] == "|  | System | AP |"
     assert markdown[4] == "| c | better | 0.4663<sup>ab</sup> |"
@@ -88,11 +88,11 @@ def test_letters_go_on_after_z() -> None:
 
 
 def test_the_line_below_says_how() -> None:
-    exact = comparison_legend(known(test="randomization", margin=0.02))
-    assert "the 95% intervals hold together (Bonferroni); not worse" in exact
+    exact = comparison_table(known(test="randomization", margin=0.02))
+    assert "95% CIs are simultaneous (Bonferroni); not worse, equivalent: one-sided" in exact
     alone = lmtune.compare(BASE, {"a": BASE, "b": BASE}, ComparisonOptions(correction="none"))
-    assert "the 95% intervals hold each alone" in comparison_legend(alone)
-    assert "paired randomization test (exact);" in exact
+    assert "95% CIs are not simultaneous" in comparison_table(alone)
+    assert "paired randomization test (exact) over 8 topics" in exact
     assert "margin 0.02" in exact
     rng = np.random.default_rng(0)
     values = rng.random(30)
@@ -104,8 +104,8 @@ def test_the_line_below_says_how() -> None:
         ),
     )
     assert comparison_legend(drawn).endswith(
-        "paired randomization test (1,000 random sign patterns, seed 9); no correction over 1 "
-        "contrast a measure; adjusted p < 0.01; 30 topics; also Wilcoxon signed-rank test (exact)"
+        "paired randomization test (1,000 random sign patterns, seed 9) over 30 topics, p < 0.01)\n"
+        "Also tested: Wilcoxon signed-rank test (exact)"
     )
 
 

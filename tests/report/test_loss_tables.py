@@ -37,7 +37,7 @@ OUTCOMES = [outcome("ranknet", 0.4), outcome("k-song:gamma=0.5", 0.45, float("na
 
 def test_plain() -> None:
     _, answer = read_answer(loss_table(OUTCOMES))
-    *lines, legend = loss_table(OUTCOMES).splitlines()[7:]
+    *lines, marks, tests, legend = loss_table(OUTCOMES).splitlines()[7:]
     assert answer["Recommended"] == "k-song:gamma=0.5"
     assert answer["nDCG@10 (gains 2^g - 1)"] == "k-song:gamma=0.5 0.7600; ranknet 0.7100"
     assert answer["Difference"] == "+0.0500"
@@ -51,8 +51,8 @@ def test_plain() -> None:
     assert legend.endswith("; – no t-test of a difference without variance")
     assert [line.split()[:2] for line in lines[1:]] == [["left", "out"]] * 2 + [["count", "0"]] * 2
     assert "0.3075" in lines[3]
-    assert "over queries" in legend and "over 1 pair," in legend
-    assert len(loss_table(OUTCOMES, empty=["zero"]).splitlines()) == 11
+    assert "over queries" in marks and "over 1 pair," in tests
+    assert len(loss_table(OUTCOMES, empty=["zero"]).splitlines()) == 13
 
 
 def test_pairs_of_losses_are_tested_over_queries_and_over_trials() -> None:

@@ -97,7 +97,7 @@ def test_folds_and_near_optimal_settings_are_named() -> None:
     answer = tuning_answer(replace(made(), near={"k1": (1.9, 3.4), "b": (0.7, 0.95)}, folds=folds))
     assert answer is not None and answer.title.endswith(", 8 topics, 2-fold cross-validation")
     label, text = answer.lines[-1]
-    assert label == "Near-optimal" and text.startswith("k1 1.9 to 3.4, b 0.7 to 0.95 (")
+    assert label == "Near-optimal" and text.startswith("k1 in [1.9, 3.4], b in [0.7, 0.95] (")
 
 
 def test_of_equal_means_the_one_with_fewer_evaluations_is_recommended() -> None:
@@ -173,7 +173,7 @@ def test_fusion_has_weights_and_differences_from_the_best_run_and_rrf() -> None:
             ("MAP", f"0.4663; best single run (b) {b.mean():.4f}"),
             ("Difference", difference(linear, b)),
             ("Verdict", "significantly better than b"),
-            ("To rrf", difference(linear, BASE)),
+            ("Over rrf", difference(linear, BASE)),
         ],
     )
     assert fusion_table(found).startswith(f"{answer.text()}Measure")

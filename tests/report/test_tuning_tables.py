@@ -161,7 +161,7 @@ def test_dashes_and_references_have_their_reason_below() -> None:
     assert "§ odd_one: unjudged documents sampled as negatives" in legend
     assert "of the range in fold 2 of odd_one (lambda = 0.95 and mu = 100000)" in legend
     assert "--ranknet-validation" in legend
-    assert "Proven: no parameters give more than 0.5000 MAP on odd_one" in legend
+    assert "Proven: no parameters exceed 0.5000 MAP on odd_one" in legend
     assert "§" not in tuning_table([result("one")])
     markdown = tuning_table(cautious(), "markdown")
     assert "| MAP | RankNet | 0.4500↓ | 0.4500↓§¶ |" in markdown
@@ -170,7 +170,7 @@ def test_dashes_and_references_have_their_reason_below() -> None:
     assert r" & RankNet & 0.4500$^{\downarrow}$ & 0.4500$^{\downarrow\S\P}$ \\" in latex
     assert r"P@10 & Direct & 0.4500 & -- \\" in latex
     assert r"$\P$ RankNet ended on the edge of the range in fold 2 of odd\_one" in latex
-    assert r"Proven: no parameters give more than 0.5000 MAP on odd\_one." in latex
+    assert r"Proven: no parameters exceed 0.5000 MAP on odd\_one." in latex
     assert latex.isascii()
     assert "0.8000  –" not in parameter_table(cautious()).text()
 
@@ -199,7 +199,7 @@ def test_final_settings_stand_beside_the_estimate_of_their_quality() -> None:
     assert lines[0] == "Collection  Metric  Method   lambda    mu  all topics  held out"
     assert lines[1].split() == ["odd_one", "MAP", "Direct", "0.2500", "7.00", "0.3200", "0.4663"]
     assert lines[2].split() == ["RankNet", "0.2500", "7.00", "0.3200", "0.4500"]
-    assert "fitted on all topics (8 of odd_one)" in lines[-1]
+    assert "fitted on all topics (8 of odd_one)" in lines[-2]
     assert "held out (2 folds)" in lines[-1]
     for style in ("table", "markdown", "latex"):
         assert "Final: fitted on all topics" in tuning_table(cautious()[1:], style)

@@ -60,7 +60,7 @@ def test_of_one_run_what_stands_high_weighs_most() -> None:
     found = pairs_to_judge({"1": {"b": 1}}, {"a": {"1": {"a": 3.0, "b": 2.0, "c": 1.0}}}, "nDCG@10")
     assert [(pair.docno, pair.ranks) for pair in found.pairs] == [("a", (1,)), ("c", (3,))]
     assert [pair.weight for pair in found.pairs] == pytest.approx([1.0, 0.5])
-    assert "To judge next" in found._repr_html_() and "leave open of nDCG@10" in repr(found)
+    assert "To judge next" in found._repr_html_() and "unjudged pairs cause in nDCG@10" in repr(found)
     assert found.to_frame()["docno"].tolist() == ["a", "c"]
 
 

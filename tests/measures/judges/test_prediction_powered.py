@@ -87,7 +87,7 @@ def test_equal_values_of_people_leave_no_interval() -> None:
     model = people | {str(t): {"a": t % 2, "b": 1} for t in range(25, 60)}
     run = {"r": {topic: {"a": 2.0, "b": 1.0} for topic in model}}
     result = powered_runs(people, model, run, "P@1")
-    assert "leaves no interval" in repr(result)
+    assert "no interval, because all human values are equal" in repr(result)
     [record] = result.to_frame().to_dict("records")
     assert record["people"] == 1.0
     assert np.isnan([record["low"], record["high"], record["people_error"]]).all()
@@ -140,7 +140,7 @@ def test_topics_that_both_judged_are_needed(tmp_path: Path) -> None:
         powered_runs(model, people, runs, "AP")
     with pytest.raises(InputError, match="too few topics that both judged"):
         powered_mean([0.1, 0.2], [0.1, 0.2], [0.3])
-    assert "people alone" in repr(powered_runs(people, model, runs, "AP"))
+    assert "human only" in repr(powered_runs(people, model, runs, "AP"))
     refused = CliRunner().invoke(
         app, ["evaluate", str(people), str(runs[0]), "--predicted", str(model), "--depth", "5"]
     )

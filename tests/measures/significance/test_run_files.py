@@ -89,8 +89,8 @@ def test_what_judging_could_turn() -> None:
     assert contrasts["AP"].could_turn
     text = repr(found)
     assert "judged@10" in text.splitlines()[0]
-    assert "could turn AP of new; it cannot turn P@1 of new." in text
-    assert "(of AP it may be wider than need be)" in text
+    assert "could change the sign for AP of new; it cannot change the sign for P@1 of new" in text
+    assert "may be wider than necessary for AP" in text
     frame = found.to_frame()
     assert frame.could_turn.to_list() == [False, True]
     assert frame.lowest_difference.to_list() == pytest.approx([0.5, 0.0])
