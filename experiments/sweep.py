@@ -211,7 +211,7 @@ def train(
         courses = {"objective": [], "training": []}
         pairs = RelevantPairs.from_lists(fold.train.starts, np.asarray(fold.train.labels))
         feed = Feed(fold.train, "cpu")
-        measurer = Measurer(asked.chosen_by, fold.train)
+        measurer = Measurer(asked.validation_measure, fold.train)
 
     def watch(run: TrainingRun) -> None:
         scores = feed.scores(run.task.network).numpy()

@@ -198,7 +198,7 @@ def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty]
     pictures: dict[str, bytes] = {}
     if rows := history_rows(outcomes):
         tables[_HISTORY] = csv_text(rows[0], ([*row.values()] for row in rows))
-        measure = next(trained.settings.chosen_by for one in outcomes for trained in one.trained)
+        measure = next(trained.settings.validation_measure for one in outcomes for trained in one.trained)
         courses = [_course(outcome) for outcome in outcomes if outcome.trials]
         pictures = rendered(_CONVERGENCE, training_courses(courses, measure=measure.label))
     write_folder(path, LOSSES, {**tables, **pictures}, record(data=data))

@@ -397,7 +397,7 @@ def permutation_importance(
         with a relevant document.
     """
     check_least("bad number of shuffles", repeats, 1)
-    measurer = Measurer(measure or model.scorer.settings.chosen_by, data)
+    measurer = Measurer(measure or model.scorer.settings.validation_measure, data)
     topics = [query for query, counts in zip(data.queries, measurer.counted.tolist(), strict=True) if counts]
     if len(topics) < 2:
         raise InputError(

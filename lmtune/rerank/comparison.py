@@ -159,7 +159,7 @@ def compare(
     """
     data = data if isinstance(data, Folds) else Folds(data, normalisation or Normalisation())
     check_least("bad number of trials", trials, 1)
-    measures = reported(settings.chosen_by)
+    measures = reported(settings.validation_measure)
     asked = [
         [
             replace(settings.by(method), learning_rate=rate)

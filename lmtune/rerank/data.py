@@ -1,4 +1,4 @@
-"""Learning-to-rank data as arrays, whole and in batches."""
+"""Learning-to-rank data as arrays, and batches of it."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ from lmtune.io.letor_rows import Letor
 class RankingData(Letor):
     """Queries, each with a list of documents that have features and a label.
 
-    Query q's rows are ``starts[q]`` to ``starts[q + 1]``; each query has at least one.
+    The rows of query q are ``starts[q]`` to ``starts[q + 1]``, at least one.
 
     Attributes
     ----------
     features : numpy.ndarray of float32, shape (rows, F)
-        One row a document; finite. May be a memory map.
+        One row per document; finite. May be a memory map.
     labels : numpy.ndarray of float32, shape (rows,)
-        Grades of relevance, finite, 0 or more; 0 is not relevant.
+        Relevance grades, finite and at least 0; 0 is non-relevant.
     starts : numpy.ndarray of int64, shape (queries + 1,)
-        Where each query's rows begin.
+        The first row of each query.
     queries : tuple of str
-        The queries' identifiers, distinct.
+        Distinct identifiers.
     docnos : tuple of str, optional
-        One a row, distinct within a query; None where the source names no documents.
+        One per row, distinct within a query. None if the source has no document identifiers.
     teacher : numpy.ndarray of float32, shape (rows,), optional
-        Another ranker's scores, to be learnt from: 0 or more, for only their differences in a list count.
+        Another ranker's scores as a target of training, at least 0. Only their differences within a list
+        matter.
     weights : numpy.ndarray of float64, shape (queries,), optional
-        What queries count in training, finite and above 0; measures' means count them alike.
+        Weights of queries in training, finite and above 0. Means of measures ignore them.
 
     Raises
     ------
     InputError
-        Where shapes do not fit, a query has no rows or comes twice, or a label or a weight is out of range.
+        If shapes differ, a query has no rows or occurs twice, or a label or a weight is out of range.
     """
 
     teacher: NDArray[np.float32] | None = None
@@ -49,7 +50,7 @@ class RankingData(Letor):
 
     def __post_init__(self) -> None:
         rows, count = self.labels.size, len(self.queries)
-        found: dict[str, tuple[Any, Any]] = {
+        actual_and_expected: dict[str, tuple[Any, Any]] = {
             "features": (self.features.shape, (rows, *self.features.shape[1:2])),
             "labels": (self.labels.shape, (rows,)),
             "starts": (self.starts.shape, (count + 1,)),
@@ -57,9 +58,9 @@ class RankingData(Letor):
             "docnos": (None, None) if self.docnos is None else (len(self.docnos), rows),
             "weights": (None, None) if self.weights is None else (self.weights.shape, (count,)),
         }
-        shapes = {name: shape for name, (shape, _) in found.items()}
+        shapes = {name: shape for name, (shape, _) in actual_and_expected.items()}
         if (
-            any(shape != fitting for shape, fitting in found.values())
+            any(shape != expected for shape, expected in actual_and_expected.values())
             or self.features.ndim != 2
             or self.starts[[0, -1]].tolist() != [0, rows]
         ):
@@ -91,7 +92,7 @@ class RankingData(Letor):
         repeated: Literal["error", "last"] = "error",
         zero_based: bool | None = None,
     ) -> RankingData:
-        """Read a LETOR file; see `lmtune.io.letor.read_letor`."""
+        """Read a LETOR file; the parameters are those of `lmtune.io.letor.read_letor`."""
         rows = read_letor(path, cache=cache, width=width, repeated=repeated, zero_based=zero_based)
         return cls(rows.features, rows.labels, rows.starts, rows.queries, rows.docnos)
 
@@ -105,7 +106,7 @@ class RankingData(Letor):
         queries: Sequence[str] | None = None,
         docnos: Sequence[str] | None = None,
     ) -> RankingData:
-        """Make data from arrays whose rows stand query by query.
+        """Create data from arrays in which each query's rows are contiguous.
 
         Parameters
         ----------
@@ -114,11 +115,11 @@ class RankingData(Letor):
         labels : array_like, shape (rows,)
             Grades, 0 or more.
         lengths : array_like of int, shape (queries,)
-            Rows of each query, which LightGBM calls ``group``.
+            Number of rows of each query, LightGBM's ``group``.
         queries : sequence of str, optional
-            Identifiers; "0", "1", ... by default.
+            Identifiers; default "0", "1", ...
         docnos : sequence of str, optional
-            Documents' names, one a row.
+            Document identifiers, one per row.
 
         Returns
         -------
@@ -127,7 +128,7 @@ class RankingData(Letor):
         Raises
         ------
         InputError
-            As the class.
+            If the arrays are invalid, as for `RankingData`.
         """
         sizes = np.asarray(lengths, np.int64)
         names = [str(q) for q in range(sizes.size)] if queries is None else queries
@@ -141,12 +142,12 @@ class RankingData(Letor):
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
-        """Rows of each query, shape (queries,)."""
+        """Number of rows of each query, shape (queries,)."""
         return np.diff(self.starts)
 
     @cached_property
     def query_of_row(self) -> NDArray[np.int64]:
-        """The number of each row's query, shape (rows,)."""
+        """Query number of each row, shape (rows,)."""
         return np.repeat(np.arange(len(self.queries), dtype=np.int64), self.lengths)
 
     @cached_property
@@ -154,11 +155,11 @@ class RankingData(Letor):
         return {query: number for number, query in enumerate(self.queries)}
 
     def rows(self, q: int) -> slice:
-        """Return query number q's rows."""
+        """Return the slice of query q's rows."""
         return slice(int(self.starts[q]), int(self.starts[q + 1]))
 
     def select(self, queries: Sequence[str]) -> Self:
-        """Return the data of some queries, in the order given.
+        """Return the data of some queries, in the order of the argument.
 
         Parameters
         ----------
@@ -168,12 +169,12 @@ class RankingData(Letor):
         Returns
         -------
         RankingData
-            Its arrays are views where the queries stand side by side here, else copies.
+            Its arrays are views if the queries are adjacent here, else copies.
 
         Raises
         ------
         InputError
-            For a query that is not here, or that is named twice.
+            If a query is unknown or listed twice.
         """
         for query in queries:
             if query not in self._numbers:
@@ -181,7 +182,7 @@ class RankingData(Letor):
         return self.take([self._numbers[query] for query in queries])
 
     def take(self, numbers: ArrayLike) -> Self:
-        """Return the data of queries by number, as `select` does by name."""
+        """Return the data of some queries by number; like `select`, which uses identifiers."""
         chosen = np.asarray(numbers, np.int64)
         names = tuple(self.queries[q] for q in chosen.tolist())
         lengths = self.lengths[chosen]
@@ -195,7 +196,7 @@ class RankingData(Letor):
         return replace(self, starts=starts, queries=names, weights=weights, **self._of_rows(rows))
 
     def without(self, rows: NDArray[np.bool_]) -> Self:
-        """Return the data without some rows, shape (rows,); each query keeps one at least."""
+        """Return the data without the rows where a mask of shape (rows,) is True, not all of any query."""
         kept = np.flatnonzero(~rows)
         starts = np.searchsorted(kept, self.starts)
         return replace(self, starts=starts, **self._of_rows(kept))
@@ -207,54 +208,55 @@ class RankingData(Letor):
         )
         if names is not None:
             names = names[rows] if isinstance(rows, slice) else tuple(names[row] for row in rows.tolist())
-        of_rows = {name: None if own is None else own[rows] for name, own in arrays.items()}
+        of_rows = {name: None if array is None else array[rows] for name, array in arrays.items()}
         return {**of_rows, "docnos": names}
 
 
-def parse_places(text: str) -> tuple[int, int]:
-    """Read places of a list, from 1: ``10-100``.
+def parse_rank_range(text: str) -> tuple[int, int]:
+    """Parse a range of ranks, such as ``10-100``, into its first and last rank.
 
     Raises
     ------
     InputError
-        For anything else.
+        If the text is not ``FIRST-LAST`` with 1 <= FIRST <= LAST.
     """
     first, _, last = text.partition("-")
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
-        raise InputError("bad places of a list", value=text, accepted="from 1, such as 10-100")
+        raise InputError("bad range of ranks", value=text, accepted="FIRST-LAST, from 1, such as 10-100")
     return int(first), int(last)
 
 
-def hard_negatives(data: RankingData, places: str | None) -> RankingData:
-    """Leave out what is not relevant and stands elsewhere in its list; of a list with no other one stays.
+def hard_negatives(data: RankingData, ranks: str | None) -> RankingData:
+    """Remove non-relevant documents outside a range of ranks.
+
+    The first document of a list stays if all would be removed.
 
     Parameters
     ----------
     data : RankingData
-        Lists in a ranking's order.
-    places : str or None
-        As `parse_places` has them; None leaves out nothing.
+        Lists in rank order.
+    ranks : str or None
+        For example ``10-100``, see `parse_rank_range`; None removes nothing.
     """
-    if places is None:
+    if ranks is None:
         return data
-    first, last = parse_places(places)
-    place = np.arange(1, data.labels.size + 1) - data.starts[data.query_of_row]
-    dropped = (np.asarray(data.labels) <= 0) & ((place < first) | (place > last))
-    alone = np.logical_and.reduceat(dropped, data.starts[:-1])
-    dropped[data.starts[:-1][alone]] = False
+    first, last = parse_rank_range(ranks)
+    rank = np.arange(1, data.labels.size + 1) - data.starts[data.query_of_row]
+    dropped = (np.asarray(data.labels) <= 0) & ((rank < first) | (rank > last))
+    is_emptied = np.logical_and.reduceat(dropped, data.starts[:-1])
+    dropped[data.starts[:-1][is_emptied]] = False
     return data.without(dropped)
 
 
 @dataclass(frozen=True, eq=False)
 class RankingSplit:
-    """A data set's three parts, of equally many features.
+    """Training, validation and test data with the same number of features.
 
     Attributes
     ----------
     name : str
-        The data set's, or the fold's.
+        Name of the data set or of the fold.
     train, validation, test : RankingData
-        What to learn from, to choose by, and to report on.
     """
 
     name: str
@@ -263,17 +265,17 @@ class RankingSplit:
     test: RankingData
 
     def map(self, change: Callable[[RankingData], RankingData]) -> RankingSplit:
-        """Return the parts changed, each by itself."""
+        """Apply a function to each part."""
         return RankingSplit(self.name, change(self.train), change(self.validation), change(self.test))
 
 
 def check_training_data(train: RankingData, validation: RankingData | None) -> dict[str, RankingData]:
-    """Return data by name; all must have the same features, and each a relevant document.
+    """Return the data by name, "training" and "validation".
 
     Raises
     ------
     InputError
-        Where they do not.
+        If either has no relevant document, or the numbers of features differ.
     """
     named = {"training": train} if validation is None else {"training": train, "validation": validation}
     for name, data in named.items():
@@ -289,18 +291,18 @@ def check_training_data(train: RankingData, validation: RankingData | None) -> d
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Lists of several queries, padded to the longest.
+    """Lists of B queries, padded at the end to the longest length n.
 
     Attributes
     ----------
     labels : numpy.ndarray of float, shape (B, n)
         0 on padding.
     mask : numpy.ndarray of bool, shape (B, n)
-        True at documents, False on padding, which stands at each list's end.
+        False on padding.
     rows : numpy.ndarray of int64, shape (B, n)
         Each document's row in the data; -1 on padding.
     queries : numpy.ndarray of int64, shape (B,)
-        The queries' numbers in the data.
+        Query numbers in the data.
     """
 
     labels: NDArray[np.floating]
@@ -309,8 +311,8 @@ class Batch:
     queries: NDArray[np.int64]
 
 
-# Batches whose queries are sorted by length among themselves.
-_TOGETHER = 8
+# The queries of this many batches are sorted by length together.
+_SORTED_BATCHES = 8
 
 
 def batches(
@@ -324,32 +326,31 @@ def batches(
     shuffle: bool = True,
     start: int = 0,
 ) -> Iterator[Batch]:
-    """Yield one epoch's batches, of lists of about the same length.
+    """Yield the batches of one epoch; lists in a batch have similar lengths.
 
-    Batch k depends on the arguments and on k alone, so that training resumed at step k sees what
-    it would have seen.
+    Batch k depends only on the arguments and k, so training resumed at step k continues with the same
+    batches.
 
     Parameters
     ----------
     data : RankingData
-        The queries.
     size : int
-        Queries a batch; the last ones of an epoch may stand in a smaller batch.
+        Queries per batch; one batch may be smaller.
     seed, epoch : int
-        Where the order and the cut lists come from; 0 or more.
+        Seeds of the order and of the samples; 0 or more.
     list_size : int, optional
-        Longer lists are cut to this many documents: with `shuffle` to a random sample, anew in
-        each epoch, in which one document is replaced by a relevant one if it has none and the
-        query has; without, to the first ones. Whole lists by default.
+        Longer lists are cut to this many documents. With `shuffle`, these are a random sample, new in
+        each epoch, that includes a relevant document if the query has one. Without, they are the first
+        documents. Default: no cut.
     list_relevant : int, optional
-        With `list_size` and `shuffle`: how many documents of a cut list are relevant ones, drawn
-        among these, the others among the others; all of a kind where it has fewer, and more of
-        the other kind then. A uniform sample by default.
+        With `list_size` and `shuffle`: the number of relevant documents in a sample. If a list has too
+        few relevant (or too few other) documents, all of them are used, with more of the other kind.
+        Default: a uniform sample.
     shuffle : bool
-        Whether queries come in random order, those of a few batches sorted by length, which saves
-        padding. Without, they come by length descending, those of equal length as in the data.
+        Whether the order of queries is random, apart from sorting those of a few batches by length, which
+        saves padding. Without, queries are in order of descending length, then as in the data.
     start : int
-        How many batches to skip.
+        Number of batches to skip.
 
     Yields
     ------
@@ -362,7 +363,7 @@ def batches(
 
 
 def number_of_batches(data: RankingData, size: int) -> int:
-    """Return how many batches `batches` yields an epoch."""
+    """Return how many batches `batches` yields per epoch."""
     return -(-len(data.queries) // size)
 
 
@@ -378,8 +379,8 @@ def _plan(
     random = np.random.default_rng([seed, epoch, 0])
     order = random.permutation(count)
     plan: list[NDArray[np.int64]] = []
-    for first in range(0, count, size * _TOGETHER):
-        drawn = order[first : first + size * _TOGETHER]
+    for first in range(0, count, size * _SORTED_BATCHES):
+        drawn = order[first : first + size * _SORTED_BATCHES]
         drawn = drawn[np.argsort(-lengths[drawn], kind="stable")]
         plan += [drawn[begin : begin + size] for begin in range(0, drawn.size, size)]
     return [plan[number] for number in random.permutation(len(plan)).tolist()]
@@ -392,9 +393,9 @@ def batch_of(
     list_relevant: int | None,
     random: np.random.Generator | None,
 ) -> Batch:
-    """Make a batch of queries by number; `list_size` and `list_relevant` as of `batches`.
+    """Create a batch of queries, given by number; see `batches` for `list_size` and `list_relevant`.
 
-    With `random` longer lists are cut to a sample, without to the first documents.
+    Longer lists are cut to a random sample if `random` is a generator, else to the first documents.
     """
     lengths = data.lengths[queries]
     rows = np.arange(int(lengths.max())) + data.starts[queries][:, None]
@@ -416,17 +417,17 @@ def _sampled(
     list_relevant: int | None,
     random: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Move a random sample of each list's rows to its front; lists that fit stay as they are."""
+    """Move a random sample of `list_size` rows of each list to its front; shorter lists stay unchanged."""
     keys = random.random(rows.shape)
     is_relevant = (rows >= 0) & (np.take(data.labels, rows, mode="clip") > 0)
     relevant = np.where(is_relevant, keys, np.inf)
     if list_relevant is None:
-        # A relevant row whose key comes first is missed only by a sample that has no relevant row.
+        # Put the relevant row with the lowest key first. Samples that include a relevant row do not change.
         first = relevant.argmin(axis=1)
         some = np.flatnonzero(np.isfinite(relevant.min(axis=1)))
         keys[some, first[some]] = -1.0
     else:
-        # The first relevant rows before all others, the rest of them behind these.
+        # Sort `list_relevant` relevant rows before the other rows, and the remaining relevant ones after.
         wanted = np.argsort(np.argsort(relevant, axis=1), axis=1) < list_relevant
         keys[is_relevant] += np.where(wanted, -1.0, 1.0)[is_relevant]
     keys[rows < 0] = np.inf

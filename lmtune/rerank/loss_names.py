@@ -1,4 +1,4 @@
-"""Losses by name, with options, as users write them: read once, carried down whole."""
+"""Losses by name with options, and their parser."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lmtune.rerank.rankers import (
     LEARNERS,
     Ranker,
     check_options,
+    format_options,
     make_ranker,
     parse_ranker,
     read_options,
     split_options,
-    written_with_options,
 )
 
 FUNCTION = "function of scores and labels"
@@ -30,65 +30,68 @@ TAUGHT = "a loss on a teacher's scores"
 ELSEWHERE = "one's own that is not at hand"
 
 TEACHER = "@teacher"
-"""After a loss's name: it takes a teacher's scores for labels."""
+"""Suffix of a loss's name: use a teacher's scores as labels."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss that a training minimises. `parse_loss`, `make_loss` and, of one's own, `of` make it.
+    """A loss that training minimises, with its options.
+
+    Create it with `parse_loss` or `make_loss`, or with `of` for a custom function.
 
     Attributes
     ----------
     name : str
-        Such as ``"k-song"``.
+        For example ``"k-song"``.
     options : dict
-        The loss's own, such as ``{"theoretical": True}``.
+        For example ``{"theoretical": True}``.
     family : str
-        `FUNCTION`, `SONG`, `LAMBDAS`, `TAUGHT`; or, of a model that was read from disk, `ELSEWHERE`.
+        `FUNCTION`, `SONG`, `LAMBDAS` or `TAUGHT`. `ELSEWHERE` is a custom loss named in a saved model,
+        without its function.
     label : str
-        As the user wrote it.
-    own : callable or None
-        The function that is one's own.
+        The text that the user wrote.
+    function : callable or None
+        A custom loss's function.
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     family: str = FUNCTION
     label: str = field(default="", compare=False)
-    own: Callable[..., Any] | None = field(default=None, repr=False)
+    function: Callable[..., Any] | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, called: Callable[..., Any], /, **options: Any) -> Self:
-        """Make a loss of one's own, which stands wherever a loss of lmtune does.
+    def of(cls, function: Callable[..., Any], /, **options: Any) -> Self:
+        """Create a loss from a custom function.
 
         Parameters
         ----------
-        called : callable
-            A function ``(scores, labels, *, mask, ...)`` of tensors (queries, items), of which the mask is
-            False on padding, that returns a scalar.
+        function : callable
+            ``(scores, labels, *, mask, ...)``, which returns a scalar tensor. All arguments have shape
+            (queries, items); the mask is False on padding.
         **options
             Values of the function's other keyword arguments.
 
         Raises
         ------
         InputError
-            For an option that it does not have, or a value that the option cannot have.
+            If the function does not have an option, or a value is out of bounds.
         """
         from lmtune.losses.evaluation import declared_options
 
-        if isinstance(called, type):  # a learner, which lmtune 0.3 took here
+        if isinstance(function, type):  # a learner, which lmtune 0.3 accepted here
             warnings.warn("use Ranker.of for a learner", DeprecationWarning, stacklevel=2)
-            return cast("Self", Ranker.of(called, **options))
-        name = called.__name__.lower().replace("_", "-")
-        check_options(name, options, declared_options(called))
-        return cls(name, options, FUNCTION, written_with_options(name, options), called)
+            return cast("Self", Ranker.of(function, **options))
+        name = function.__name__.lower().replace("_", "-")
+        check_options(name, options, declared_options(function))
+        return cls(name, options, FUNCTION, format_options(name, options), function)
 
     def __str__(self) -> str:
         return self.label or self.name
 
 
 def parse_loss(text: str) -> Loss:
-    """Read a loss with options.
+    """Parse a loss with options.
 
     Parameters
     ----------
@@ -99,13 +102,12 @@ def parse_loss(text: str) -> Loss:
     Raises
     ------
     InputError
-        For an unknown loss, an option that it does not have, or a value that the option cannot
-        have.
+        If the loss or an option is unknown, or a value is out of bounds.
     """
     name, _, rest = text.strip().partition(":")
     if name.lower() == LAMBDAS_LOSS:
         return make_loss(LAMBDAS_LOSS, {"function": rest}, text.strip())
-    if name.lower() in LEARNERS:  # which lmtune 0.3 took for losses
+    if name.lower() in LEARNERS:  # lmtune 0.3 accepted these as losses
         return cast("Loss", parse_ranker(text))
     name, texts = split_options(text, "loss")
     _, declared = _declaration(name)
@@ -113,7 +115,7 @@ def parse_loss(text: str) -> Loss:
 
 
 def parse_losses(text: str) -> list[Loss]:
-    """Read a loss with a grid of options, ``song:margin=1|5:gamma=0.1|0.3``: every combination.
+    """Parse a loss with a grid of options, ``song:margin=1|5:gamma=0.1|0.3``, into all combinations.
 
     Raises
     ------
@@ -126,7 +128,7 @@ def parse_losses(text: str) -> list[Loss]:
 
 
 def make_loss(name: str, options: Mapping[str, Any] | None = None, label: str = "") -> Loss:
-    """Make a loss of its name and the values of its options, as records hold them.
+    """Create a loss from its name and its options' values, as a settings file stores them.
 
     Raises
     ------
@@ -143,7 +145,7 @@ def make_loss(name: str, options: Mapping[str, Any] | None = None, label: str = 
 
 
 def loss_names() -> list[str]:
-    """Return the losses that networks can be trained with."""
+    """Return the names of the losses that can train networks."""
     from lmtune.losses.table import LOSSES, SONGS
 
     return [*LOSSES, *SONGS, LAMBDAS_LOSS]
@@ -151,22 +153,22 @@ def loss_names() -> list[str]:
 
 @dataclass(frozen=True)
 class TeacherOptions:
-    """What a loss on a teacher's scores stands beside."""
+    """Options of a loss on a teacher's scores: its combination with a loss on labels."""
 
-    weight: float = option(1.0, "of the teacher's loss; the rest is the other's", above=0, high=1)
-    beside: str = option("lambdarank", "the loss on labels, with its usual options")
+    weight: float = option(1.0, "weight w of the teacher's loss; the other's is 1 - w", above=0, high=1)
+    beside: str = option("lambdarank", "the loss on labels, with its default options")
 
 
 def _declaration(name: str) -> tuple[str, type[Any]]:
-    """Return what kind of loss has a name, and the dataclass of its options."""
+    """Return a loss's family and the dataclass of its options."""
     from lmtune.losses.derived import StochasticOptions
     from lmtune.losses.evaluation import declared_options
     from lmtune.losses.table import LOSSES, SONGS
 
     if name.removesuffix(TEACHER) in LOSSES:
         taught = name.endswith(TEACHER)
-        own = StochasticOptions, declared_options(LOSSES[name.removesuffix(TEACHER)])
-        bases = (TeacherOptions, *own) if taught else own
+        bases = StochasticOptions, declared_options(LOSSES[name.removesuffix(TEACHER)])
+        bases = (TeacherOptions, *bases) if taught else bases
         declared = dataclasses.make_dataclass("Declared", (), bases=bases, frozen=True)
         return TAUGHT if taught else FUNCTION, declared
     if name in SONGS:

@@ -1,4 +1,4 @@
-"""Features brought to a common scale, with statistics from training data only."""
+"""Feature normalisation, fitted on training data."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from lmtune.rerank.data import RankingData
 
 Method = Literal["none", "z-score", "query-z-score", "query-min-max"]
 METHODS: tuple[Method, ...] = get_args(Method)
-"""How `Normaliser` scales, in the order of their numbers in its arrays."""
+"""Methods of `Normaliser`. Its arrays store the index in this tuple, so the order must not change."""
 
 _BLOCK_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How features are scaled; see `Normaliser`."""
+    """Options of feature scaling; see `Normaliser`."""
 
     method: Method = option(
         "z-score",
-        "z-score, query-z-score, query-min-max or none; of training features.",
+        "Scale features: z-score (of the training data), query-z-score, query-min-max or none.",
         choices=METHODS,
         flag="--normalise",
     )
-    log1p: bool = option(True, "Take sign(x) log(1 + |x|) of features first.")
+    log1p: bool = option(True, "Transform features x to sign(x) log(1 + |x|) first.")
 
     def fit(self, data: RankingData) -> Normaliser:
-        """Fit to training data."""
+        """Fit a normaliser on training data."""
         return Normaliser.fit(data, method=self.method, log1p=self.log1p)
 
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
-    r"""How features are scaled: fitted on training data, applied to any.
+    r"""Scales features with statistics of the training data or of each query.
 
     With ``log1p``, each value x first becomes :math:`\mathrm{sign}(x) \log(1 + |x|)`. Then
 
     - ``"z-score"`` subtracts each feature's mean over the training rows and divides by its
-      standard deviation there;
-    - ``"query-z-score"`` does so with the mean and deviation over the rows of the same query;
-    - ``"query-min-max"`` maps the rows of a query to 0 to 1;
-    - ``"none"`` leaves values as they are.
+      standard deviation over them;
+    - ``"query-z-score"`` uses the mean and the standard deviation over the query's rows instead;
+    - ``"query-min-max"`` maps each feature of a query's rows linearly to [0, 1];
+    - ``"none"`` leaves values unchanged.
 
-    A feature without spread (over the training rows, or in the query) becomes 0, also where other
-    data has other values.
+    A feature that is constant (over the training rows, or in the query) becomes 0, for ``"z-score"``
+    also in other data where it varies.
 
     Attributes
     ----------
     method : str
         One of `METHODS`.
     log1p : bool
-        Whether logarithms are taken first.
+        Whether values are transformed logarithmically first.
     centre, scale : numpy.ndarray of float64, shape (F,)
-        What ``"z-score"`` subtracts and then multiplies by; 0 and 1 for the other methods.
+        ``"z-score"`` computes ``(values - centre) * scale``; 0 and 1 for the other methods.
     """
 
     method: Method
@@ -69,16 +69,16 @@ class Normaliser:
 
     @classmethod
     def fit(cls, data: RankingData, *, method: Method = "z-score", log1p: bool = True) -> Normaliser:
-        """Fit to training data.
+        """Fit a normaliser on training data.
 
         Parameters
         ----------
         data : RankingData
-            The training queries, and no others.
+            The training queries only.
         method : str
             One of `METHODS`.
         log1p : bool
-            Whether logarithms are taken first.
+            Whether values are transformed logarithmically first.
 
         Returns
         -------
@@ -87,7 +87,7 @@ class Normaliser:
         Raises
         ------
         InputError
-            For an unknown method, or no rows.
+            If the method is unknown, or the data has no rows.
         """
         check(Normalisation(method, log1p))
         if not data.labels.size:
@@ -104,28 +104,28 @@ class Normaliser:
         Raises
         ------
         InputError
-            For another number of features than at fitting.
+            If the number of features differs from the training data's.
         """
         if data.features.shape[1] != self.centre.size:
             raise InputError(
-                "another number of features",
+                "wrong number of features",
                 value=data.features.shape[1],
                 accepted=f"{self.centre.size}, as in the training data",
             )
         out = np.empty(data.features.shape, np.float32)
         for first, last in _query_blocks(data):
             rows = slice(int(data.starts[first]), int(data.starts[last]))
-            values = _values(data.features[rows], self.log1p)
+            values = _transformed(data.features[rows], self.log1p)
             if self.method == "z-score":
                 values = (values - self.centre) * self.scale
             elif self.method != "none":
                 starts = data.starts[first:last] - data.starts[first]
-                values = _by_query(values, starts, data.lengths[first:last], self.method)
+                values = _scaled_by_query(values, starts, data.lengths[first:last], self.method)
             out[rows] = values
         return replace(data, features=out)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all there is to keep, as arrays of numbers; see `from_arrays`."""
+        """Return the normaliser as numeric arrays, for storage; see `from_arrays`."""
         return {
             "method": np.array([METHODS.index(self.method)], np.uint8),
             "log1p": np.array([self.log1p], np.uint8),
@@ -135,12 +135,12 @@ class Normaliser:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Normaliser:
-        """Make a normaliser of what `to_arrays` gave.
+        """Create a normaliser from the arrays of `to_arrays`.
 
         Raises
         ------
         InputError
-            Where the arrays are not such.
+            If an array is missing or invalid.
         """
         try:
             centre = np.asarray(arrays["centre"], np.float64)
@@ -148,33 +148,33 @@ class Normaliser:
             method = METHODS[int(arrays["method"][0])]
             log1p = bool(arrays["log1p"][0])
         except (LookupError, ValueError, TypeError) as error:
-            raise InputError(f"no normaliser: {error}", accepted="what to_arrays gave") from error
+            raise InputError(f"bad normaliser: {error}", accepted="the arrays of to_arrays") from error
         if centre.ndim != 1 or centre.shape != scale.shape:
-            raise InputError("no normaliser", value=(centre.shape, scale.shape), accepted="(F,)")
+            raise InputError("bad shapes in a normaliser", value=(centre.shape, scale.shape), accepted="(F,)")
         return cls(method, log1p, centre, scale)
 
 
-def _values(features: NDArray[np.float32], log1p: bool) -> NDArray[np.float64]:
+def _transformed(features: NDArray[np.float32], log1p: bool) -> NDArray[np.float64]:
     values = np.asarray(features, np.float64)
     return np.copysign(np.log1p(np.abs(values)), values) if log1p else values
 
 
 def _moments(data: RankingData, log1p: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each feature's mean, and one over its standard deviation or 0; in two passes."""
+    """Return each feature's mean and inverse standard deviation (0 if constant), in two passes."""
     rows, width = data.features.shape
     blocks = [slice(first, first + _BLOCK_ROWS) for first in range(0, rows, _BLOCK_ROWS)]
     total = np.zeros(width)
     low, high = np.full(width, np.inf), np.full(width, -np.inf)
     for block in blocks:
-        values = _values(data.features[block], log1p)
+        values = _transformed(data.features[block], log1p)
         total += values.sum(axis=0)
         low = np.minimum(low, values.min(axis=0))
         high = np.maximum(high, values.max(axis=0))
-    # Rounding would leave equal values a tiny deviation from their mean.
+    # Avoid a tiny deviation of constant features due to rounding of the mean.
     mean = np.where(low == high, low, total / rows)
     squares = np.zeros(width)
     for block in blocks:
-        squares += ((_values(data.features[block], log1p) - mean) ** 2).sum(axis=0)
+        squares += ((_transformed(data.features[block], log1p) - mean) ** 2).sum(axis=0)
     deviation = np.sqrt(squares / rows)
     return mean, np.divide(1.0, deviation, out=np.zeros(width), where=deviation > 0.0)
 
@@ -189,7 +189,7 @@ def _query_blocks(data: RankingData) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _by_query(
+def _scaled_by_query(
     values: NDArray[np.float64], starts: NDArray[np.int64], lengths: NDArray[np.int64], method: Method
 ) -> NDArray[np.float64]:
     low = np.minimum.reduceat(values, starts, axis=0)
@@ -197,7 +197,7 @@ def _by_query(
     if method == "query-min-max":
         centre, unit = low, spread
     else:
-        # From the lowest value on, so that equal values have no deviation at all.
+        # Subtract the minimum first, so that constant features have a deviation of exactly 0.
         centre = low + np.add.reduceat(values - np.repeat(low, lengths, 0), starts) / lengths[:, None]
         squares = np.add.reduceat((values - np.repeat(centre, lengths, 0)) ** 2, starts)
         unit = np.sqrt(squares / lengths[:, None])

@@ -1,4 +1,4 @@
-"""Rankers by name with options (networks, LambdaMART, own learners); how such options are read."""
+"""Rankers by name with options (networks, LambdaMART, custom learners), and the parser of such options."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from lmtune.options import check, kinds, option, read
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The options of a learner that has none."""
+    """Options of a learner without options."""
 
 
 @dataclass(frozen=True)
 class TreeSettings:
-    """All that a LambdaMART model depends on besides the data; see the help of each field.
+    """Hyperparameters of LambdaMART; see the help of each field.
 
-    The defaults are those of LightGBM's own lambdarank example, for data of the size of LETOR's
-    MQ2008; for some hundred thousand rows take `leaves` 63 and `learning_rate` 0.05. The model is
-    the same for any number of threads. The validation measure is as in
+    The defaults are those of LightGBM's lambdarank example and suit data of the size of LETOR's
+    MQ2008. For some hundred thousand rows use ``leaves=63`` and ``learning_rate=0.05``. The model
+    is the same for any number of threads. The validation measure is parsed as in
     `lmtune.rerank.settings.Settings`.
 
     Raises
     ------
     InputError
-        For a value out of bounds.
+        If a value is out of bounds.
     """
 
-    leaves: int = option(31, "leaves a tree at most", low=2)
+    leaves: int = option(31, "maximum number of leaves of a tree", low=2)
     learning_rate: float = option(0.1, "shrinkage of each tree", above=0, high=1)
-    rounds: int = option(1000, "trees at most", low=1)
-    patience: int = option(50, "trees without a better validation value before the end", low=1)
-    min_rows: int = option(50, "rows that a leaf holds at least", low=1)
-    min_hessian: float = option(5.0, "summed second derivatives that a leaf holds at least", low=0)
-    row_share: float = option(0.9, "share of the rows that each tree sees", above=0, high=1)
-    feature_share: float = option(1.0, "share of the features that each tree sees", above=0, high=1)
-    truncation: int = option(30, "rank within which a pair's better document stands", low=1)
+    rounds: int = option(1000, "maximum number of trees", low=1)
+    patience: int = option(50, "stop after this many trees without a better validation value", low=1)
+    min_rows: int = option(50, "minimum number of rows in a leaf", low=1)
+    min_hessian: float = option(5.0, "minimum sum of second derivatives in a leaf", low=0)
+    row_share: float = option(0.9, "share of the rows sampled for each tree", above=0, high=1)
+    feature_share: float = option(1.0, "share of the features sampled for each tree", above=0, high=1)
+    truncation: int = option(30, "use only pairs with a document ranked this high or higher", low=1)
     measure: str = option("ndcg@10", "the validation measure", flag="")
-    seed: int = option(0, "of all that is drawn", low=0, flag="")
+    seed: int = option(0, "random seed", low=0, flag="")
     threads: int = option(2, "threads that grow the trees", low=1)
 
     def __post_init__(self) -> None:
@@ -52,12 +52,12 @@ class TreeSettings:
         check_higher_is_better(self.measure)
 
     @cached_property
-    def chosen_by(self) -> Measure:
-        """The measure by which validation chooses."""
+    def validation_measure(self) -> Measure:
+        """The measure that selects the number of trees on the validation queries."""
         return parse_list_measure(self.measure)
 
     def parameters(self) -> dict[str, Any]:
-        """Return them as LightGBM names them."""
+        """Return the parameters under LightGBM's names."""
         return {
             "objective": "lambdarank",
             "metric": "None",
@@ -81,83 +81,85 @@ class TreeSettings:
 LEARNERS: dict[str, tuple[type[Any], str]] = {
     "lambdamart": (TreeSettings, "lmtune.rerank.learners.trees.TreeLearner")
 }
-"""Learners that train no network, by name: the dataclass of their options, and where the learner is."""
+"""Learners other than networks, by name: the dataclass of their options, and the learner's import path."""
 
 
 @dataclass(frozen=True)
 class Ranker:
-    """What learns to rank. `parse_ranker`, `make_ranker` and, of one's own, `of` make it.
+    """A method that learns to rank, with its options.
+
+    Create it with `parse_ranker` or `make_ranker`, or with `of` for a custom learner.
 
     Attributes
     ----------
     name : str
-        ``"network"``, ``"lambdamart"``, or one's own.
+        ``"network"``, ``"lambdamart"``, or the name of a custom learner.
     options : dict
-        Such as ``{"rounds": 500}``.
+        For example ``{"rounds": 500}``.
     label : str
-        As the user wrote it.
-    own : type or None
-        The learner that is one's own.
+        The text that the user wrote.
+    learner : type or None
+        The class of a custom learner.
     """
 
     name: str = "network"
     options: Mapping[str, Any] = field(default_factory=dict)
     label: str = field(default="", compare=False)
-    own: type[Any] | None = field(default=None, repr=False)
+    learner: type[Any] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, learner: type[Any], /, **options: Any) -> Self:
-        """Make a ranker of one's own learner.
+        """Create a ranker from a custom learner.
 
         Parameters
         ----------
         learner : type
             A subclass of `lmtune.rerank.learners.learner.Learner`.
         **options
-            Values of its ``options``.
+            Values of the learner's ``options``.
 
         Raises
         ------
         InputError
-            For an option that it does not have, or a value that the option cannot have.
+            If the learner does not have an option, or a value is out of bounds.
         """
         name: str = learner.scorer.kind
         check_options(name, options, learner.options)
-        return cls(name, options, written_with_options(name, options), learner)
+        return cls(name, options, format_options(name, options), learner)
 
     def __str__(self) -> str:
         return self.label or self.name
 
 
 NETWORK = Ranker()
-"""Trains the settings' network by their loss."""
+"""The default ranker: trains `Settings.network` with `Settings.loss`."""
 
 
 def parse_ranker(text: str) -> Ranker:
-    """Read ``network``, or ``lambdamart`` with options: ``lambdamart:rounds=500:leaves=63``.
+    """Parse ``network``, or ``lambdamart`` with options: ``lambdamart:rounds=500:leaves=63``.
 
     Raises
     ------
     InputError
-        For an unknown ranker or option, or a value that the option cannot have.
+        If the ranker or an option is unknown, or a value is out of bounds.
     """
     name, texts = split_options(text, "ranker")
-    return make_ranker(name, read_options(name, texts, _declared(name)), text.strip())
+    return make_ranker(name, read_options(name, texts, _options_class(name)), text.strip())
 
 
 def make_ranker(name: str, options: Mapping[str, Any] | None = None, label: str = "") -> Ranker:
-    """Make a ranker of its name and the values of its options, as records hold them.
+    """Create a ranker from its name and its options' values, as a settings file stores them.
 
     Raises
     ------
     InputError
         As `parse_ranker`.
     """
-    check_options(name, options or {}, _declared(name))
+    check_options(name, options or {}, _options_class(name))
     return Ranker(name, dict(options or {}), label)
 
 
-def _declared(name: str) -> type[Any]:
+def _options_class(name: str) -> type[Any]:
     if name == NETWORK.name:
         return NoOptions
     if name not in LEARNERS:
@@ -168,10 +170,16 @@ def _declared(name: str) -> type[Any]:
 def split_options(text: str, kind: str) -> tuple[str, dict[str, str]]:
     """Split ``NAME:OPTION=VALUE:...`` into the name, in lower case, and the options' texts.
 
+    Parameters
+    ----------
+    text : str
+    kind : str
+        What the text names, for error messages: "loss" or "ranker".
+
     Raises
     ------
     InputError
-        For a part that is no option; `kind` says of what it is.
+        If a part is not ``OPTION=VALUE``.
     """
     name, *parts = text.strip().split(":")
     texts = {}
@@ -183,27 +191,27 @@ def split_options(text: str, kind: str) -> tuple[str, dict[str, str]]:
     return name.lower(), texts
 
 
-def written_with_options(name: str, options: Mapping[str, Any]) -> str:
-    """Write a name with its options."""
+def format_options(name: str, options: Mapping[str, Any]) -> str:
+    """Return ``NAME:OPTION=VALUE:...``, the inverse of `split_options`."""
     return ":".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
 def read_options(name: str, texts: Mapping[str, str], declared: type[Any]) -> dict[str, Any]:
-    """Read options as a dataclass declares them.
+    """Parse the texts of options with the types that a dataclass declares.
 
     Raises
     ------
     InputError
-        For an unknown option, or a value that it cannot have.
+        If an option is unknown, or its text does not parse.
     """
     _check_names(name, texts, declared)
-    return {key: _read(name, declared, key, text) for key, text in texts.items()}
+    return {key: _parse_option(name, declared, key, text) for key, text in texts.items()}
 
 
 def check_options(name: str, options: Mapping[str, Any], declared: type[Any]) -> None:
-    """Raise InputError unless the options are those that a dataclass declares, and within its bounds."""
+    """Raise InputError if a dataclass does not declare an option, or a value is outside its bounds."""
     _check_names(name, options, declared)
-    with _named(name):
+    with _prefix_errors(name):
         check(declared(**options))
 
 
@@ -214,19 +222,19 @@ def _check_names(name: str, options: Mapping[str, Any], declared: type[Any]) -> 
             raise InputError(f"{name} has no such option", value=key, accepted=", ".join(known) or "none")
 
 
-def _read(name: str, declared: type[Any], key: str, text: str) -> Any:
+def _parse_option(name: str, declared: type[Any], key: str, text: str) -> Any:
     [field] = [one for one in dataclasses.fields(declared) if one.name == key]
     if text.lower() == "none" and field.default is None:
         return None
     kind = kinds(declared)[key]
-    with _named(name):
+    with _prefix_errors(name):
         reader: Any = field.metadata.get("read")
         return read(kind, text.lower() if kind is bool else text, key) if reader is None else reader(text)
 
 
 @contextlib.contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Say in errors of which loss they are."""
+def _prefix_errors(name: str) -> Iterator[None]:
+    """Prefix the messages of errors with the loss's or ranker's name."""
     try:
         yield
     except InputError as error:

@@ -78,10 +78,10 @@ def learner_of(settings: Settings, normalisation: Normalisation | None = None) -
     ranker = settings.ranker
     if ranker.name == NETWORK.name:
         kind: Any = TextLearner if reads_text(settings.network) else NetworkLearner
-    elif ranker.own is None and ranker.name not in LEARNERS:
+    elif ranker.learner is None and ranker.name not in LEARNERS:
         raise InputError("no ranker that can be trained here", value=ranker.name, accepted="Ranker.of")
     else:
-        kind = ranker.own or _learner(ranker.name)
+        kind = ranker.learner or _learner(ranker.name)
     learner: Learner = kind(settings, normalisation)
     return learner
 
@@ -162,7 +162,7 @@ class Reranker:
 
     def report(self, test: RankingData) -> Iterator[str]:
         """Yield what `report` does of test queries' scores."""
-        return report([(test, self.score(test))], self.scorer.settings.chosen_by)
+        return report([(test, self.score(test))], self.scorer.settings.validation_measure)
 
 
 def report(tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: Measure) -> Iterator[str]:

@@ -621,7 +621,7 @@ def test_topics_count_by_their_weights(home: Path, tmp_path: Path) -> None:
         (("--loss", "ranknet@teacher:weight=0"), "weight"),
         (("--loss", "ranknet@teacher:beside=song:weight=0.5", "--teacher", "{teacher}"), "beside it goes no"),
         (("--loss", "ranknet@teacher", "--teacher", "{few}"), "the teacher lacks a topic: '12'"),
-        (("--negatives", "0-10"), "bad places of a list: '0-10'; accepted: from 1, such as 10-100"),
+        (("--negatives", "0-10"), "bad range of ranks: '0-10'; accepted: FIRST-LAST, from 1, such as 10-100"),
     ],
 )
 def test_what_cannot_be_learnt_from(

@@ -88,11 +88,11 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match="no rows"):
         Normaliser.fit(data.select([]))
     narrow = RankingData.from_lengths(data.features[:, :2], data.labels, [3])
-    with pytest.raises(InputError, match="another number of features: 2; accepted: 4"):
+    with pytest.raises(InputError, match="wrong number of features: 2; accepted: 4"):
         Normaliser.fit(data).transform(narrow)
     arrays = Normaliser.fit(data).to_arrays()
     for wrong in ({"method": np.array([9])}, {"scale": np.ones(2)}, {"centre": np.ones((4, 1))}):
-        with pytest.raises(InputError, match="no normaliser"):
+        with pytest.raises(InputError, match="bad .*normaliser"):
             Normaliser.from_arrays({**arrays, **wrong})
-    with pytest.raises(InputError, match="no normaliser"):
+    with pytest.raises(InputError, match="bad .*normaliser"):
         Normaliser.from_arrays({})

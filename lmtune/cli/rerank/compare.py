@@ -143,4 +143,4 @@ def compare(
         dataset = made[0].source.dataset
         runs = {f"{trials.run}, which the losses rerank": trials.run}
         how: Any = {"with_bounds": talk().verbose, "weights": made[0].train.weights}
-        say(judgment_coverage(dataset.qrels, runs, settings.chosen_by, **how))
+        say(judgment_coverage(dataset.qrels, runs, settings.validation_measure, **how))

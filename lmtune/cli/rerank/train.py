@@ -127,7 +127,7 @@ def train(
             )
             known = [part]
     scored = _train_all(known, training.output, learning, settings, normalisation, machine)
-    for line in report(scored, settings.chosen_by) if scored else ():
+    for line in report(scored, settings.validation_measure) if scored else ():
         say(f"{line}\n")
 
 
@@ -265,13 +265,13 @@ def _write(
     tag = crossing.run_tag or f"lmtune-{settings.label}"
     if run is None or first.source is None:
         write_scores(crossing.output, scored, tag=tag)
-        for line in report(scored, settings.chosen_by):
+        for line in report(scored, settings.validation_measure):
             say(f"{line}\n")
     else:
         write_reranked(crossing.output, read_run(run), scored, tag=tag)
         measures = dict.fromkeys(ComparisonOutput.measure)
         if settings.measure != Settings.measure:
-            measures = {str(settings.chosen_by): None} | measures
+            measures = {str(settings.validation_measure): None} | measures
         dataset = first.source.dataset
         compared = compare_runs(dataset.qrels, [run, crossing.output], [*measures])
         show(compared, crossing.style, answer=reranking_answer)

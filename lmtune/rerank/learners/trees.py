@@ -91,7 +91,8 @@ class LambdaMart(FeatureScorer):
     @property
     def summary(self) -> str:
         """The best round, in a line."""
-        return f"{self.best_round} trees, validation {self.settings.chosen_by.label} {self.validation:.4f}"
+        measure = self.settings.validation_measure.label
+        return f"{self.best_round} trees, validation {measure} {self.validation:.4f}"
 
     def score(
         self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
@@ -106,7 +107,7 @@ class LambdaMart(FeatureScorer):
         del progress, how
         if data.features.shape[1] != self.features:
             raise InputError(
-                "another number of features",
+                "wrong number of features",
                 value=data.features.shape[1],
                 accepted=f"{self.features}, as in training",
             )
@@ -201,7 +202,7 @@ def fit(
         validation.features, label=validation.labels, group=validation.lengths, params=settings.parameters()
     )
     booster.add_valid(held_out, "validation")
-    measurer = Measurer(settings.chosen_by, validation)
+    measurer = Measurer(settings.validation_measure, validation)
     measured: list[float] = []
 
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:

@@ -106,7 +106,7 @@ class ListTask:
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = feed(train)
         self.validation_feed = None if validation is None else feed(validation)
-        self.measurer = None if validation is None else Measurer(settings.chosen_by, validation)
+        self.measurer = None if validation is None else Measurer(settings.validation_measure, validation)
 
     def pairs(self) -> RelevantPairs:
         """Return the relevant pairs of all lists; items are numbered by their rows."""
@@ -272,7 +272,7 @@ class TrainingRun:
     def _words(self) -> str:
         if not self.history:
             return "epoch 1"
-        last, measure = self.history[-1], self.settings.chosen_by.label
+        last, measure = self.history[-1], self.settings.validation_measure.label
         return f"epoch {self.epoch + 1}, loss {last.loss:.4f}, {measure} {last.validation:.4f}"
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -395,7 +395,7 @@ class Training:
         """The best epoch, in a line."""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
-            f"validation {self.settings.chosen_by.label} {self.validation:.4f}"
+            f"validation {self.settings.validation_measure.label} {self.validation:.4f}"
         )
 
 

@@ -170,7 +170,7 @@ def check_weighted(loss: Loss | Ranker) -> None:
     """Raise InputError where a loss cannot let queries count by weights: where it gives none for each."""
     if isinstance(loss, Ranker):
         return
-    function = loss.own or LOSSES.get(loss.name.removesuffix(TEACHER))
+    function = loss.function or LOSSES.get(loss.name.removesuffix(TEACHER))
     each = function is not None and "reduce" in inspect.signature(function).parameters
     if not each and loss.family != LAMBDAS:
         accepted = f"{', '.join(LOSSES)}; these by LOSS{TEACHER}; lambdas:FILE"
@@ -285,7 +285,7 @@ def _of_song(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Obj
 
 _OBJECTIVES: dict[str, Callable[[Loss, Callable[[], RelevantPairs], str], Objective]] = {
     FUNCTION: lambda loss, _, device: (
-        _OfScores(loss.own, loss.options, device) if loss.own else _OfScores.named(loss, device)
+        _OfScores(loss.function, loss.options, device) if loss.function else _OfScores.named(loss, device)
     ),
     LAMBDAS: lambda loss, _, device: _OfScores(loss_from_options(loss.options), {}, device),
     SONG: _of_song,

@@ -102,7 +102,7 @@ class TestTrees:
         with pytest.raises(InputError, match="too few for a single split"):
             fit(data, data, TreeSettings(min_rows=1000))
         model = fit(made(1), data, QUICK)
-        with pytest.raises(InputError, match="another number of features: 3; accepted: 6"):
+        with pytest.raises(InputError, match="wrong number of features: 3; accepted: 6"):
             model.score(narrow)
 
 
