@@ -92,7 +92,7 @@ def test_bad_input() -> None:
         Normaliser.fit(data).transform(narrow)
     arrays = Normaliser.fit(data).to_arrays()
     for wrong in ({"method": np.array([9])}, {"scale": np.ones(2)}, {"centre": np.ones((4, 1))}):
-        with pytest.raises(InputError, match="bad .*normaliser"):
+        with pytest.raises(InputError, match=r"bad .*normaliser"):
             Normaliser.from_arrays({**arrays, **wrong})
-    with pytest.raises(InputError, match="bad .*normaliser"):
+    with pytest.raises(InputError, match=r"bad .*normaliser"):
         Normaliser.from_arrays({})
