@@ -115,9 +115,12 @@ def judgments(data: bytes) -> dict[str, dict[str, int]]:
     return found
 
 
-def run(data: bytes) -> dict[str, dict[str, float]]:
+def run(data: bytes) -> dict[str, dict[str, float]] | None:
     found: dict[str, dict[str, float]] = {}
     tags = set()
+    fields = next((line.split() for line in data.split(b"\n") if line.split()), [])
+    if len(fields) == 3:  # a run of MS MARCO, which has no scores
+        return None
     for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         if not line.split() or line.lstrip().startswith(b"#"):
             continue
