@@ -1,4 +1,4 @@
-"""The measuring kernels: ranks of judged documents by counting, measures from those, topics and cells."""
+"""Kernels that compute measures from scores, by counting the documents above each judged one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from lmtune.models.kernels import Documents, rank_two_stage_topic, topic_of
 
 
 class Targets(NamedTuple):
-    """What to compute, and what it takes of each topic's judgments.
+    """The measures to compute, and each topic's constants.
 
     Attributes
     ----------
     kind, cutoff, rel : numpy.ndarray of int64, shape (measures,)
-        What `lmtune.measures.kinds` calls each, the rank down to which documents count, and the smallest gain
-        that is relevant.
+        The measures' `lmtune.measures.kinds.Code`, last ranks that count, and smallest relevant gains.
     relevant, nonrelevant : numpy.ndarray of int64, shape (topics, measures)
-        trec_eval's R and N.
+        R and N of trec_eval: the numbers of judged relevant and judged non-relevant documents.
     divisor : numpy.ndarray of float64, shape (topics, measures)
-        What divides each sum, as `lmtune.measures.evaluate.divisors` has it.
+        The divisor of each sum, see `lmtune.measures.evaluate.divisors`.
     depth : int
         Run depth.
     """
@@ -40,7 +39,7 @@ class Targets(NamedTuple):
     depth: int
 
     def of(self, topics: Integers | slice) -> Targets:
-        """Return what is said of some of the topics."""
+        """Return the targets of some topics."""
         return self._replace(
             relevant=self.relevant[topics], nonrelevant=self.nonrelevant[topics], divisor=self.divisor[topics]
         )
@@ -52,13 +51,13 @@ class Judged(NamedTuple):
     Attributes
     ----------
     docs : numpy.ndarray of int64, shape (topics,)
-        How many candidates each topic has.
+        The number of candidates of each topic, judged or not.
     bounds : numpy.ndarray of int64, shape (topics, 2)
-        Where each topic's judged ones begin and end in the other columns.
+        The range of each topic's judged candidates in `position` and `gain`.
     position : numpy.ndarray of int64
-        Their places among the topic's candidates, ascending.
+        Positions of judged candidates among the topic's candidates, ascending.
     gain : numpy.ndarray of int32
-        Their gains.
+        Gains of judged candidates.
     """
 
     docs: Integers
@@ -67,42 +66,41 @@ class Judged(NamedTuple):
     gain: Integers32
 
     @classmethod
-    def at(cls, places: Integers, docs: Integers, gain: Integers32) -> Judged:
-        """Take the judged from their places among all candidates, topic i's from docs[i, 0] to docs[i, 1]."""
-        bounds = np.searchsorted(places, docs)
+    def at(cls, rows: Integers, docs: Integers, gain: Integers32) -> Judged:
+        """Select the judged `rows` of all candidates; topic i has the rows from docs[i, 0] to docs[i, 1]."""
+        bounds = np.searchsorted(rows, docs)
         topic = np.repeat(docs[:, 0], bounds[:, 1] - bounds[:, 0])
-        return cls(docs[:, 1] - docs[:, 0], bounds, places - topic, gain[places])
+        return cls(docs[:, 1] - docs[:, 0], bounds, rows - topic, gain[rows])
 
     def of(self, topics: Integers | slice) -> Judged:
-        """Return some of the topics; the columns are shared."""
+        """Return some of the topics, sharing `position` and `gain`."""
         return self._replace(docs=self.docs[topics], bounds=self.bounds[topics])
 
 
 @compiled()
 def measure_scores(scores: Doubles, judged: Judged, targets: Targets, first: int, out: Doubles) -> None:
-    """Fill out[i, s, m] for topic ``first + i``, setting s and measure m.
+    """Compute out[i, s, m] for topic ``first + i``, setting s and measure m.
 
-    ``scores`` holds topic by topic and, within a topic, setting by setting, a score of each of its
-    candidates, which stand in tie order.
+    ``scores`` are ordered by topic, then by setting, then by candidate, with candidates in tie order.
     """
     settings = out.shape[1]
     filled = 0
     for i in range(out.shape[0]):
         docs = judged.docs[first + i]
-        own = scores[filled : filled + docs * settings].reshape(settings, docs)
+        topic_scores = scores[filled : filled + docs * settings].reshape(settings, docs)
         filled += docs * settings
-        held = slice(judged.bounds[first + i, 0], judged.bounds[first + i, 1])
-        measure_topic(own, judged.position[held], judged.gain[held], targets, first + i, out[i])
+        rows = slice(judged.bounds[first + i, 0], judged.bounds[first + i, 1])
+        measure_topic(topic_scores, judged.position[rows], judged.gain[rows], targets, first + i, out[i])
 
 
 @compiled()
 def measure_topic(
     scores: Doubles, position: Integers, gain: Integers32, targets: Targets, topic: int, out: Doubles
 ) -> None:
-    """Fill out[s, m] for one topic, whose judged candidates stand at ``position`` with gains ``gain``.
+    """Compute out[s, m] for one topic; its judged candidates have positions ``position`` and gains ``gain``.
 
-    A document's rank is the number of documents that score higher, plus those of equal score
-    that stand before it.
+    A document's rank (from 0) is the number of documents with a higher score, plus those with an equal score
+    and a smaller position.
     """
     least, wants_bpref = targets.rel[0], False
     for m in range(targets.rel.size):
@@ -114,14 +112,14 @@ def measure_topic(
     if positions.size == 0:
         out[:] = 0.0
         return
-    buckets = room_for_buckets(scores.shape[1], positions.size)
+    buckets = allocate_buckets(scores.shape[1], positions.size)
     order = buckets.order
     gain_of = gain[is_relevant].astype(np.int64)
     above, others_over = np.empty(positions.size, np.int64), np.empty(positions.size, np.int64)
     ranks = np.empty(positions.size, np.int64)
     gains = np.empty(positions.size, np.int64)
     others_above = np.zeros(positions.size, np.int64)
-    # Fields of tuples are dear in loops: each look counts references.
+    # Local variables, because each access to a tuple's field in a loop counts references.
     kind, cutoff, rel, depth = targets.kind, targets.cutoff, targets.rel, targets.depth
     relevant, nonrelevant = targets.relevant[topic], targets.nonrelevant[topic]
     divisor = targets.divisor[topic]
@@ -131,7 +129,7 @@ def measure_topic(
         for n in range(order.size):
             j = order[n]
             if above[j] < depth:
-                # Sorted as they come: few, or in order but for a few.
+                # Insertion sort: there are few documents, or they are almost sorted.
                 k = retrieved
                 while k > 0 and ranks[k - 1] > above[j]:
                     ranks[k], gains[k], others_above[k] = ranks[k - 1], gains[k - 1], others_above[k - 1]
@@ -143,27 +141,28 @@ def measure_topic(
             out[s, m] = value_of_ranks(scale, rel[m], ranks[:retrieved], gains, others_above)
 
 
-# Buckets of scores at most, from the least relevant document's to the best one's, one below and one above.
+# Maximum number of buckets between the lowest and the highest score of relevant documents, without the bucket
+# below and the one above.
 _MOST_BUCKETS = 1 << 11
-# Relevant documents of which each is compared with all others sooner than all are sorted into buckets.
+# Up to this number of relevant documents, comparing each with all documents is faster than buckets.
 _FEW = 24
 
 
 class Buckets(NamedTuple):
-    """Room for sorting one topic's documents by score, roughly.
+    """Buffers for a partial sort of one topic's documents by score.
 
     Attributes
     ----------
     of : numpy.ndarray of int16, shape (documents,)
-        The bucket of each document; without documents where there are too few relevant ones.
+        The bucket of each document; empty if there are too few relevant documents for buckets.
     after : numpy.ndarray of int64, shape (relevant documents,)
-        The next relevant document in a bucket, negative behind the last one.
+        The next relevant document in the same bucket, negative after the last one.
     first : numpy.ndarray of int64, shape (buckets,)
-        The first relevant document in each bucket.
+        The first relevant document in each bucket, negative if there is none.
     sizes : numpy.ndarray of int64, shape (2, buckets)
-        Documents in each bucket: all, and the others of which relevant ones are asked.
+        The number of documents in each bucket: of all documents, and of `others`.
     order : numpy.ndarray of int64, shape (relevant documents,)
-        The relevant documents, nearly as they are ranked.
+        The relevant documents, almost in ranked order.
     """
 
     of: NDArray[np.int16]
@@ -174,8 +173,8 @@ class Buckets(NamedTuple):
 
 
 @compiled()
-def room_for_buckets(documents: int, relevant: int) -> Buckets:
-    """Return the room that `count_all_above` needs."""
+def allocate_buckets(documents: int, relevant: int) -> Buckets:
+    """Allocate the buffers of `count_all_above`."""
     size = min(documents // 2, _MOST_BUCKETS) + 2
     if relevant <= _FEW:
         documents = size = 0
@@ -197,10 +196,10 @@ def count_all_above(
     above: Integers,
     others_above: Integers,
 ) -> None:
-    """Count the documents ranked above each of some relevant ones, and those of some others; places ascend.
+    """Count all documents, and those in `others`, that are ranked above each document in `positions`.
 
-    Many relevant documents are counted for at once: documents are sorted into buckets by their scores, and
-    compared with the relevant ones of their own bucket alone.
+    `positions` and `others` ascend. If there are many positions, documents are sorted into buckets by score;
+    then only documents of the same bucket are compared.
     """
     if buckets.of.size == 0:
         other_score = np.empty(others.size)
@@ -213,7 +212,7 @@ def count_all_above(
             others_above[j] = count_above(other_score, before[j], threshold)
         return
     of, after, first, order = buckets.of, buckets.after, buckets.first, buckets.order
-    everything, asked, last = buckets.sizes[0], buckets.sizes[1], first.size - 2
+    all_sizes, other_sizes, last = buckets.sizes[0], buckets.sizes[1], first.size - 2
     least, most = _key(score[positions[0]]), _key(score[positions[0]])
     for j in range(positions.size):
         key = _key(score[positions[j]])
@@ -223,26 +222,26 @@ def count_all_above(
         shift += 1
     for b in range(first.size):
         first[b] = -1
-        everything[b] = 0
-        asked[b] = 0
+        all_sizes[b] = 0
+        other_sizes[b] = 0
     for i in range(score.size):
         of[i] = np.int16(min(max((_key(score[i]) - least) >> shift, -1), last) + 1)
     for i in range(score.size):
-        everything[np.uint64(of[i])] += 1
+        all_sizes[np.uint64(of[i])] += 1
     for j in range(others.size):
-        asked[np.uint64(of[np.uint64(others[j])])] += 1
+        other_sizes[np.uint64(of[np.uint64(others[j])])] += 1
     for j in range(positions.size):
-        own = of[positions[j]]
-        after[j], first[own] = first[own], j
-    better = better_asked = np.int64(0)
+        bucket = of[positions[j]]
+        after[j], first[bucket] = first[bucket], j
+    higher = others_higher = np.int64(0)
     ordered, following = 0, np.int64(0)
     for b in range(first.size - 1, -1, -1):
         following = first[b]
         while following >= 0:
-            above[following], others_above[following], order[ordered] = better, better_asked, following
+            above[following], others_above[following], order[ordered] = higher, others_higher, following
             following, ordered = after[following], ordered + 1
-        better += everything[b]
-        better_asked += asked[b]
+        higher += all_sizes[b]
+        others_higher += other_sizes[b]
     for i in range(score.size):
         if first[np.uint64(of[i])] >= 0:
             _count_in_bucket(score, i, positions, first[of[i]], after, above)
@@ -253,9 +252,9 @@ def count_all_above(
 
 @compiled(inline=True)
 def _key(score: float) -> np.int64:
-    """Return a whole number that never falls as a score rises: its bits, which do so for scores above 0.
+    """Return an integer that is monotone in the score, from the bits of the float.
 
-    All but the last, so that no difference of two is too large.
+    The last bit is dropped, so that the difference of two keys does not overflow.
     """
     bits = np.float64(score + 0.0).view(np.int64)  # no -0
     return (bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))) >> np.int64(1)
@@ -265,7 +264,7 @@ def _key(score: float) -> np.int64:
 def _count_in_bucket(
     score: Doubles, i: int, positions: Integers, j: int, after: Integers, above: Integers
 ) -> None:
-    """Count document i for those relevant ones from j on that it is ranked above."""
+    """Count document i for the relevant documents of a bucket, from j on, that are ranked below it."""
     while j >= 0:
         threshold = score[positions[j]]
         above[j] += score[i] > threshold or (score[i] == threshold and i < positions[j])
@@ -274,10 +273,9 @@ def _count_in_bucket(
 
 @compiled()
 def count_above(score: Doubles, position: int, threshold: float) -> np.int64:
-    """Count the documents ranked above one that scores ``threshold`` and stands at ``position``.
+    """Count the documents ranked above a document with score ``threshold`` at ``position``.
 
-    Positions are the tie order: an equal score earlier in the array ranks above. The document may
-    be in the array itself: it does not count.
+    Among equal scores, the smaller position ranks above. The document itself is not counted.
     """
     above = np.int64(0)
     head = score[:position]
@@ -289,23 +287,23 @@ def count_above(score: Doubles, position: int, threshold: float) -> np.int64:
     return above
 
 
-# Scores computed at a time: they fit in a core's cache.
+# Number of scores per batch, which fit in a core's cache.
 SCORES = 1 << 16
 
 
 class Cells(NamedTuple):
-    """What candidates settings are measured on: those of a cell of `lmtune.candidates.regions`, or all.
+    """The candidates for each group of settings: those of a cell of `lmtune.candidates.regions`, or all.
 
     Attributes
     ----------
     cell : numpy.ndarray of int64, shape (groups,)
         The cell of each group of settings, negative for all candidates.
     begin : numpy.ndarray of int64, shape (groups + 1,)
-        Where each group's settings begin, and where the last one's end.
+        Group g has the settings from begin[g] to begin[g + 1].
     start : numpy.ndarray of int64, shape (topics, cells + 1)
-        Where each cell's candidates begin in `position`, and where the last one's end.
+        Cell c of topic t has the candidates position[start[t, c]:start[t, c + 1]].
     position : numpy.ndarray of int32
-        Places among the topic's candidates, ascending within a cell.
+        Positions among the topic's candidates, ascending within a cell.
     """
 
     cell: Integers
@@ -314,7 +312,7 @@ class Cells(NamedTuple):
     position: Integers32
 
     def of(self, topics: Integers) -> Cells:
-        """Return what is said of some of the topics."""
+        """Return the cells of some topics."""
         return self._replace(start=self.start[topics])
 
 
@@ -330,11 +328,10 @@ def measure_cells(
     scores: Doubles,
     out: Doubles,
 ) -> None:
-    """Fill out[i, s, m] for topic i, setting s and measure m; ``scores`` has room for the longest topic's.
+    """Compute out[i, s, m] for topic i, setting s and measure m; ``scores`` is a buffer.
 
-    Scores are query likelihoods, ``floored`` or not as `lmtune.models.kernels.rank_two_stage` says, or
-    those of BM25 by the ``mean_length``; the other of the two is None, by whose type numba leaves its
-    branches out.
+    The model is two-stage smoothing if ``floored`` is a boolean (see `lmtune.models.kernels.rank_two_stage`),
+    and BM25 if ``mean_length`` is a number. The other one is None, and numba does not compile its branches.
     """
     longest = documents.longest
     for i in range(out.shape[0]):
@@ -344,41 +341,41 @@ def measure_cells(
         gain = judged.gain[judged.bounds[i, 0] : judged.bounds[i, 1]]
         for g in range(cells.cell.size):
             cell, end = cells.cell[g], cells.begin[g + 1]
-            own_tf, own_length, places, gains = tf, length, position, gain
+            cell_tf, cell_length, places, gains = tf, length, position, gain
             if cell >= 0:
                 chosen = cells.position[cells.start[i, cell] : cells.start[i, cell + 1]]
-                own_tf, own_length, places, gains = take(chosen, tf, length, position, gain)
-            docs = own_length.size
+                cell_tf, cell_length, places, gains = take_documents(chosen, tf, length, position, gain)
+            docs = cell_length.size
             step = max(1, SCORES // max(docs, 1))
             for begin in range(cells.begin[g], end, step):
                 part = slice(begin, min(begin + step, end))
-                some, found = settings[part], out[i, part]
-                score = scores[: docs * found.shape[0]].reshape(found.shape[0], docs)
+                some, values = settings[part], out[i, part]
+                score = scores[: docs * values.shape[0]].reshape(values.shape[0], docs)
                 if mean_length is not None:
-                    rank_bm25_topic(own_tf, own_length, value * count, mean_length, some, score)
+                    rank_bm25_topic(cell_tf, cell_length, value * count, mean_length, some, score)
                 if floored is not None and docs > 0:
-                    rank_two_stage_topic(own_tf, own_length, value, count, longest, some, floored, score)
-                measure_topic(score, places, gains, targets, i, found)
+                    rank_two_stage_topic(cell_tf, cell_length, value, count, longest, some, floored, score)
+                measure_topic(score, places, gains, targets, i, values)
 
 
 @compiled()
-def take(
+def take_documents(
     chosen: Integers32, tf: Integers32, length: Integers32, position: Integers, gain: Integers32
 ) -> tuple[Integers32, Integers32, Integers, Integers32]:
-    """Return these columns of some of a topic's documents, and places and gains of the judged among them."""
-    own_tf, own_length = np.empty((tf.shape[0], chosen.size), np.int32), np.empty(chosen.size, np.int32)
+    """Return tf and length of the chosen documents, and new positions and gains of the judged ones."""
+    chosen_tf, chosen_length = np.empty((tf.shape[0], chosen.size), np.int32), np.empty(chosen.size, np.int32)
     for w in range(tf.shape[0]):
-        row, own = tf[w], own_tf[w]
+        row, chosen_row = tf[w], chosen_tf[w]
         for k in range(chosen.size):
-            own[k] = row[np.uint64(chosen[k])]
+            chosen_row[k] = row[np.uint64(chosen[k])]
     for k in range(chosen.size):
-        own_length[k] = length[np.uint64(chosen[k])]
+        chosen_length[k] = length[np.uint64(chosen[k])]
     places, gains = np.empty(position.size, np.int64), np.empty(position.size, np.int32)
-    k = found = 0
+    k = judged = 0
     for j in range(position.size):
         while k < chosen.size and chosen[k] < position[j]:
             k += 1
         if k < chosen.size and chosen[k] == position[j]:
-            places[found], gains[found] = k, gain[j]
-            found += 1
-    return own_tf, own_length, places[:found], gains[:found]
+            places[judged], gains[judged] = k, gain[j]
+            judged += 1
+    return chosen_tf, chosen_length, places[:judged], gains[:judged]

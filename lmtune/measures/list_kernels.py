@@ -1,10 +1,10 @@
-"""Measures of many score vectors at once: one number a list, equal scores taken exactly.
+"""Kernels of list measures for many score vectors, with exact means over the orders of ties.
 
-Documents of equal score stand in every order equally often; each value is the mean over these
-orders. So only sets of equal scores matter, and most measures need no complete sort.
+Each value is the mean over all orders of documents with equal scores. It depends only on the sets of tied
+documents, so that most measures need no full sort.
 
-`scores` has shape (vectors, rows), `values` (vectors, lists); the rows of list q are those from
-`starts[q]` to `starts[q + 1]`.
+`scores` has shape (vectors, rows) and `values` (vectors, lists). List q has the rows from `starts[q]` to
+`starts[q + 1]`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from lmtune.arrays import Booleans, Doubles, Integers
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 
-# Up to this cutoff the best documents are kept in order as they come.
+# Up to this cutoff, insertion into a sorted list of the best documents replaces a full sort.
 _MOST_SELECTED = 64
 
 
 @compiled()
 def _select(s: Doubles, gain: Doubles, top: Doubles, top_gain: Doubles) -> None:
-    """Put the best ``top.size`` scores and their gains, falling, into `top` and `top_gain`."""
+    """Fill `top` with the largest ``top.size`` scores, descending, and `top_gain` with their gains."""
     depth = top.size
     for i in range(s.size):
         if i >= depth and s[i] <= top[depth - 1]:
@@ -37,7 +37,7 @@ def _select(s: Doubles, gain: Doubles, top: Doubles, top_gain: Doubles) -> None:
 
 @compiled()
 def _share_gains(top: Doubles, gain: Doubles) -> None:
-    """Give the gains of each set of equal scores, which stand together, their mean."""
+    """Replace gains by their mean over each set of equal scores; scores are sorted."""
     begin = 0
     while begin < top.size:
         end, gains = begin, 0.0
@@ -50,7 +50,7 @@ def _share_gains(top: Doubles, gain: Doubles) -> None:
 
 @compiled()
 def _expected_gains(s: Doubles, gain: Doubles, top: Doubles, expected: Doubles, depth: int) -> None:
-    """Fill the expected gain of each of the first ``depth`` places; `top` is room for scores."""
+    """Fill `expected` with the expected gain at each of the first ``depth`` ranks; `top` is a buffer."""
     if depth > _MOST_SELECTED:
         order = np.argsort(-s)
         for place in range(s.size):
@@ -77,7 +77,7 @@ def _expected_gains(s: Doubles, gain: Doubles, top: Doubles, expected: Doubles, 
 
 @compiled()
 def dcg_lists(scores: Doubles, gains: Doubles, starts: Integers, discount: Doubles, values: Doubles) -> None:
-    """Fill discounted cumulative gains down to the rank ``discount.size``."""
+    """Compute the DCG of each list down to rank ``discount.size``."""
     longest = np.append(np.diff(starts), 0).max()
     top, expected = np.empty(longest), np.empty(longest)
     for v in range(scores.shape[0]):
@@ -93,7 +93,7 @@ def dcg_lists(scores: Doubles, gains: Doubles, starts: Integers, discount: Doubl
 
 @compiled()
 def _below(tree: Integers, grade: int) -> int:
-    """Count what was added below a grade; a binary indexed tree, node g sums g & -g grades."""
+    """Count the added grades below `grade`, in a binary indexed tree whose node g sums g & -g grades."""
     count = 0
     while grade > 0:
         count += tree[grade]
@@ -103,7 +103,7 @@ def _below(tree: Integers, grade: int) -> int:
 
 @compiled()
 def _add(tree: Integers, grade: int) -> None:
-    """Count a grade."""
+    """Add a grade to the tree."""
     grade += 1
     while grade < tree.size:
         tree[grade] += 1
@@ -114,10 +114,10 @@ def _add(tree: Integers, grade: int) -> None:
 def pairwise_error_lists(
     scores: Doubles, grades: Integers, starts: Integers, pairs: Integers, values: Doubles
 ) -> None:
-    """Fill the share of pairs of different labels that stand in the wrong order.
+    """Compute the fraction of pairs with different labels that are in the wrong order.
 
-    `grades`, shape (rows,), are each label's place among the list's own distinct labels, from 0;
-    `pairs`, shape (lists,), how many pairs have different labels. Without any, the value is NaN.
+    `grades`, shape (rows,), are labels as ranks (from 0) among the list's distinct labels. `pairs`, shape
+    (lists,), are the numbers of pairs with different labels. The value of a list without such pairs is NaN.
     """
     for v in range(scores.shape[0]):
         for q in range(pairs.size):
@@ -126,27 +126,27 @@ def pairwise_error_lists(
                 continue
             s, grade = scores[v, starts[q] : starts[q + 1]], grades[starts[q] : starts[q + 1]]
             order = np.argsort(-s)
-            # `tree` counts the grades passed; `same` those among the equal scores at hand.
+            # `tree` counts the grades of higher scores, `same` those within the current ties.
             tree, same = np.zeros(grade.max() + 2, np.int64), np.zeros(grade.max() + 1, np.int64)
-            # Twice the errors, as a pair of equal scores is half a one.
+            # Errors count twice, so that a tied pair, half an error, is an integer.
             errors, begin = 0, 0
             while begin < s.size:
                 end = begin
                 while end < s.size and s[order[end]] == s[order[begin]]:
-                    here = grade[order[end]]
-                    errors += 2 * _below(tree, here) + (end - begin) - same[here]
-                    same[here] += 1
+                    current = grade[order[end]]
+                    errors += 2 * _below(tree, current) + (end - begin) - same[current]
+                    same[current] += 1
                     end += 1
                 for place in range(begin, end):
-                    here = grade[order[place]]
-                    same[here] = 0
-                    _add(tree, here)
+                    current = grade[order[place]]
+                    same[current] = 0
+                    _add(tree, current)
                 begin = end
             values[v, q] = errors / (2 * pairs[q])
 
 
 @compiled()
-def relevance_lists(
+def binary_measure_lists(
     kind: int,
     scores: Doubles,
     relevant: Booleans,
@@ -155,38 +155,38 @@ def relevance_lists(
     cutoff: int,
     values: Doubles,
 ) -> None:
-    """Fill a measure of relevant documents; NaN for lists that do not count, for want of any.
+    """Compute RR, winner-takes-all or AP; NaN for lists without relevant documents (`counts` is False).
 
-    `kind` is `Code.RECIPROCAL_RANK`, down to the rank `cutoff`, `Code.WINNER` or `Code.AP`.
+    `kind` is `Code.RECIPROCAL_RANK`, which uses `cutoff`, `Code.WINNER` or `Code.AP`.
     """
     for v in range(scores.shape[0]):
         for q in range(counts.size):
             if not counts[q]:
                 values[v, q] = np.nan
                 continue
-            s, wanted = scores[v, starts[q] : starts[q + 1]], relevant[starts[q] : starts[q + 1]]
+            s, is_relevant = scores[v, starts[q] : starts[q + 1]], relevant[starts[q] : starts[q + 1]]
             if kind == Code.RECIPROCAL_RANK:
-                values[v, q] = _reciprocal_rank(s, wanted, cutoff)
+                values[v, q] = _reciprocal_rank(s, is_relevant, cutoff)
             elif kind == Code.WINNER:
-                values[v, q] = _winner(s, wanted)
+                values[v, q] = _winner(s, is_relevant)
             else:
-                values[v, q] = _average_precision(s, wanted)
+                values[v, q] = _average_precision(s, is_relevant)
 
 
 @compiled()
-def _reciprocal_rank(s: Doubles, wanted: Booleans, cutoff: int) -> float:
-    """Return 1 over the rank of the first relevant document, 0 beyond the cutoff."""
+def _reciprocal_rank(s: Doubles, is_relevant: Booleans, cutoff: int) -> float:
+    """Return the expected reciprocal rank of the first relevant document, 0 if below the cutoff."""
     best, hits = -np.inf, 0
     for i in range(s.size):
-        if wanted[i] and (hits == 0 or s[i] > best):
+        if is_relevant[i] and (hits == 0 or s[i] > best):
             best, hits = s[i], 1
-        elif wanted[i] and s[i] == best:
+        elif is_relevant[i] and s[i] == best:
             hits += 1
     above, tied = 0, 0
     for i in range(s.size):
         above += s[i] > best
         tied += s[i] == best
-    # The chance that the first of `hits` among `tied` stands at each place.
+    # `chance`: the probability that the first of `hits` relevant documents is at each of `tied` ranks.
     chance, total = hits / tied, 0.0
     for place in range(1, tied - hits + 2):
         if above + place > cutoff:
@@ -197,34 +197,34 @@ def _reciprocal_rank(s: Doubles, wanted: Booleans, cutoff: int) -> float:
 
 
 @compiled()
-def _winner(s: Doubles, wanted: Booleans) -> float:
-    """Return winner-takes-all's cost: the share of other documents among the first."""
+def _winner(s: Doubles, is_relevant: Booleans) -> float:
+    """Return the winner-takes-all cost: the fraction of non-relevant documents among those tied first."""
     best, tied, wrong = s[0], 0, 0
     for i in range(s.size):
         if s[i] > best:
             best, tied, wrong = s[i], 0, 0
         if s[i] == best:
             tied += 1
-            wrong += not wanted[i]
+            wrong += not is_relevant[i]
     return wrong / tied
 
 
 @compiled()
-def _average_precision(s: Doubles, wanted: Booleans) -> float:
-    """Return average precision over all ranks."""
+def _average_precision(s: Doubles, is_relevant: Booleans) -> float:
+    """Return the expected average precision."""
     order = np.argsort(-s)
-    total, found, begin = 0.0, 0, 0
+    total, hits_above, begin = 0.0, 0, 0
     while begin < s.size:
         end, hits = begin, 0
         while end < s.size and s[order[end]] == s[order[begin]]:
-            hits += wanted[order[end]]
+            hits += is_relevant[order[end]]
             end += 1
         tied = end - begin
-        # A relevant document at a place has (hits - 1) / (tied - 1) before it a place.
-        more = (hits - 1) / (tied - 1) if tied > 1 else 0.0
+        # Each tied rank above a relevant document is relevant with this probability.
+        density = (hits - 1) / (tied - 1) if tied > 1 else 0.0
         if hits > 0:
             for place in range(tied):
-                total += hits / tied * (found + 1 + place * more) / (begin + place + 1)
-        found += hits
+                total += hits / tied * (hits_above + 1 + place * density) / (begin + place + 1)
+        hits_above += hits
         begin = end
-    return total / found
+    return total / hits_above

@@ -1,23 +1,21 @@
-r"""Measures of ranked lists of labels in the forms of the learning-to-rank papers.
+r"""Measures of labelled lists, with the definitions of the learning-to-rank papers.
 
-With the labels y of a list's own documents, ranked by falling score, and a document relevant if
-its label is at least a threshold, 1 by default (names: see `parse_list_measure`):
+A list's documents are ranked by descending score; y is a document's label. A document is relevant if its
+label is at least a threshold, 1 by default. The measures (for names see `parse_list_measure`) are:
 
-- ``ndcg@k``, ``ndcg``: NDCG, :math:`\sum_{r \le k} G_r / \log_2(1 + r)` over its maximum, by
-  default over all ranks, with the gain :math:`G = 2^y - 1` of label y (Burges et al. 2005), or
-  :math:`G = y` (Järvelin and Kekäläinen 2002, as trec_eval has it) where the name says
-  ``dcg='log2'``. The logarithm's base cancels. The maximum is over the orders of the list's own
-  documents: relevant documents that are not among them do not count.
-- ``pairwise-error``: pairs of different labels in the wrong order, as a fraction of all pairs of
-  different labels (Burges 2005, section 2). A cost.
-- ``mrr``, ``mrr@k``: 1 over the rank of the first relevant document; 0 if it is beyond k.
+- ``ndcg@k``, ``ndcg``: :math:`\sum_{r \le k} G_r / \log_2(1 + r)` over its maximum. The gain is
+  :math:`G = 2^y - 1` (Burges et al. 2005), or :math:`G = y` with ``dcg='log2'`` (Järvelin and Kekäläinen
+  2002, as in trec_eval). Without k, all ranks count. The maximum is over all orders of the list's documents;
+  relevant documents outside the list do not count.
+- ``pairwise-error``: the fraction of pairs with different labels that are in the wrong order (Burges 2005,
+  section 2). A cost.
+- ``mrr``, ``mrr@k``: the reciprocal rank of the first relevant document; 0 if it is below k.
 - ``wta``: winner takes all, 0 if the first document is relevant, else 1. A cost.
-- ``ap``: the mean, over the relevant documents, of the share of relevant ones down to each.
+- ``ap``: average precision, the mean precision at the ranks of the relevant documents.
 
-A list that no order could better or worsen for want of relevant documents (for pairwise error, of
-different labels) gets NaN and is left out of means. Documents of equal score stand in every order
-equally often: each value is the exact mean over these orders (McSherry and Najork 2008), so that a
-pair of equal scores is half an error.
+A list without relevant documents (for pairwise error, without different labels) has the value NaN and is
+left out of means. With ties, each value is the exact mean over all orders of tied documents (McSherry and
+Najork 2008); so a tied pair is half an error.
 """
 
 from __future__ import annotations
@@ -44,19 +42,19 @@ _TIES = ("mean", "rows", "docnos")
 
 
 class LabelledLists(Protocol):
-    """Lists whose documents have labels; `lmtune.rerank.data.RankingData` is such."""
+    """Lists of documents with labels, such as `lmtune.rerank.data.RankingData`."""
 
     @property
     def labels(self) -> NDArray[Any]:
-        """Grades of documents, 0 or more, list by list, shape (rows,)."""
+        """Labels of documents, 0 or more, list by list, shape (rows,)."""
 
     @property
     def starts(self) -> Integers:
-        """List q has the rows from starts[q] to starts[q + 1], one at least, shape (lists + 1,)."""
+        """Offsets, shape (lists + 1,): list q has rows starts[q] to starts[q + 1], at least one."""
 
     @property
     def docnos(self) -> Sequence[str] | None:
-        """Documents' names, one a row."""
+        """Docnos, one per row; None if unknown."""
 
 
 def ndcg(
@@ -68,24 +66,24 @@ def ndcg(
     dcg: str = EXPONENTIAL,
     ties: Ties = "mean",
 ) -> Doubles:
-    """Compute every list's NDCG at each cutoff; see the module's text.
+    """Compute the nDCG of every list at each cutoff.
 
     Parameters
     ----------
     scores : array_like of float, shape (rows,)
-        One score a row, higher is better; not NaN.
+        One score per row, higher is better; not NaN.
     lists : LabelledLists
-        Labels and lists.
+        Lists and their labels.
     cutoffs : sequence of int or None
-        Ranks down to which documents count, 1 or more; None for all.
+        Last ranks that count, 1 or more; None for all ranks.
     empty : {"skip", "zero", "one"}
-        What a list without relevant documents gets: NaN, to be left out of means; 0, as the
-        authors of SONG count it; or 1, as LightGBM does.
+        The value of a list without relevant documents: NaN, which means ignore; 0, as the authors of SONG
+        count it; or 1, as in LightGBM.
     dcg : {"exp-log2", "log2"}
-        Gains: 2^y - 1, or y.
+        Gains 2^y - 1, or y.
     ties : {"mean", "rows", "docnos"}
-        Documents of equal score: the mean over all their orders; the earlier row first; or the
-        order of trec_eval, the higher docno first among scores that are equal in 32 bits.
+        The order of equal scores: the mean over all orders; the earlier row first; or as in trec_eval,
+        the higher docno first, with scores compared as 32-bit floats.
 
     Returns
     -------
@@ -94,8 +92,8 @@ def ndcg(
     Raises
     ------
     InputError
-        For scores of another shape or NaN, cutoffs below 1, unknown options, or docnos that the
-        lists lack.
+        If scores have a wrong shape or are NaN, a cutoff is below 1, an option is unknown, or the lists
+        have no docnos but ``ties`` needs them.
 
     Examples
     --------
@@ -110,31 +108,31 @@ def ndcg(
         if cutoff is not None and cutoff < 1:
             raise InputError("bad cutoff", value=cutoff, accepted="1 or more, or None for all")
     values = _checked(scores, lists, 1, ties)[0]
-    found = [Measurer(Measure("nDCG", cutoff, dcg=dcg), lists).values(values) for cutoff in cutoffs]
-    out = np.stack(found, axis=1) if found else np.empty((lists.starts.size - 1, 0))
+    by_cutoff = [Measurer(Measure("nDCG", cutoff, dcg=dcg), lists).values(values) for cutoff in cutoffs]
+    out = np.stack(by_cutoff, axis=1) if by_cutoff else np.empty((lists.starts.size - 1, 0))
     return np.where(np.isnan(out), _EMPTY[empty], out)
 
 
 class Measurer:
-    """A measure made ready for some lists, to be taken of many score vectors.
+    """Computes a measure of labelled lists for many score vectors.
 
-    What depends on the labels alone is computed once. NDCG down to rank 64 or less, MRR and WTA
-    sort nothing: 10,000 lists of 50 documents take NDCG@10 about 7 ms.
+    Quantities that depend only on the labels are computed once. nDCG at cutoffs up to 64, MRR and WTA need
+    no sorting: nDCG@10 of 10,000 lists of 50 documents takes about 7 ms.
 
     Parameters
     ----------
     measure : str or Measure
-        As `parse_list_measure` takes.
+        The measure, as for `parse_list_measure`.
     lists : LabelledLists
-        Labels and lists.
+        Lists and their labels.
     threshold : float, optional
-        The lowest label that is relevant, above 0, for ``mrr``, ``wta`` and ``ap``; the measure's
-        `rel` by default.
+        The smallest relevant label, above 0, for ``mrr``, ``wta`` and ``ap``; by default the measure's
+        `rel`.
 
     Raises
     ------
     InputError
-        For an unknown measure, or a threshold that is no positive number.
+        If the measure is unknown or the threshold is not a positive number.
     """
 
     def __init__(
@@ -144,7 +142,7 @@ class Measurer:
         code = self.measure.declared.kernel
         if code not in LISTS:
             accepted = ACCEPTED_OF_LISTS
-            raise InputError("no measure of lists with labels", value=str(self.measure), accepted=accepted)
+            raise InputError("not a measure of labelled lists", value=str(self.measure), accepted=accepted)
         threshold = self.measure.rel if threshold is None else threshold
         if not (np.isfinite(threshold) and threshold > 0):
             raise InputError("bad threshold", value=threshold, accepted="a label above 0")
@@ -169,11 +167,11 @@ class Measurer:
 
     @property
     def counted(self) -> Booleans:
-        """Which lists count, shape (lists,)."""
+        """A mask of the lists that have a value, shape (lists,)."""
         return self._counts
 
     def values(self, scores: ArrayLike, *, ties: Ties = "mean") -> Doubles:
-        """Measure score vectors, list by list.
+        """Compute the measure of each list.
 
         Parameters
         ----------
@@ -185,12 +183,13 @@ class Measurer:
         Returns
         -------
         numpy.ndarray of float64, shape (lists,) or (vectors, lists)
-            NaN where a list does not count.
+            NaN for a list without a value.
 
         Raises
         ------
         InputError
-            For scores of another shape or NaN, unknown ties, or docnos that the lists lack.
+            If scores have a wrong shape or are NaN, ``ties`` is unknown, or the lists have no docnos but
+            ``ties`` needs them.
         """
         table = _checked(scores, self._lists, 2, ties)
         values = np.empty((table.shape[0], self._counts.size))
@@ -202,47 +201,47 @@ class Measurer:
             kernels.pairwise_error_lists(table, self._grades, starts, self._pairs, values)
         else:
             cutoff = self.measure.cutoff or table.shape[1]
-            kernels.relevance_lists(kernel, table, self._relevant, starts, self._counts, cutoff, values)
+            kernels.binary_measure_lists(kernel, table, self._relevant, starts, self._counts, cutoff, values)
         return values.reshape((*np.shape(scores)[:-1], -1))
 
     def means(self, scores: ArrayLike) -> Doubles:
-        """Measure score vectors: the mean over the lists that count.
+        """Compute the mean over lists for each score vector.
 
         Parameters
         ----------
         scores : array_like of float, shape (vectors, rows)
-            As of `values`.
+            As for `values`.
 
         Returns
         -------
         numpy.ndarray of float64, shape (vectors,)
-            NaN where no list counts.
+            NaN if no list has a value.
 
         Raises
         ------
         InputError
-            As `values`.
+            As for `values`.
         """
         return np.array([self.mean(row) for row in np.atleast_2d(np.asarray(scores, np.float64))])
 
     def mean(self, scores: ArrayLike) -> float:
-        """Measure one score vector: the mean over the lists that count; NaN without one."""
+        """Compute the mean over lists for one score vector; NaN if no list has a value."""
         counted = self.values(np.asarray(scores, np.float64))[self._counts]
         return float(counted.sum() / counted.size) if counted.size else float("nan")
 
 
 def mean_over_lists(values: Doubles) -> Doubles:
-    """Average values over the lists that count.
+    """Average values over lists, ignoring NaN.
 
     Parameters
     ----------
     values : numpy.ndarray of float64, shape (lists, ...)
-        NaN where a list is left out.
+        NaN for a list without a value.
 
     Returns
     -------
     numpy.ndarray of float64, shape (...)
-        NaN where no list counts.
+        NaN if no list has a value.
     """
     counted = ~np.isnan(values)
     number = counted.sum(axis=0)
@@ -255,7 +254,7 @@ def _gains(labels: NDArray[Any], starts: Integers, dcg: str) -> Doubles:
     if dcg == EXPONENTIAL and gains.max(initial=0.0) <= LARGEST_POWER:
         gains = np.exp2(gains) - 1.0
     elif dcg == EXPONENTIAL:
-        # Of gains beyond a double's range all of a list take the same factor, which the ratio does without.
+        # Scale a list's gains by one factor, which cancels in nDCG, if the largest exceeds a double's range.
         above = np.maximum.reduceat(gains, starts[:-1]) - LARGEST_POWER
         over = np.repeat(np.maximum(above, 0.0), np.diff(starts))
         gains = np.exp2(gains - over) - np.exp2(-over)
@@ -263,17 +262,17 @@ def _gains(labels: NDArray[Any], starts: Integers, dcg: str) -> Doubles:
 
 
 def _discount(places: Integers) -> Doubles:
-    """Return the discount of places from 0: 1 / log2(1 + rank)."""
+    """Return the discounts 1 / log2(place + 2) of places from 0."""
     discount: Doubles = 1.0 / np.log2(places + 2.0)
     return discount
 
 
 def _checked(scores: ArrayLike, lists: LabelledLists, dimensions: int, ties: Ties) -> Doubles:
-    """Return scores in shape (vectors, rows), equal ones told apart if ties are to have an order."""
+    """Check scores and return them in shape (vectors, rows), replaced by ranks if ties have an order."""
     values, rows = np.ascontiguousarray(scores, np.float64), int(lists.starts[-1])
     if not 1 <= values.ndim <= dimensions or values.shape[-1] != rows:
-        accepted = f"one score a row, ({rows},)" + (f" or (vectors, {rows})" if dimensions > 1 else "")
-        raise InputError("scores do not fit", value=values.shape, accepted=accepted)
+        accepted = f"one score per row, ({rows},)" + (f" or (vectors, {rows})" if dimensions > 1 else "")
+        raise InputError("wrong shape of scores", value=values.shape, accepted=accepted)
     if np.isnan(values).any():
         row = int(np.argmax(np.isnan(values).ravel())) % rows
         raise InputError(f"the score of row {row} is not a number", accepted="no NaN")
@@ -284,16 +283,16 @@ def _checked(scores: ArrayLike, lists: LabelledLists, dimensions: int, ties: Tie
     if ties == "docnos" and lists.docnos is None:
         raise InputError("ties by docno need docnos", accepted="data with docnos, or other ties")
     untied, named = np.empty(table.shape), list(zip(lists.docnos or (), range(rows), strict=False))
-    for ranked, own in zip(untied, table, strict=True):
+    for ranked, vector in zip(untied, table, strict=True):
         if ties == "rows":
-            ranked[np.argsort(-own, kind="stable")] = -np.arange(rows)
+            ranked[np.argsort(-vector, kind="stable")] = -np.arange(rows)
         else:
-            ranked[[row for _, row in trec_eval_order(named, own.tolist())]] = -np.arange(rows)
+            ranked[[row for _, row in trec_eval_order(named, vector.tolist())]] = -np.arange(rows)
     return untied
 
 
 def _grades(labels: Doubles, starts: Integers) -> tuple[Integers, Integers]:
-    """Return labels as places among their list's own, and the pairs of different ones."""
+    """Return labels as ranks among their list's distinct labels, and the number of unequal pairs."""
     grades, pairs = np.empty(labels.size, np.int64), np.empty(starts.size - 1, np.int64)
     for q in range(pairs.size):
         rows = slice(starts[q], starts[q + 1])

@@ -1,7 +1,8 @@
-"""Measures as sums of what relevant documents add: of a ranking, and of counts of documents above each.
+"""Measures as sums of contributions of relevant documents, from ranks or from counts of documents above.
 
-A measure that is a sum over relevant documents needs one branch of `contribution`: settings, lines of fusion
-weights and certificates all add that up. It must not rise as a rank or a count rises.
+A measure that is a sum over relevant documents needs one branch of `contribution`. Evaluation of settings,
+search along fusion weights and certificates all sum these contributions. A contribution must not increase
+with the rank or the count.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from lmtune.measures.kinds import Code
 
 
 class MeasureScale(NamedTuple):
-    """What makes counts a value: the measure, a topic's R and N, what a sum is divided by.
+    """A measure and a topic's constants: R, N and the divisor of the sum.
 
     Attributes
     ----------
     kind, cutoff : int
-        The measure's `lmtune.measures.kinds.Code`, and the rank down to which documents count.
+        The measure's `lmtune.measures.kinds.Code`, and the last rank that counts.
     relevant, nonrelevant : int
-        trec_eval's R and N.
+        R and N of trec_eval: the numbers of judged relevant and judged non-relevant documents.
     divisor : float
         See `lmtune.measures.evaluate.divisors`.
     """
@@ -37,10 +38,10 @@ class MeasureScale(NamedTuple):
 
 @compiled(inline=True)
 def contribution(kind: int, rank: int, counted: int, worth: float, relevant: int, nonrelevant: int) -> float:
-    """Return what a relevant document adds to a measure at a rank, from 0, above the cutoff.
+    """Return a relevant document's contribution to a measure's sum.
 
-    ``counted`` are the relevant documents above it for AP, the judged nonrelevant ones for Bpref; ``worth``
-    is what its gain adds to DCG at the first rank.
+    ``rank`` starts at 0 and is above the cutoff. ``counted`` is the number of relevant documents above it for
+    AP, and of judged non-relevant documents for Bpref. ``worth`` is the numerator of its gain in DCG.
     """
     if kind == Code.AP:
         return float((counted + 1.0) / (rank + 1.0))
@@ -55,7 +56,7 @@ def contribution(kind: int, rank: int, counted: int, worth: float, relevant: int
 
 @compiled(inline=True)
 def takes_first(kind: int) -> bool:
-    """Say whether a measure is what the first relevant document adds, and no sum."""
+    """Return whether only the first relevant document contributes to a measure."""
     return bool(kind == Code.RECIPROCAL_RANK or kind == Code.SUCCESS)
 
 
@@ -63,35 +64,36 @@ def takes_first(kind: int) -> bool:
 def value_of_ranks(
     scale: MeasureScale, rel: int, ranks: Integers, gains: Integers, others_above: Integers
 ) -> float:
-    """Return a measure of a ranking, given the documents with a gain of `rel` or more, the best ranked first.
+    """Return a measure from the ranks (ascending) and gains of a topic's judged documents.
 
-    ``others_above`` are the judged nonrelevant documents above each that are not among these.
+    All documents with gains of `rel` or more must be included. ``others_above`` is the number of judged
+    non-relevant documents above each that are not included.
     """
     kind, cutoff, relevant, nonrelevant, divisor = scale
     if relevant == 0:
         return 0.0
-    total, found, passed = 0.0, 0, 0
+    total, relevant_above, nonrelevant_above = 0.0, 0, 0
     for j in range(ranks.size):
         if ranks[j] >= cutoff:
             break
         if gains[j] < rel:
-            passed += 1
+            nonrelevant_above += 1
             continue
-        counted = passed + others_above[j] if kind == Code.BPREF else found
+        counted = nonrelevant_above + others_above[j] if kind == Code.BPREF else relevant_above
         worth = 2.0 ** gains[j] - 1.0 if kind == Code.EXPONENTIAL_DCG else float(gains[j])
         total += contribution(kind, ranks[j], counted, worth, relevant, nonrelevant)
         if takes_first(kind):
             break
-        found += 1
+        relevant_above += 1
     return float(total / divisor)
 
 
 @compiled()
 def value_from_counts(scale: MeasureScale, above: Integers, judged_above: Integers) -> float:
-    """Return the measure for counts of nonrelevant documents above each relevant candidate; not nDCG.
+    """Return a measure, except nDCG, from the numbers of non-relevant documents above relevant candidates.
 
-    Sums run as in `value_of_ranks`, and each operation is monotone: rounding cannot put the value for smaller
-    counts below that for larger ones.
+    Sums are computed as in `value_of_ranks`, and every operation is monotone. So even with rounding, smaller
+    counts never give a lower value.
     """
     kind, cutoff, relevant, nonrelevant, divisor = scale
     ranked = np.sort(above)
@@ -110,9 +112,9 @@ def value_from_counts(scale: MeasureScale, above: Integers, judged_above: Intege
 
 @compiled()
 def ndcg_from_counts(scale: MeasureScale, above: Integers, worth: Doubles) -> float:
-    """Return nDCG for counts of all documents above each relevant candidate, rounded up.
+    """Return nDCG from the numbers of all documents above each relevant candidate, rounded up.
 
-    By more than this sum of parts, or the measuring kernel's of whole gains, can round.
+    The increase exceeds the rounding error of this sum and of the measuring kernel's sum.
     """
     order, levels = np.argsort(above), np.unique(worth)
     total, last = 0.0, 0.0
@@ -132,10 +134,11 @@ def ndcg_from_counts(scale: MeasureScale, above: Integers, worth: Doubles) -> fl
 def precisions_by_count(
     is_best: bool, cutoff: int, known: Integers, unjudged: Integers, relevant: int
 ) -> Doubles:
-    """Return AP for 0 to all of the unjudged documents relevant: the first of them, or the last.
+    """Return AP if s of the unjudged documents are relevant, for every s from 0 to all of them.
 
-    Places (from 0) of `known` relevant and of `unjudged` documents ascend; `relevant` ones are judged so,
-    ranked or not. One more relevant document adds its own precision, and 1 to the count of all below it.
+    These are the first s documents if ``is_best``, and otherwise the last. `known` are the positions (from 0,
+    ascending) of relevant documents, `unjudged` those of unjudged documents; `relevant` is R. An additional
+    relevant document contributes its precision, and 1 to the count of every relevant document below.
     """
     number, below = unjudged.size, np.zeros(known.size + 1)
     for i in range(known.size - 1, -1, -1):
@@ -160,15 +163,15 @@ def precisions_by_count(
 def preferences_by_count(
     is_best: bool, cutoff: int, known: Integers, unjudged: Integers, relevant: int, nonrelevant: int
 ) -> Doubles:
-    """Return Bpref likewise, all other unjudged documents nonrelevant, as `nonrelevant` are judged."""
+    """Return Bpref as `precisions_by_count` does AP; all other unjudged documents are non-relevant."""
     number = unjudged.size
     values = np.zeros(number + 1)
     for count in range(number + 1):
         chosen = unjudged[:count] if is_best else unjudged[number - count :]
-        whole = relevant + count
-        others = nonrelevant + number - count
+        all_relevant = relevant + count
+        all_nonrelevant = nonrelevant + number - count
         total, i, j = 0.0, 0, 0
-        for found in range(known.size + count):
+        for relevant_above in range(known.size + count):
             if j == count or (i < known.size and known[i] < chosen[j]):
                 place = known[i]
                 i += 1
@@ -177,6 +180,8 @@ def preferences_by_count(
                 j += 1
             if place >= cutoff:
                 break
-            total += contribution(Code.BPREF, place, place - found, 1.0, whole, others)
-        values[count] = total / whole if whole else 0.0
+            total += contribution(
+                Code.BPREF, place, place - relevant_above, 1.0, all_relevant, all_nonrelevant
+            )
+        values[count] = total / all_relevant if all_relevant else 0.0
     return values

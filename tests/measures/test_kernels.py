@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lmtune.measures.kernels import count_all_above, room_for_buckets
+from lmtune.measures.kernels import allocate_buckets, count_all_above
 
 SCORES: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
     "products": lambda rng, size: np.exp(rng.normal(0.0, 40.0, size)),
@@ -35,7 +35,7 @@ def test_counts_are_those_of_a_sort(kind: str, documents: int, relevant: int, ju
         ranks = np.empty(documents, np.int64)
         ranks[np.argsort(-score, kind="stable")] = np.arange(documents)
         above, others_above = np.empty(relevant, np.int64), np.empty(relevant, np.int64)
-        room = room_for_buckets(documents, relevant)
+        room = allocate_buckets(documents, relevant)
         assert bool(room.of.size) == (relevant > 24)
         count_all_above(score, positions, others, room, above, others_above)
         assert (above == ranks[positions]).all()

@@ -272,8 +272,8 @@ def test_the_name_tells_gains_and_the_least_relevant_label() -> None:
 @pytest.mark.parametrize(
     ("scores", "options", "message"),
     [
-        ([1, 2], {}, "scores do not fit"),
-        ([[[1, 2, 3]]], {}, "scores do not fit"),
+        ([1, 2], {}, "wrong shape of scores"),
+        ([[[1, 2, 3]]], {}, "wrong shape of scores"),
         ([1, math.nan, 2], {}, "score of row 1"),
         ([1, math.nan, 2], {"ties": "rows"}, "score of row 1"),
         ([1, 2, 3], {"ties": "random"}, "unknown ties"),

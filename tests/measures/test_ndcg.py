@@ -130,7 +130,7 @@ def test_means_leave_out_what_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"scores": [1, 2]}, "scores do not fit"),
+        ({"scores": [1, 2]}, "wrong shape of scores"),
         ({"scores": [1, math.nan, 2]}, "score of row 1"),
         ({"cutoffs": [0]}, "bad cutoff: 0"),
         ({"dcg": "log"}, "unknown dcg: 'log'; accepted: log2, exp-log2"),
