@@ -1,4 +1,4 @@
-"""Measures of rankings, and whether differences between them are significant."""
+"""Measures of rankings, significance tests, and comparisons of judgments."""
 
 import lazy_loader
 

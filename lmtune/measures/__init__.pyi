@@ -1,4 +1,4 @@
-"""What users import from lmtune.measures, and where it is."""
+"""Public names of lmtune.measures and their modules."""
 
 from .from_files import Evaluation as Evaluation
 from .from_files import EvaluationOptions as EvaluationOptions

@@ -1,34 +1,39 @@
-"""How far a measure of a topic, of runs or of their differences could go, however the unjudged were judged.
+"""Residual bounds: the lowest and highest value of a measure over all judgments of the unjudged documents.
 
-The documents without a judgment that a run ranks (of two runs: that either ranks) may have any gain from 0
-to the largest one of the judgments; documents that no run ranks stay as they are. A document has one gain,
-whichever run ranks it. What follows is the largest value of one ranking's measure minus another's; without
-another, the largest value of the measure; the smallest is minus the largest of the two exchanged.
+An unjudged document that one of the runs ranks may have any gain from 0 to the largest gain of the judgments.
+It has the same gain in both runs. Unranked documents are unchanged. The functions compute the largest
+difference of a measure between two rankings, or the largest value of one ranking. The smallest difference
+follows by exchanging the two rankings.
 
-**P, R, nDCG, RBP** are N / D, N a sum over documents of gain times discount, D the sum of the ideal ranking
-(k for P, 1 for RBP, the number of relevant documents for R), and so is the difference of two of them, where a
-document's weight is the difference of its discounts. Write a gain as the sum of its rises, each at one of the
-levels g (the topic's judged gains, and the largest). With s_g unjudged documents at level g or above, N is
-best when they are those of the largest weights, and then, C(s) being the sum of the s largest weights, R_g
-the documents judged g or more, and E(n) the first n discounts of the ideal ranking,
+**P, R, nDCG, RBP** are ratios N / D. N is a sum over documents of gain times discount. D is the sum of the
+ideal ranking (k for P, 1 for RBP, the number of relevant documents for R). The difference of two rankings is
+such a ratio, too; a document's weight is then the difference of its discounts.
 
-    N - t D = constant + sum over g of rise_g (C(s_g) - t E(R_g + s_g)),
+Levels g are the topic's judged gains and the largest gain; rise_g is the step from the level below to g. Let
+s_g be the number of unjudged documents at level g or above. Then N is largest if these are the documents with
+the largest weights. Let C(s) be the sum of the s largest weights, R_g the number of documents judged g or
+more, and E(n) the sum of the first n discounts of the ideal ranking. Then
 
-whose largest value at the largest ratio t is 0 (Dinkelbach, Management Science 13, 1967: t grows to it in few
-steps). For t >= 0 each level is free: E is concave, so that one more document costs the less the larger R_g
-is, and R_g falls with g, so the best s_g fall with g, as they have to. For t < 0, N - t D is convex in the
-gains: its largest value is at a corner, all gains 0 or the largest, and all s_g are equal. A gain between two
-levels moves N - t D linearly, so that levels are enough.
+    N - t D = constant + sum over g of rise_g (C(s_g) - t E(R_g + s_g)).
 
-**AP, Bpref**: with a given number of unjudged documents relevant all depends on the ranks of relevant
-documents; raising one never lowers the value (AP adds count / rank; Bpref falls with the nonrelevant
-documents above, whose number is rank - count). So the first s are the best, the last s the worst of all sets
-of s, and trying each s is exact. For a difference the best of one and the worst of the other for each s
-bound it from outside: one set of documents may not be both. For Bpref every document is judged, relevant or
-not; its value as evaluated, unjudged documents passed over, may lie outside.
+The largest value of this is 0 at the largest ratio t. Dinkelbach's algorithm (Management Science 13, 1967)
+increases t to it in few steps.
 
-**RR, Success** depend on the first relevant document alone: for the largest difference one further relevant
-document at most is needed, which is tried.
+For t >= 0, each s_g can be optimised separately. E is concave, so an additional document costs less at a
+larger R_g. R_g decreases with g, so the optimal s_g decrease with g, as they must. For t < 0, N - t D is
+convex in the gains. Its maximum is at a corner: all gains are 0 or the largest, and all s_g are equal.
+Between two levels, N - t D is linear in a gain, so other gains need not be considered.
+
+**AP, Bpref**: for a given number s of relevant unjudged documents, the value depends only on the ranks of the
+relevant documents. Moving one up never lowers the value: AP adds count / rank, and Bpref decreases with the
+rank - count non-relevant documents above. So the first s unjudged documents are the best set, and the last s
+the worst. Trying every s is exact for one ranking. For a difference, the best set of one ranking and the
+worst of the other are combined for each s. These may be different sets, so the bound may not be reached.
+Bpref's bounds treat every ranked document as judged. Its evaluated value, which ignores unjudged documents,
+may be outside.
+
+**RR, Success** depend only on the first relevant document. At most one additional relevant document is needed
+for the largest difference, and all are tried.
 """
 
 from __future__ import annotations
@@ -70,20 +75,21 @@ if TYPE_CHECKING:
 
 
 NOWHERE = 1 << 40
-"""The place of a document that is not ranked."""
+"""The position of an unranked document."""
 _RATIOS, _FIRSTS, _ORDERED = ("P", "R", "nDCG", "RBP"), ("RR", "Success"), ("AP", "Bpref")
-_ACCEPTED = ", ".join((*_ORDERED, *_RATIOS, *_FIRSTS)) + ", with cutoffs as usual"
+_ACCEPTED = ", ".join((*_ORDERED, *_RATIOS, *_FIRSTS)) + ", also with cutoffs"
 
 
 class Places(NamedTuple):
-    """Where a run ranks a topic's documents, from 0; `NOWHERE` where it does not.
+    """A run's positions (from 0) of a topic's documents.
 
     Attributes
     ----------
     unjudged : numpy.ndarray of int64, shape (unjudged documents,)
-        In the same order of documents for both runs.
-    judged, gains : numpy.ndarray of int64, shape (judged documents that it ranks,)
-        Places of the judged, and their gains.
+        Positions of the unjudged documents of either run, in the same order for both runs; `NOWHERE` for
+        documents that this run does not rank.
+    judged, gains : numpy.ndarray of int64, shape (ranked judged documents,)
+        Positions and gains of the judged documents.
     """
 
     unjudged: Integers
@@ -92,12 +98,12 @@ class Places(NamedTuple):
 
 
 class OpenTopic(NamedTuple):
-    """A topic's judgments, and one or two runs' rankings.
+    """A topic's judgments, and the rankings of one or two runs.
 
     Attributes
     ----------
     one, other : Places
-        The rankings; `other` ranks nothing where there is none.
+        The rankings; `other` is empty if there is one run.
     gains : numpy.ndarray of int64, shape (judged documents,)
         The gains of all judged documents, ranked or not.
     largest : int
@@ -113,7 +119,7 @@ class OpenTopic(NamedTuple):
     def of(
         cls, judgments: Mapping[bytes, int], one: Sequence[bytes], other: Sequence[bytes], largest: int
     ) -> OpenTopic:
-        """Look two rankings up in a topic's judgments."""
+        """Look up two rankings in a topic's judgments."""
         every = dict.fromkeys(chain(judgments, one, other))
         number = dict(zip(every, range(len(every)), strict=True))
         judged, *ranked = (
@@ -130,38 +136,38 @@ class OpenTopic(NamedTuple):
         ranked: Sequence[NDArray[np.integer]],
         largest: int,
     ) -> OpenTopic:
-        """Take one or two rankings of documents by any numbers, and the judged with their gains.
+        """Create a topic from document numbers: judged documents with their gains, and one or two rankings.
 
-        Gains below 0 are none.
+        Documents with gains below 0 are unjudged.
         """
         gains = judgments[1].astype(np.int64)
         judged, gains = judgments[0][gains >= 0], gains[gains >= 0]
         every, codes = np.unique(np.concatenate((judged, *ranked)), return_inverse=True)
         known, *sides = np.split(codes, np.cumsum((judged.size, *map(len, ranked)))[:-1])
         places = np.full((2, every.size), NOWHERE)
-        for own, docs in zip(places, sides, strict=False):
-            own[docs] = np.arange(docs.size)
+        for position, docs in zip(places, sides, strict=False):
+            position[docs] = np.arange(docs.size)
         is_open = places.min(axis=0, initial=NOWHERE) < NOWHERE
         is_open[known] = False
 
-        def side(own: Integers) -> Places:
-            order = np.argsort(own[known])
-            order = order[own[known][order] < NOWHERE]
-            return Places(own[is_open], own[known][order], gains[order])
+        def side(position: Integers) -> Places:
+            order = np.argsort(position[known])
+            order = order[position[known][order] < NOWHERE]
+            return Places(position[is_open], position[known][order], gains[order])
 
         return cls(side(places[0]), side(places[1]), gains, largest)
 
     def judged_share(self, depth: int) -> float:
-        """Return the part of the first run's best documents, or of as many as it ranks, that is judged."""
+        """Return judged@depth of the first run."""
         ranked = self.one.judged.size + int((self.one.unjudged < NOWHERE).sum())
         return int((self.one.judged < depth).sum()) / max(min(depth, ranked), 1)
 
     def exchanged(self) -> OpenTopic:
-        """Let the runs change sides."""
+        """Return the topic with the two runs exchanged."""
         return self._replace(one=self.other, other=self.one)
 
-    def alone(self) -> OpenTopic:
-        """Leave the first run alone."""
+    def first_run_only(self) -> OpenTopic:
+        """Return the topic with the first run only."""
         unjudged, nothing = self.one.unjudged[self.one.unjudged < NOWHERE], np.empty(0, np.int64)
         return self._replace(
             one=self.one._replace(unjudged=unjudged),
@@ -170,38 +176,36 @@ class OpenTopic(NamedTuple):
 
 
 def is_bounded(measure: Measure) -> bool:
-    """Say whether a measure's bounds are known."""
+    """Return whether bounds of a measure can be computed."""
     return measure.custom is None and measure.kind in (*_RATIOS, *_FIRSTS, *_ORDERED)
 
 
 def check_bounded(measures: Sequence[Measure]) -> None:
-    """Raise InputError for a measure whose bounds are not known."""
+    """Raise InputError if bounds of a measure cannot be computed."""
     for measure in measures:
         if not is_bounded(measure):
-            raise InputError(
-                "no bounds over unjudged documents are known", value=str(measure), accepted=_ACCEPTED
-            )
+            raise InputError("no residual bounds for this measure", value=str(measure), accepted=_ACCEPTED)
 
 
 def is_exact(measure: Measure, *, difference: bool) -> bool:
-    """Say whether bounds are reached by some judging, and not only never passed."""
+    """Return whether the bounds are exact: reached by some judgments of the unjudged documents."""
     return not difference or measure.kind not in _ORDERED
 
 
 def bounds(measure: Measure, topic: OpenTopic) -> tuple[float, float]:
-    """Return the smallest and the largest value of one run's measure minus the other's.
+    """Return the smallest and the largest difference of a measure between two runs.
 
     Parameters
     ----------
     measure : Measure
-        One that `check_bounded` lets pass.
+        A measure that `check_bounded` accepts.
     topic : OpenTopic
         The rankings and the judgments.
 
     Returns
     -------
     tuple of float
-        Exact where `is_exact` says so, else never passed.
+        Bounds, exact if `is_exact` returns True.
     """
     return -_highest(measure, topic.exchanged()), _highest(measure, topic)
 
@@ -219,32 +223,32 @@ def _highest_ratio(measure: Measure, topic: OpenTopic) -> float:
     if not levels.size:
         return 0.0
     weight = _discounts(measure, topic.one.unjudged) - _discounts(measure, topic.other.unjudged)
-    gained = np.append(0.0, np.cumsum(np.sort(weight)[::-1]))  # by the number of documents
+    gained = np.append(0.0, np.cumsum(np.sort(weight)[::-1]))  # C(s)
     known = 0.0
     for places, sign in ((topic.one, 1.0), (topic.other, -1.0)):
         rise = (places.gains[:, np.newaxis] >= levels) @ rises
         known += sign * float(rise @ _discounts(measure, places.judged))
-    held = (topic.gains[:, np.newaxis] >= levels).sum(axis=0)
-    ideal = _ideal(measure, int(held[0]) + weight.size)
-    cost = ideal[held[:, np.newaxis] + np.arange(gained.size)]  # by level and number of documents
+    judged = (topic.gains[:, np.newaxis] >= levels).sum(axis=0)  # R_g
+    ideal = _ideal(measure, int(judged[0]) + weight.size)
+    cost = ideal[judged[:, np.newaxis] + np.arange(gained.size)]  # E(R_g + s)
 
-    if levels[-1] > topic.largest:  # nothing unjudged can be relevant
+    if levels[-1] > topic.largest:  # no unjudged document can be relevant
         gained, cost = gained[:1], cost[:, :1]
     every = np.arange(levels.size)
     chosen = np.zeros(levels.size, np.int64)
     ratio = -np.inf
     while True:
-        whole = float(rises @ cost[every, chosen])
-        reached = (known + float(rises @ gained[chosen])) / whole if whole else 0.0
-        if reached <= ratio:
+        divisor = float(rises @ cost[every, chosen])
+        next_ratio = (known + float(rises @ gained[chosen])) / divisor if divisor else 0.0
+        if next_ratio <= ratio:
             return ratio
-        ratio = reached
+        ratio = next_ratio
         worth = gained - ratio * cost
         chosen = worth.argmax(axis=1) if ratio >= 0.0 else np.full(levels.size, (rises @ worth).argmax())
 
 
 def _levels(measure: Measure, topic: OpenTopic) -> tuple[Integers, Doubles]:
-    """Return the gains at which something rises, ascending, and by how much."""
+    """Return the levels of gains, ascending, and their rises; see the module's docstring."""
     if measure.kind != "nDCG":
         return np.array([measure.rel]), np.ones(1)
     gains = topic.gains[topic.gains > 0]
@@ -253,19 +257,19 @@ def _levels(measure: Measure, topic: OpenTopic) -> tuple[Integers, Doubles]:
             raise InputError(
                 f"gains are too far apart for bounds of {measure}",
                 value=[int(gains.max()), topic.largest],
-                accepted=f"largest gains of topics that differ by {LARGEST_POWER:g} at most",
+                accepted=f"largest gains of topics that differ by at most {LARGEST_POWER:g}",
             )
         gains = np.append(gains, topic.largest)
     levels = np.unique(gains)
     if not levels.size:
         return levels, np.empty(0)
-    # Only ratios matter: the exponential gains are divided by that of the largest, lest they overflow.
+    # Exponential gains are divided by the largest power of 2 to prevent overflow; it cancels in the ratio.
     value = 2.0 ** (levels - levels[-1]) - 2.0 ** -levels[-1] if measure.dcg == EXPONENTIAL else levels * 1.0
     return levels, np.diff(value, prepend=0.0)
 
 
 def _discounts(measure: Measure, places: Integers) -> Doubles:
-    """Return what relevant documents at places count."""
+    """Return the discounts of positions; 0 below the cutoff."""
     weight = (places < (measure.cutoff or NOWHERE)).astype(np.float64)
     if measure.kind == "nDCG":
         weight /= np.log2(places + 2.0)
@@ -277,7 +281,7 @@ def _discounts(measure: Measure, places: Integers) -> Doubles:
 
 
 def _ideal(measure: Measure, most: int) -> Doubles:
-    """Return what divides the sum when 0 to the most documents are relevant."""
+    """Return the divisors D if 0 to `most` documents are relevant, shape (most + 1,)."""
     if measure.kind == "nDCG":
         return np.append(0.0, np.cumsum(_discounts(measure, np.arange(most))))
     if measure.kind == "R":
@@ -286,55 +290,54 @@ def _ideal(measure: Measure, most: int) -> Doubles:
 
 
 def _highest_of_first(measure: Measure, topic: OpenTopic) -> float:
-    could = topic.largest >= measure.rel
+    can_be_relevant = topic.largest >= measure.rel
     values = []
     for places in (topic.one, topic.other):
         known = _discounts(measure, places.judged[places.gains >= measure.rel]).max(initial=0.0)
-        values.append(
-            np.maximum(known, np.append(0.0, _discounts(measure, places.unjudged[: None if could else 0])))
-        )
+        candidates = places.unjudged[: None if can_be_relevant else 0]
+        values.append(np.maximum(known, np.append(0.0, _discounts(measure, candidates))))
     return float((values[0] - values[1]).max())
 
 
 def _highest_by_count(measure: Measure, topic: OpenTopic) -> float:
     relevant = int((topic.gains >= measure.rel).sum())
-    could = topic.largest >= measure.rel
+    can_be_relevant = topic.largest >= measure.rel
     values = []
     for places, is_best in ((topic.one, True), (topic.other, False)):
         known = places.judged[places.gains >= measure.rel]
-        unjudged = np.sort(places.unjudged, kind="stable")  # nearly sorted as they come
-        found = is_best, measure.cutoff or NOWHERE, known, unjudged, relevant
+        unjudged = np.sort(places.unjudged, kind="stable")  # fast, as it is almost sorted
+        arguments = is_best, measure.cutoff or NOWHERE, known, unjudged, relevant
         if measure.kind == "AP":
-            by_count = precisions_by_count(*found)
+            by_count = precisions_by_count(*arguments)
         else:
-            by_count = preferences_by_count(*found, topic.gains.size - relevant)
-        values.append(by_count if could else by_count[:1])
+            by_count = preferences_by_count(*arguments, topic.gains.size - relevant)
+        values.append(by_count if can_be_relevant else by_count[:1])
     return float((values[0] - values[1]).max())
 
 
 JUDGED = "Judged@10"
-"""The measure that says how much of what readers look at was judged."""
+"""The measure of judgment coverage that is reported with bounds."""
 MEASURES = ("AP", "P@10", "nDCG@10")
-"""What is bounded where nobody says what."""
+"""The default measures."""
 
 FIGURES = ("value", "lowest", "highest", JUDGED.lower())
-"""What `residual_records` have of each run and measure."""
+"""The numeric fields of `residual_records`."""
 
 _Rankings = Mapping[bytes, Sequence[bytes]]
 
 
 @dataclass(frozen=True, repr=False)
 class Residuals(Shown, by="judge_tables.bounds"):
-    """What one run's measures are, and could be.
+    """The measures of one run with their residual bounds.
 
     Attributes
     ----------
     evaluation : Evaluation
-        The values as judged, and last Judged@10.
+        The values with the present judgments; the last column is Judged@10.
     measures : tuple of str
-        What was bounded.
+        The bounded measures.
     lowest, highest : numpy.ndarray of float64, shape (topics, measures)
-        The bounds of each topic's value, over all ways to judge what the run ranks without a judgment.
+        The bounds of each topic's value over all judgments of the run's unjudged documents.
     """
 
     evaluation: Evaluation
@@ -350,11 +353,11 @@ def residuals(
     *,
     settings: EvaluationOptions | None = None,
 ) -> pd.DataFrame:
-    """Bound runs' measures over all ways in which unjudged documents could be judged.
+    """Compute the lowest and highest value of measures over all judgments of unjudged documents.
 
-    A document that a run ranks without a judgment may have any gain from 0 to the largest of the
-    judgments (1 at least); documents that the run does not rank stay as they are. Bpref takes all of
-    them for judged, so that its value, which passes them over, may lie outside its bounds.
+    An unjudged document that a run ranks may have any gain from 0 to the largest gain of the judgments
+    (at least 1). Unranked documents are unchanged. The bounds of Bpref treat all ranked documents as judged.
+    Its value ignores unjudged documents and may be outside its bounds.
 
     Parameters
     ----------
@@ -366,13 +369,14 @@ def residuals(
     Returns
     -------
     pandas.DataFrame
-        A row for each run and measure: ``value``, ``lowest``, ``highest`` (means over topics, exact) and
-        ``judged@10``, the part of its best ten documents that has a judgment.
+        One row per run and measure: ``value``, ``lowest``, ``highest`` (exact means over topics) and
+        ``judged@10``, the fraction of the top ten documents that are judged.
 
     Raises
     ------
     InputError
-        As `evaluations`; for other measures, and settings that drop documents or have levels.
+        As for `evaluations`; or if a measure has no bounds, or the settings have ``judged_only`` or another
+        ``level`` than 1.
 
     Examples
     --------
@@ -383,8 +387,8 @@ def residuals(
     """
     import pandas as pd
 
-    found = list(run_residuals(qrels, runs, measures, settings=settings))
-    return pd.DataFrame(residual_records(found)).drop(columns="file").set_index(["run", "measure"])
+    bounded = list(run_residuals(qrels, runs, measures, settings=settings))
+    return pd.DataFrame(residual_records(bounded)).drop(columns="file").set_index(["run", "measure"])
 
 
 def run_residuals(
@@ -394,22 +398,22 @@ def run_residuals(
     *,
     settings: EvaluationOptions | None = None,
 ) -> Iterator[Residuals]:
-    """Bound runs' measures one run after another: `residuals` in full, topic by topic."""
+    """Yield the bounds of each run topic by topic; arguments as for `residuals`."""
     settings = for_judgments(settings, qrels)
     parsed = _checked(measures, settings)
     labels = tuple(map(str, parsed))
     judgments = as_judgments(qrels, settings.topics)
     for file, run in read_runs(runs, judgments, settings):
-        found = evaluate_run(judgments, run, parse_families([*labels, JUDGED]), settings, file=file)
-        topics = [topic.encode() for topic in found.topics]
-        spread = _topic_bounds(parsed, open_topics(judgments, topics, rankings(run, settings), {}))
-        yield Residuals(found, labels, spread[..., 0], spread[..., 1])
+        evaluation = evaluate_run(judgments, run, parse_families([*labels, JUDGED]), settings, file=file)
+        topics = [topic.encode() for topic in evaluation.topics]
+        limits = _topic_bounds(parsed, open_topics(judgments, topics, rankings(run, settings), {}))
+        yield Residuals(evaluation, labels, limits[..., 0], limits[..., 1])
 
 
-def residual_records(found: Sequence[Residuals], *, per_topic: bool = False) -> list[dict[str, object]]:
-    """Return a record for each run and measure: means over topics; or for each topic."""
+def residual_records(bounded: Sequence[Residuals], *, per_topic: bool = False) -> list[dict[str, object]]:
+    """Return one record per run and measure with means over topics, or one per topic."""
     records: list[dict[str, object]] = []
-    for name, one in zip(run_names([one.evaluation for one in found]), found, strict=True):
+    for name, one in zip(run_names([one.evaluation for one in bounded]), bounded, strict=True):
         judged = one.evaluation.column(JUDGED)
         for m, measure in enumerate(one.measures):
             column = one.evaluation.column(measure)
@@ -433,27 +437,27 @@ def difference_bounds(
     measures: MeasuresLike,
     settings: EvaluationOptions,
 ) -> dict[tuple[str, str], Doubles]:
-    """Bound mean differences of runs over all ways to judge what either ranks without a judgment.
+    """Bound the mean differences of pairs of runs over all judgments of unjudged documents.
 
     Parameters
     ----------
     qrels, runs, settings
-        As for `residuals`; runs in a mapping of their names.
+        As for `residuals`, except that runs are a mapping of names to runs.
     pairs : sequence of tuple of str
-        Two runs' names: the differences are the first's mean less the second's.
+        Names of two runs; differences are the first run's mean minus the second's.
     measures : str, Measure, an object of ir_measures, or an iterable of these
         As for `residuals`.
 
     Returns
     -------
     dict of tuple of str to numpy.ndarray of float64, shape (measures, 2)
-        By pair the lowest and the highest mean difference over all judged topics; see
-        `lmtune.measures.residual_bounds.is_exact`.
+        The lowest and the highest mean difference over all judged topics, by pair. They are exact if
+        `lmtune.measures.residual_bounds.is_exact` returns True.
 
     Raises
     ------
     InputError
-        As `residuals`.
+        As for `residuals`.
     """
     parsed = _checked(measures, settings)
     judgments = as_judgments(qrels, settings.topics)
@@ -468,7 +472,7 @@ def difference_bounds(
 
 
 def rankings(run: RunColumns, settings: EvaluationOptions) -> _Rankings:
-    """Order a run's documents as trec_eval does, down to the depth."""
+    """Return each topic's docnos in trec_eval's order, down to the depth of the settings."""
     double = settings.version == VERSIONS[1]
     return {
         topic: trec_eval_order(*ranked, double=double)[: settings.depth]
@@ -479,17 +483,18 @@ def rankings(run: RunColumns, settings: EvaluationOptions) -> _Rankings:
 def read_rankings(
     runs: RunsLike, judgments: Judgments, settings: EvaluationOptions
 ) -> list[tuple[str, _Rankings]]:
-    """Read runs; return their tags and rankings."""
+    """Read runs and return their tags and rankings."""
     return [(run.tag, rankings(run, settings)) for _, run in read_runs(runs, judgments, settings)]
 
 
 def _checked(measures: MeasuresLike, settings: EvaluationOptions) -> list[Measure]:
     check(settings)
     if settings.judged_only:
-        raise InputError("bounds over unjudged documents, which judged-only drops", accepted="one of the two")
+        accepted = "residual bounds or --judged-only, not both"
+        raise InputError("residual bounds need the unjudged documents", accepted=accepted)
     if settings.level != 1:
-        accepted = "measures that say their level themselves, such as AP(rel=2)"
-        raise InputError("bounds at another level", value=settings.level, accepted=accepted)
+        accepted = "level 1, and measures with their own level, such as AP(rel=2)"
+        raise InputError("no residual bounds at this level", value=settings.level, accepted=accepted)
     parsed = parse_measures(measures)
     check_bounded(parsed)
     return parsed
@@ -498,12 +503,12 @@ def _checked(measures: MeasuresLike, settings: EvaluationOptions) -> list[Measur
 def open_topics(
     judgments: Judgments, topics: Sequence[bytes], one: _Rankings, other: _Rankings
 ) -> Iterator[OpenTopic]:
-    """Look topics' rankings up in judgments; `other` ranks nothing where one run is bounded alone."""
+    """Look up the topics of two runs in the judgments; for one run, `other` is empty."""
     largest = max(1, *(gain for judged in judgments.values() for gain in judged.values()))
     for topic in topics:
         yield OpenTopic.of(judgments[topic], one.get(topic, ()), other.get(topic, ()), largest)
 
 
 def _topic_bounds(measures: Sequence[Measure], topics: Iterable[OpenTopic]) -> Doubles:
-    """Return lowest and highest values, shape (topics, measures, 2); measures as for `bounds`."""
+    """Return the lowest and highest values, shape (topics, measures, 2); see `bounds`."""
     return np.array([[bounds(measure, topic) for measure in measures] for topic in topics]) + 0.0  # no -0

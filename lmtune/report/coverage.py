@@ -73,7 +73,7 @@ def _coverage_line(
     shares, ends = [], []
     with_bounds = with_bounds and is_bounded(measure)
     for topic in topics:
-        sides = topic.alone(), topic.exchanged().alone()
+        sides = topic.first_run_only(), topic.exchanged().first_run_only()
         shares.append([side.judged_share(_RANKS) for side in sides])
         ends.append([bounds(measure, side) for side in (*sides, topic)] if with_bounds else [])
     judged = [f"{short(s)} ({run})" for s, run in zip(np.mean(shares, axis=0).tolist(), runs, strict=False)]

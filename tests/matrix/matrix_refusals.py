@@ -13,5 +13,5 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ("one-document-runs", "rerank-(crossval|compare)", "no validation topic whose ranked"),
     ("one-document-runs", "rerank-trees", "too few for a single split"),
     ("odd-ids", "rerank-features", "cannot write a query: 'q#2'"),
-    ("all-judged", "judge", "nothing is unjudged that counts"),
+    ("all-judged", "judge", "all documents that count are judged"),
 )

@@ -316,5 +316,5 @@ def test_ndcg_of_labels_beyond_a_double() -> None:
 
 @pytest.mark.parametrize("measure", [Measure("P", 10), Measure("Bpref"), Measure("RBP")])
 def test_a_measure_of_rankings_alone_is_refused(measure: Measure) -> None:
-    with pytest.raises(InputError, match="no measure of lists"):
+    with pytest.raises(InputError, match="not a measure of labelled lists"):
         Measurer(measure, data_of([[(1, 0), (0, 0)]])[0])

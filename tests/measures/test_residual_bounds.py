@@ -112,7 +112,7 @@ def test_an_intermediate_gain_may_be_best() -> None:
 
 
 def test_what_has_no_bounds_is_refused() -> None:
-    with pytest.raises(InputError, match=r"no bounds over unjudged documents are known: 'ERR@10'.*nDCG"):
+    with pytest.raises(InputError, match=r"no residual bounds for this measure: 'ERR@10'.*nDCG"):
         check_bounded([parse_measure("AP"), parse_measure("ERR@10")])
 
 

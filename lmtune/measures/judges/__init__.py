@@ -1,4 +1,4 @@
-"""Judges that err: how far they agree, and what a few human judgments correct."""
+"""Label sets of imperfect judges, such as LLMs: agreement with human judgments, and corrected means."""
 
 import lazy_loader
 

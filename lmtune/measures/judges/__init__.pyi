@@ -1,4 +1,4 @@
-"""What users import from lmtune.measures.judges, and where it is."""
+"""Public names of lmtune.measures.judges and their modules."""
 
 from .agreement import Judge as Judge
 from .agreement import JudgeOptions as JudgeOptions

@@ -1,4 +1,4 @@
-"""Sets of labels against the judgments to trust: agreement pair by pair, and on the order of runs."""
+"""Compare label sets with human judgments: agreement on pairs, and on the ranking of runs."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """How judges are compared.
+    """Options of a comparison of judges.
 
     Attributes
     ----------
     measure : str
-        What systems are ordered by.
+        The measure that ranks the runs.
     samples : int
-        How often topics are drawn again for intervals.
+        Number of bootstrap samples of topics for the intervals.
     confidence : float
-        Of the intervals.
+        Confidence of the intervals.
     seed : int
-        Of the draws.
+        Seed of the bootstrap.
     families : tuple of str
-        Patterns of runs' names, as shells have them: a family is the runs that one fits.
+        Shell patterns of runs' names. The runs that match a pattern are a family.
     """
 
-    measure: str = usual("nDCG@10", "What orders the runs.", flag="--measure -m")
-    samples: int = option(1000, "How often topics are drawn again for intervals.", low=10)
-    confidence: float = option(0.95, "Of the intervals.", above=0, below=1)
-    seed: int = option(0, "Of the draws.", low=0)
+    measure: str = usual("nDCG@10", "The measure that ranks the runs.", flag="--measure -m")
+    samples: int = option(1000, "Bootstrap samples of topics for the intervals.", low=10)
+    confidence: float = option(0.95, "Confidence of the intervals.", above=0, below=1)
+    seed: int = option(0, "Seed of the bootstrap.", low=0)
     families: tuple[str, ...] = usual(
         (),
-        "Runs by name, as 'uogTr*': are they favoured over the others? Repeat it for several.",
+        "Test whether a judge favours the runs with such names, as 'uogTr*'. Repeat for several families.",
         flag="--family",
         metavar="PATTERN",
         separator=None,
@@ -56,23 +56,24 @@ class JudgeOptions:
 
 
 class RunFamily(NamedTuple):
-    """How a judge treats some runs beside the others.
+    """How much a judge favours a family of runs over the other runs.
 
     Attributes
     ----------
     name : str
-        The pattern of their names.
+        The pattern of the runs' names.
     runs : int
-        How many.
+        The number of runs.
     favour : float
-        What the judge adds to their mean values on average, less what it adds to the others'. A judge who
-        spreads values less than the judgments takes from the best runs, whosever they are.
+        The mean difference between the judge's and the judgments' values of these runs, minus that of the
+        other runs. A judge whose values vary less between runs lowers the best runs of any family.
     favour_interval : tuple of float
-        Percentile interval over topics.
+        Bootstrap percentile interval over topics.
     places : float
-        Places in the order of runs that they gain on average by the judge, ties sharing theirs.
+        The mean number of ranks, among all runs, by which the judge raises these runs. Tied runs share
+        their mean rank.
     places_interval : tuple of float
-        Normal interval by the spread over topics drawn again.
+        Normal interval with the standard deviation of the bootstrap.
     """
 
     name: str
@@ -84,25 +85,25 @@ class RunFamily(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The order of runs under a judge's labels against that under the judgments.
+    """The ranking of runs by a judge's labels, compared with the ranking by the judgments.
 
     Attributes
     ----------
     topics, judge_topics : int
-        How many stand behind the judgments' order and the judge's.
+        The numbers of topics in the means by the judgments and by the judge.
     paired : bool
-        Whether these are the same topics; else each has its own, drawn apart.
+        Whether both have the same topics. Otherwise the bootstrap samples them separately.
     tau, tau_ap : float
         Kendall's tau-b, and tau-AP with the judgments as the truth.
     tau_interval, tau_ap_interval : tuple of float
-        Normal intervals by the spread over topics drawn again, cut at -1 and 1. (Percentiles would be of
-        orders that are drawn from topics twice, and so all of a lower tau.)
+        Normal intervals with the standard deviation of the bootstrap, clipped to [-1, 1]. Percentiles would
+        be biased: resampling adds noise to both rankings, which lowers tau.
     favour : numpy.ndarray of float64, shape (runs,)
-        What the judge adds to each run's mean, less what it adds to the runs' on average.
+        The difference between the judge's and the judgments' mean of each run, minus its mean over runs.
     favour_interval : numpy.ndarray of float64, shape (runs, 2)
-        Percentile intervals over topics.
-    families : tuple of Family
-        As asked for.
+        Bootstrap percentile intervals over topics.
+    families : tuple of RunFamily
+        The families in `JudgeOptions`.
     """
 
     topics: int
@@ -118,33 +119,33 @@ class Order(NamedTuple):
 
 
 class Judge(NamedTuple):
-    """A set of labels against the judgments.
+    """The agreement of a label set with the judgments.
 
     Attributes
     ----------
     name : str
-        Its name or file.
+        The name or file of the labels.
     pairs, topics : int
-        Pairs of topic and document that both labelled, and their topics.
+        The numbers of pairs of topic and document with a label and a judgment, and of their topics.
     alpha, nominal_alpha : float
-        Krippendorff's alpha, ordinal and nominal; NaN, as the next two, where there are no pairs.
+        Krippendorff's alpha, ordinal and nominal; NaN without pairs.
     alpha_interval : tuple of float
-        Percentile interval of the ordinal one over topics.
+        Bootstrap percentile interval of `alpha` over topics.
     kappa, weighted_kappa : float
-        Cohen's kappa, plain and quadratic.
+        Cohen's kappa, unweighted and with quadratic weights; NaN without pairs.
     topic_kappas : numpy.ndarray of float64, shape (topics,)
-        The quadratic one of each topic; NaN where both have one label for all.
+        `weighted_kappa` of each topic; NaN if all labels and judgments of the topic are equal.
     shift : float
-        Mean label less the judgments'.
+        The mean label minus the mean judgment of the pairs.
     confusion : numpy.ndarray of int64, shape (labels, labels)
-        Pairs by the judgments' label (rows) and the judge's.
+        The number of pairs by judgment (rows) and label (columns).
     errors : numpy.ndarray of float64, shape (labels, labels)
-        The probability of each of the judge's labels given the judgments' (rows): the model of its errors;
-        NaN where no pair has such a judgment.
+        The conditional probability of each label (columns) for each judgment (rows); NaN for a judgment
+        without pairs.
     errors_interval : numpy.ndarray of float64, shape (labels, labels, 2)
-        Percentile intervals over topics.
+        Bootstrap percentile intervals of `errors` over topics.
     order : Order or None
-        Of the runs, where there are any.
+        The ranking of runs, if there are runs.
     """
 
     name: str
@@ -165,18 +166,18 @@ class Judge(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class JudgesResult(Shown, by="judge_tables.judge"):
-    """Several judges, the best first: by alpha, or without common pairs by tau.
+    """Several judges, sorted by alpha, or by tau if they share no pairs with the judgments.
 
     Attributes
     ----------
     judges : tuple of Judge
-        The best first.
+        The judges, best first.
     labels : tuple of int
-        All labels given, ascending.
+        All labels in use, ascending.
     systems : tuple of str
-        The runs.
+        The names of the runs.
     options : JudgeOptions
-        How they were compared.
+        The options of the comparison.
     """
 
     judges: tuple[Judge, ...]
@@ -193,18 +194,18 @@ def compare_judges(
     *,
     progress: Progress = silent,
 ) -> JudgesResult:
-    """Hold sets of labels against judgments.
+    """Compare label sets, such as LLM judgments, with human judgments.
 
     Parameters
     ----------
     qrels : path-like, or others
-        The judgments to trust; a file, a frame, named rows, a dictionary.
-    labels : mapping of str to such
-        Sets of labels by name, likewise.
+        The judgments that serve as the truth: a file, a frame, named rows or a dictionary.
+    labels : mapping of str to path-like or others
+        Label sets by name, in the same forms.
     runs : path-like, or others; an iterable of these; or a mapping of names to these
-        Runs to order, as `lmtune.measures.from_files.evaluations` takes them; none by default.
+        Runs to rank, as for `lmtune.measures.from_files.evaluations`; none by default.
     options : JudgeOptions, optional
-        Measure and intervals.
+        Measure, intervals and families.
     progress : Progress
         Called after each run.
 
@@ -215,43 +216,50 @@ def compare_judges(
     Raises
     ------
     InputError
-        For files that cannot be read, fewer than two runs, labels that share no pair with the judgments
-        where there are no runs, and a family of no run or of all.
+        If a file cannot be read, there is only one run, a family contains no run or all runs, or, without
+        runs, labels share no pair with the judgments.
 
     Notes
     -----
-    Gains below 0 are no labels. Runs are ordered by means over the topics that both labelled, or, where
-    there are none, over each one's own; a topic that a run misses counts 0.
+    Labels below 0 are ignored. Runs are ranked by their means over the topics that have both labels and
+    judgments. If there are none, the means are over all topics of each. Topics missing from a run count 0.
     """
     options = JudgeOptions() if options is None else options
     check(options)
     human = as_judgments(qrels)
-    given = {name: as_judgments(one) for name, one in labels.items()}
-    if not given:
-        raise InputError("no labels to hold against the judgments", accepted="one set or more")
+    judges_labels = {name: as_judgments(one) for name, one in labels.items()}
+    if not judges_labels:
+        raise InputError("no labels to compare with the judgments", accepted="one set or more")
     levels = np.unique(
-        [gain for one in (human, *given.values()) for own in one.values() for gain in own.values()]
+        [
+            gain
+            for judgments in (human, *judges_labels.values())
+            for judged in judgments.values()
+            for gain in judged.values()
+        ]
     )
     levels = levels[levels >= 0]
-    counts = {name: _confusions(human, one, levels) for name, one in given.items()}
-    systems, orders = _orders(human, given, runs, options, progress)
+    counts = {name: _confusions(human, one, levels) for name, one in judges_labels.items()}
+    systems, orders = _orders(human, judges_labels, runs, options, progress)
     for name, tables in counts.items():
         if not len(tables) and name not in orders:
             raise InputError(
-                "no pair has a label and a judgment", value=name, accepted="ids of the judgments"
+                "no pair has a label and a judgment",
+                value=name,
+                accepted="topics and docnos of the judgments",
             )
     judges = [_judge(name, tables, levels, orders.get(name), options) for name, tables in counts.items()]
-    judges.sort(key=_worth, reverse=True)
+    judges.sort(key=_quality, reverse=True)
     return JudgesResult(tuple(judges), tuple(levels.tolist()), systems, options)
 
 
-def _worth(judge: Judge) -> tuple[float, float]:
-    known = -math.inf if math.isnan(judge.alpha) else judge.alpha
-    return known, judge.order.tau if judge.order else 0.0
+def _quality(judge: Judge) -> tuple[float, float]:
+    alpha = -math.inf if math.isnan(judge.alpha) else judge.alpha
+    return alpha, judge.order.tau if judge.order else 0.0
 
 
 def _confusions(human: Judgments, judge: Judgments, levels: Integers) -> Integers:
-    """Count pairs by both labels, shape (topics that share some, labels, labels)."""
+    """Count pairs by judgment and label for each topic with pairs, shape (topics, labels, labels)."""
     tables = []
     for topic in sorted(human.keys() & judge.keys()):
         both = [
@@ -267,104 +275,118 @@ def _confusions(human: Judgments, judge: Judgments, levels: Integers) -> Integer
 def _judge(
     name: str, tables: Integers, levels: Integers, order: Order | None, options: JudgeOptions
 ) -> Judge:
-    whole, pairs = tables.sum(axis=0), int(tables.sum())
-    drawn = _draws(np.random.default_rng(options.seed), len(tables), options)
-    again = np.tensordot(drawn, tables, axes=1)
+    total, pairs = tables.sum(axis=0), int(tables.sum())
+    weights = _bootstrap_counts(np.random.default_rng(options.seed), len(tables), options)
+    resampled = np.tensordot(weights, tables, axes=1)
     return Judge(
         name=name,
         pairs=pairs,
         topics=len(tables),
-        alpha=krippendorff_alpha(whole),
-        alpha_interval=_percentiles(krippendorff_alpha(again), options),
-        nominal_alpha=krippendorff_alpha(whole, ordinal=False),
-        kappa=cohen_kappa(whole),
-        weighted_kappa=cohen_kappa(whole, quadratic=True, grades=levels),
+        alpha=krippendorff_alpha(total),
+        alpha_interval=_percentiles(krippendorff_alpha(resampled), options),
+        nominal_alpha=krippendorff_alpha(total, ordinal=False),
+        kappa=cohen_kappa(total),
+        weighted_kappa=cohen_kappa(total, quadratic=True, grades=levels),
         topic_kappas=np.asarray(cohen_kappa(tables, quadratic=True, grades=levels)),
-        shift=float((whole.sum(axis=0) - whole.sum(axis=1)) @ levels) / pairs if pairs else math.nan,
-        confusion=whole,
-        errors=_by_row(whole),
-        errors_interval=np.apply_along_axis(_percentiles, 0, _by_row(again), options).transpose(1, 2, 0),
+        shift=float((total.sum(axis=0) - total.sum(axis=1)) @ levels) / pairs if pairs else math.nan,
+        confusion=total,
+        errors=_by_row(total),
+        errors_interval=np.apply_along_axis(_percentiles, 0, _by_row(resampled), options).transpose(1, 2, 0),
         order=order,
     )
 
 
 def _by_row(counts: Integers) -> Doubles:
-    """Divide counts of shape (..., labels, labels) by their rows' sums."""
+    """Divide counts, shape (..., labels, labels), by the sums of their rows."""
     with np.errstate(invalid="ignore"):
         return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
 
 
 def _orders(
     human: Judgments,
-    given: Mapping[str, Judgments],
+    judges_labels: Mapping[str, Judgments],
     runs: RunsLike,
     options: JudgeOptions,
     progress: Progress,
 ) -> tuple[tuple[str, ...], dict[str, Order]]:
-    """Order the runs under each set of labels."""
+    """Return the runs' names, and compare their ranking by each label set with that by judgments."""
     if isinstance(runs, Sequence | Mapping) and not len(runs):
         if options.families:
-            raise InputError("a family without runs", value=options.families[0], accepted="runs to order")
+            raise InputError("a family needs runs", value=options.families[0], accepted="runs to rank")
         return (), {}
     measure = str(parse_measure(options.measure))
     sides = {}
-    for name, one in given.items():
-        shared = sorted(human.keys() & one.keys())
-        sides[name] = [{topic: own[topic] for topic in shared or own} for own in (human, one)]
-    seen: list[list[Evaluation]] = []
+    for name, labels in judges_labels.items():
+        shared = sorted(human.keys() & labels.keys())
+        sides[name] = [
+            {topic: judgments[topic] for topic in shared or judgments} for judgments in (human, labels)
+        ]
+    evaluated: list[list[Evaluation]] = []
     total = len(runs) if isinstance(runs, Sized) else 0
-    for found in evaluate_by_each([*chain(*sides.values())], runs, [measure]):
-        seen.append(found)
-        progress("reading runs", len(seen), total, found[0].tag)
-    if len(seen) < 2:
-        raise InputError("no order of runs", value=len(seen), accepted="two runs or more")
-    orders, systems = {}, tuple(run_names([found[0] for found in seen]))
+    for of_run in evaluate_by_each([*chain(*sides.values())], runs, [measure]):
+        evaluated.append(of_run)
+        progress("reading runs", len(evaluated), total, of_run[0].tag)
+    if len(evaluated) < 2:
+        raise InputError("too few runs to rank", value=len(evaluated), accepted="two runs or more")
+    orders, systems = {}, tuple(run_names([of_run[0] for of_run in evaluated]))
     by_set = [
-        np.array([own.column(measure).values for own in of_set], np.float64)
-        for of_set in zip(*seen, strict=True)
+        np.array([run.column(measure).values for run in of_set], np.float64)
+        for of_set in zip(*evaluated, strict=True)
     ]
     members = {pattern: _members(pattern, systems) for pattern in options.families}
-    for (name, (trusted, labelled)), ours, theirs in zip(
+    for (name, (truth, labels)), true_values, judge_values in zip(
         sides.items(), by_set[::2], by_set[1::2], strict=True
     ):
-        orders[name] = _order(ours, theirs, members, options, paired=trusted.keys() == labelled.keys())
+        paired = truth.keys() == labels.keys()
+        orders[name] = _order(true_values, judge_values, members, options, paired=paired)
     return systems, orders
 
 
 def _members(pattern: str, systems: Sequence[str]) -> Booleans:
-    """Tell which runs a family has."""
+    """Return a mask of the runs in a family."""
     members = np.array([fnmatch.fnmatchcase(system, pattern) for system in systems])
     if members.all() or not members.any():
         which = "all runs" if members.any() else "no run"
-        accepted = f"a pattern of some of {', '.join(systems[:5])}{', ...' if len(systems) > 5 else ''}"
-        raise InputError(f"a family of {which}", value=pattern, accepted=accepted)
+        accepted = f"a pattern that matches some of {', '.join(systems[:5])}"
+        accepted += ", ..." if len(systems) > 5 else ""
+        raise InputError(f"the family contains {which}", value=pattern, accepted=accepted)
     return members
 
 
 def _order(
-    ours: Doubles, theirs: Doubles, families: Mapping[str, Booleans], options: JudgeOptions, *, paired: bool
+    true_values: Doubles,
+    judge_values: Doubles,
+    families: Mapping[str, Booleans],
+    options: JudgeOptions,
+    *,
+    paired: bool,
 ) -> Order:
-    """Compare orders by values of shape (runs, topics)."""
+    """Compare the rankings of runs by values, shape (runs, topics), with a bootstrap over topics."""
     rng = np.random.default_rng(options.seed)
-    draws = [_draws(rng, own.shape[1], options) / own.shape[1] for own in (ours, theirs)]
-    truth = draws[0] @ ours.T
-    estimate = draws[0 if paired else 1] @ theirs.T
-    means = ours.mean(axis=1), theirs.mean(axis=1)
+    weights = [
+        _bootstrap_counts(rng, values.shape[1], options) / values.shape[1]
+        for values in (true_values, judge_values)
+    ]
+    truth = weights[0] @ true_values.T
+    estimate = weights[0 if paired else 1] @ judge_values.T
+    means = true_values.mean(axis=1), judge_values.mean(axis=1)
     added = means[1] - means[0]
-    named = [_family(pattern, own, means, (truth, estimate), options) for pattern, own in families.items()]
-    drawn = estimate - truth
-    drawn -= drawn.mean(axis=1, keepdims=True)
+    compared = [
+        _family(pattern, members, means, (truth, estimate), options) for pattern, members in families.items()
+    ]
+    resampled = estimate - truth
+    resampled -= resampled.mean(axis=1, keepdims=True)
     return Order(
-        topics=ours.shape[1],
-        judge_topics=theirs.shape[1],
+        topics=true_values.shape[1],
+        judge_topics=judge_values.shape[1],
         paired=paired,
         tau=(tau := float(kendall_tau(*means))),
-        tau_interval=_around(tau, kendall_tau(truth, estimate), options),
+        tau_interval=_normal_interval(tau, kendall_tau(truth, estimate), options),
         tau_ap=(top := float(tau_ap(*means))),
-        tau_ap_interval=_around(top, tau_ap(truth, estimate), options),
+        tau_ap_interval=_normal_interval(top, tau_ap(truth, estimate), options),
         favour=added - added.mean(),
-        favour_interval=np.array([_percentiles(own, options) for own in drawn.T]),
-        families=tuple(named),
+        favour_interval=np.array([_percentiles(of_run, options) for of_run in resampled.T]),
+        families=tuple(compared),
     )
 
 
@@ -372,43 +394,49 @@ def _family(
     name: str,
     members: Booleans,
     means: tuple[Doubles, Doubles],
-    drawn: tuple[Doubles, Doubles],
+    resampled: tuple[Doubles, Doubles],
     options: JudgeOptions,
 ) -> RunFamily:
-    """Hold some runs against the others, by means of shape (runs,) and drawn ones of (samples, runs)."""
+    """Compare a family with the other runs.
+
+    `means`, shape (runs,), and `resampled`, shape (samples, runs), are by judgments and by the judge.
+    """
     from scipy.stats import rankdata
 
     share = members / members.sum()
     contrast = share - ~members / (~members).sum()
-    places = [rankdata(own[1], axis=-1) - rankdata(own[0], axis=-1) for own in (means, drawn)]
-    gained, half = float(places[0] @ share), _half(places[1] @ share, options)
+    places = [
+        rankdata(estimate, axis=-1) - rankdata(truth, axis=-1) for truth, estimate in (means, resampled)
+    ]
+    gained, half = float(places[0] @ share), _half_width(places[1] @ share, options)
     return RunFamily(
         name=name,
         runs=int(members.sum()),
         favour=float((means[1] - means[0]) @ contrast),
-        favour_interval=_percentiles((drawn[1] - drawn[0]) @ contrast, options),
+        favour_interval=_percentiles((resampled[1] - resampled[0]) @ contrast, options),
         places=gained,
         places_interval=(gained - half, gained + half),
     )
 
 
-def _draws(rng: np.random.Generator, topics: int, options: JudgeOptions) -> Integers:
-    """Draw topics again; return how often each is drawn, shape (samples, topics)."""
+def _bootstrap_counts(rng: np.random.Generator, topics: int, options: JudgeOptions) -> Integers:
+    """Return how often each topic is in each bootstrap sample, shape (samples, topics)."""
     if not topics:
         return np.zeros((options.samples, 0), np.int64)
     return rng.multinomial(topics, np.full(topics, 1.0 / topics), size=options.samples)
 
 
-def _around(value: float, drawn: Doubles, options: JudgeOptions) -> _Interval:
-    half = _half(drawn, options)
+def _normal_interval(value: float, resampled: Doubles, options: JudgeOptions) -> _Interval:
+    """Return the normal interval of a correlation, clipped to [-1, 1]."""
+    half = _half_width(resampled, options)
     return max(value - half, -1.0), min(value + half, 1.0)
 
 
-def _half(drawn: Doubles, options: JudgeOptions) -> float:
-    """Return half the width of a normal interval by the spread of draws."""
+def _half_width(resampled: Doubles, options: JudgeOptions) -> float:
+    """Return half the width of the normal interval with the bootstrap's standard deviation."""
     from scipy.special import ndtri
 
-    return float(ndtri(0.5 + options.confidence / 2.0)) * float(np.nanstd(drawn))
+    return float(ndtri(0.5 + options.confidence / 2.0)) * float(np.nanstd(resampled))
 
 
 def _percentiles(values: Doubles, options: JudgeOptions) -> _Interval:
@@ -421,22 +449,22 @@ def _percentiles(values: Doubles, options: JudgeOptions) -> _Interval:
 
 
 def cohen_kappa(counts: ArrayLike, *, quadratic: bool = False, grades: ArrayLike | None = None) -> Any:
-    """Return Cohen's kappa: agreement beyond that of judges who label at random with their own habits.
+    """Compute Cohen's kappa, the agreement of two judges corrected for chance.
 
     Parameters
     ----------
     counts : array_like, shape (..., labels, labels)
-        Pairs by the first judge's label (rows) and the second's, labels ascending.
+        Numbers of pairs by the first judge's label (rows) and the second's (columns), labels ascending.
     quadratic : bool
-        Let a disagreement weigh the square of its distance in grades (Cohen, Psychological Bulletin 70,
-        1968), and not 1 whatever the distance (Educational and Psychological Measurement 20, 1960).
+        Weight disagreements by the squared difference of grades (Cohen, Psychological Bulletin 70, 1968).
+        Otherwise all disagreements weigh 1 (Educational and Psychological Measurement 20, 1960).
     grades : array_like of float, shape (labels,), optional
         The labels' grades; 0, 1, 2, ... by default.
 
     Returns
     -------
     float or numpy.ndarray of float64, shape (...)
-        1 for full agreement, 0 for that of chance; NaN where each judge has one label for all.
+        1 for full agreement, 0 for chance agreement; NaN if both judges use the same label for all pairs.
 
     Examples
     --------
@@ -447,50 +475,52 @@ def cohen_kappa(counts: ArrayLike, *, quadratic: bool = False, grades: ArrayLike
     size = counts.shape[-1]
     weight = _unequal(size)
     if quadratic:
-        at = np.arange(size, dtype=np.float64) if grades is None else np.asarray(grades, np.float64)
-        weight = np.subtract.outer(at, at) ** 2
+        grade = np.arange(size, dtype=np.float64) if grades is None else np.asarray(grades, np.float64)
+        weight = np.subtract.outer(grade, grade) ** 2
     totals = counts.sum(axis=(-2, -1), keepdims=True)
     expected = counts.sum(axis=-1, keepdims=True) * counts.sum(axis=-2, keepdims=True)
-    return _less_than_chance(
+    return _chance_corrected(
         (weight * counts * totals).sum(axis=(-2, -1)), (weight * expected).sum(axis=(-2, -1))
     )
 
 
 def krippendorff_alpha(counts: ArrayLike, *, ordinal: bool = True) -> Any:
-    """Return Krippendorff's alpha of two judges who labelled the same pairs.
+    """Compute Krippendorff's alpha of two judges who labelled the same pairs.
 
     Parameters
     ----------
     counts : array_like, shape (..., labels, labels)
-        Pairs by the first judge's label and the second's, labels ascending.
+        Numbers of pairs by the first judge's label and the second's, labels ascending.
     ordinal : bool
-        Take the distance of two labels from how many labels given lie between them; else 1.
+        Use the ordinal distance of labels, from the number of labels between them. Otherwise the distance
+        is 1 (nominal).
 
     Returns
     -------
     float or numpy.ndarray of float64, shape (...)
-        1 for full agreement, 0 for that of chance; NaN where all labels are one.
+        1 for full agreement, 0 for chance agreement; NaN if all labels are equal.
 
     Notes
     -----
-    With coincidences o = counts + counts', n_c their sums and n the sum of those, 1 - (n - 1) times the
-    sum of o_ck d_ck by the sum of n_c n_k d_ck; d_ck = 1, or (n_c / 2 + ... + n_k / 2)^2 with whole n
-    between. Source: Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011.
+    Let o = counts + counts' be the coincidences, n_c their row sums and n the total. Then alpha is
+    1 - (n - 1) sum(o_ck d_ck) / sum(n_c n_k d_ck). The nominal distance d_ck is 1 for c != k; the ordinal one
+    is (n_c / 2 + n_(c+1) + ... + n_(k-1) + n_k / 2)^2.
+    Source: Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011.
     """
     counts = np.asarray(counts, np.float64)
     pairs = counts + np.swapaxes(counts, -1, -2)
-    given = pairs.sum(axis=-1)
-    middle = np.cumsum(given, axis=-1) - given / 2.0
-    distance = _unequal(given.shape[-1])
+    sums = pairs.sum(axis=-1)
+    middle = np.cumsum(sums, axis=-1) - sums / 2.0
+    distance = _unequal(sums.shape[-1])
     if ordinal:
         distance = (middle[..., :, np.newaxis] - middle[..., np.newaxis, :]) ** 2
-    chance = given[..., :, np.newaxis] * given[..., np.newaxis, :] * distance
-    seen = (pairs * distance).sum(axis=(-2, -1)) * (given.sum(axis=-1) - 1.0)
-    return _less_than_chance(seen, chance.sum(axis=(-2, -1)))
+    expected = sums[..., :, np.newaxis] * sums[..., np.newaxis, :] * distance
+    observed = (pairs * distance).sum(axis=(-2, -1)) * (sums.sum(axis=-1) - 1.0)
+    return _chance_corrected(observed, expected.sum(axis=(-2, -1)))
 
 
 def kendall_tau(first: ArrayLike, second: ArrayLike) -> Any:
-    """Return Kendall's tau-b of two lists of values, shape (..., systems); NaN where one is constant.
+    """Compute Kendall's tau-b of values with shape (..., systems); NaN if one side is constant.
 
     Source: Kendall, Biometrika 33, 1945.
     """
@@ -501,24 +531,25 @@ def kendall_tau(first: ArrayLike, second: ArrayLike) -> Any:
 
 
 def tau_ap(truth: ArrayLike, estimate: ArrayLike) -> Any:
-    """Return the rank correlation that counts errors at the top more, of values of shape (..., systems).
+    """Compute tau-AP, a rank correlation that weights errors at the top more.
 
-    The mean over the systems that `estimate` puts below some other, of the part of those above that
-    `truth` puts above too (half where it ties), times 2 less 1. Systems that `estimate` ties stand beside
-    each other. Source: Yilmaz, Aslam and Robertson, SIGIR 2008.
+    Values have shape (..., systems). For each system that `estimate` ranks below another one, take the
+    fraction of the systems above it that `truth` also ranks above it (ties count half). tau-AP is 2 times the
+    mean of these fractions, minus 1. Systems that are tied in `estimate` are not above each other.
+    Source: Yilmaz, Aslam and Robertson, SIGIR 2008.
 
     Examples
     --------
     >>> tau_ap([3, 2, 1], [3, 1, 2]), tau_ap([3, 2, 1], [2, 3, 1])
     (0.5, 0.0)
     """
-    above = _signs(estimate) < 0  # [i, j]: j stands above i
-    right = (1.0 - _signs(truth)) / 2.0
+    above = _signs(estimate) < 0  # [i, j]: j is ranked above i
+    correct = (1.0 - _signs(truth)) / 2.0
     number = above.sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        parts = (above * right).sum(axis=-1) / number
-        found = 2.0 * np.nansum(parts, axis=-1) / (number > 0).sum(axis=-1) - 1.0
-    return found if np.ndim(found) else float(found)
+        fractions = (above * correct).sum(axis=-1) / number
+        tau = 2.0 * np.nansum(fractions, axis=-1) / (number > 0).sum(axis=-1) - 1.0
+    return tau if np.ndim(tau) else float(tau)
 
 
 def _signs(values: ArrayLike) -> Doubles:
@@ -531,7 +562,8 @@ def _unequal(labels: int) -> Doubles:
     return 1.0 - np.eye(labels)
 
 
-def _less_than_chance(seen: Doubles, chance: Doubles) -> Any:
+def _chance_corrected(observed: Doubles, expected: Doubles) -> Any:
+    """Return 1 - observed / expected disagreement; NaN where the expected disagreement is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = 1.0 - np.where(chance > 0, seen / chance, np.nan)
-    return found if np.ndim(found) else float(found)
+        agreement = 1.0 - np.where(expected > 0, observed / expected, np.nan)
+    return agreement if np.ndim(agreement) else float(agreement)

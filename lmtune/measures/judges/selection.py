@@ -1,6 +1,6 @@
-"""Which pairs to judge next: those whose judgment leaves least open between runs; a file of them to fill in.
+"""Select the query-document pairs to judge next, and read and write the file for their labels.
 
-The file has lines of topic, iteration, docno and a gain, `?` while there is none.
+Each line of the file has a topic, an iteration, a docno, and a gain, or `?` for a pair without a label.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ class Pair(NamedTuple):
     Attributes
     ----------
     topic, docno : str
+        Identifiers.
     weight : float
-        How much its gain moves the runs' differences from the first, of a single run its measure.
+        The effect of one unit of gain on the runs' differences from the first run, or on a single run's
+        measure.
     ranks : tuple of int
-        In each run; 0 where the run does not rank it.
+        The document's rank in each run; 0 if the run does not rank it.
     """
 
     topic: str
@@ -48,16 +50,17 @@ class ToJudge(Shown, by="judge_tables.selection"):
     Attributes
     ----------
     pairs : tuple of Pair
-        The heaviest first.
+        Sorted by weight, the largest first.
     measure : str
+        The measure that determines the weights.
     runs : tuple of str
-        The first is the one that the others are held against.
+        The names of the runs; the others are compared with the first.
     unjudged : int
-        Pairs with a weight in all.
+        The number of all unjudged pairs with a positive weight.
     share : float
-        Of all weights, that of the pairs.
+        The share of `pairs` in the sum of all weights.
     pooled : float
-        The same of as many pairs by their best rank in any run: depth pooling.
+        The share for the same number of pairs selected by depth pooling, that is by their best rank.
     """
 
     pairs: tuple[Pair, ...]
@@ -69,7 +72,7 @@ class ToJudge(Shown, by="judge_tables.selection"):
 
     @property
     def records(self) -> list[dict[str, object]]:
-        """A record of each pair, with its rank in each run."""
+        """One record per pair, with its rank in each run."""
         return [
             {"topic": pair.topic, "docno": pair.docno, "weight": pair.weight}
             | dict(zip(self.runs, pair.ranks, strict=True))
@@ -80,45 +83,50 @@ class ToJudge(Shown, by="judge_tables.selection"):
 def pairs_to_judge(
     qrels: QrelsLike, runs: RunsLike, measure: MeasureLike = "P@10", *, number: int = 50
 ) -> ToJudge:
-    """Choose the unjudged pairs whose judgments leave least open between runs.
+    """Select the unjudged pairs whose judgments reduce the uncertainty between runs most.
 
-    A document's gain counts in a run's measure by its rank's discount c(r): 1 / k for P@k, (1 - p) p^(r - 1)
-    for RBP, 1 / log2(r + 1) for nDCG, 0 below the cutoff. Between two runs it moves their difference by
-    |c - c'| a gain, and what all unjudged documents leave open of it is the sum of these times the largest
-    gain: so for P and RBP the heaviest pairs are those whose judgment narrows it most, whatever their gains
-    turn out to be. For nDCG topics' ideal gains, which are left out, change that. Topics without any
-    judgment are in no mean, and left out. Carterette, Allan and Sitaraman (SIGIR 2006) choose likewise for
-    AP, whose weights depend on other documents' gains.
+    A gain at rank r adds gain * c(r) to a run's measure. The discount c(r) is 1 / k for P@k,
+    (1 - p) p^(r - 1) for RBP and 1 / log2(r + 1) for nDCG; it is 0 below the cutoff. So each unit of a
+    document's gain changes the difference of two runs by |c - c'|, the weight of the pair. The width of the
+    difference's residual bounds is the sum of all weights times the largest gain. For P and RBP, judging the
+    pairs with the largest weights therefore reduces it most, whatever the gains are. For nDCG this is
+    approximate, because the ideal DCG is ignored. Topics without judgments are left out, as they are in no
+    mean. Carterette, Allan and Sitaraman (SIGIR 2006) select documents similarly for AP, whose weights depend
+    on other documents' gains.
 
     Parameters
     ----------
     qrels, runs
-        As for `lmtune.measures.from_files.evaluations`. Several runs: the sum over their differences from
-        the first.
+        As for `lmtune.measures.from_files.evaluations`. With more than two runs, weights are summed over
+        the differences from the first run.
     measure : str, Measure, or an object of ir_measures
         P@k, RBP or nDCG.
     number : int
-        Of pairs, at least 1.
+        Number of pairs, at least 1.
 
     Raises
     ------
     InputError
-        For another measure, and where nothing is unjudged that counts.
+        If the measure is another one, or no unjudged pair has a positive weight.
     """
     parsed = parse_measure(measure)
     if parsed.kind not in ("P", "RBP", "nDCG"):
-        raise InputError("no weights of documents for this measure", value=measure, accepted="P@k, RBP, nDCG")
+        raise InputError("cannot select pairs by this measure", value=measure, accepted="P@k, RBP, nDCG")
     check_least("too few pairs to judge", number, 1)
     settings, judgments = EvaluationOptions(), as_judgments(qrels)
     ranked = read_rankings(runs, judgments, settings)
     pairs = [
         pair
-        for topic in sorted({topic for _, own in ranked for topic in own} & judgments.keys())
-        for pair in _weighed(topic, [own.get(topic, ()) for _, own in ranked], judgments, parsed)
+        for topic in sorted({topic for _, by_topic in ranked for topic in by_topic} & judgments.keys())
+        for pair in _weighted_pairs(
+            topic, [by_topic.get(topic, ()) for _, by_topic in ranked], judgments, parsed
+        )
     ]
     if not pairs:
         raise InputError(
-            "nothing is unjudged that counts", value=str(parsed), accepted="a larger cutoff, or other runs"
+            "all documents that count are judged",
+            value=str(parsed),
+            accepted="a larger cutoff, or other runs",
         )
     total = sum(pair.weight for pair in pairs)
     pooled = sorted(pairs, key=lambda pair: min(rank for rank in pair.ranks if rank))[:number]
@@ -128,25 +136,25 @@ def pairs_to_judge(
     return ToJudge(tuple(chosen), str(parsed), names, len(pairs), share, by_depth)
 
 
-def _weighed(
+def _weighted_pairs(
     topic: bytes, ranked: Sequence[Sequence[bytes]], judgments: Judgments, measure: Measure
 ) -> list[Pair]:
-    """Return a topic's pairs that weigh something, in the order of their best rank."""
-    places = [{docno: rank for rank, docno in enumerate(own, 1)} for own in ranked]
-    judged, found = judgments.get(topic, {}), []
-    for docno in dict.fromkeys(docno for own in ranked for docno in own):
+    """Return a topic's unjudged pairs with positive weights, run by run in rank order."""
+    rank_of = [{docno: rank for rank, docno in enumerate(docnos, 1)} for docnos in ranked]
+    judged, pairs = judgments.get(topic, {}), []
+    for docno in dict.fromkeys(docno for docnos in ranked for docno in docnos):
         if docno in judged:
             continue
-        ranks = tuple(own.get(docno, 0) for own in places)
+        ranks = tuple(ranks.get(docno, 0) for ranks in rank_of)
         first, *others = (_discount(rank, measure) for rank in ranks)
         weight = sum(abs(other - first) for other in others) if others else first
         if weight > 0.0:
-            found.append(Pair(topic.decode(), docno.decode(), weight, ranks))
-    return found
+            pairs.append(Pair(topic.decode(), docno.decode(), weight, ranks))
+    return pairs
 
 
 def _discount(rank: int, measure: Measure) -> float:
-    """Return what a gain of 1 at a rank, 0 for none, adds to a topic's value."""
+    """Return the discount of a rank, which is 0 for an unranked document."""
     if not 1 <= rank <= (measure.cutoff or math.inf):
         return 0.0
     if measure.kind == "RBP":
@@ -158,13 +166,14 @@ _LABEL = re.compile(r"\?|[+-]?[0-9]{1,9}")
 
 
 class Entry(NamedTuple):
-    """A pair to judge.
+    """A pair in a label file.
 
     Attributes
     ----------
     topic, docno : str
+        Identifiers.
     label : int or None
-        None where it is yet to be judged.
+        The gain; None for a pair without a label.
     """
 
     topic: str
@@ -173,12 +182,12 @@ class Entry(NamedTuple):
 
 
 def read_sheet(path: PathLike) -> list[Entry]:
-    """Read a file to fill in, in its order.
+    """Read a label file.
 
     Raises
     ------
     InputError
-        At a line that is no pair, at a pair that comes twice, and where there are none.
+        If a line is not a pair, a pair is repeated, or the file has no pairs.
     """
     entries: dict[tuple[str, str], Entry] = {}
     for number, line in enumerate(read_bytes(path, text=True).decode().split("\n"), 1):
@@ -187,11 +196,11 @@ def read_sheet(path: PathLike) -> list[Entry]:
             continue
         if len(columns) != 4 or not _LABEL.fullmatch(columns[3]):
             accepted = "topic, iteration, docno, and a gain or ?"
-            raise InputError("no pair to judge", file=path, line=number, value=line, accepted=accepted)
+            raise InputError("not a pair to judge", file=path, line=number, value=line, accepted=accepted)
         topic, _, docno, label = columns
         if (topic, docno) in entries:
             accepted = "each pair once"
-            raise InputError("a pair comes twice", file=path, line=number, value=line, accepted=accepted)
+            raise InputError("a pair is repeated", file=path, line=number, value=line, accepted=accepted)
         entries[topic, docno] = Entry(topic, docno, None if label == "?" else int(label))
     if not entries:
         raise InputError("no pairs to judge", file=path, accepted="lines of topic, iteration, docno, ?")
@@ -199,48 +208,48 @@ def read_sheet(path: PathLike) -> list[Entry]:
 
 
 def write_sheet(path: PathLike, entries: Iterable[Entry]) -> None:
-    """Write a file to fill in, whole or not at all."""
+    """Write a label file atomically."""
     with atomic_write(path) as stream:
         for topic, docno, label in entries:
             stream.write(f"{topic} 0 {docno} {'?' if label is None else label}\n")
 
 
 def check_unlabelled(path: PathLike) -> None:
-    """Raise InputError where a file to fill in holds a label, or a file is not one to fill in."""
+    """Raise InputError if an existing file has labels or is not a label file."""
     if not Path(path).is_file() or not Path(path).stat().st_size:
         return
     entries = read_sheet(path)
-    done = sum(entry.label is not None for entry in entries)
-    if done:
+    labelled = sum(entry.label is not None for entry in entries)
+    if labelled:
         raise InputError(
-            f"will not replace labels of {done} of {quantity(len(entries), 'pair')}",
+            f"the file has labels for {labelled} of {quantity(len(entries), 'pair')}, which would be lost",
             file=path,
             accepted="another file, or --page to label the rest of this one",
         )
 
 
 def start_sheet(path: PathLike, entries: Iterable[Entry]) -> None:
-    """Write a new file to fill in; see `check_unlabelled`."""
+    """Write a new label file; raise InputError if it would replace labels."""
     with locked(path):
         check_unlabelled(path)
         write_sheet(path, entries)
 
 
 def put_label(path: PathLike, topic: str, docno: str, label: int | None) -> list[Entry]:
-    """Put a pair's label into its file, or take it out; return what the file has then.
+    """Set or remove the label of a pair in a label file; return the new entries.
 
-    Processes that label one file wait for each other.
+    The file is locked, so that several processes can label it at the same time.
 
     Raises
     ------
     InputError
-        For a pair that the file lacks; as `read_sheet`.
+        If the file does not contain the pair; as for `read_sheet`.
     """
     with locked(path):
         entries = read_sheet(path)
-        places = [at for at, entry in enumerate(entries) if (entry.topic, entry.docno) == (topic, docno)]
-        if not places:
+        indices = [i for i, entry in enumerate(entries) if (entry.topic, entry.docno) == (topic, docno)]
+        if not indices:
             raise InputError("no such pair", file=path, value=(topic, docno), accepted="a pair of the file")
-        entries[places[0]] = Entry(topic, docno, label)
+        entries[indices[0]] = Entry(topic, docno, label)
         write_sheet(path, entries)
     return entries

@@ -148,7 +148,7 @@ def max_docs(given: dict[str, dict[str, dict[str, float]]], topic: str) -> set[s
 
 @pytest.mark.parametrize(
     ("pattern", "given", "message"),
-    [("x*", True, "family of no run"), ("*", True, "family of all runs"), ("r*", False, "without runs")],
+    [("x*", True, "contains no run"), ("*", True, "contains all runs"), ("r*", False, "family needs runs")],
 )
 def test_a_family_is_some_of_the_runs(pattern: str, given: bool, message: str) -> None:
     options = JudgeOptions(measure="P@5", families=(pattern,))

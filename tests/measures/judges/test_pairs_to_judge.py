@@ -69,7 +69,7 @@ def test_topics_without_any_judgment_are_in_no_mean() -> None:
     found = pairs_to_judge({"2": qrels["2"]}, runs, "P@3", number=1000)
     assert {pair.topic for pair in found.pairs} == {"2"}
     assert sum(pair.weight for pair in found.pairs) == pytest.approx(width({"2": qrels["2"]}, runs, "P@3"))
-    with pytest.raises(InputError, match="nothing is unjudged that counts"):
+    with pytest.raises(InputError, match="all documents that count are judged"):
         pairs_to_judge({"9": {"a": 1}}, runs, "P@3")
 
 
@@ -84,7 +84,7 @@ def test_a_file_to_fill_in(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     assert output.read_text() == "1 0 c ?\n2 0 c ?\n"
     assert done.stdout.startswith(
-        "2 pairs of 2 topics carry 100% of what 2 unjudged pairs leave open of P@1 between"
+        "2 pairs of 2 topics account for 100% of the uncertainty of P@1 from 2 unjudged pairs between"
     )
     before = output.read_text()
     for words in (["-m", "AP"], ["-n", "0"], ["--output", str(tmp_path / "qrels")]):
@@ -95,7 +95,7 @@ def test_a_file_to_fill_in(tmp_path: Path) -> None:
     output.write_text("1 0 c 1\n2 0 c ?\n")
     refused = CliRunner().invoke(app, [*given, "-m", "P@1", "--output", str(output)])
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "will not replace labels of 1 of 2 pairs" in refused.stderr
+    assert "the file has labels for 1 of 2 pairs" in refused.stderr
     assert output.read_text() == "1 0 c 1\n2 0 c ?\n"
-    with pytest.raises(InputError, match="nothing is unjudged that counts"):
+    with pytest.raises(InputError, match="all documents that count are judged"):
         pairs_to_judge({"1": {"a": 1}}, {"x": {"1": {"a": 1.0, "b": 0.5}}}, "P@1")

@@ -27,9 +27,9 @@ def test_a_label_is_put_and_taken_out(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "no pairs to judge"),
-        ("1 0 a\n", "pairs.txt:1: .*no pair to judge"),
-        ("1 0 a ?\n1 0 b x\n", "pairs.txt:2: .*no pair to judge"),
-        ("1 0 a ?\n1 0 a 1\n", "pairs.txt:2: .*twice"),
+        ("1 0 a\n", "pairs.txt:1: .*not a pair to judge"),
+        ("1 0 a ?\n1 0 b x\n", "pairs.txt:2: .*not a pair to judge"),
+        ("1 0 a ?\n1 0 a 1\n", "pairs.txt:2: .*repeated"),
     ],
 )
 def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_a_file_with_labels_is_not_replaced(tmp_path: Path) -> None:
     start_sheet(path, [Entry("1", "c"), Entry("1", "b")])
     assert path.read_text() == "1 0 c ?\n1 0 b ?\n"
     for text, message in [
-        ("1 0 c ?\n1 0 b 0\n", "will not replace labels of 1 of 2 pairs"),
-        ("1 0 c ?\n1 0 b yes\n", "pairs.txt:2: no pair to judge"),
+        ("1 0 c ?\n1 0 b 0\n", "the file has labels for 1 of 2 pairs"),
+        ("1 0 c ?\n1 0 b yes\n", "pairs.txt:2: not a pair to judge"),
     ]:
         path.write_text(text)
         with pytest.raises(InputError, match=message):
