@@ -1,1 +1,1 @@
-"""Whether systems differ by more than chance, and by how much: tests, effect sizes, comparisons."""
+"""Significance tests, effect sizes and comparisons of systems."""

@@ -1,4 +1,4 @@
-"""Compare systems topic by topic, by their values or by their runs."""
+"""Compare systems topic by topic, from values or from runs."""
 
 from __future__ import annotations
 
@@ -46,34 +46,34 @@ TESTS = ("t", "randomization", "wilcoxon")
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """How systems are compared.
+    """Options of a comparison of systems.
 
     Attributes
     ----------
     tests : tuple of str
-        Of ``"t"``, ``"randomization"`` and ``"wilcoxon"``; the first decides what counts as
-        significant.
+        One or more of ``"t"``, ``"randomization"`` and ``"wilcoxon"``. The first determines which
+        differences are significant.
     correction : {"holm", "bonferroni", "none"}
-        For the number of contrasts on each measure.
+        Correction of p-values for the number of contrasts on each measure.
     alternative : {"two-sided", "greater", "less"}
-        ``"greater"`` asks only whether runs are better than the baseline.
+        ``"greater"`` tests only whether runs are better than the baseline.
     confidence : float
-        Of the intervals, all together where p-values are corrected; 1 - confidence is the
-        significance level.
+        Confidence of the intervals, simultaneous if p-values are corrected. The significance level is
+        1 - confidence.
     margin : float or None
-        The smallest difference of means that matters: adds tests that a run is not worse than
-        the baseline, and equivalent to it.
+        The smallest difference of means that matters. If it is set, non-inferiority and equivalence of runs
+        and the baseline are tested, too.
     pairwise : bool
-        Compare all pairs of systems, not just each run with the baseline.
+        Compare all pairs of systems, not only each run with the baseline.
     permutations, seed : int
-        Of the randomization test.
+        Number and seed of the random sign patterns of the randomization test.
     hedges : bool
-        Remove the bias of few topics from effect sizes.
+        Remove the small-sample bias of effect sizes.
     """
 
     tests: tuple[str, ...] = usual(
         ("t",),
-        "t, randomization or wilcoxon; several: the first decides.",
+        "t, randomization or wilcoxon; the first of several determines significance.",
         choices=TESTS,
         flag="--test",
         separator=None,
@@ -81,15 +81,15 @@ class ComparisonOptions:
     correction: str = usual("holm", "holm, bonferroni or none.", choices=CORRECTIONS)
     alternative: Alternative = option("two-sided", "two-sided, greater or less.", choices=ALTERNATIVES)
     confidence: float = option(
-        0.95, "Of intervals; 1 - confidence is the significance level.", above=0, below=1
+        0.95, "Confidence of intervals; 1 - confidence is the significance level.", above=0, below=1
     )
     margin: float | None = option(
-        None, "A difference that does not matter: also test not worse, equivalent.", above=0
+        None, "Also test non-inferiority and equivalence with this margin of the mean.", above=0
     )
-    pairwise: bool = usual(False, "Compare all pairs, not just with the baseline.")
+    pairwise: bool = usual(False, "Compare all pairs of runs, not only each run with the baseline.")
     permutations: int = option(100_000, "Random sign patterns of the randomization test.", low=1)
-    seed: int = option(0, "Of the randomization test.", low=0)
-    hedges: bool = option(False, "Remove the bias of few topics from effect sizes.", flag="")
+    seed: int = option(0, "Seed of the randomization test.", low=0)
+    hedges: bool = option(False, "Remove the small-sample bias of effect sizes.", flag="")
 
     @property
     def level(self) -> float:
@@ -97,13 +97,15 @@ class ComparisonOptions:
         return round(1.0 - self.confidence, 12)
 
     def check(self) -> None:
-        """Raise InputError for unknown names and figures outside their domains."""
+        """Raise InputError for unknown names and values outside their domains."""
         check_options(self)
         if not self.tests or len(set(self.tests)) < len(self.tests):
-            raise InputError("bad tests", value=self.tests, accepted=f"{', '.join(TESTS)}, each once")
+            raise InputError("bad tests", value=self.tests, accepted=f"{', '.join(TESTS)}, each at most once")
         if self.pairwise and self.alternative != "two-sided":
             raise InputError(
-                "a one-sided alternative for all pairs", value=self.alternative, accepted="two-sided"
+                "pairwise comparisons need a two-sided alternative",
+                value=self.alternative,
+                accepted="two-sided",
             )
 
 
@@ -112,29 +114,29 @@ NOT_WORSE, EQUIVALENT = "not worse", "equivalent"
 
 @dataclass(frozen=True)
 class Contrast:
-    """One system against another on one measure.
+    """The comparison of two systems on one measure.
 
     Attributes
     ----------
     measure, system, against : str
-        Names; differences are system minus against.
+        Names. Differences are `system` minus `against`.
     mean, against_mean, difference : float
         Means over topics, and their difference.
     relative : float or None
-        The difference over the other's mean; None where that is 0.
+        The difference over the absolute value of `against_mean`; None if that is 0.
     wins, ties, losses : int
-        Topics on which the system is better, equal and worse.
+        Numbers of topics on which `system` is better, equal and worse.
     tested : dict of str to Tested
-        By test; with a margin also ``"not worse"`` and ``"equivalent"`` (by t).
+        Results by test; with a margin also ``"not worse"`` and ``"equivalent"``, which are t-tests.
     adjusted : dict of str to float
-        The same p-values, corrected for the number of contrasts on this measure.
+        The p-values of `tested`, corrected for the number of contrasts on this measure.
     effect_size : float
-        Cohen's d_z (or Hedges'); 0 where no topic differs, NaN where all differ equally.
+        Cohen's d_z, or Hedges' corrected value; 0 if no topic differs, NaN if all differ equally.
     interval : tuple of float
-        Confidence interval of the mean difference, from Student's t, of `Comparison.interval_confidence`.
+        The t-interval of the mean difference with confidence `Comparison.interval_confidence`.
     possible : tuple of float or None
-        The lowest and the highest difference over all ways to judge what either system ranks without a
-        judgment, where that was asked for; see `lmtune.measures.residual_bounds`.
+        The lowest and the highest difference over all judgments of the unjudged documents, if requested; see
+        `lmtune.measures.residual_bounds`.
     """
 
     measure: str
@@ -155,32 +157,32 @@ class Contrast:
 
     @property
     def could_turn(self) -> bool:
-        """Whether judging could leave no difference, or one of the other sign."""
+        """Whether judgments of unjudged documents could remove or reverse the difference."""
         return self.possible is not None and self.possible[0] <= 0.0 <= self.possible[1]
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Plotted, by="comparison_tables.comparison"):
-    """Several systems compared on the same topics.
+    """A comparison of several systems on the same topics.
 
     Attributes
     ----------
     systems : tuple of str
-        The baseline first.
+        Names of the systems, the baseline first.
     measures : tuple of str
-        What was measured.
+        Names of the measures.
     topics : tuple of str
-        On which topics.
+        Identifiers of the topics.
     values : numpy.ndarray of float64, shape (systems, topics, measures)
-        What was compared.
+        The compared values.
     contrasts : tuple of Contrast
-        Measure by measure: each run against the baseline, or all pairs.
+        Ordered by measure: each run with the baseline, or all pairs.
     options : ComparisonOptions
-        How.
+        Options of the comparison.
     notes : tuple of str
-        What a reader must know: constant differences, undefined figures.
+        Notes on constant differences and undefined statistics.
     judged : tuple of float
-        Each system's mean Judged@10; empty where no runs stand behind the values.
+        Each system's mean Judged@10; empty for a comparison without runs.
     """
 
     systems: tuple[str, ...]
@@ -194,20 +196,20 @@ class Comparison(Plotted, by="comparison_tables.comparison"):
 
     @property
     def family(self) -> int:
-        """The number of contrasts on each measure, which the correction allows for."""
+        """The number of contrasts on each measure, for the correction."""
         return len(self.contrasts) // len(self.measures)
 
     @property
     def interval_confidence(self) -> float:
-        """The confidence of each contrast's interval, such that those on a measure hold together."""
+        """The confidence of each interval for the simultaneous confidence of those on a measure."""
         return adjusted_confidence(self.options.confidence, self.family, self.options.correction)
 
     def means(self, system: str) -> list[float]:
-        """Give a system's mean on each measure."""
+        """Return a system's mean on each measure."""
         return [float(mean) for mean in self.values[self.systems.index(system)].mean(axis=0)]
 
     def beats(self, measure: str, system: str, other: str) -> bool:
-        """Say whether `system` is significantly better than `other`, after correction."""
+        """Return whether `system` is significantly better than `other`, after correction."""
         for contrast in self.contrasts:
             if contrast.measure == measure and {contrast.system, contrast.against} == {system, other}:
                 sign = 1.0 if contrast.system == system else -1.0
@@ -229,21 +231,21 @@ def compare(
     measures: Sequence[str] | None = None,
     topics: Sequence[str] | None = None,
 ) -> Comparison:
-    """Compare runs with a baseline, or with each other, topic by topic.
+    """Compare runs with a baseline, or with each other, from their values by topic.
 
     Parameters
     ----------
     baseline_values : array_like of float, shape (topics,) or (topics, measures)
-        The baseline's values, higher is better; or a DataFrame as `lmtune.measure` returns it,
-        whose labels then name topics and measures.
+        The baseline's values, higher is better. The labels of a DataFrame, such as `lmtune.measure` returns,
+        name topics and measures.
     values_by_run : mapping of str to array_like
         The runs' values on the same topics and measures, by name.
     options : ComparisonOptions, optional
-        Tests, correction, confidence and the rest; by default t-tests with Holm's correction.
+        Tests, correction, confidence and others; by default t-tests with Holm's correction.
     baseline : str
         The baseline's name.
     measures, topics : sequence of str, optional
-        Names; by default those of a DataFrame, or ``"value"`` and numbers from 1.
+        Names; by default those of the DataFrame, or ``"value"`` and numbers from 1.
 
     Returns
     -------
@@ -252,13 +254,13 @@ def compare(
     Raises
     ------
     InputError
-        For fewer than two topics, no runs, values that do not pair up or are not finite, unknown
-        tests, corrections or alternatives, figures outside their domains.
+        If there are fewer than two topics or no runs, shapes differ, a value is not finite, a test,
+        correction or alternative is unknown, or a number is outside its domain.
 
     Examples
     --------
-    >>> found = compare([0.1, 0.2, 0.5], {"mine": [0.2, 0.4, 0.6]})
-    >>> round(found.contrasts[0].tested["t"].p_value, 4)
+    >>> comparison = compare([0.1, 0.2, 0.5], {"mine": [0.2, 0.4, 0.6]})
+    >>> round(comparison.contrasts[0].tested["t"].p_value, 4)
     0.0572
     """
     options = ComparisonOptions() if options is None else options
@@ -267,8 +269,8 @@ def compare(
         raise InputError("nothing to compare with the baseline", accepted="one run or more")
     if baseline in values_by_run:
         raise InputError("a run has the baseline's name", value=baseline, accepted="another name")
-    given = {baseline: baseline_values, **values_by_run}
-    values = np.stack([_values(name, v, baseline_values) for name, v in given.items()])
+    by_system = {baseline: baseline_values, **values_by_run}
+    values = np.stack([_values(name, v, baseline_values) for name, v in by_system.items()])
     names = _labels(measures, _labels_of(baseline_values, "columns"), values.shape[2], "measures")
     topics = _labels(topics, _labels_of(baseline_values, "index"), values.shape[1], "topics")
     if len(topics) < 2:
@@ -277,7 +279,7 @@ def compare(
             value=len(topics),
             accepted="judgments of two topics or more",
         )
-    systems = tuple(given)
+    systems = tuple(by_system)
     pairs = list(combinations(range(len(systems)), 2))
     notes: list[str] = []
     if len(topics) < FEWEST:
@@ -291,7 +293,7 @@ def compare(
         }
         contrasts += _contrasts(measure, sides, options)
         for (system, against), (a, b) in sides.items():
-            notes += _remarks(a, b, f"{measure}: {system} and {against}")
+            notes += _notes(a, b, f"{measure}: {system} and {against}")
     return Comparison(systems, names, topics, values, tuple(contrasts), options, tuple(notes))
 
 
@@ -300,7 +302,8 @@ def _contrasts(
 ) -> Iterator[Contrast]:
     tested = _tested(list(sides.values()), options)
     corrected = {
-        name: adjusted([one.p_value for one in found], options.correction) for name, found in tested.items()
+        name: adjusted([one.p_value for one in results], options.correction)
+        for name, results in tested.items()
     }
     confidence = adjusted_confidence(options.confidence, len(sides), options.correction)
     for i, ((system, against), (a, b)) in enumerate(sides.items()):
@@ -317,7 +320,7 @@ def _contrasts(
             wins=wins,
             ties=ties,
             losses=losses,
-            tested={name: found[i] for name, found in tested.items()},
+            tested={name: results[i] for name, results in tested.items()},
             adjusted={name: p[i] for name, p in corrected.items()},
             effect_size=effect_size(a, b, hedges=options.hedges),
             interval=mean_interval(a, b, confidence),
@@ -325,50 +328,53 @@ def _contrasts(
 
 
 def _tested(sides: Sequence[_Side], options: ComparisonOptions) -> dict[str, list[Tested]]:
-    found: dict[str, list[Tested]] = {}
-    side = options.alternative
+    results: dict[str, list[Tested]] = {}
+    alternative = options.alternative
     for name in options.tests:
         if name == "t":
-            found[name] = [Tested(paired_t_test(a, b, side), _STUDENT) for a, b in sides]
+            results[name] = [Tested(paired_t_test(a, b, alternative), _STUDENT) for a, b in sides]
         elif name == "wilcoxon":
-            found[name] = [wilcoxon_test(a, b, side) for a, b in sides]
+            results[name] = [wilcoxon_test(a, b, alternative) for a, b in sides]
         else:
-            found[name] = randomization_tests(
-                sides, side, permutations=options.permutations, seed=options.seed
+            results[name] = randomization_tests(
+                sides, alternative, permutations=options.permutations, seed=options.seed
             )
     if options.margin is not None:
         both = [equivalence_test(a, b, options.margin) for a, b in sides]
-        found[NOT_WORSE] = [Tested(one.not_worse, _STUDENT) for one in both]
-        found[EQUIVALENT] = [Tested(one.equivalent, _STUDENT) for one in both]
-    return found
+        results[NOT_WORSE] = [Tested(one.not_worse, _STUDENT) for one in both]
+        results[EQUIVALENT] = [Tested(one.equivalent, _STUDENT) for one in both]
+    return results
 
 
-def _remarks(a: Doubles, b: Doubles, names: str) -> list[str]:
+def _notes(a: Doubles, b: Doubles, names: str) -> list[str]:
     difference = paired_differences(a, b)
-    remarks = []
+    notes = []
     if not difference.values.any():
-        remarks.append(f"{names} are equal on every topic: p is 1")
+        notes.append(f"{names} are equal on every topic: p is 1")
     elif difference.is_constant:
-        remarks.append(
+        notes.append(
             f"{names} differ by {difference.values.mean():.4g} on every topic: without variance there is no "
             "t-test, effect size or interval"
         )
     if b.mean() == 0.0 and difference.values.any():
-        remarks.append(f"{names}: no relative difference, the second's mean is 0")
-    return remarks
+        notes.append(f"{names}: no relative difference, because the second mean is 0")
+    return notes
 
 
-def _values(name: str, given: Any, like: Any) -> Doubles:
-    """Check one system's values and give them the shape (topics, measures)."""
-    for labels in ("index", "columns"):
-        own, wanted = _labels_of(given, labels), _labels_of(like, labels)
-        if own is not None and wanted is not None and own != wanted:
-            raise InputError(f"{name}: other {labels} than the baseline's", accepted="the same, in one order")
-    values = np.asarray(given, np.float64)
-    if values.ndim not in (1, 2) or values.shape != np.shape(like) or values.shape[1:] == (0,):
+def _values(name: str, system_values: Any, baseline_values: Any) -> Doubles:
+    """Check one system's values and return them in shape (topics, measures)."""
+    for which in ("index", "columns"):
+        labels, baseline_labels = _labels_of(system_values, which), _labels_of(baseline_values, which)
+        if labels is not None and baseline_labels is not None and labels != baseline_labels:
+            raise InputError(
+                f"{name}: the {which} labels differ from the baseline's",
+                accepted="the same labels in the same order",
+            )
+    values = np.asarray(system_values, np.float64)
+    if values.ndim not in (1, 2) or values.shape != np.shape(baseline_values) or values.shape[1:] == (0,):
         raise InputError(
-            f"{name}: values do not pair up with the baseline's",
-            value=(values.shape, np.shape(like)),
+            f"{name}: the shape of values differs from the baseline's",
+            value=(values.shape, np.shape(baseline_values)),
             accepted="the same shape: (topics,) or (topics, measures)",
         )
     if not np.isfinite(values).all():
@@ -381,22 +387,23 @@ def _values(name: str, given: Any, like: Any) -> Doubles:
 
 
 def _labels_of(values: Any, which: str) -> list[str] | None:
-    """Give a DataFrame's labels; None for anything else (a list's index is a method)."""
+    """Return a DataFrame's labels; None for anything else (a list's index is a method)."""
     labels = getattr(values, which, None)
     return None if labels is None or callable(labels) else [str(label) for label in labels]
 
 
 def _labels(
-    given: Sequence[str] | None, own: Sequence[str] | None, number: int, what: str
+    names: Sequence[str] | None, frame_labels: Sequence[str] | None, number: int, what: str
 ) -> tuple[str, ...]:
-    """Take the names given, or a DataFrame's, or make some."""
-    given = own if given is None else given
-    if given is None:
+    """Return the names, or by default a DataFrame's labels, or else numbers from 1."""
+    names = frame_labels if names is None else names
+    if names is None:
         numbers = tuple(str(i) for i in range(1, number + 1))
         return ("value",) if what == "measures" and number == 1 else numbers
-    if len(given) != number or len(set(given)) != number:
-        raise InputError(f"{what} are not named each once", value=len(given), accepted=f"{number} names")
-    return tuple(given)
+    if len(names) != number or len(set(names)) != number:
+        accepted = f"{number} different names"
+        raise InputError(f"{what} are not named uniquely", value=len(names), accepted=accepted)
+    return tuple(names)
 
 
 _COMPRESSED = (".gz", ".bz2", ".zst")
@@ -413,30 +420,30 @@ def compare_runs(
     residuals: bool = False,
     progress: Progress = silent,
 ) -> Comparison:
-    """Compare runs topic by topic; a judged topic that a run misses counts 0.
+    """Compare runs topic by topic; judged topics missing from a run count 0.
 
     Parameters
     ----------
     qrels : path-like, or others
-        Judgments; a file, a frame, named rows, a dictionary, as `lmtune.io.frames` has it.
+        Judgments: a file, a frame, named rows or a dictionary; see `lmtune.io.frames`.
     runs : sequence, or mapping of names to runs
-        Of such, likewise: the baseline, then the others; a file that is given again is left out.
+        Runs in the same forms, the baseline first. A repeated file is left out.
     measures : str, an object of ir_measures, or an iterable of these
         See `lmtune.measures.measure.parse_measures`.
     options : ComparisonOptions, optional
-        Tests, correction, confidence and the rest.
+        Tests, correction, confidence and others.
     only : str, optional
-        The judged topics that count, as `lmtune.collections.folds.select_topics` reads them.
+        The judged topics to use, as `lmtune.collections.folds.select_topics` reads them.
     residuals : bool
-        Bound each difference over all ways to judge what either run ranks without a judgment.
+        Bound each difference over all judgments of the unjudged documents.
     progress : Progress
         Called after each run.
 
     Raises
     ------
     InputError
-        For unknown names, files that cannot be read, fewer than two judged topics, and bounds of
-        measures that have none.
+        If a name is unknown, a file cannot be read, there are fewer than two judged topics, or residual
+        bounds are not available for a measure.
     """
     options = ComparisonOptions() if options is None else options
     _check_options(options)
@@ -449,10 +456,10 @@ def compare_runs(
     values, judged = [], []
     topics: tuple[str, ...] = ()
     settings = for_judgments(EvaluationOptions(complete=True, topics=only), qrels)
-    for name, found in zip(
+    for name, evaluation in zip(
         names, evaluations(qrels, named, [*labels, JUDGED], settings=settings), strict=True
     ):
-        topics = found.topics
+        topics = evaluation.topics
         if len(topics) < 2:
             raise InputError(
                 "a comparison needs two topics or more",
@@ -460,12 +467,12 @@ def compare_runs(
                 value=list(topics),
                 accepted="judgments of two topics or more",
             )
-        values.append(np.array([found.column(label).values for label in labels], np.float64).T)
-        judged.append(float(np.mean(np.array(found.column(JUDGED).values, np.float64))))
+        values.append(np.array([evaluation.column(label).values for label in labels], np.float64).T)
+        judged.append(float(np.mean(np.array(evaluation.column(JUDGED).values, np.float64))))
         progress("reading runs", len(values), len(names), name)
-        missed = len(topics) - len(found.retrieved)
+        missed = len(topics) - len(evaluation.retrieved)
         if missed:
-            note(f"{name} misses {missed} of {len(topics)} judged topics: 0")
+            note(f"{name} misses {missed} of {len(topics)} judged topics, which count 0")
     others = dict(zip(names[1:], values[1:], strict=True))
     compared = compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
     contrasts = compared.contrasts
@@ -482,7 +489,7 @@ def compare_runs(
 
 
 def _check_options(options: object) -> None:
-    """Raise InputError for options that are wrong, or something else, such as measures behind two runs."""
+    """Raise InputError for invalid options, or another object, such as measures after two runs."""
     if not isinstance(options, ComparisonOptions):
         accepted = "compare_runs(qrels, [baseline, run, ...], measures, ComparisonOptions(...))"
         raise InputError("not ComparisonOptions", value=options, accepted=accepted)
@@ -490,19 +497,19 @@ def _check_options(options: object) -> None:
 
 
 def labelled_runs(runs: RunsLike) -> dict[str, Any]:
-    """Give runs names, files as `named_files` does, each of them once.
+    """Return runs by name, named as in `named_files`, without repeated files.
 
-    A test of a run against itself only weakens the others.
+    A comparison of a run with itself would only make the correction stricter for the others.
     """
     pairs = list(named_runs(runs))
     if not isinstance(runs, Mapping) and all(isinstance(run, str | os.PathLike) for _, run in pairs):
-        kept: dict[Path, str] = {}
-        for given, _ in pairs:
-            file = _name_and_file(given)[1]
-            if file.resolve() in kept:
-                note(f"{file} is given again: left out, and not counted by the correction")
-            kept.setdefault(file.resolve(), given)
-        return dict(named_files(list(kept.values())))
+        distinct: dict[Path, str] = {}
+        for argument, _ in pairs:
+            file = _name_and_file(argument)[1]
+            if file.resolve() in distinct:
+                note(f"{file} is repeated: left out, and not counted by the correction")
+            distinct.setdefault(file.resolve(), argument)
+        return dict(named_files(list(distinct.values())))
     named = dict(pairs)
     if len(named) < len(pairs):
         names = [name for name, _ in pairs]
@@ -510,23 +517,25 @@ def labelled_runs(runs: RunsLike) -> dict[str, Any]:
     return named
 
 
-def named_files(given: Sequence[PathLike]) -> dict[str, Path]:
-    """Name files: NAME=FILE as it says, others by `run_labels`.
+def named_files(arguments: Sequence[PathLike]) -> dict[str, Path]:
+    """Return files by name: the NAME of NAME=FILE, or a name from `run_labels`.
 
     Raises
     ------
     InputError
-        For a file that is given twice, and two of one name.
+        If a file is repeated or two files have the same name.
 
     Examples
     --------
     >>> named_files(["LM=runs/lm.run", "bm25.run"])
     {'LM': PosixPath('runs/lm.run'), 'bm25': PosixPath('bm25.run')}
     """
-    pairs = [_name_and_file(one) for one in given]
+    pairs = [_name_and_file(argument) for argument in arguments]
     if len({file.resolve() for _, file in pairs}) < len(pairs):
         raise InputError(
-            "a file is given twice", value=[os.fspath(one) for one in given], accepted="each once"
+            "a file is given twice",
+            value=[os.fspath(argument) for argument in arguments],
+            accepted="each file once",
         )
     labels = iter(run_labels([file for name, file in pairs if not name]))
     names = [name or next(labels) for name, _ in pairs]
@@ -535,39 +544,37 @@ def named_files(given: Sequence[PathLike]) -> dict[str, Path]:
     return dict(zip(names, [file for _, file in pairs], strict=True))
 
 
-def _name_and_file(given: PathLike) -> tuple[str, Path]:
-    """Split NAME=FILE; a file whose own name holds = has no other."""
-    name, _, file = os.fspath(given).partition("=")
-    if not file or "/" in name or Path(given).exists():
-        return "", Path(given)
+def _name_and_file(argument: PathLike) -> tuple[str, Path]:
+    """Split NAME=FILE; the name is empty for a file without one, also if its path contains "="."""
+    name, _, file = os.fspath(argument).partition("=")
+    if not file or "/" in name or Path(argument).exists():
+        return "", Path(argument)
     return name, Path(file)
 
 
 def run_labels(paths: Sequence[Path]) -> list[str]:
-    """Name runs, each of another path, after their files, with as much of the path as tells them apart.
+    """Return unique names for different paths: the file name, with as much of the path as is needed.
 
     Examples
     --------
     >>> run_labels([Path("x.run.gz"), Path("y.run"), Path("y.txt"), Path("a/z"), Path("b/z")])
     ['x', 'y.run', 'y.txt', 'a/z', 'b/z']
     """
-    ladders = [_ladder(path) for path in paths]
-    steps = [0] * len(ladders)
+    candidates = [_possible_names(path) for path in paths]
+    chosen = [0] * len(candidates)
     while True:
-        names = [ladder[step] for ladder, step in zip(ladders, steps, strict=True)]
-        short = [
-            place
-            for place, name in enumerate(names)
-            if names.count(name) > 1 and steps[place] + 1 < len(ladders[place])
+        names = [possible[number] for possible, number in zip(candidates, chosen, strict=True)]
+        ambiguous = [
+            i for i, name in enumerate(names) if names.count(name) > 1 and chosen[i] + 1 < len(candidates[i])
         ]
-        if not short:
+        if not ambiguous:
             return names
-        for place in short:
-            steps[place] += 1
+        for i in ambiguous:
+            chosen[i] += 1
 
 
-def _ladder(path: Path) -> list[str]:
-    """List a file's possible names, from the shortest to the whole path."""
+def _possible_names(path: Path) -> list[str]:
+    """List a file's possible names, from the shortest to the full path."""
     plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
     shortest = plain.stem if plain.suffix.lower() in _RUN_SUFFIXES else plain.name
     parts = path.parts

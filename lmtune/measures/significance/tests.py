@@ -12,20 +12,20 @@ from numpy.typing import ArrayLike
 from lmtune.arrays import Doubles, Integers
 from lmtune.errors import InputError, check_choice, check_least
 
-# Rounding errors of values and of their difference, in units of the largest value.
+# Bound on the rounding error of a difference, relative to the largest value.
 _NOISE = 8.0 * float(np.finfo(np.float64).eps)
 
 
 class Differences(NamedTuple):
-    """What the tests look at.
+    """The differences of two systems by topic.
 
     Attributes
     ----------
     values : numpy.ndarray of float64, shape (topics,)
-        a - b on each topic; exactly 0 where they differ by rounding alone.
+        a - b on each topic; exactly 0 if they differ only by rounding.
     noise : float
-        Differences this far apart are equal: a few units in the last place of the largest value.
-        0.3 - 0.2 and 0.2 - 0.1 must tie, though they are not the same float.
+        Differences that are at most this far apart are treated as equal: a few units in the last place of
+        the largest value. For example, 0.3 - 0.2 and 0.2 - 0.1 are different floats, but must tie.
     """
 
     values: Doubles
@@ -38,12 +38,12 @@ class Differences(NamedTuple):
 
 
 def paired_differences(a: ArrayLike, b: ArrayLike) -> Differences:
-    """Subtract topic by topic.
+    """Compute a - b on each topic.
 
     Parameters
     ----------
     a, b : array_like of float, shape (topics,)
-        Values of two systems on the same topics, finite; `b` may be one number for all topics.
+        Finite values of two systems on the same topics; `b` may be one number for all topics.
 
     Returns
     -------
@@ -52,14 +52,14 @@ def paired_differences(a: ArrayLike, b: ArrayLike) -> Differences:
     Raises
     ------
     InputError
-        If the two do not pair up, or a value is not finite.
+        If shapes differ or a value is not finite.
     """
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.ndim != 1 or (b.ndim and b.shape != a.shape):
         raise InputError(
-            "the values do not pair up",
+            "the values of two systems have different shapes",
             value=(a.shape, b.shape),
-            accepted="one value a topic from each of two systems",
+            accepted="one value per topic and system",
         )
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise InputError("a topic's value is not finite", accepted="finite values")
@@ -75,12 +75,12 @@ def wins_ties_losses(a: ArrayLike, b: ArrayLike) -> tuple[int, int, int]:
     Parameters
     ----------
     a, b : array_like of float, shape (topics,)
-        Values of two systems on the same topics, finite.
+        Finite values of two systems on the same topics.
 
     Returns
     -------
     tuple of int
-        Wins, ties and losses of `a`. Values that differ by rounding alone tie.
+        Wins, ties and losses of `a`. Values that differ only by rounding are ties.
 
     Examples
     --------
@@ -93,24 +93,24 @@ def wins_ties_losses(a: ArrayLike, b: ArrayLike) -> tuple[int, int, int]:
 
 
 Alternative = Literal["two-sided", "greater", "less"]
-"""What a small p-value speaks for: a != b, a > b or a < b."""
+"""The alternative hypothesis: a != b, a > b or a < b."""
 
-# Signs drawn at a time: bounds the memory to some ten megabytes.
-_AT_A_TIME = 1 << 20
+# Random signs per batch, which limits the memory to about ten megabytes.
+_SIGNS_PER_BATCH = 1 << 20
 _WORD = 64
-# Values whose sums are made at once; those of the others are added one by one.
-_TOGETHER = 16
+# Number of values whose 2^16 sums are computed as one array; the other values' sums are added in a loop.
+_VECTORISED = 16
 
 
-def _enumerated(values: Doubles, room: float, alternative: Alternative) -> int:
-    """Count the sign patterns whose sum is at least as extreme as that of the values themselves.
+def _count_extreme_exactly(values: Doubles, tolerance: float, alternative: Alternative) -> int:
+    """Count the sign patterns, out of all, whose sum is at least as extreme as the observed sum.
 
     Parameters
     ----------
     values : numpy.ndarray of float64, shape (n,)
-        Differences or signed ranks; 2^n patterns are tried.
-    room : float
-        Sums this much less extreme count as well: what rounding may make of equal ones.
+        Differences or signed ranks; all 2^n patterns are tried.
+    tolerance : float
+        Sums that are less extreme by at most this much count too, because equal sums may round differently.
     alternative : {"two-sided", "greater", "less"}
         Which sums are extreme.
 
@@ -119,27 +119,29 @@ def _enumerated(values: Doubles, room: float, alternative: Alternative) -> int:
     int
         From 1 to 2^n.
     """
-    many, few = _sums(values[:_TOGETHER]), _sums(values[_TOGETHER:])
-    observed, rooms = values.sum(keepdims=True), np.array([room])
+    sums, shifts = _sums(values[:_VECTORISED]), _sums(values[_VECTORISED:])
+    observed, tolerances = values.sum(keepdims=True), np.array([tolerance])
     return sum(
-        int(_extreme((many + shift)[:, np.newaxis], observed, rooms, alternative)[0])
-        for shift in few.tolist()
+        int(_count_extreme((sums + shift)[:, np.newaxis], observed, tolerances, alternative)[0])
+        for shift in shifts.tolist()
     )
 
 
-def drawn(columns: Doubles, rooms: Doubles, alternative: Alternative, patterns: int, seed: int) -> Integers:
-    """Count as `_enumerated` does, for several columns over the same random sign patterns.
+def _count_extreme_randomly(
+    columns: Doubles, tolerances: Doubles, alternative: Alternative, patterns: int, seed: int
+) -> Integers:
+    """Count extreme sums of several columns over the same random sign patterns.
 
     Parameters
     ----------
     columns : numpy.ndarray of float64, shape (n, columns)
         Values.
-    rooms : numpy.ndarray of float64, shape (columns,)
-        As for `_enumerated`.
+    tolerances : numpy.ndarray of float64, shape (columns,)
+        As for `_count_extreme_exactly`.
     alternative : {"two-sided", "greater", "less"}
         Which sums are extreme.
     patterns, seed : int
-        How many patterns, and which: they depend on the seed and n alone.
+        Number and seed of the patterns, which depend only on the seed and n.
 
     Returns
     -------
@@ -148,32 +150,35 @@ def drawn(columns: Doubles, rooms: Doubles, alternative: Alternative, patterns: 
     """
     size = columns.shape[0]
     words = -(-size // _WORD)
-    # Raw words, whose stream numpy promises to keep. A pattern takes whole words, so that the
-    # patterns do not depend on how many are drawn at a time.
+    # numpy guarantees the stream of raw words in all versions. Each pattern has whole words, so that the
+    # patterns do not depend on the batch size.
     generator = np.random.PCG64(seed)
     observed = columns.sum(axis=0)
     counts = np.zeros(columns.shape[1], np.int64)
-    step = max(1, _AT_A_TIME // (max(words * _WORD, columns.shape[1])))
+    step = max(1, _SIGNS_PER_BATCH // (max(words * _WORD, columns.shape[1])))
     for first in range(0, patterns, step):
         shape = (min(step, patterns - first), words)
         raw = np.asarray(generator.random_raw(shape)).astype("<u8", copy=False)
         flips = np.unpackbits(raw.view(np.uint8), axis=1, count=size)
         sums = observed - 2.0 * (flips.astype(np.float64) @ columns)
-        counts += _extreme(sums, observed, rooms, alternative)
+        counts += _count_extreme(sums, observed, tolerances, alternative)
     return counts
 
 
-def _extreme(sums: Doubles, observed: Doubles, rooms: Doubles, alternative: Alternative) -> Integers:
+def _count_extreme(
+    sums: Doubles, observed: Doubles, tolerances: Doubles, alternative: Alternative
+) -> Integers:
     if alternative == "two-sided":
-        extreme = np.abs(sums) >= np.abs(observed) - rooms
+        extreme = np.abs(sums) >= np.abs(observed) - tolerances
     elif alternative == "less":
-        extreme = sums <= observed + rooms
+        extreme = sums <= observed + tolerances
     else:
-        extreme = sums >= observed - rooms
+        extreme = sums >= observed - tolerances
     return np.asarray(np.count_nonzero(extreme, axis=0), np.int64)
 
 
 def _sums(values: Doubles) -> Doubles:
+    """Return the sums of all sign patterns of the values."""
     sums = np.zeros(1)
     for value in values.tolist():
         sums = np.concatenate([sums - value, sums + value])
@@ -184,23 +189,23 @@ ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "greater", "less")
 CORRECTIONS = ("holm", "bonferroni", "none")
 
 MOST_ENUMERATED = 20
-"""Topics that differ, up to which all sign patterns are enumerated."""
+"""Up to this number of topics with a difference, all sign patterns are enumerated."""
 
 FEWEST = 3
-"""Pairs without which there is no t-test."""
+"""Minimum number of topics for a t-test."""
 
 _MOST_EXACT_RANKS = 50
 
 
 class Tested(NamedTuple):
-    """A p-value and how it was found.
+    """A p-value and its method.
 
     Attributes
     ----------
     p_value : float
-        In [0, 1]; NaN where there is no test.
+        In [0, 1]; NaN if the test is not possible.
     how : str
-        Such as ``"exact"`` or ``"normal approximation"``.
+        The method, such as ``"exact"`` or ``"normal approximation"``.
     """
 
     p_value: float
@@ -220,13 +225,13 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
     Returns
     -------
     float
-        In [0, 1]; 1 where the values are equal on every topic. NaN where there is no test: of fewer
-        than `FEWEST` topics, or where the difference is another constant, so that it has no variance.
+        In [0, 1]; 1 if the values are equal on every topic. NaN if the test is not possible: with fewer than
+        `FEWEST` topics, or if the difference is constant but not 0.
 
     Raises
     ------
     InputError
-        For an unknown alternative, values that do not pair up or are not finite.
+        If the alternative is unknown, shapes differ or a value is not finite.
 
     Examples
     --------
@@ -238,7 +243,7 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
 
 
 def _shifted_t_test(difference: Differences, shift: float, alternative: Alternative) -> float:
-    """Test the mean difference against `shift`; see `paired_t_test`."""
+    """Return the p-value of a t-test of the mean difference against `shift`; see `paired_t_test`."""
     values = difference.values
     centre = float(values.mean()) - shift if values.size else 0.0
     if difference.is_constant and abs(centre) <= difference.noise:
@@ -246,7 +251,7 @@ def _shifted_t_test(difference: Differences, shift: float, alternative: Alternat
     if difference.is_constant or values.size < FEWEST:
         return math.nan
     t = centre / (values.std(ddof=1) / np.sqrt(values.size))
-    # The regularised incomplete beta function is Student's tail; scipy.stats would take a second.
+    # Not scipy.stats, whose import takes about a second.
     from scipy.special import stdtr
 
     if alternative == "two-sided":
@@ -262,11 +267,11 @@ def randomization_test(
     permutations: int = 100_000,
     seed: int = 0,
 ) -> Tested:
-    """Test whether the mean difference is larger than under random signs (Fisher's test).
+    """Compute the p-value of Fisher's paired randomization test.
 
-    With c of N random sign patterns whose mean difference is at least as extreme as the observed
-    one, p = (c + 1) / (N + 1). Where at most `MOST_ENUMERATED` topics differ, all patterns are
-    enumerated instead, and p is exact.
+    If c of N random sign patterns have a mean difference at least as extreme as the observed one,
+    p = (c + 1) / (N + 1). If at most `MOST_ENUMERATED` topics have a difference, all patterns are
+    enumerated, and p is exact.
 
     Parameters
     ----------
@@ -275,21 +280,21 @@ def randomization_test(
     alternative : {"two-sided", "greater", "less"}
         ``"greater"`` asks whether `a` is better.
     permutations : int
-        Random sign patterns, N, at least 1.
+        Number N of random sign patterns, at least 1.
     seed : int
-        Of the patterns, 0 or more. The same seed and number of topics give the same patterns, on
-        every machine.
+        Seed of the patterns, 0 or more. The same seed and number of topics give the same patterns on every
+        machine.
 
     Returns
     -------
     Tested
-        1 where the values are equal on every topic.
+        p is 1 if the values are equal on every topic.
 
     Raises
     ------
     InputError
-        For an unknown alternative, a bad number of permutations or seed, values that do not pair
-        up or are not finite.
+        If the alternative is unknown, `permutations` or `seed` is out of range, shapes differ or a value is
+        not finite.
 
     Examples
     --------
@@ -306,39 +311,39 @@ def randomization_tests(
     permutations: int = 100_000,
     seed: int = 0,
 ) -> list[Tested]:
-    """Make the randomization test of several pairs on the same topics, with the same signs.
+    """Compute randomization tests of several pairs of systems on the same topics.
 
-    Each result is what `randomization_test` gives for the pair, in a fraction of the time.
+    The results are those of `randomization_test`, but all pairs share the random signs, which is much faster.
     """
     _check_alternative(alternative)
     _check_drawing(permutations, seed)
-    found: dict[int, Tested] = {}
-    long: dict[int, tuple[Doubles, float]] = {}
-    for place, (a, b) in enumerate(pairs):
+    results: dict[int, Tested] = {}
+    sampled: dict[int, tuple[Doubles, float]] = {}
+    for index, (a, b) in enumerate(pairs):
         values, noise = paired_differences(a, b)
-        changing = values[values != 0.0]
-        # Equally extreme sums are rarely equal floats: leave room for every addend's rounding.
-        room = noise * max(1, changing.size)
-        if changing.size <= MOST_ENUMERATED:
-            found[place] = _exact(changing, room, alternative)
+        nonzero = values[values != 0.0]
+        # Equally extreme sums may differ by the rounding errors of all their terms.
+        tolerance = noise * max(1, nonzero.size)
+        if nonzero.size <= MOST_ENUMERATED:
+            results[index] = _exact(nonzero, tolerance, alternative)
         else:
-            long[place] = values, room
-    if long:
-        columns = np.stack([values for values, _ in long.values()], axis=1)
-        rooms = np.array([room for _, room in long.values()])
-        counts = drawn(columns, rooms, alternative, permutations, seed)
-        for place, count in zip(long, counts.tolist(), strict=True):
+            sampled[index] = values, tolerance
+    if sampled:
+        columns = np.stack([values for values, _ in sampled.values()], axis=1)
+        tolerances = np.array([tolerance for _, tolerance in sampled.values()])
+        counts = _count_extreme_randomly(columns, tolerances, alternative, permutations, seed)
+        for index, count in zip(sampled, counts.tolist(), strict=True):
             p = (count + 1) / (permutations + 1)
-            found[place] = Tested(p, f"{permutations:,} random sign patterns")
-    return [found[place] for place in range(len(pairs))]
+            results[index] = Tested(p, f"{permutations:,} random sign patterns")
+    return [results[index] for index in range(len(pairs))]
 
 
 def wilcoxon_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> Tested:
-    """Return the p-value of Wilcoxon's signed-rank test.
+    """Compute the p-value of Wilcoxon's signed-rank test.
 
-    Topics without a difference are left out (Wilcoxon's rule), equal differences share their
-    mean rank. p is exact up to 50 topics without ties and up to `MOST_ENUMERATED` with them;
-    beyond, from the normal approximation, corrected for ties, without continuity correction.
+    Topics without a difference are left out (Wilcoxon's rule), and equal differences share their mean rank. p
+    is exact for up to 50 topics without ties, or `MOST_ENUMERATED` with ties. Otherwise it is from the normal
+    approximation with correction for ties and without continuity correction.
 
     Parameters
     ----------
@@ -350,12 +355,12 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
     Returns
     -------
     Tested
-        1 where the values are equal on every topic.
+        p is 1 if the values are equal on every topic.
 
     Raises
     ------
     InputError
-        For an unknown alternative, values that do not pair up or are not finite.
+        If the alternative is unknown, shapes differ or a value is not finite.
     """
     _check_alternative(alternative)
     difference, noise = paired_differences(a, b)
@@ -363,13 +368,13 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
     if not ranks.size:
         return Tested(1.0, "no topic differs")
     if tied and ranks.size <= MOST_ENUMERATED:
-        # scipy's exact distribution is for ranks without ties.
+        # The exact distribution in scipy does not support ties.
         return _exact(ranks, 0.25, alternative)
     from scipy.stats import wilcoxon
 
     exact = not tied and ranks.size <= _MOST_EXACT_RANKS
-    found = wilcoxon(ranks, alternative=alternative, method="exact" if exact else "approx")
-    return Tested(float(found.pvalue), "exact" if exact else "normal approximation")
+    result = wilcoxon(ranks, alternative=alternative, method="exact" if exact else "approx")
+    return Tested(float(result.pvalue), "exact" if exact else "normal approximation")
 
 
 def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]:
@@ -378,21 +383,20 @@ def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]
     Parameters
     ----------
     p_values : sequence of float
-        One a comparison, in [0, 1]; NaN, which stays, for one without a test, which counts all the same.
+        One per comparison, in [0, 1]. NaN for a comparison without a test; it stays NaN, but is counted.
     correction : {"holm", "bonferroni", "none"}
-        Both keep the chance of one false claim or more below the level; Holm's never gives a
-        larger p-value. See S. Holm, A simple sequentially rejective multiple test procedure,
-        Scandinavian Journal of Statistics 6, 1979.
+        Both corrections control the family-wise error rate; Holm's p-values are never larger. See S. Holm,
+        A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979.
 
     Returns
     -------
     list of float
-        To be held against the level itself, in the same order.
+        Adjusted p-values in the same order, to be compared with the significance level.
 
     Raises
     ------
     InputError
-        For an unknown correction.
+        If the correction is unknown.
 
     Examples
     --------
@@ -415,20 +419,20 @@ def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]
 
 
 def adjusted_confidence(confidence: float, comparisons: int, correction: str = "holm") -> float:
-    """Return the confidence of each interval with which all hold together.
+    """Return the confidence of each interval for a simultaneous confidence of all intervals.
 
-    Bonferroni's, 1 - (1 - confidence) / comparisons: see O. J. Dunn, Multiple comparisons among means,
-    Journal of the American Statistical Association 56, 1961. Beside Holm's correction too, which has no
-    two-sided intervals of its own; so one may hold 0 where Holm's p-value is below the level.
+    This is Bonferroni's 1 - (1 - confidence) / comparisons; see O. J. Dunn, Multiple comparisons among means,
+    Journal of the American Statistical Association 56, 1961. It is used with Holm's correction, too, which
+    has no two-sided intervals. So an interval may contain 0 although Holm's p-value is below the level.
 
     Parameters
     ----------
     confidence : float
-        With which all hold at once, between 0 and 1.
+        The simultaneous confidence, between 0 and 1.
     comparisons : int
-        How many intervals.
+        The number of intervals.
     correction : {"holm", "bonferroni", "none"}
-        That of the p-values; with ``"none"`` each interval stands alone.
+        The correction of the p-values; with ``"none"`` the confidence is not adjusted.
 
     Examples
     --------
@@ -439,24 +443,25 @@ def adjusted_confidence(confidence: float, comparisons: int, correction: str = "
 
 
 def _check_alternative(alternative: str) -> None:
-    """Raise InputError unless `alternative` is known."""
     check_choice("unknown alternative", alternative, ALTERNATIVES)
 
 
 def _check_drawing(permutations: int, seed: int) -> None:
-    """Raise InputError unless these can draw sign patterns."""
     check_least("bad number of permutations", permutations, 1)
     check_least("bad seed", seed, 0)
 
 
-def _exact(values: Doubles, room: float, alternative: Alternative) -> Tested:
+def _exact(values: Doubles, tolerance: float, alternative: Alternative) -> Tested:
     patterns = 1 << values.size
-    extreme = _enumerated(values, room, alternative)
+    extreme = _count_extreme_exactly(values, tolerance, alternative)
     return Tested(extreme / patterns, f"exact, all {patterns:,} sign patterns")
 
 
 def _signed_ranks(values: Doubles, noise: float) -> tuple[Doubles, bool]:
-    """Rank by size, from 1, with the values' signs; neighbours within the noise share a rank."""
+    """Return the signed ranks (from 1) of absolute values, and whether there are ties.
+
+    Neighbours whose difference is at most `noise` share their mean rank.
+    """
     if not values.size:
         return values, False
     order = np.argsort(np.abs(values), kind="stable")
@@ -470,16 +475,15 @@ def _signed_ranks(values: Doubles, noise: float) -> tuple[Doubles, bool]:
 
 
 class Equivalence(NamedTuple):
-    """Two one-sided t-tests against a margin.
+    """The p-values of a non-inferiority and an equivalence test (TOST) with a margin.
 
     Attributes
     ----------
     not_worse : float
-        The p-value of "a is worse than b by the margin or more" (non-inferiority).
+        The p-value of the null hypothesis that a is worse than b by the margin or more (non-inferiority).
     equivalent : float
-        The larger p-value of both sides: a small one says that the means differ by less than the
-        margin. Both are NaN where `lmtune.measures.significance.tests.paired_t_test` makes no test, and
-        where the values are equal on every topic.
+        The larger p-value of the two one-sided tests; a small one means that the means differ by less than
+        the margin. Both p-values are NaN with fewer than `FEWEST` topics or a constant difference.
     """
 
     not_worse: float
@@ -487,26 +491,26 @@ class Equivalence(NamedTuple):
 
 
 def effect_size(a: ArrayLike, b: ArrayLike, *, hedges: bool = False) -> float:
-    """Return Cohen's d_z: the mean difference over the differences' standard deviation.
+    """Compute Cohen's d_z, the mean difference over the standard deviation of the differences.
 
     Parameters
     ----------
     a, b : array_like of float, shape (topics,)
         Values of two systems on the same topics, at least two.
     hedges : bool
-        Whether to remove the bias of few topics, with Hedges' exact factor
-        Gamma(m / 2) / (sqrt(m / 2) Gamma((m - 1) / 2)) for m = topics - 1 (L. Hedges, Distribution
-        theory for Glass's estimator of effect size, Journal of Educational Statistics 6, 1981).
+        Whether to remove the small-sample bias with Hedges' exact factor
+        Gamma(m / 2) / (sqrt(m / 2) Gamma((m - 1) / 2)), m = topics - 1 (L. Hedges, Distribution theory for
+        Glass's estimator of effect size, Journal of Educational Statistics 6, 1981).
 
     Returns
     -------
     float
-        0 where the values are equal on every topic, NaN where the difference is another constant.
+        0 if the values are equal on every topic; NaN if the difference is constant but not 0.
 
     Raises
     ------
     InputError
-        For fewer than two topics, values that do not pair up or are not finite.
+        If there are fewer than two topics, shapes differ or a value is not finite.
 
     Examples
     --------
@@ -515,7 +519,7 @@ def effect_size(a: ArrayLike, b: ArrayLike, *, hedges: bool = False) -> float:
     """
     difference = paired_differences(a, b)
     values = difference.values
-    _check(values.size)
+    _check_topics(values.size)
     if not values.any():
         return 0.0
     if difference.is_constant:
@@ -525,7 +529,7 @@ def effect_size(a: ArrayLike, b: ArrayLike, *, hedges: bool = False) -> float:
 
 
 def mean_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the confidence interval of the mean difference, from Student's t.
+    """Compute the t-interval of the mean difference.
 
     Parameters
     ----------
@@ -537,17 +541,19 @@ def mean_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple
     Returns
     -------
     tuple of float
-        Its ends; 0 where the values are equal on every topic, NaN where the difference is another constant.
+        The ends of the interval: both 0 if the values are equal on every topic, both NaN if the difference is
+        constant but not 0.
 
     Raises
     ------
     InputError
-        For fewer than two topics, a bad confidence, values that do not pair up or are not finite.
+        If there are fewer than two topics, the confidence is out of range, shapes differ or a value is not
+        finite.
     """
     _check_confidence(confidence)
     difference = paired_differences(a, b)
     values = difference.values
-    _check(values.size)
+    _check_topics(values.size)
     mean = float(values.mean())
     if not values.any():
         return 0.0, 0.0
@@ -558,32 +564,32 @@ def mean_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple
 
 
 class MeanInterval(NamedTuple):
-    """A mean and half the width of its confidence interval, NaN for a single value."""
+    """A mean and half the width of its confidence interval; NaN for a single value."""
 
     mean: float
     half: float
 
 
 def confidence_interval(values: Sequence[float], confidence: float = 0.95) -> MeanInterval:
-    """Return the mean of independent values with its confidence interval, from Student's t.
+    """Compute the mean of independent values and its t-interval.
 
     Parameters
     ----------
     values : sequence of float
-        One at least, such as one a trial.
+        At least one value, such as one per trial.
     confidence : float
         Between 0 and 1.
 
     Raises
     ------
     InputError
-        For no value, or a bad confidence.
+        If there is no value or the confidence is out of range.
     """
     _check_confidence(confidence)
-    found = np.asarray(values, np.float64)
-    if found.size == 0:
+    array = np.asarray(values, np.float64)
+    if array.size == 0:
         raise InputError("no values for an interval", accepted="one or more")
-    return MeanInterval(float(found.mean()), _half_width(found, confidence) if found.size > 1 else math.nan)
+    return MeanInterval(float(array.mean()), _half_width(array, confidence) if array.size > 1 else math.nan)
 
 
 def _half_width(values: Doubles, confidence: float) -> float:
@@ -599,17 +605,17 @@ def _check_confidence(confidence: float) -> None:
 
 
 def equivalence_test(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
-    """Test whether `a` is not worse than `b`, and whether the two are as good as equal.
+    """Test non-inferiority of `a` to `b`, and equivalence of both, with paired t-tests.
 
-    D. Schuirmann's two one-sided tests (Journal of Pharmacokinetics and Biopharmaceutics 15,
-    1987), on paired values.
+    Equivalence is tested by D. Schuirmann's two one-sided tests (TOST; Journal of Pharmacokinetics and
+    Biopharmaceutics 15, 1987).
 
     Parameters
     ----------
     a, b : array_like of float, shape (topics,)
         Values of two systems on the same topics, at least two; higher is better.
     margin : float
-        The smallest difference of means that matters, in the measure's unit; positive.
+        The smallest difference of means that matters, in the unit of the measure; positive.
 
     Returns
     -------
@@ -618,12 +624,12 @@ def equivalence_test(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
     Raises
     ------
     InputError
-        For fewer than two topics, a margin that is not positive, values that do not pair up or
-        are not finite.
+        If there are fewer than two topics, the margin is not positive, shapes differ or a value is not
+        finite.
     """
     check_margin(margin)
     difference = paired_differences(a, b)
-    _check(difference.values.size)
+    _check_topics(difference.values.size)
     not_worse = _shifted_t_test(difference, -margin, "greater")
     return Equivalence(not_worse, float(np.maximum(not_worse, _shifted_t_test(difference, margin, "less"))))
 
@@ -638,12 +644,12 @@ def _hedges(freedom: int) -> float:
     from scipy.special import gammaln
 
     if freedom < 2:
-        return 0.0  # the limit: Gamma(0) is infinite
+        return 0.0  # the limit, as Gamma(0) is infinite
     logarithm = gammaln(freedom / 2) - gammaln((freedom - 1) / 2) - 0.5 * np.log(freedom / 2)
     return math.exp(float(logarithm))
 
 
-def _check(topics: int) -> None:
+def _check_topics(topics: int) -> None:
     if topics < 2:
         raise InputError("too few topics", value=topics, accepted="two topics or more")
 
@@ -654,29 +660,29 @@ POWER, LEVEL = 0.8, 0.05
 def detectable_difference(
     deviation: float, topics: int, *, power: float = POWER, level: float = LEVEL
 ) -> float:
-    """Return the mean difference that a two-sided paired t-test finds with a given probability.
+    """Compute the minimum detectable difference of a two-sided paired t-test.
 
     Parameters
     ----------
     deviation : float
-        The standard deviation of topics' differences, 0 or more.
+        The standard deviation of the differences by topic, 0 or more.
     topics : int
-        `lmtune.measures.significance.tests.FEWEST` or more.
+        The number of topics, at least `FEWEST`.
     power : float
-        The probability, between the level and 1; smaller differences are missed more often.
+        The probability of detecting the difference, between the level and 1.
     level : float
-        Of the test, between 0 and 1.
+        The significance level, between 0 and 1.
 
     Returns
     -------
     float
-        In the unit of the deviation, from the noncentral t distribution of normal differences (J. Cohen,
-        Statistical Power Analysis for the Behavioral Sciences, 1988, chapter 2).
+        The difference of means in the unit of the deviation, for normal differences, from the noncentral t
+        distribution (J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988, chapter 2).
 
     Raises
     ------
     InputError
-        For a value outside its domain.
+        If a value is outside its domain.
 
     Examples
     --------
@@ -695,7 +701,7 @@ def detectable_difference(
 
     def missed(shift: float) -> float:
         below = float(nctdtr(topics - 1, shift, -critical))
-        # Far out it has no weight and is not computed.
+        # nctdtr returns NaN far in the tail, where the probability is negligible.
         below = 0.0 if math.isnan(below) else below
         return float(nctdtr(topics - 1, shift, critical)) - below - (1.0 - power)
 

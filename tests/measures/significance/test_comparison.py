@@ -111,7 +111,7 @@ def test_frames_name_topics_and_measures() -> None:
     frame = pd.DataFrame(BASE[:3], index=["51", "52", "53"], columns=["AP", "P@10"])
     found = lmtune.compare(frame, {"mine": frame + np.array([0.0, 0.1])})
     assert (found.topics, found.measures) == (("51", "52", "53"), ("AP", "P@10"))
-    with pytest.raises(InputError, match="mine: other index"):
+    with pytest.raises(InputError, match="mine: the index labels differ"):
         lmtune.compare(frame, {"mine": frame[::-1]})
     assert lmtune.compare(BASE[:3].tolist(), {"mine": frame}).topics == ("1", "2", "3")
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_tested_is_said() -> None:
         "value: same and baseline are equal on every topic: p is 1",
         "value: shifted and baseline differ by 0.1 on every topic: without variance there is no "
         "t-test, effect size or interval",
-        "value: shifted and baseline: no relative difference, the second's mean is 0",
+        "value: shifted and baseline: no relative difference, because the second mean is 0",
     )
     assert (same.tested["t"].p_value, same.effect_size, same.interval) == (1.0, 0.0, (0.0, 0.0))
     assert (same.wins, same.ties, same.losses) == (0, 3, 0)
@@ -139,15 +139,19 @@ def test_what_cannot_be_tested_is_said() -> None:
         (([0.5], {"a": [0.5]}), {}, "two topics"),
         (([], {"a": []}), {}, "two topics"),
         (([0.5, 0.5], {}), {}, "nothing to compare"),
-        (([0.5, 0.5], {"a": [0.5, 0.5, 0.5]}), {}, "a: values do not pair up"),
+        (([0.5, 0.5], {"a": [0.5, 0.5, 0.5]}), {}, "a: the shape of values differs"),
         (([0.5, 0.5], {"a": [0.5, math.nan]}), {}, "a: a value is not finite: nan"),
         (([0.5, 0.5], {"baseline": [0.5, 0.5]}), {}, "baseline's name"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"tests": ("sign",)}, "'sign'.*wilcoxon"),
-        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"tests": ("t", "t")}, "each once"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"tests": ("t", "t")}, "each at most once"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"correction": "fdr"}, "'fdr'.*holm"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"confidence": math.nan}, "confidence"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"margin": -1.0}, "margin"),
-        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"alternative": "less", "pairwise": True}, "all pairs: 'less'"),
+        (
+            ([0.5, 0.5], {"a": [0.5, 0.5]}),
+            {"alternative": "less", "pairwise": True},
+            "two-sided alternative: 'less'",
+        ),
     ],
 )
 def test_what_a_comparison_refuses(arguments: Any, options: dict[str, Any], part: str) -> None:
@@ -156,5 +160,5 @@ def test_what_a_comparison_refuses(arguments: Any, options: dict[str, Any], part
 
 
 def test_a_topic_has_one_name() -> None:
-    with pytest.raises(InputError, match="topics are not named"):
+    with pytest.raises(InputError, match="topics are not named uniquely"):
         lmtune.compare([0.5, 0.5], {"a": [0.5, 0.5]}, topics=["1", "1"])

@@ -22,7 +22,7 @@ def test_a_judged_topic_that_a_run_misses_counts_0(tmp_path: Path, caplog: pytes
     assert found.systems == ("base", "other")
     np.testing.assert_array_equal(found.values[:, :, 0], [[1.0, 1.0, 0.5], [1.0, 0.5, 0.0]])
     assert seen == [("reading runs", 1, 2, "base"), ("reading runs", 2, 2, "other")]
-    assert caplog.messages == ["other misses 1 of 3 judged topics: 0"]
+    assert caplog.messages == ["other misses 1 of 3 judged topics, which count 0"]
 
 
 def test_options_and_names_are_checked_before_files_are_read() -> None:
