@@ -297,7 +297,7 @@ def test_ties_are_ties_but_for_rounding() -> None:
 @pytest.mark.parametrize(
     ("call", "part"),
     [
-        (lambda: paired_t_test([1.0], [1.0, 2.0]), "pair up"),
+        (lambda: paired_t_test([1.0], [1.0, 2.0]), "different shapes"),
         (lambda: paired_t_test([1.0, math.nan], [1.0, 2.0]), "finite"),
         (lambda: paired_t_test([1.0, 2.0], [1.0, 1.0], "bigger"), "two-sided"),  # type: ignore[arg-type]
         (lambda: randomization_test([1.0], [2.0], permutations=0), "permutations"),
