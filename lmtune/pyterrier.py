@@ -98,7 +98,9 @@ class Retriever(pt.Transformer):
         rankings: Iterable[Ranking] = ()
         if len(topics):
             [setting] = as_settings(self.model.parameters, self.setting)
-            pool = CandidatePool.build(self.index, topics, model=self.model.formula.drawing(setting))
+            pool = CandidatePool.build(
+                self.index, topics, model=self.model.formula.with_first_search(setting)
+            )
             rankings = rank(pool, self.setting, hits=self.hits)
         return _joined(run_frame(rankings), topics)
 

@@ -12,7 +12,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.index.protocol import TermCounts
 from lmtune.io.files import atomic_write
-from lmtune.models.formula import Factor, Held
+from lmtune.models.formula import Factor, TermOccurrence
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.models.weighted import Weighted
 
@@ -120,7 +120,7 @@ class DocumentAccount(NamedTuple):
             freq = " and ".join(map(str, own.freq))
             yield f"  {own.part:.6g}  {own.term}: {own.times:.6g}{factors or f' x freq {freq}, by the model'}"
             for factor in own.factors:
-                numbers = ", ".join(f"{name} = {value:.6g}" for name, value in factor.made_of.items())
+                numbers = ", ".join(f"{name} = {value:.6g}" for name, value in factor.inputs.items())
                 yield f"      {factor.name} = {factor.formula}; {numbers}"
 
 
@@ -161,9 +161,9 @@ def explain_document(pool: CandidatePool, topic: str, docno: str, setting: Setti
         zip(pool.columns[t], base.look_up(pool.index, pool.columns[t]), strict=True)
     ):
         assert postings is not None  # a column is of a term that the collection holds
-        size = base.size(base.part(pool.index, column.group))
+        size = base.size(base.group_index(pool.index, column.group))
         counts = TermCounts(int(postings.tfs.sum(dtype=np.int64)), postings.docs.size, size)
-        factors = base.account(Held(counts, frequencies[row], length, pool.mean_length), own)
+        factors = base.score_factors(TermOccurrence(counts, frequencies[row], length, pool.mean_length), own)
         held.setdefault(column.term, (float(weights[row]), factors, []))[2].append(frequencies[row])
     parts = term_parts(pool, t, place, vector)
     terms = [TermAccount(term, part, *held[term]) for term, part in parts.items() if part]

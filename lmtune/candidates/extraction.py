@@ -108,7 +108,7 @@ def extract_best(
     """
     formula = find_model(model).formula
     [vector] = as_settings(formula.parameters, setting)
-    keep, formula = BestAtSetting(vector, hits), formula.drawing(vector)
+    keep, formula = BestAtSetting(vector, hits), formula.with_first_search(vector)
     how: dict[str, Any] = {"name": name, "exclude_self": exclude_self, "progress": progress}
     if isinstance(index, ShardedIndex):
         return _join(extract_from_shards(index, topics, formula, lambda *_: keep, **how).pools)

@@ -232,7 +232,7 @@ class CandidatePool(Shown, by="summaries.pool"):
 
     def drawn_at(self, setting: Setting) -> CandidatePool:
         """Return this pool with feedback documents of a first search at a setting's own parameters."""
-        formula = self.formula.drawing(as_settings(self.formula.parameters, setting)[0])
+        formula = self.formula.with_first_search(as_settings(self.formula.parameters, setting)[0])
         if self.redraw is None or not isinstance(formula, Weighted) or formula is self.formula:
             return self
         key = formula.first.tobytes()
@@ -473,7 +473,7 @@ class PoolBuilder:
         self.formula = formula
         self.extent = extent
         self.exclude_self = exclude_self
-        self.size = cache(lambda group: formula.size(formula.part(index, group)))
+        self.size = cache(lambda group: formula.size(formula.group_index(index, group)))
         self.clear()
 
     @cached_property
@@ -508,7 +508,7 @@ class PoolBuilder:
 
     def add(self, topic: str, text: str) -> None:
         """Add a topic by its text."""
-        query, columns = self.formula.asked(self.index, text)
+        query, columns = self.formula.analyze_query(self.index, text)
         found = zip(columns, self.formula.look_up(self.index, columns), strict=True)
         held = [(column, postings) for column, postings in found if postings is not None]
         columns = [column for column, _ in held]

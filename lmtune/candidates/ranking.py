@@ -14,7 +14,7 @@ from lmtune.collections.dataset import Dataset
 from lmtune.errors import check_least
 from lmtune.io.frames import run_frame
 from lmtune.io.runs import Ranking
-from lmtune.models.feedback import KEPT
+from lmtune.models.feedback import FEEDBACK_TERMS
 from lmtune.models.model import find_model
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.models.weighted import Weighted
@@ -204,7 +204,7 @@ def topic_notes(pool: CandidatePool) -> list[str]:
     if unexpanded := unexpanded_topics(pool):
         notes.append(
             f"{len(unexpanded)} of {quantity(len(pool.topics), 'topic')} without an expansion term "
-            f"({few(unexpanded)}): {KEPT}"
+            f"({few(unexpanded)}): {FEEDBACK_TERMS}"
         )
     return notes
 

@@ -135,7 +135,7 @@ def extract_from_shards(
     if not topics:
         raise InputError("no topics", accepted="at least one topic")
     topics = weighed(index, topics, formula, exclude_self=exclude_self)
-    both = {topic: formula.asked(index, text) for topic, text in topics.items()}
+    both = {topic: formula.analyze_query(index, text) for topic, text in topics.items()}
     texts = {topic: text for topic, (text, _) in both.items()}
     asked = {topic: columns for topic, (_, columns) in both.items()}
     done = 0
@@ -184,7 +184,7 @@ def count_columns(shard: Index, formula: Formula, queries: Queries) -> Counts:
         )
     groups = {column.group for columns in queries.values() for column in columns}
     groups |= set(range(len(formula.fields)))
-    sizes = {group: formula.size(formula.part(shard, group)) for group in groups}
+    sizes = {group: formula.size(formula.group_index(shard, group)) for group in groups}
     longest = int(np.max(formula.lengths(shard), initial=1))
     return Counts(counted, {-1: formula.size(shard), **sizes}, longest)
 

@@ -1,4 +1,4 @@
-"""Compiled arithmetic of BM25."""
+"""Numba kernels of BM25."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from lmtune.arrays import Booleans, Doubles, Integers32
 from lmtune.compiled import compiled
 from lmtune.models.kernels import Documents, TopicDocuments, topic_of
 
-# Under every room for lengths: where it is 0, a term that the document lacks still scores 0.
+# Lower limit of n = k1 (1 - b + b |D| / L), which can be 0. With it, absent terms score 0 instead of 0 / 0.
 LEAST_ROOM = 1e-300
 
 
 @compiled()
 def rank_bm25(documents: Documents, settings: Doubles, out: Doubles) -> None:
-    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; settings are k1 and b.
+    """Fill scores as specified in `lmtune.models.formula.Formula.rank_scores`; settings are k1 and b.
 
-    With n = k1 (1 - b + b |D| / L), L the mean length, a term's part is computed as
-    w - w / (1 + tf (1 / n)). Each operation is monotone and so is its rounding: no computed score
-    falls as a frequency rises or the length falls, and a term that the document lacks adds 0.
+    With n = k1 (1 - b + b |D| / L) and the mean length L, a term's score is computed as
+    w - w / (1 + tf (1 / n)). Each operation is monotone, including its rounding. Therefore no computed score
+    falls if a frequency rises or the length falls, and absent terms add 0.
     """
     filled = 0
     for i in range(documents.docs.shape[0]):
         topic = topic_of(documents, i)
         docs = topic.length.size
-        own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
+        scores = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
         rank_bm25_topic(
-            topic.tf, topic.length, topic.value * topic.counts, documents.mean_length, settings, own
+            topic.tf, topic.length, topic.value * topic.counts, documents.mean_length, settings, scores
         )
-        filled += own.size
+        filled += scores.size
 
 
 @compiled()
 def rank_bm25_topic(
     tf: Integers32, length: Integers32, weight: Doubles, mean_length: float, settings: Doubles, out: Doubles
 ) -> None:
-    """Fill out[s, j] for setting s and document j of one topic."""
+    """Fill out[s, j] with the score of document j at setting s, for one topic."""
     inverse = np.empty(length.size)
     for s in range(settings.shape[0]):
         k1, b = settings[s]
@@ -73,11 +73,11 @@ def differentiate_bm25(topic: TopicDocuments, setting: Doubles, score: Doubles, 
 def bm25_likelihoods(
     documents: Documents, setting: Doubles, score: Doubles, gradient: Doubles, product: Booleans
 ) -> None:
-    """Fill the same for each of some topics, one after the other; no products."""
+    """Fill scores and derivatives of each topic in turn; `product` is false throughout."""
     product[:] = False
     filled = 0
     for i in range(documents.docs.shape[0]):
         topic = topic_of(documents, i)
-        own = slice(filled, filled + topic.length.size)
-        differentiate_bm25(topic, setting, score[own], gradient[:, own])
+        rows = slice(filled, filled + topic.length.size)
+        differentiate_bm25(topic, setting, score[rows], gradient[:, rows])
         filled += topic.length.size

@@ -1,4 +1,4 @@
-"""Feedback models: the terms that a first search's best documents add to a query, and their weights."""
+"""Pseudo-relevance feedback: terms and weights from the best documents of a first search."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from lmtune.index.protocol import Index
 
-# What Anserini holds for no feedback term, as do we: single letters and long strings; terms of more than a
-# tenth of the documents.
+# Like Anserini, leave out single letters, long strings, and terms in more than a tenth of the documents.
 _SHORTEST, _LONGEST, _COMMON = 2, 20, 10
-KEPT = (
+FEEDBACK_TERMS = (
     f"feedback terms are {_SHORTEST} to {_LONGEST} letters or digits, in at most 1/{_COMMON} of the documents"
 )
 
@@ -21,28 +20,28 @@ Weights = dict[str, float]
 
 
 class FeedbackDocument(NamedTuple):
-    """A document of the first search: how often it has which terms, and its score."""
+    """A document of the first search: its term frequencies and its score."""
 
     terms: Mapping[str, int]
     score: float
 
 
 class TermStatistics(NamedTuple):
-    """How often a term occurs in the collection, cf, and in how many documents, df."""
+    """Collection frequency (cf) and document frequency (df) of a term."""
 
     cf: int
     df: int
 
 
 class Corpus(NamedTuple):
-    """What feedback looks at of a collection.
+    """Collection statistics for feedback.
 
     Attributes
     ----------
     terms : mapping of str to TermStatistics
-        Of all terms of feedback documents.
+        Frequencies of all terms in the feedback documents.
     documents, tokens : int
-        Its documents, empty ones among them, and its tokens.
+        Number of documents, including empty ones, and of tokens.
     """
 
     terms: Mapping[str, TermStatistics]
@@ -56,13 +55,13 @@ class Expansion(NamedTuple):
     Attributes
     ----------
     what : str
-        For a reader who does not know the name.
+        A short description.
     norm : float
-        By which its weights and the query's are made comparable: 1, 2 or infinity.
+        Order of the norm that scales its weights to those of the query: 1, 2 or infinity.
     weigh : callable
-        From feedback documents, how many terms are wanted, and the collection, to weights.
+        Computes weights from the feedback documents, the number of terms, and the collection.
     needs_positive_scores : bool
-        Whether documents' scores are their weights.
+        Whether documents are weighted by their scores.
     """
 
     what: str
@@ -72,19 +71,19 @@ class Expansion(NamedTuple):
 
 
 def _relevance_model(documents: Sequence[FeedbackDocument], terms: int, collection: Corpus) -> Weights:  # noqa: ARG001
-    """Return P(w|F) = sum_D P(w|D) exp(score(D)), over its sum."""
+    """Return P(w|F) = sum_D P(w|D) exp(score(D)) / sum_D exp(score(D))."""
     best = max(document.score for document in documents)
     likelihoods = [math.exp(document.score - best) for document in documents]
-    weights = _mixed([document.terms for document in documents], likelihoods)
+    weights = _mix([document.terms for document in documents], likelihoods)
     total = sum(likelihoods)
     return {term: weight / total for term, weight in weights.items()}
 
 
 def _divergence(documents: Sequence[FeedbackDocument], terms: int, collection: Corpus) -> Weights:
-    """Return P(w|F) log(P(w|F) / P(w|C)) of the relevance model, where it is above 0."""
+    """Return P(w|F) log(P(w|F) / P(w|C)) of the relevance model, for terms where it is positive."""
     shares = _relevance_model(documents, terms, collection)
-    ratios = {term: own * collection.tokens / collection.terms[term].cf for term, own in shares.items()}
-    return {term: own * math.log(ratios[term]) for term, own in shares.items() if ratios[term] > 1.0}
+    ratios = {term: share * collection.tokens / collection.terms[term].cf for term, share in shares.items()}
+    return {term: share * math.log(ratios[term]) for term, share in shares.items() if ratios[term] > 1.0}
 
 
 def _anserini_relevance_model(
@@ -92,13 +91,13 @@ def _anserini_relevance_model(
     terms: int,
     collection: Corpus,  # noqa: ARG001
 ) -> Weights:
-    """Return sum_D P(w|D) score(D), P(w|D) among a document's `terms` most frequent terms."""
+    """Return sum_D P(w|D) score(D), where P(w|D) covers the `terms` most frequent terms of a document."""
     kept = [_heaviest(document.terms, terms) for document in documents]
-    return _mixed(kept, [document.score for document in documents])
+    return _mix(kept, [document.score for document in documents])
 
 
-def _mixed(documents: Sequence[Mapping[str, float]], weights: Sequence[float]) -> Weights:
-    """Add documents' distributions of terms up, each times its weight."""
+def _mix(documents: Sequence[Mapping[str, float]], weights: Sequence[float]) -> Weights:
+    """Return the weighted sum of the documents' term distributions."""
     mixed: Weights = {}
     for counts, weight in zip(documents, weights, strict=True):
         total = sum(counts.values())
@@ -108,7 +107,7 @@ def _mixed(documents: Sequence[Mapping[str, float]], weights: Sequence[float]) -
 
 
 def _centroid(documents: Sequence[FeedbackDocument], terms: int, collection: Corpus) -> Weights:  # noqa: ARG001
-    """Return the mean of the documents' vectors of length 1, of their `terms` most frequent terms."""
+    """Return the mean of the documents' unit vectors over their `terms` most frequent terms."""
     weights: Weights = {}
     for document in documents:
         kept = _heaviest(document.terms, terms)
@@ -119,7 +118,7 @@ def _centroid(documents: Sequence[FeedbackDocument], terms: int, collection: Cor
 
 
 def _bose_einstein(documents: Sequence[FeedbackDocument], terms: int, collection: Corpus) -> Weights:  # noqa: ARG001
-    """Return tf log2((1 + P) / P) + log2(1 + P), tf in all the documents together and P = cf / N."""
+    """Return tf log2((1 + P) / P) + log2(1 + P), with tf summed over the documents and P = cf / N."""
     counts: dict[str, int] = {}
     for document in documents:
         for term, tf in document.terms.items():
@@ -135,11 +134,13 @@ EXPANSIONS = {
     "rm3": Expansion(
         "relevance models (Lavrenko and Croft 2001; Abdul-Jaleel et al. 2004)", 1.0, _relevance_model
     ),
-    "kld": Expansion("the relevance model's divergence (Carpineto et al., TOIS 2001)", 1.0, _divergence),
-    "bo1": Expansion("Bose-Einstein statistics (Amati 2003), as Terrier", np.inf, _bose_einstein),
-    "rocchio": Expansion("Rocchio's centroid, as Anserini", 2.0, _centroid),
+    "kld": Expansion(
+        "Kullback-Leibler divergence of the relevance model (Carpineto et al., TOIS 2001)", 1.0, _divergence
+    ),
+    "bo1": Expansion("Bose-Einstein statistics (Amati 2003), as in Terrier", np.inf, _bose_einstein),
+    "rocchio": Expansion("Rocchio's centroid, as in Anserini", 2.0, _centroid),
     "anserini-rm3": Expansion(
-        "relevance models, as Anserini", 1.0, _anserini_relevance_model, needs_positive_scores=True
+        "relevance models, as in Anserini", 1.0, _anserini_relevance_model, needs_positive_scores=True
     ),
 }
 """Kinds of feedback by name."""
@@ -148,30 +149,30 @@ EXPANSIONS = {
 def feedback_weights(
     expansion: Expansion, documents: Sequence[FeedbackDocument], terms: int, collection: Corpus
 ) -> Weights:
-    """Return a topic's feedback terms with their positive weights, heaviest first; equal ones by the term.
+    """Return a topic's feedback terms with positive weights, by decreasing weight, then by term.
 
     Parameters
     ----------
     expansion : Expansion
         The kind of feedback.
     documents : sequence of FeedbackDocument
-        The first search's best. `KEPT` says which of their terms count.
+        The best documents of the first search. `FEEDBACK_TERMS` describes which of their terms count.
     terms : int
-        How many, at most.
-    collection : Collection
-        Where they are from.
+        Largest number of terms.
+    collection : Corpus
+        Statistics of the documents' collection.
     """
-    kept = [
-        own._replace(terms={term: tf for term, tf in own.terms.items() if _is_kept(term, collection)})
-        for own in documents
+    filtered = [
+        each._replace(terms={term: tf for term, tf in each.terms.items() if _is_kept(term, collection)})
+        for each in documents
     ]
-    held = [own for own in kept if own.terms]
-    weights = expansion.weigh(held, terms, collection) if held else {}
+    nonempty = [each for each in filtered if each.terms]
+    weights = expansion.weigh(nonempty, terms, collection) if nonempty else {}
     return _heaviest({term: weight for term, weight in weights.items() if weight > 0.0}, terms)
 
 
 def term_statistics(index: Index, term: str) -> TermStatistics:
-    """Count a term; zeros for one that the collection lacks."""
+    """Return the frequencies of a term; zeros if the collection does not have it."""
     postings = index.postings(term)
     if postings is None:
         return TermStatistics(0, 0)
@@ -184,5 +185,5 @@ def _is_kept(term: str, collection: Corpus) -> bool:
 
 
 def _heaviest(weights: Mapping[str, float], count: int) -> Weights:
-    ordered = sorted(weights.items(), key=lambda own: (-own[1], own[0]))
+    ordered = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
     return dict(ordered[:count])

@@ -1,16 +1,16 @@
 r"""Models of documents with several fields: a mixture of language models, and BM25.
 
-The mixture of a language model of each field is
+The mixture of the fields' language models is
 
 .. math:: g(Q;D) = \sum_{w \in Q} \log \sum_f \omega_f \Big((1-\lambda)
     \frac{tf_{w,f} + \mu_f p_{w,f}}{\mu_f + |D|_f} + \lambda p_{w,f}\Big), \qquad
     p_{w,f} = \frac{cf_{w,f}}{|C|_f},
 
-Ogilvie and Callan's (SIGIR 2003) with two-stage smoothing in each field. A field in which no
-document holds a term has no part in it. A query term occurring c times counts c times.
+after Ogilvie and Callan (SIGIR 2003), with two-stage smoothing in each field. The sum leaves out fields in
+which no document has the term. A query term that occurs c times counts c times.
 
-BM25 is computed of the fields' summed frequencies, or summed over the fields. With
-:math:`s_f = 1 - b_f + b_f |D|_f / L_f` of F fields, L the mean length,
+BM25 either uses the summed frequencies of the fields, or is summed over the fields. With F fields, their mean
+lengths L_f and :math:`s_f = 1 - b_f + b_f |D|_f / L_f`,
 
 .. math:: g(Q;D) = \sum_{w \in Q} idf_w \frac{x_w}{k_1 + x_w}, \qquad
     x_w = F \sum_f \omega_f \frac{tf_{w,f}}{s_f}
@@ -19,9 +19,9 @@ is BM25F (Zaragoza, Craswell, Taylor, Saria and Robertson, TREC 2004), and
 
 .. math:: g(Q;D) = \sum_f \omega_f \sum_{w \in Q} idf_{w,f} \frac{tf_{w,f}}{tf_{w,f} + k_1 s_f}
 
-is what a query of several fields is in most engines: Elasticsearch's ``most_fields``, Anserini's ``fields``.
-The weights add up to 1, so that BM25F at equal weights adds up frequencies as they are; a sum keeps its order
-whatever all weights are multiplied by.
+is the score of most engines for a query on several fields: ``most_fields`` in Elasticsearch, ``fields`` in
+Anserini. The weights add up to 1. At equal weights BM25F adds up unweighted frequencies, because of the
+factor F. For the sum, a common factor of all weights changes no ranking.
 """
 
 from __future__ import annotations
@@ -48,34 +48,34 @@ from lmtune.models.formula import CompiledFormula, Kernels, QueryColumn
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import LAMBDA, MU
 
-_MOST = 100
+_MOST_FIELDS = 100
 
 
 class FieldFormula(CompiledFormula):
-    """A formula of the documents' fields: of each a weight and a parameter, and one parameter of all.
+    """A formula with a weight and a parameter per field, and one common parameter.
 
-    Weights are shares of 1, which a search moves in a box, evenly in their logarithm, and divides by their
-    sum (`Parameter.share`): softmax coordinates, one a field. Dropping one of them would make the others'
-    steps depend on which.
+    Weights are shares that add up to 1. A search varies their logarithms independently and divides by their
+    sum (`Parameter.share`), which is a softmax with one coordinate per field. One coordinate is redundant,
+    but without it the other fields' steps would depend on which field was dropped.
 
     Attributes
     ----------
     kind : str
-        What the model's name begins with; the fields follow, after a colon and with commas between.
+        Prefix of the model's name; a colon and the fields, separated by commas, follow.
     what : str
-        The same for a reader.
+        A short description.
     of_field, of_all : Parameter
-        What each field has besides its weight, and what all have together.
+        The additional parameter of each field, and the common parameter.
 
     Parameters
     ----------
     fields : sequence of str
-        Their names, as `lmtune index --fields` has them.
+        Names of the fields, as in ``lmtune index --fields``.
 
     Raises
     ------
     InputError
-        For no fields, or names that no field has.
+        If there are no fields, more than 100, or invalid names.
     """
 
     kind: str
@@ -86,9 +86,11 @@ class FieldFormula(CompiledFormula):
 
     def __init__(self, fields: Sequence[str]) -> None:
         check_fields(fields)
-        if not 0 < len(fields) <= _MOST:
+        if not 0 < len(fields) <= _MOST_FIELDS:
             raise InputError(
-                "no fields to mix, or too many", value=fields, accepted="--fields title,contents"
+                "bad number of fields",
+                value=fields,
+                accepted=f"1 to {_MOST_FIELDS} fields: --fields title,contents",
             )
         self.fields = self.group_names = tuple(fields)
         self.name = f"{self.kind}:{','.join(fields)}"
@@ -98,12 +100,12 @@ class FieldFormula(CompiledFormula):
             Parameter(f"w_{field}", low, high, "log", share, f"the weight of {field}", share="w")
             for field in fields
         ]
-        own, what = self.of_field.name, self.of_field.what
-        each = [replace(self.of_field, name=f"{own}_{field}", what=f"{what} of {field}") for field in fields]
+        name, what = self.of_field.name, self.of_field.what
+        each = [replace(self.of_field, name=f"{name}_{field}", what=f"{what} of {field}") for field in fields]
         self.parameters: tuple[Parameter, ...] = (*weights, *each, self.of_all)
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
-        """Return each distinct term in each field, the fields of a term in a row."""
+        """Return a column for each distinct term and field, the fields of a term next to each other."""
         return [
             QueryColumn(term, group, count)
             for term, count in Counter(query).items()
@@ -111,24 +113,24 @@ class FieldFormula(CompiledFormula):
         ]
 
     def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
-        """Return no documents of a field that lacks the term, and None where all fields do."""
-        found, none = super().look_up(index, columns), np.empty(0, np.int32)
-        known = {column.term for column, own in zip(columns, found, strict=True) if own is not None}
+        """Return postings; empty ones if only other fields have the term, and None if no field has it."""
+        postings, none = super().look_up(index, columns), np.empty(0, np.int32)
+        known = {column.term for column, one in zip(columns, postings, strict=True) if one is not None}
         return [
-            own or Postings(none, none) if column.term in known else None
-            for column, own in zip(columns, found, strict=True)
+            one or Postings(none, none) if column.term in known else None
+            for column, one in zip(columns, postings, strict=True)
         ]
 
-    def part(self, index: Index, group: int) -> Index:
+    def group_index(self, index: Index, group: int) -> Index:
         """Return the index of a field."""
         return field_index(index, self.fields[group])
 
     def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> Integers32:
-        """Return each field's length of documents, shape (fields, documents)."""
+        """Return the lengths of documents in each field, shape (fields, documents)."""
         return np.array([field_index(index, field).lengths[docs] for field in self.fields], np.int32)
 
     def check(self, settings: Doubles) -> None:
-        """Raise `InputError` unless weights are above 0 and add up to 1, and the rest is in its domain."""
+        """Raise `InputError` unless weights are positive with sum 1, and the other parameters are valid."""
         self._check_above_0(settings, len(self.fields))
         super().check(settings)
 
@@ -141,9 +143,9 @@ class FieldFormula(CompiledFormula):
 
 
 class Fields(FieldFormula):
-    r"""The mixture of some fields' language models; its parameters are weights, a mu each, and lambda.
+    r"""Mixture of the fields' language models, with parameters weight and mu per field, and lambda.
 
-    With x the sum over fields, m its summand without the weight,
+    With x the sum over fields, and m its summand without the weight,
 
     .. math::
         \frac{\partial g}{\partial \omega_f} &= \sum_w \frac{m_{w,f}}{x_w}, \qquad
@@ -152,7 +154,7 @@ class Fields(FieldFormula):
         \frac{\partial g}{\partial \lambda} &= \sum_w \frac{1}{x_w} \sum_f \omega_f
             \frac{p_{w,f} |D|_f - tf_{w,f}}{\mu_f + |D|_f}
 
-    A common factor of all weights changes no order.
+    A common factor of all weights changes no ranking.
     """
 
     kind, what = "fields", "a mixture of the fields' language models"
@@ -161,16 +163,16 @@ class Fields(FieldFormula):
     kernels = Kernels(rank_mixture, differentiate_mixture)
 
     def check(self, settings: Doubles) -> None:
-        """Raise `InputError` unless weights and mus are above 0, weights add up to 1, and 0 <= lambda < 1."""
+        """Raise `InputError` unless weights and mus are positive, weights sum to 1, and 0 <= lambda < 1."""
         self._check_above_0(settings, 2 * len(self.fields))
         super().check(settings)
 
 
 class SummedBM25(FieldFormula):
-    r"""The weighted sum of some fields' BM25; its parameters are weights, a b each, and k1.
+    r"""Weighted sum of the fields' BM25 scores, with parameters weight and b per field, and k1.
 
-    A field's idf counts the documents that have the field, and so does its mean length. Where a field of
-    a document is as long as the mean, or all b are 0, with one weight of 1 it is `lmtune.models.bm25`'s.
+    A field's idf and mean length are computed from the documents that have the field. With a single field
+    of weight 1, the score is that of `lmtune.models.bm25`.
     """
 
     kind, what = "bm25-fields", "a weighted sum of the fields' BM25"
@@ -184,21 +186,21 @@ class SummedBM25(FieldFormula):
         return idf(term.df, term.size.documents)
 
     def check(self, settings: Doubles) -> None:
-        """Raise `InputError` unless weights are shares of 1 above 0, 0 <= b <= 1, and k1 is 0 or more."""
+        """Raise `InputError` unless weights are positive with sum 1, 0 <= b <= 1, and k1 >= 0."""
         super().check(settings)
         require_b(settings[:, len(self.fields) : -1])
 
 
 class BM25F(SummedBM25):
-    """BM25 of frequencies that are summed over fields, each by its weight and length; parameters alike.
+    """BM25F: BM25 of weighted, length-normalised frequencies summed over fields; parameters as `SummedBM25`.
 
-    A term's df is its largest in any of the fields, as of Lucene's CombinedFieldQuery; N and mean lengths
-    count all documents.
+    A term's df is the largest of its df in the fields, as in Lucene's CombinedFieldQuery. N and mean lengths
+    include all documents.
     """
 
     kind, what = "bm25f", "BM25F: BM25 of frequencies summed over fields"
     switches = (False,)
 
     def size(self, index: Index) -> CollectionSize:
-        """Count all documents, so that the least idf of a term's fields is that of its largest df."""
+        """Return the size with all documents: with one N, a term's least idf belongs to its largest df."""
         return CollectionSize(index.total_terms, index.num_docs)

@@ -1,8 +1,7 @@
-"""Compiled arithmetic of the models of several fields: the mixture of language models, and BM25.
+"""Numba kernels of the models of several fields: the mixture of language models, and BM25.
 
-A topic's columns are its terms, and of each term all the fields. Settings are the fields' weights, a
-parameter of each field (mu or b), and one of all (lambda or k1). In the mixture p is 0 in a field that lacks
-the term.
+A topic's columns are ordered by term, then by field. A setting has the fields' weights, a parameter per field
+(mu or b), and a common parameter (lambda or k1). In the mixture, p is 0 for a field without the term.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from lmtune.compiled import compiled
 from lmtune.models.bm25_kernels import LEAST_ROOM
 from lmtune.models.kernels import Documents, TopicDocuments, topic_of
 
-# Products stay well inside the range of a double; no document is longer.
+# Lower limit of products, well inside the range of a double, and an upper limit of document lengths.
 _SMALLEST, _LONGEST = 1e-290, 2.0**31
 
 
 @compiled()
 def rank_mixture(documents: Documents, settings: Doubles, out: Doubles) -> None:
-    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; settings are weights, mus, lambda.
+    """Fill scores as specified in `lmtune.models.formula.Formula.rank_scores` with the mixture.
 
-    Each operation is monotone and so is its rounding: no computed score falls as a frequency rises
-    or a field's length falls. A logarithm is taken of as many factors together as cannot leave the
-    range of a double, which the setting and the query's terms alone decide.
+    Each operation is monotone, including its rounding. Therefore no computed score falls if a frequency rises
+    or a field's length falls. Factors are multiplied as long as the product cannot underflow, and then a
+    logarithm is added. The setting and the query's terms alone determine where.
     """
     fields = documents.field_length.shape[0]
     filled = 0
@@ -85,7 +84,7 @@ def _add_logarithms(product: Doubles, score: Doubles) -> None:
 
 @compiled()
 def differentiate_mixture(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
-    """Add scores, shape (documents,), and derivatives, shape (parameters, documents), to zeros."""
+    """Add scores, shape (documents,), and derivatives, shape (parameters, documents), to zero arrays."""
     fields = topic.field_length.shape[0]
     lambda_ = setting[2 * fields]
     columns, docs = topic.tf.shape
@@ -110,10 +109,10 @@ def differentiate_mixture(topic: TopicDocuments, setting: Doubles, score: Double
 
 @compiled()
 def rank_bm25_fields(documents: Documents, settings: Doubles, summed: bool, out: Doubles) -> None:
-    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; ``summed`` adds fields' BM25 up.
+    """Fill scores as specified in `lmtune.models.formula.Formula.rank_scores`: BM25F, or a sum if `summed`.
 
-    A part is computed as w - w / (1 + x / k1). Each operation is monotone and so is its rounding: no computed
-    score falls as a frequency rises or a field's length falls, and a term that a field lacks adds 0.
+    A term's score is computed as w - w / (1 + x / k1). Each operation is monotone, including its rounding.
+    Therefore no computed score falls if a frequency rises or a field's length falls, and absent terms add 0.
     """
     fields = documents.field_length.shape[0]
     filled = 0
@@ -154,7 +153,7 @@ def _add_part(most: float, x: Doubles, score: Doubles) -> None:
 def differentiate_bm25_fields(
     topic: TopicDocuments, setting: Doubles, summed: bool, score: Doubles, gradient: Doubles
 ) -> None:
-    """Add scores, shape (documents,), and derivatives, shape (parameters, documents), to zeros."""
+    """Add scores, shape (documents,), and derivatives, shape (parameters, documents), to zero arrays."""
     fields = topic.field_length.shape[0]
     weight, b, k1 = setting[:fields], setting[fields : 2 * fields], max(setting[2 * fields], LEAST_ROOM)
     columns, docs = topic.tf.shape

@@ -1,4 +1,4 @@
-"""What a retrieval formula is: its parameters, what it reads off an index, scores and gradients."""
+"""Base classes of scoring formulas: parameters, index look-ups, scores and gradients."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from lmtune.io.topics import WeightedQuery
 from lmtune.models.kernels import NO_FIELDS, Documents, TopicDocuments
 from lmtune.models.parameter import Parameter, shares
 
-# What a person types is rounded; no order depends on it.
-_OFF = 1e-3
+# Shares typed by hand are rounded. Their sum is a common factor, which changes no ranking.
+_SHARE_TOLERANCE = 1e-3
 
 
 class QueryColumn(NamedTuple):
-    """What of a query a formula counts in documents: a row of a topic's frequencies.
+    """A query term, or a window of terms, with counts in documents: a row of a topic's frequencies.
 
     Attributes
     ----------
     term : str
-        A term, or what else the formula looks up.
+        A term, or another key that the formula looks up.
     group : int
-        Which of the formula's kinds of columns it is; 0 where there is but one.
+        Kind of the column, such as a field or a kind of window; 0 if the formula has one kind.
     times : int, float or tuple of float
-        How often it occurs in the query; its weight there; or what `lmtune.models.weighted` makes that of.
+        Occurrences in the query, the weight there, or the inputs of a weight in `lmtune.models.weighted`.
     """
 
     term: str
@@ -42,39 +42,41 @@ class QueryColumn(NamedTuple):
 def query_columns(
     terms: Iterable[Sequence[str]], group: NDArray[np.int8], count: NDArray[Any]
 ) -> list[list[QueryColumn]]:
-    """Put the columns of some topics together, given each topic's terms and the others in a row."""
-    times = count.tolist() if count.ndim == 1 else [tuple(own) for own in count.T.tolist()]
+    """Rebuild the columns of topics from each topic's terms and the concatenated groups and counts."""
+    times = count.tolist() if count.ndim == 1 else [tuple(each) for each in count.T.tolist()]
     rest = zip(group.tolist(), times, strict=True)
-    return [[QueryColumn(term, *next(rest)) for term in own] for own in terms]
+    return [[QueryColumn(term, *next(rest)) for term in topic_terms] for topic_terms in terms]
 
 
 class Factor(NamedTuple):
-    """A factor of a term's part of a score, as search engines account for it.
+    """A factor of a term's score, as in the score explanations of search engines.
 
     Attributes
     ----------
     name, formula : str
-        Lucene's names, where it has them.
+        Name and formula of the factor, as in Lucene's explanations where Lucene has it.
     value : float
-    made_of : dict of str to float
-        The numbers of the formula.
+    inputs : dict of str to float
+        Values of the variables in the formula.
     """
 
     name: str
     value: float
     formula: str
-    made_of: dict[str, float]
+    inputs: dict[str, float]
 
 
-class Held(NamedTuple):
-    """What the collection and a document hold of a term.
+class TermOccurrence(NamedTuple):
+    """A term's statistics in the collection and in one document.
 
     Attributes
     ----------
     term : TermCounts
+        Frequencies in the collection.
     tf, length : int
-        In the document, as the formula counts; its length as the formula takes it.
+        Frequency in the document, and the document's length, both as the formula counts them.
     mean_length : float
+        Mean length of the collection's documents.
     """
 
     term: TermCounts
@@ -84,19 +86,19 @@ class Held(NamedTuple):
 
 
 class Ridge(NamedTuple):
-    """A penalty: the sum of squares of ``scale * (parameter - centre)``.
+    """Ridge penalty: the sum of squares of ``scale * (parameter - centre)``.
 
     Attributes
     ----------
     centre, scale : numpy.ndarray of float64, shape (parameters,)
-        A scale of 0 leaves a parameter alone.
+        A parameter of scale 0 is not penalised.
     """
 
     centre: Doubles
     scale: Doubles
 
     def at(self, setting: Doubles) -> tuple[float, Doubles]:
-        """Return the penalty at a setting, and its derivatives in the parameters."""
+        """Return the penalty at a setting and its gradient."""
         excess = self.scale * (setting - self.centre)
         return float(excess @ excess), 2.0 * self.scale * excess
 
@@ -104,39 +106,37 @@ class Ridge(NamedTuple):
 class Formula(ABC):
     """A score of a document for a query, with named parameters.
 
-    A formula of one's own gives `name`, `parameters` and `differentiate`; candidates, measures and
-    tuners then work with it. The other methods may be overridden where compiled code is faster.
-    Documents of equal columns must get equal scores to the last bit.
+    A custom formula defines `name`, `parameters` and `differentiate`. Candidates, measures and tuners then
+    work with it. Other methods can be overridden with faster code. Documents with equal columns must get
+    bitwise equal scores.
 
     Attributes
     ----------
     name : str
-        What results and kept candidates are labelled with.
+        Label of results and stored candidates.
     parameters : sequence of Parameter
-        Their order is that of every vector of settings. One that the formula fixes stays among
-        them, with equal bounds.
+        The parameters, in the order of every vector of settings. A fixed parameter has equal bounds.
     dominance : str or None
-        Which proofs of `lmtune.candidates.skyband` hold: ``"tf"`` where no score falls as a term
-        frequency rises or the length falls, in any field; ``"e"`` for two-stage smoothing; None for
-        no pruning.
+        Kind of dominance that `lmtune.candidates.skyband` may prune by. ``"tf"``: no score falls if a term
+        frequency rises or the length falls, in any field. ``"e"``: two-stage smoothing. None: no pruning.
     needs_positions : bool
-        Whether it counts windows, so that an index must have positions.
+        Whether the index must have positions, because the formula counts windows.
     fields : tuple of str
-        The fields of documents that an index must have.
+        The document fields that the index must have.
     value_name : str
-        What `term_value` is, for a reader.
+        Name of `term_value`, for output.
     group_names : tuple of str
-        What its kinds of columns are counted in, where there are several.
+        Names of the kinds of columns, if there are several.
     is_likelihood : bool
-        Whether a term's part of the score is how often the query has it times the logarithm of a probability.
+        Whether a term's score is its count in the query times the logarithm of a probability.
     stamp : str or None
-        Digests of the files that it reads; None where candidates cannot be kept, for nothing tells whether
-        what made them is the same.
+        Digests of the files that the formula reads. None if candidates cannot be cached, because a change of
+        their inputs would not be noticed.
     weight_rows : int
-        How many numbers a column's `times` has; 0 where it is a single count or weight.
+        Number of values in a column's `times`; 0 for a single count or weight.
     simpler : tuple of (str, dict of str to float)
-        Formulas that a ridge's path begins with, from the simplest: a name, and the parameters that it
-        holds fixed. Empty where a ridge has no meaning.
+        Nested formulas where a ridge's path begins, from the simplest: a name, and the fixed parameters.
+        Empty if the formula has no ridge.
     """
 
     name: str
@@ -169,32 +169,34 @@ class Formula(ABC):
             The derivative of each score in each parameter.
         """
 
-    def asked(self, index: Index, text: str) -> tuple[Sequence[str], list[QueryColumn]]:
-        """Return a query's terms, and what to look up of it: `columns`, with the weights of a weighted query.
+    def analyze_query(self, index: Index, text: str) -> tuple[Sequence[str], list[QueryColumn]]:
+        """Return the terms and the columns of a query, with the weights of a weighted query.
 
         Raises
         ------
         InputError
-            For weights where windows of terms count too.
+            If the query has weights and the formula counts windows.
         """
         if not isinstance(text, WeightedQuery):
             query = index.analyze(text)
             return query, self.columns(query)
         if self.needs_positions and not text.are_terms:
             raise InputError(
-                f"{self.name} counts windows, which have no weights", value=text, accepted="a query in words"
+                f"{self.name} counts windows, which have no weights",
+                value=text,
+                accepted="a query without weights",
             )
         weights = text.by_term(index.analyze)
         columns = self.columns(list(weights))
         return list(weights), [column._replace(times=weights[column.term]) for column in columns]
 
     def parts(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
-        """Score and differentiate each term by itself, as if it came once in the query.
+        """Score and differentiate each term separately, for one occurrence in the query.
 
         Parameters
         ----------
         topic, setting
-            As for `differentiate`; what terms count is not looked at.
+            As for `differentiate`; the counts of the terms are ignored.
 
         Returns
         -------
@@ -213,49 +215,49 @@ class Formula(ABC):
         return parts, gradients
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
-        """Return what to look up of an analysed query: each distinct term, by default."""
+        """Return the columns of an analysed query; by default, its distinct terms."""
         return [QueryColumn(term, 0, count) for term, count in Counter(query).items()]
 
-    def ridge(self, rows: NDArray[Any]) -> Ridge:  # noqa: ARG002 - some are in units of what queries hold
-        """Return what a ridge pulls the parameters to, given what some queries hold of their columns."""
-        nothing = np.zeros(len(self.parameters))
-        return Ridge(nothing, nothing)
+    def ridge(self, rows: NDArray[Any]) -> Ridge:  # noqa: ARG002 - some scale by values of query terms
+        """Return the ridge penalty, given the values of columns in queries, shape (weight_rows, columns)."""
+        zeros = np.zeros(len(self.parameters))
+        return Ridge(zeros, zeros)
 
-    def drawing(self, setting: Doubles) -> Formula:  # noqa: ARG002 - some search first
-        """Return the formula whose first search, if it makes one, is at a setting."""
+    def with_first_search(self, setting: Doubles) -> Formula:  # noqa: ARG002 - some search first
+        """Return the formula with its first search, if any, at a setting."""
         return self
 
-    def counted(self, rows: NDArray[Any]) -> dict[str, float]:  # noqa: ARG002 - some have units to count
-        """Return the parameters that follow from what some queries hold of their columns, by name."""
+    def counted_parameters(self, rows: NDArray[Any]) -> dict[str, float]:  # noqa: ARG002 - some standardise
+        """Return the parameters computed from the values of columns in queries, by name."""
         return {}
 
-    def part(self, index: Index, group: int) -> Index:  # noqa: ARG002 - all groups are of the whole text
-        """Return where columns of a group are counted: the index, or that of a field of the documents."""
+    def group_index(self, index: Index, group: int) -> Index:  # noqa: ARG002 - here all groups share it
+        """Return the index that counts a group's columns: the whole index or that of a field."""
         return index
 
     def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
-        """Return each column's documents and frequencies there, None for one that no document holds."""
-        return [self.part(index, column.group).postings(column.term) for column in columns]
+        """Return the postings of each column, or None if no document has it."""
+        return [self.group_index(index, column.group).postings(column.term) for column in columns]
 
     def term_value(self, term: TermCounts) -> float:
-        """Return what scoring takes of a term: P(w|C), its share of the collection's tokens."""
+        """Return the term statistic in the formula: by default P(w|C), the share of all tokens."""
         return float(term.cf) / term.size.terms
 
-    def account(self, held: Held, setting: Doubles) -> list[Factor]:  # noqa: ARG002 - not all have one
-        """Return factors whose product is a term's part of the score, as if it came once; none by default."""
+    def score_factors(self, occurrence: TermOccurrence, setting: Doubles) -> list[Factor]:  # noqa: ARG002
+        """Return the factors of a term's score, for one occurrence in the query; none by default."""
         return []
 
     @property
     def bounds(self) -> str:
-        """The formula whose proofs of certificates and of regions hold for this one too."""
+        """The name of the formula whose score bounds (certificates, regions) are valid for this one."""
         return self.name
 
     def size(self, index: Index) -> CollectionSize:
-        """Return how large a collection is to scoring: its tokens, and the documents that hold one."""
+        """Return the collection's size in the formula: its tokens and its non-empty documents."""
         return CollectionSize.of(index)
 
     def lengths(self, index: Index) -> Integers32:
-        """Return the lengths of all documents, shape (num_docs,)."""
+        """Return the lengths of all documents as the formula uses them, shape (num_docs,)."""
         return np.asarray(index.lengths)
 
     def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> Integers32:  # noqa: ARG002
@@ -263,12 +265,12 @@ class Formula(ABC):
         return NO_FIELDS
 
     def check(self, settings: Doubles) -> None:
-        """Raise unless settings, shape (settings, parameters), are in the domain.
+        """Raise `InputError` unless settings, shape (settings, parameters), are in the domain.
 
         Raises
         ------
         InputError
-            Naming the parameter, its value and its domain.
+            With the parameter, its value and its domain.
         """
         for parameter, values in zip(self.parameters, settings.T, strict=True):
             for value in values.tolist():
@@ -281,21 +283,21 @@ class Formula(ABC):
                 )
         for names, axes in shares(self.parameters).items():
             sums = settings[:, axes].sum(axis=1)
-            if (np.abs(sums - 1.0) > _OFF).any():
+            if (np.abs(sums - 1.0) > _SHARE_TOLERANCE).any():
                 off = float(sums[np.argmax(np.abs(sums - 1.0))])
-                raise InputError(f"{names} do not add up to 1", value=off, accepted="shares of 1")
+                raise InputError(f"{names} do not add up to 1", value=off, accepted="a sum of 1")
 
     def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
-        """Fill scores that order documents: all that measuring looks at.
+        """Fill scores that rank the documents; they may differ from `differentiate` in scale.
 
         Parameters
         ----------
         documents : Documents
-            Of some topics.
+            The documents of some topics.
         settings : numpy.ndarray of float64, shape (settings, parameters)
             Inside the domain.
         out : numpy.ndarray of float64
-            Topic by topic and, within a topic, setting by setting, a score of each document.
+            The scores, by topic, then by setting, then by document.
         """
         filled = 0
         for topic in documents.topics():
@@ -311,20 +313,20 @@ class Formula(ABC):
         gradient: Doubles,
         product: Booleans,
     ) -> None:
-        """Fill what RankNet's pairs are made of.
+        """Fill the scores, or their exponentials, and the gradients for pairwise losses such as RankNet's.
 
         Parameters
         ----------
         documents : Documents
-            Of some topics.
+            The documents of some topics.
         setting : numpy.ndarray of float64, shape (parameters,)
             Inside the domain.
         likelihood : numpy.ndarray of float64, shape (documents,)
-            Scores; or where `product` says so exp of them, up to a factor of the topic.
+            Scores, or exp(score) up to a factor per topic.
         gradient : numpy.ndarray of float64, shape (parameters, documents)
             The derivative of each score in each parameter.
         product : numpy.ndarray of bool, shape (topics,)
-            Which of the two `likelihood` holds for each topic.
+            Whether `likelihood` has exp(score) for a topic, instead of the score.
         """
         filled = 0
         product[:] = False
@@ -337,8 +339,9 @@ class Formula(ABC):
 class Kernels(NamedTuple):
     """The compiled methods of a formula.
 
-    Each takes a topic or documents, a setting or several, the formula's switches, and the arrays that it
-    fills; `differentiate` gets zeros. Without `likelihoods`, `differentiate` is called for each topic.
+    The arguments are a topic or documents, one or several settings, the formula's switches, and the output
+    arrays. The output arrays of `differentiate` are zeros. Without `likelihoods`, `differentiate` is called
+    for each topic.
     """
 
     rank_scores: Callable[..., None]
@@ -347,14 +350,14 @@ class Kernels(NamedTuple):
 
 
 class CompiledFormula(Formula):
-    """A formula of compiled arithmetic.
+    """A formula computed by Numba kernels.
 
     Attributes
     ----------
     kernels : Kernels
-        What computes it.
+        The compiled functions.
     switches : tuple of bool
-        What formulas of the same kernels differ in.
+        Flags for the kernels, if several formulas share them.
     """
 
     kernels: Kernels
@@ -368,7 +371,7 @@ class CompiledFormula(Formula):
         return scores, gradients
 
     def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
-        """Fill scores that order documents."""
+        """Fill scores that rank the documents."""
         self.kernels.rank_scores(documents, settings, *self.switches, out)
 
     def likelihoods(
@@ -379,7 +382,7 @@ class CompiledFormula(Formula):
         gradient: Doubles,
         product: Booleans,
     ) -> None:
-        """Fill what RankNet's pairs are made of."""
+        """Fill the scores, or their exponentials, and the gradients for pairwise losses."""
         if self.kernels.likelihoods is not None:
             self.kernels.likelihoods(documents, setting, *self.switches, likelihood, gradient, product)
         else:

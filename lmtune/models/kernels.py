@@ -1,7 +1,7 @@
-"""Compiled arithmetic of the models, shared by scoring, measuring and RankNet.
+"""Numba kernels of two-stage smoothing, and the arrays of all kernels.
 
-Nothing here uses fast-math: two documents with the same term frequencies and the same length must
-get the same bits wherever they stand in an array, or ties would break at random.
+No kernel uses fast-math. Documents with equal term frequencies and lengths must get bitwise equal scores at
+any position in an array; otherwise rounding would break ties.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ from numpy.typing import NDArray
 from lmtune.arrays import Booleans, Doubles, Integers, Integers32
 from lmtune.compiled import compiled
 
-# Products of factors stay within e**-600 .. e**600, well inside the range of a double; outside
-# it the kernels add logarithms instead.
+# Products of factors are computed only if they stay within e**-600 .. e**600, well inside the range of a
+# double; otherwise the kernels add logarithms.
 _SAFE_LOG = 600.0
-# A query that repeats its terms more often is quicker with logarithms.
+# With more factors than this, logarithms are faster.
 _LARGEST_WEIGHT = 200
-# Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
+# The probabilities of an empty document at mu = 0 are computed at this mu, which gives their limit, P(w|C).
 SMALLEST_MU = 1e-200
-# Documents scored at a time: all that their scoring takes is in the fastest cache.
+# Number of documents scored at a time, so that their data fit into the L1 cache.
 _DOCUMENTS = 512
 
 
 NO_FIELDS, NO_MEANS = np.empty((0, 0), np.int32), np.empty(0)
-"""Lengths in the fields of documents, for formulas that take none."""
+"""Field lengths and their means for formulas without fields."""
 
 
 class Documents(NamedTuple):
-    """Documents of some topics, one topic after another.
+    """Documents of several topics in flat arrays, topic by topic.
 
     Attributes
     ----------
     docs : numpy.ndarray of int64, shape (topics, 2)
-        Where each topic's documents begin and end in `length`.
+        Begin and end of each topic's documents in `length`.
     tfs : numpy.ndarray of int64, shape (topics, 2)
-        The same of its block of term frequencies, (terms x documents), in `tf`.
+        Begin and end of each topic's block of term frequencies, (terms x documents), in `tf`.
     terms : numpy.ndarray of int64, shape (topics, 2)
-        The same of its columns, the rows of that block, in `value`, `counts` and `group`.
+        Begin and end of each topic's columns, the rows of that block, in `value`, `counts` and `group`.
     length : numpy.ndarray of int32
-        Document lengths, as the formula takes them.
+        Document lengths, as the formula uses them.
     tf : numpy.ndarray of int32
         Term frequencies.
     value : numpy.ndarray of float64
-        What the formula's `term_value` says of each column.
+        The formula's `term_value` of each column.
     counts : numpy.ndarray of int64 or float64
-        How often each column counts in its query, or its weight there.
+        Occurrences of each column in its query, or its weight there.
     group : numpy.ndarray of int8
-        Which of the formula's kinds of columns each is; see `lmtune.models.formula.QueryColumn`.
+        Kind of each column; see `lmtune.models.formula.QueryColumn`.
     longest : int
         The length of the collection's longest document.
     mean_length : float
         The mean length of the collection's documents.
     field_length : numpy.ndarray of int32, shape (fields, documents)
-        Document lengths in each field, where the formula takes them.
+        Document lengths in each field, if the formula uses them.
     field_mean : numpy.ndarray of float64, shape (fields,)
-        The mean of each over the collection.
+        Their means over the collection.
     """
 
     docs: Integers
@@ -76,17 +76,17 @@ class Documents(NamedTuple):
     field_mean: Doubles = NO_MEANS
 
     def of(self, topics: Integers | slice) -> Documents:
-        """Return the documents of some of the topics; the columns are shared."""
+        """Return the documents of some of the topics; the flat arrays are shared."""
         return self._replace(docs=self.docs[topics], tfs=self.tfs[topics], terms=self.terms[topics])
 
     def topics(self) -> Iterator[TopicDocuments]:
-        """Yield one topic after the other."""
+        """Yield the documents of each topic."""
         for docs, tfs, terms in zip(self.docs, self.tfs, self.terms, strict=True):
             length, columns = self.length[slice(*docs)].astype(np.int64), slice(*terms)
             tf = self.tf[slice(*tfs)].astype(np.int64).reshape(terms[1] - terms[0], length.size)
-            own = self.value[columns], self.counts[..., columns], self.group[columns]
+            query = self.value[columns], self.counts[..., columns], self.group[columns]
             yield TopicDocuments(
-                tf, length, *own, self.mean_length, self.field_length[:, slice(*docs)], self.field_mean
+                tf, length, *query, self.mean_length, self.field_length[:, slice(*docs)], self.field_mean
             )
 
 
@@ -98,19 +98,19 @@ class TopicDocuments(NamedTuple):
     tf : numpy.ndarray of int64 or int32, shape (terms, documents)
         Occurrences of each query term in each document.
     length : numpy.ndarray of int64 or int32, shape (documents,)
-        Document lengths, as the formula takes them.
+        Document lengths, as the formula uses them.
     value : numpy.ndarray of float64, shape (terms,)
-        What the formula's `term_value` says of each term.
+        The formula's `term_value` of each term.
     counts : numpy.ndarray of int64 or float64, shape (terms,)
-        How often each term occurs in the query, or its weight there.
+        Occurrences of each term in the query, or its weight there.
     group : numpy.ndarray of int8, shape (terms,)
-        Which of the formula's kinds of columns each is.
+        Kind of each column; see `lmtune.models.formula.QueryColumn`.
     mean_length : float
         The mean length of the collection's documents.
     field_length : numpy.ndarray of int32, shape (fields, documents)
-        Document lengths in each field, where the formula takes them.
+        Document lengths in each field, if the formula uses them.
     field_mean : numpy.ndarray of float64, shape (fields,)
-        The mean of each over the collection.
+        Their means over the collection.
     """
 
     tf: NDArray[Any]
@@ -125,20 +125,20 @@ class TopicDocuments(NamedTuple):
 
 @compiled(inline=True)
 def topic_of(documents: Documents, i: int) -> TopicDocuments:
-    """Return one of the topics, by its place; the columns are shared."""
+    """Return the documents of topic number i, as views."""
     rows = slice(documents.docs[i, 0], documents.docs[i, 1])
     terms = slice(documents.terms[i, 0], documents.terms[i, 1])
     length, value = documents.length[rows], documents.value[terms]
     tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(value.size, length.size)
-    own = documents.counts[terms], documents.group[terms], documents.mean_length
-    return TopicDocuments(tf, length, value, *own, documents.field_length[:, rows], documents.field_mean)
+    rest = documents.counts[terms], documents.group[terms], documents.mean_length
+    return TopicDocuments(tf, length, value, *rest, documents.field_length[:, rows], documents.field_mean)
 
 
 @compiled()
 def product_is_safe(
     y_max: float, length_min: float, length_max: float, weight: int, lambda_: float, mu: float
 ) -> bool:
-    """Say whether no product of ``weight`` factors can leave the range of a double."""
+    """Return whether products of `weight` factors always stay in the range of a double."""
     if weight > _LARGEST_WEIGHT:
         return False
     low = (1.0 - lambda_) * mu / (mu + length_max) + lambda_
@@ -148,7 +148,7 @@ def product_is_safe(
 
 @compiled()
 def repeats(counts: NDArray[Any]) -> int:
-    """Return how many factors a product takes; where weights are not whole, more than any may have."""
+    """Return the number of factors in a product, or a number above the limit if counts are not integers."""
     factors = 0
     for count in counts:
         whole = int(count)
@@ -160,28 +160,29 @@ def repeats(counts: NDArray[Any]) -> int:
 
 @compiled()
 def scores_as_product(p_min: float, longest: int, weight: int, lambda_: float, mu: float) -> bool:
-    """Say whether `rank_two_stage` multiplies, whichever documents there are to score.
+    """Return whether `rank_two_stage` multiplies factors instead of adding logarithms.
 
-    ``longest`` is the collection's longest document: the answer, and with it every bit of a
-    score, must not depend on the other candidates. No y exceeds |D| / P(w|C), and
-    (|D| / P + mu) / (mu + |D|) grows with |D|. Where lengths are rounded down by up to an eighth,
-    y exceeds that by as much: for the largest weight by exp(27), which the safe range leaves room
-    for.
+    The result must not depend on the candidates, so that a document's score does not either. It therefore
+    depends on the length of the collection's longest document, ``longest``.
+
+    The bound: y <= |D| / P(w|C), and (|D| / P + mu) / (mu + |D|) increases with |D|. If lengths are rounded
+    down, by up to an eighth, y can exceed the bound by as much. For the largest weight this is a factor of
+    exp(27), which is still safe.
     """
     return bool(product_is_safe(longest / p_min, longest, longest, weight, lambda_, mu))
 
 
 @compiled()
 def rank_two_stage(documents: Documents, settings: Doubles, floored: bool, out: Doubles) -> None:
-    """Fill scores that order documents exactly as the query likelihood does.
+    """Fill scores that rank documents exactly as the query likelihood does.
 
-    With y = tf / P(w|C) the likelihood is proportional to the product over query terms of
-    (y + mu) (1 - lambda) / (mu + |D|) + lambda: one division a document, two multiply-adds a
-    term, no logarithm. Where that product could leave the range of a double, the sum of its
-    logarithms stands in. ``floored`` raises factors below 1 to 1, as Lucene's Dirichlet
-    smoothing does. ``settings`` has columns lambda and mu; ``out`` is filled as
-    `lmtune.models.formula.Formula.rank_scores` says. y is made of tf as it is
-    used: kept, it would take twice the memory to read.
+    With y = tf / P(w|C), the likelihood is proportional to the product over query terms of
+    (y + mu) (1 - lambda) / (mu + |D|) + lambda. This takes one division per document, two multiply-adds per
+    term, and no logarithm. If the product could leave the range of a double, its logarithms are summed.
+    ``floored`` raises factors below 1 to 1, as in Lucene's Dirichlet smoothing. ``settings`` has the columns
+    lambda and mu. `lmtune.models.formula.Formula.rank_scores` specifies ``out``.
+
+    y is computed from tf in each use, because reading a stored y would take twice the memory bandwidth.
     """
     filled = 0
     for i in range(documents.docs.shape[0]):
@@ -189,10 +190,10 @@ def rank_two_stage(documents: Documents, settings: Doubles, floored: bool, out: 
         docs = topic.length.size
         if docs == 0:
             continue
-        own = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
+        scores = out[filled : filled + docs * settings.shape[0]].reshape(settings.shape[0], docs)
         columns = topic.tf, topic.length, topic.value, topic.counts
-        rank_two_stage_topic(*columns, documents.longest, settings, floored, own)
-        filled += own.size
+        rank_two_stage_topic(*columns, documents.longest, settings, floored, scores)
+        filled += scores.size
 
 
 @compiled()
@@ -206,7 +207,7 @@ def rank_two_stage_topic(
     floored: bool,
     out: Doubles,
 ) -> None:
-    """Fill out[s, j] for setting s and document j of one topic, which has documents."""
+    """Fill out[s, j] with the score of document j at setting s, for one topic with documents."""
     ratio, scale = np.empty(min(length.size, _DOCUMENTS)), 1.0 / p
     p_min, weight = p[0], repeats(count)
     for w in range(p.size):
@@ -233,27 +234,27 @@ def _score(
     keep, simple = 1.0 - lambda_, product and not floored
     for first in range(0, score.size, ratio.size):
         last = min(first + ratio.size, score.size)
-        size, own, w = length[first:last], score[first:last], 0
+        size, part, w = length[first:last], score[first:last], 0
         if simple and count[0] == 1:
-            # The usual case in one pass: 1 times a factor is the factor.
+            # The most frequent case, in one pass: the product of 1 and a factor is the factor.
             row, by, w = tf[0, first:last], scale[0], 1
-            for i in range(own.size):
+            for i in range(part.size):
                 ratio[i] = keep / (mu + size[i])
-                own[i] = (row[i] * by + mu) * ratio[i] + lambda_
+                part[i] = (row[i] * by + mu) * ratio[i] + lambda_
         else:
-            for i in range(own.size):
+            for i in range(part.size):
                 ratio[i] = keep / (mu + size[i])
-                own[i] = 1.0 if product else 0.0
+                part[i] = 1.0 if product else 0.0
         while w < count.size:
             row, by = tf[w, first:last], scale[w]
             if simple and w + 1 < count.size and count[w] == 1 and count[w + 1] == 1:
-                # Two terms a pass: fetching and keeping the scores takes as long as multiplying.
+                # Two terms per pass, because loading and storing the scores takes as long as multiplying.
                 after, then, w = tf[w + 1, first:last], scale[w + 1], w + 1
-                for i in range(own.size):
-                    by_one = own[i] * ((row[i] * by + mu) * ratio[i] + lambda_)
-                    own[i] = by_one * ((after[i] * then + mu) * ratio[i] + lambda_)
+                for i in range(part.size):
+                    by_one = part[i] * ((row[i] * by + mu) * ratio[i] + lambda_)
+                    part[i] = by_one * ((after[i] * then + mu) * ratio[i] + lambda_)
             else:
-                add_term(row, by, count[w], lambda_, mu, product, floored, ratio, own)
+                add_term(row, by, count[w], lambda_, mu, product, floored, ratio, part)
             w += 1
 
 
@@ -291,7 +292,7 @@ def add_term(
 def differentiate_two_stage(
     topic: TopicDocuments, setting: Doubles, floored: bool, score: Doubles, gradient: Doubles
 ) -> None:
-    """Fill the scores, and add both derivatives to zeros; ``floored`` as Lucene's Dirichlet smoothing."""
+    """Fill the scores and the zero array of derivatives; ``floored`` is Lucene's Dirichlet smoothing."""
     if floored:
         floored_log_likelihood(topic, setting[1], score, gradient[1])
     else:
@@ -302,7 +303,7 @@ def differentiate_two_stage(
 def log_likelihood(
     topic: TopicDocuments, lambda_: float, mu: float, score: Doubles, gradient: Doubles
 ) -> None:
-    """Fill the scores, shape (documents,), and both derivatives, shape (2, documents)."""
+    """Fill the scores, shape (documents,), and derivatives in lambda and mu, shape (2, documents)."""
     terms, docs = topic.tf.shape
     keep = 1.0 - lambda_
     for i in range(docs):
@@ -323,7 +324,7 @@ def log_likelihood(
 def log_probabilities(
     topic: TopicDocuments, lambda_: float, mu: float, score: Doubles, gradient: Doubles
 ) -> None:
-    """Fill each term's part by itself, shape (terms, documents), and both derivatives."""
+    """Fill log P(w|D), shape (terms, documents), and derivatives, shape (2, terms, documents)."""
     terms, docs = topic.tf.shape
     keep = 1.0 - lambda_
     for w in range(terms):
@@ -339,8 +340,9 @@ def log_probabilities(
 def _log_probability(p: float, t: float, size: float, lambda_: float, mu: float) -> tuple[float, float]:
     """Return log P(w|D) and its derivative in lambda.
 
-    1 - x is a sum of non-negative terms, so ``log1p`` keeps its relative accuracy where x is near
-    1; and P(w|C) - a = (P(w|C) |D| - tf) / (mu + |D|) avoids the cancellation of the printed form.
+    For x near 1, ``log1p`` is accurate because 1 - x is a sum of non-negative terms. The derivative uses
+    (P(w|C) |D| - tf) / (mu + |D|), which avoids the cancellation of the published form P(w|C) - a with
+    a = (tf + mu P(w|C)) / (mu + |D|).
     """
     keep, whole = 1.0 - lambda_, mu + size
     x = keep * (t + mu * p) / whole + lambda_ * p
@@ -354,11 +356,11 @@ def _log_probability(p: float, t: float, size: float, lambda_: float, mu: float)
 
 @compiled()
 def floored_log_likelihood(topic: TopicDocuments, mu: float, score: Doubles, slope: Doubles) -> None:
-    """Fill Lucene's Dirichlet score and its derivative in mu, one document at a time.
+    """Fill the scores and derivatives in mu of Lucene's Dirichlet smoothing.
 
-    With y = tf / P(w|C) a term's score is log((y + mu) / (mu + |D|)) = log1p((y - |D|) /
-    (mu + |D|)) where y > |D|, which does not depend on mu, and 0 elsewhere. So no score has a kink
-    in mu; where y = |D|, both sides have the derivative 0.
+    With y = tf / P(w|C), a term's score is log((y + mu) / (mu + |D|)) = log1p((y - |D|) / (mu + |D|)) if
+    y > |D|, and 0 otherwise. This condition does not depend on mu, so that no score has a kink in mu. At
+    y = |D| the derivative is 0 in both cases.
     """
     terms, docs = topic.tf.shape
     for i in range(docs):
@@ -384,11 +386,11 @@ def two_stage_likelihoods(
     gradient: Doubles,
     product: Booleans,
 ) -> None:
-    """Fill what `lmtune.models.formula.Formula.likelihoods` says, for each of some topics.
+    """Fill likelihoods and gradients as specified in `lmtune.models.formula.Formula.likelihoods`.
 
-    ``floored`` raises factors below 1 to 1, with derivatives 0. At lambda = 0, the only one that
-    such a model has, a factor is above, at or below 1 for every mu alike: y > |D|, y = |D| or not.
-    So the floor makes no kink in mu, and at y = |D| both sides have the derivative 0.
+    ``floored`` raises factors below 1 to 1, with derivative 0. A floored model has lambda = 0. Then a factor
+    is above 1 if and only if y > |D|, for every mu, so that the floor makes no kink in mu. At y = |D| the
+    derivative is 0 in both cases.
     """
     lambda_, mu = setting[0], max(setting[1], SMALLEST_MU)
     keep = 1.0 - lambda_

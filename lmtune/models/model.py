@@ -1,4 +1,4 @@
-"""Named models: a formula, which of its parameters are free, and where to look for them."""
+"""Named models: a scoring formula with the ranges and defaults of its parameters."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ TABLE_COLUMNS = (
     *("collection", "measure", "method", "fold", "train", "test", "estimate", "evaluations", "at_edge"),
     *("bound", "ridge", "line", "position", "start", "step", "cost", "alpha"),
 )
-"""Columns of the files of a results folder that stand beside parameters."""
+"""Columns of the tables in a results folder that are not parameters."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A formula with the ranges in which to look for its parameters.
+    """A formula with the ranges and defaults of its parameters.
 
     Attributes
     ----------
     name : str
-        What ``--model`` says.
+        The name, as in ``--model``.
     what : str
-        The same for a reader who does not know the name.
+        A short description.
     formula : Formula
-        What candidates are extracted and ranked by.
+        The scoring function, which also extracts the candidates.
     parameters : tuple of Parameter
-        The formula's, with this model's ranges and defaults; equal bounds where the model fixes one.
+        The formula's parameters with this model's ranges and defaults. A fixed parameter has equal bounds.
 
     Raises
     ------
     InputError
-        For a parameter that is named as a column of the result tables.
+        If a parameter has the name of a column of the result tables.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Model:
         for parameter in self.parameters:
             if parameter.name in TABLE_COLUMNS:
                 raise InputError(
-                    f"a parameter of {self.name} is named as a column of the result tables",
+                    f"a parameter of {self.name} has the name of a column of the result tables",
                     value=parameter.name,
                     accepted=f"any name except {', '.join(TABLE_COLUMNS)}",
                 )
@@ -60,7 +60,7 @@ class Model:
     @property
     def fixed(self) -> dict[str, float]:
         """The values of the parameters that the model fixes, by name."""
-        return {own.name: own.low for own in self.parameters if own.is_fixed and not own.is_counted}
+        return {each.name: each.low for each in self.parameters if each.is_fixed and not each.is_counted}
 
     def check(self, setting: Mapping[str, float]) -> None:
         """Raise `InputError` unless a setting is in the formula's domain."""
@@ -68,11 +68,11 @@ class Model:
 
     @property
     def default(self) -> dict[str, float]:
-        """The setting to search with where none is given."""
+        """The default values of all parameters, by name."""
         return {parameter.name: parameter.default for parameter in self.parameters}
 
     def describe(self, setting: Mapping[str, float]) -> str:
-        """Name a setting: ``lambda0.4-mu2500``, ``dirichlet-mu1000``."""
+        """Return a label for a setting, such as ``lambda0.4-mu2500`` or ``dirichlet-mu1000``."""
         free = [f"{name}{value:g}" for name, value in setting.items() if name not in self.fixed]
         return label_setting(self.name, "-".join(free))
 
@@ -80,8 +80,7 @@ class Model:
 _NO_LAMBDA = replace(LAMBDA, low=0.0, high=0.0)
 _NO_MU = replace(MU, low=0.0, high=0.0, default=0.0)
 
-# Jelinek-Mercer's default is what Zhai and Lafferty (TOIS 2004) found best for title queries;
-# 0.7 for long ones.
+# Zhai and Lafferty (TOIS 2004) recommend 0.1 for title queries and 0.7 for long queries.
 _JELINEK_MERCER = replace(LAMBDA, low=0.01, high=0.99, default=0.1, source="Zhai and Lafferty's, for titles")
 
 MODELS = {
@@ -107,8 +106,8 @@ MODELS = {
             "Metzler and Croft's sequential dependence, Dirichlet smoothing",
             SDM,
             tuple(
-                replace(own, low=0.0, high=0.0) if own.name.startswith(LAMBDA.name) else own
-                for own in SDM.parameters
+                replace(each, low=0.0, high=0.0) if each.name.startswith(LAMBDA.name) else each
+                for each in SDM.parameters
             ),
         ),
         Model(
@@ -120,49 +119,49 @@ MODELS = {
         Model("lucene-bm25", "Lucene's BM25Similarity", bm25_formula("lucene-bm25"), (K1, B)),
     )
 }
-"""All models by name, but for mixtures of fields, which say of which, and variants of BM25."""
+"""Models by name, without field models and BM25 variants, whose names have parts after a colon."""
 
-OF_FIELDS: dict[str, type[FieldFormula]] = {own.kind: own for own in (Fields, SummedBM25, BM25F)}
-"""The formulas of several fields, by what stands before the fields in a model's name."""
+OF_FIELDS: dict[str, type[FieldFormula]] = {each.kind: each for each in (Fields, SummedBM25, BM25F)}
+"""Field models by the prefix of their names."""
 
 NAMES = (
     f"{', '.join(MODELS)}, {'|'.join(OF_FIELDS)}:title,body, {BM25_PREFIX} with {'|'.join(VARIANTS)}; "
     f"each also with +rm3 and +{WEIGHTS}"
 )
-"""What models are called, for a reader."""
+"""All accepted model names, for messages."""
 
 
 def find_model(model: str | Model | Formula) -> Model:
-    """Return the model of a name, or a formula's with the ranges of its own.
+    """Return the model with a name, or wrap a formula with its own parameter ranges.
 
     Raises
     ------
     InputError
-        Naming the models there are.
+        If the name is unknown; the message lists the accepted names.
     """
     if isinstance(model, Model):
         return model
     if isinstance(model, Formula):
         return Model(model.name, model.name, model, tuple(model.parameters))
-    found = known_model(model)
-    if found is None:
+    named = known_model(model)
+    if named is None:
         names = [*MODELS, *OF_FIELDS, *(f"{BM25_PREFIX}{variant}" for variant in VARIANTS)]
         raise InputError("unknown model", value=model, accepted=perhaps(model, names, NAMES))
-    if isinstance(found.formula, Weighted):
-        found.formula.read()
-    return found
+    if isinstance(named.formula, Weighted):
+        named.formula.read()
+    return named
 
 
 def known_model(name: str) -> Model | None:
-    """Return the model of a name, None for one that only its user knows."""
+    """Return the model with a name, or None for an unknown name, such as that of a custom formula."""
     base, *parts = name.split("+")
     if parts:
         known = known_model(base)
         if known is None:
             return None
         formula = weighted(known.formula, parts)
-        own = (*known.parameters, *formula.parameters[len(known.parameters) :])
-        return Model(name, f"{known.what}, with weights of the query's terms", formula, own)
+        parameters = (*known.parameters, *formula.parameters[len(known.parameters) :])
+        return Model(name, f"{known.what}, with weights of the query's terms", formula, parameters)
     if name.startswith(BM25_PREFIX):
         variant = bm25_formula(name)
         return Model(name, variant.variant.what, variant, (K1, B))
@@ -174,32 +173,32 @@ def known_model(name: str) -> Model | None:
 
 
 def named_model(name: str, fields: Sequence[str]) -> str:
-    """Return the name of the model that is asked for, with the fields that it mixes.
+    """Return the full name of a model: a field model's name includes its fields.
 
     Raises
     ------
     InputError
-        For ``fields`` without fields, fields beside another model, and windows among them.
+        If a field model has no fields, another model has fields, or a field is a kind of window.
     """
     if windows := WINDOW_KINDS.keys() & fields:
         raise InputError(
-            "windows are no fields to mix",
+            "windows cannot be mixed as fields",
             value=",".join(sorted(windows)),
-            accepted="--model sdm weighs them",
+            accepted="document fields; --model sdm weights windows",
         )
     if name in OF_FIELDS and fields:
         return OF_FIELDS[name](fields).name
     if name in OF_FIELDS or fields:
         raise InputError(
-            f"--fields goes with --model {', '.join(OF_FIELDS)}, and these with it",
+            f"--fields and the models {', '.join(OF_FIELDS)} require each other",
             value=name,
             accepted=f"--model {name if name in OF_FIELDS else 'bm25f'} --fields title,contents",
         )
     return name
 
 
-def described(name: str) -> list[str]:
-    """Say which model a result is of, for its reader; nothing of two-stage smoothing."""
+def describe_model(name: str) -> list[str]:
+    """Return a line that names and describes a model; no line for two-stage smoothing."""
     if name == TWO_STAGE.name:
         return []
     known = known_model(name)
@@ -207,5 +206,5 @@ def described(name: str) -> list[str]:
 
 
 def label_setting(model: str, text: str) -> str:
-    """Put a model's name before a text, but for two-stage smoothing, the usual one."""
+    """Put the model's name before a text, except for two-stage smoothing."""
     return text if model == TWO_STAGE.name else f"{model}-{text}"

@@ -1,4 +1,4 @@
-"""The parameters of a model: their ranges, and the scales on which they are searched."""
+"""Model parameters, their ranges, and the scales on which they are searched."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ Setting = Mapping[str, float]
 """Values of a model's parameters by name."""
 
 ANSERINI = "Anserini's"
-"""Whose defaults most models here have."""
+"""The source of most models' default values."""
 
-# A logit has no 0. Below this the cost is as good as flat.
+# The logit of 0 is infinite. Below this share the cost hardly changes.
 _SMALLEST = 1e-4
 _EDGE = 1e-6
 
 
 class _Scale(NamedTuple):
-    """How a parameter of this scale is searched.
+    """A transformation of a parameter for searches, with its domain.
 
     Attributes
     ----------
     coordinate, value : callable
-        From the parameter to an unbounded coordinate, and back.
+        Convert the parameter to an unbounded coordinate, and back.
     chain : callable
-        Takes a derivative in the parameter, and its value, to the derivative in the coordinate.
+        Chain rule: converts a derivative in the parameter, at a value, to one in the coordinate.
     is_geometric : bool
-        Whether grids, random draws and steps of an ascent are even in the logarithm.
+        Whether grids, random draws and ascent steps are uniform in the logarithm.
     accepted : str
         The domain, for messages.
     contains : callable
-        Whether a value is in the domain.
+        Returns whether a value is in the domain.
     """
 
     coordinate: Callable[[float], float]
@@ -76,7 +76,7 @@ _SCALES = {
         value=math.exp,
         chain=lambda derivative, value: derivative * value,
         is_geometric=True,
-        accepted="{name} > 0{unit}; or 0 for both its bounds",
+        accepted="{name} > 0{unit}; or 0 for both bounds",
         contains=lambda x: x >= 0.0,
     ),
     "logit": _Scale(
@@ -92,38 +92,38 @@ _SCALES = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter and the range in which to search it.
+    """A parameter with its search range.
 
     Attributes
     ----------
     name : str
-        As settings, tables and options have it.
+        The name in settings, tables and options.
     low, high : float
-        The range, ends included; equal where the parameter is fixed.
+        The range, bounds included; equal bounds fix the parameter.
     scale : {"linear", "log", "logit"}
-        ``"log"`` is for positive numbers of any magnitude: grids are geometric and descents go
-        along the logarithm. ``"logit"`` is for shares from 0 to below 1: grids are even in the
-        share and descents go along its logit, which starts at 1e-4 or less where `low` is 0.
+        ``"log"`` is for positive numbers of any magnitude: grids are geometric, and gradient methods use
+        the logarithm. ``"logit"`` is for shares in [0, 1): grids are uniform in the share, and gradient
+        methods use its logit, from that of 1e-4 or less if `low` is 0.
     default : float
-        The value to rank with where none is given.
+        The value without tuning.
     what : str
-        What it is, for a reader who does not know the name.
+        A short description.
     start : float, optional
-        Where descents begin; `default` if None.
+        Initial point of gradient methods; `default` if None.
     unit : str
-        What it is counted in, such as ``"tokens"``.
+        The unit, such as ``"tokens"``.
     share : str
-        Parameters of one such name add up to 1 in every setting. What is searched of each is its size
-        beside the others: spaces divide by the sum.
+        Name of a group of parameters that add up to 1 in every setting. A search varies their relative
+        sizes, and spaces divide by the sum.
     source : str
-        Whose usual value the default is, such as ``"Anserini's"``; empty where nobody's.
+        Source of the default, such as ``"Anserini's"``; empty if there is none.
     is_counted : bool
-        Whether nothing searches it, because the topics of a fit say what it is.
+        Whether the value is computed from the topics of a fit instead of searched.
 
     Raises
     ------
     InputError
-        For an unknown scale, an empty range or one outside the scale's domain.
+        If the scale is unknown, or the range is empty or outside the scale's domain.
     """
 
     name: str
@@ -150,7 +150,7 @@ class Parameter:
             self._refuse(self.low)
 
     def require(self, value: float) -> None:
-        """Raise `InputError` unless a value is in the scale's domain."""
+        """Raise `InputError` unless a value is in the domain of the scale."""
         if not (math.isfinite(value) and self._scale.contains(value)):
             self._refuse(value)
 
@@ -168,7 +168,7 @@ class Parameter:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether its range is a single value."""
+        """Whether the range is a single value."""
         return self.low == self.high
 
     def clip(self, value: float) -> float:
@@ -176,9 +176,9 @@ class Parameter:
         return min(max(value, self.low), self.high)
 
     def grid(self, points: int) -> Doubles:
-        """Return distinct values from `low` to `high`, evenly spaced or geometric: `points` or fewer.
+        """Return at most `points` distinct values from `low` to `high`, evenly or geometrically spaced.
 
-        They are rounded to what a person would type where that keeps them apart.
+        They are rounded to four significant digits if they stay distinct.
         """
         if self.scale == "logit":
             return np.unique(np.linspace(self.low, self.high, points).round(12))
@@ -195,13 +195,13 @@ class Parameter:
 
     @property
     def step(self) -> float:
-        """The first step of a search: 0.1, 0.5 in a logarithm, or a tenth of a linear range."""
+        """The first step of a search: 0.1 for shares, 0.5 in the logarithm, a tenth of a linear range."""
         return {"logit": 0.1, "log": 0.5, "linear": (self.high - self.low) / 10.0}[self.scale]
 
     def move(self, value: float, distance: float) -> float:
-        """Return the value that far away, in the logarithm on the scale ``"log"``.
+        """Return the value at a distance, measured in the logarithm on the scale ``"log"``.
 
-        It is rounded, so that ways that lead to one value do not differ in its last digits.
+        The value is rounded, so that different sequences of steps to one value give the same digits.
         """
         if self.scale == "logit":
             return self.clip(round(value + distance, 9))
@@ -209,7 +209,7 @@ class Parameter:
         return self.clip(float(f"{moved:.9g}"))
 
     def between(self, begin: float, end: float, position: float) -> float:
-        """Return the value at a position from 0, the one, to 1, the other, evenly on the scale."""
+        """Interpolate between two values on the scale; position 0 is `begin` and 1 is `end`."""
         if begin == end:
             return begin
         if self._scale.is_geometric:
@@ -226,7 +226,7 @@ class Parameter:
         return low, low if self.is_fixed else logit(self.high)
 
     def to_unbounded(self, value: float) -> float:
-        """Return the coordinate, inside `unbounded`, next to a value."""
+        """Return the coordinate of a value, clipped to the range `unbounded`."""
         low, high = self.unbounded
         return min(max(self._scale.coordinate(value), low), high)
 
@@ -235,11 +235,11 @@ class Parameter:
         return self.low if self.is_fixed else self.clip(self._scale.value(x))
 
     def chain(self, derivative: float, value: float) -> float:
-        """Turn a derivative in the parameter into one in its unbounded coordinate."""
+        """Convert a derivative in the parameter to one in the unbounded coordinate, at a value."""
         return self._scale.chain(derivative, value)
 
     def is_at_edge(self, value: float) -> bool:
-        """Say whether a value lies on a bound of the range, which it is free to leave."""
+        """Return whether a value is on a bound of the range, if the parameter is not fixed."""
         if self.is_fixed:
             return False
         low, high = self.unbounded
@@ -248,41 +248,41 @@ class Parameter:
 
 
 def shares(parameters: Sequence[Parameter]) -> dict[str, list[int]]:
-    """Return the places of parameters that add up to 1, by their names as a text."""
-    axes: dict[str, list[int]] = {}
+    """Return the indices of parameters that add up to 1, by their joined names."""
+    groups: dict[str, list[int]] = {}
     for axis, parameter in enumerate(parameters):
         if parameter.share:
-            axes.setdefault(parameter.share, []).append(axis)
-    return {", ".join(parameters[axis].name for axis in own): own for own in axes.values()}
+            groups.setdefault(parameter.share, []).append(axis)
+    return {", ".join(parameters[axis].name for axis in axes): axes for axes in groups.values()}
 
 
 def as_settings(parameters: Sequence[Parameter], settings: Setting | Sequence[Setting] | Doubles) -> Doubles:
-    """Turn settings into rows of a matrix, shape (settings, parameters).
+    """Convert settings to a matrix, shape (settings, parameters).
 
     Parameters
     ----------
     parameters : sequence of Parameter
-        A column each.
+        The columns.
     settings : mapping, sequence of mappings, or numpy.ndarray
-        Values by name, a parameter's default where its name is missing; or values in the order of
-        the parameters, of shape (parameters,) or (settings, parameters).
+        Values by name, with defaults for missing names; or values in the order of the parameters, shape
+        (parameters,) or (settings, parameters).
 
     Raises
     ------
     InputError
-        For a name that no parameter has, or rows of another length.
+        If a name is unknown or rows have another length.
     """
     if not isinstance(settings, np.ndarray):
         named = [settings] if isinstance(settings, Mapping) else settings
         settings = np.array([_as_row(parameters, setting) for setting in named], np.float64)
-    found = np.ascontiguousarray(np.atleast_2d(settings), np.float64)
-    if found.ndim != 2 or found.shape[1] != len(parameters):
+    matrix = np.ascontiguousarray(np.atleast_2d(settings), np.float64)
+    if matrix.ndim != 2 or matrix.shape[1] != len(parameters):
         raise InputError(
             "settings do not fit the model's parameters",
-            value=found.shape,
-            accepted=f"a value each of {', '.join(p.name for p in parameters)}",
+            value=matrix.shape,
+            accepted=f"one value for each of {', '.join(p.name for p in parameters)}",
         )
-    return found
+    return matrix
 
 
 def _as_row(parameters: Sequence[Parameter], setting: Setting) -> list[float]:

@@ -4,15 +4,15 @@ r"""The sequential dependence model, and its analytic gradient.
     + \lambda_O \sum_{i} \log P(\#1(q_i\, q_{i+1})|D)
     + \lambda_U \sum_{i} \log P(\#uw8(q_i\, q_{i+1})|D)
 
-after Metzler and Croft, "A Markov Random Field Model for Term Dependencies" (SIGIR 2005), section
-3.3: query terms, and pairs of neighbouring ones as phrases and in windows of 8 tokens. Each P is
-two-stage smoothing's with its own lambda and mu, over windows as over terms,
+after Metzler and Croft, "A Markov Random Field Model for Term Dependencies" (SIGIR 2005), section 3.3. The
+features are query terms, and pairs of adjacent query terms, as phrases and in windows of 8 tokens. Each P has
+two-stage smoothing with its own lambda and mu, for windows as for terms,
 
 .. math:: P(c|D) = (1 - \lambda) \frac{tf_{c,D} + \mu\, cf_c / |C|}{\mu + |D|} + \lambda\, cf_c / |C| .
 
-`lmtune.index.windows` says what is counted. Neighbours are those of the analysed query, as in
-Anserini's model: stopwords between them are passed over, though in documents they take a place. A
-window that the collection lacks is left out, as a query term is.
+`lmtune.index.windows` defines the counts. Adjacent terms are those of the analysed query, as in Anserini: in
+queries, stopwords are removed first; in documents, they occupy a position. Windows without an occurrence in
+the collection are left out, like query terms without one.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _WEIGHTS = (
 
 
 class SequentialDependence(CompiledFormula):
-    r"""The sequential dependence model over terms, ordered and unordered windows.
+    r"""The sequential dependence model over terms, ordered windows and unordered windows.
 
-    The weights sum to 1: the terms have what ``ordered`` and ``unordered`` leave. At fixed smoothing
-    the score is linear in them, and RankNet's cost convex. No score falls as a frequency, also a
-    window's, rises or the length falls, the weights being 0 or more.
+    The weights sum to 1; that of the terms is 1 - ``ordered`` - ``unordered``. At fixed smoothing the score
+    is linear in the weights, so that RankNet's cost is convex in them. Because weights are not negative, no
+    score falls if a frequency of a term or window rises, or the length falls.
     """
 
     name = "sdm"
@@ -63,9 +63,9 @@ class SequentialDependence(CompiledFormula):
         LAMBDA,
         MU,
         *(
-            replace(own, name=f"{own.name}_{windows}", what=f"{own.what} of {windows} windows")
+            replace(each, name=f"{each.name}_{windows}", what=f"{each.what} of {windows} windows")
             for windows in ("ordered", "unordered")
-            for own in (LAMBDA, MU)
+            for each in (LAMBDA, MU)
         ),
     )
     dominance = "tf"
@@ -74,21 +74,21 @@ class SequentialDependence(CompiledFormula):
     kernels = Kernels(rank_sdm, differentiate_sdm, sdm_likelihoods)
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
-        """Return each distinct term, phrase and window of neighbours; a window in one order alone."""
+        """Return the distinct terms, phrases and unordered windows of adjacent terms."""
         windows = {group: windows_of(query, ordered=group == ORDERED) for group in (ORDERED, UNORDERED)}
         return [QueryColumn(term, TERMS, times) for term, times in Counter(query).items()] + [
             QueryColumn(f"{window.first} {window.second}", group, times)
-            for group, own in windows.items()
-            for window, times in own.items()
+            for group, counts in windows.items()
+            for window, times in counts.items()
         ]
 
     def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
-        """Return terms' postings and count windows.
+        """Return the postings of terms, and those of windows, which are counted in the index.
 
         Raises
         ------
         InputError
-            For an index without positions.
+            If the index has no positions.
         """
         windows = []
         for column in columns:
@@ -99,15 +99,14 @@ class SequentialDependence(CompiledFormula):
         return [*terms, *count_windows(index, windows)]
 
     def check(self, settings: Doubles) -> None:
-        """Raise `InputError` unless weights are 0 or more, and sum to 1 at most; smoothing as elsewhere."""
+        """Raise `InputError` unless weights are >= 0 with sum <= 1, and lambda and mu are valid."""
         for ordered, unordered, *smoothing in settings.tolist():
-            # As people add decimals: 0.7 and 0.3 are no more than 1.
+            # The tolerance allows for rounding in sums of decimals.
             if not (ordered >= 0.0 and unordered >= 0.0 and ordered + unordered <= 1.0 + 1e-12):
                 raise InputError(
                     "the weights of windows are outside their domain",
                     value=(ordered, unordered),
-                    accepted="ordered and unordered, each 0 or more, together 1 at most:"
-                    " the terms have the rest",
+                    accepted="ordered >= 0, unordered >= 0, ordered + unordered <= 1",
                 )
             for at in range(0, len(smoothing), 2):
                 check_parameters(smoothing[at], smoothing[at + 1])

@@ -1,7 +1,7 @@
-"""Compiled arithmetic of the sequential dependence model.
+"""Numba kernels of the sequential dependence model.
 
-Settings are the weights of ordered and unordered windows, then lambda and mu of terms, of ordered
-and of unordered windows: 8 values.
+A setting has 8 values: the weights of ordered and unordered windows, then lambda and mu of terms, of
+ordered windows and of unordered windows.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ GROUPS = 3
 
 @compiled()
 def group_starts(group: NDArray[np.int8]) -> Integers:
-    """Return where each group begins among columns in the order of groups, and where the last ends."""
+    """Return the offset of each group in columns sorted by group, and the end of the last group."""
     starts = np.zeros(GROUPS + 1, np.int64)
-    for own in group:
-        starts[own + 1 :] += 1
+    for number in group:
+        starts[number + 1 :] += 1
     return starts
 
 
 @compiled()
 def weight_of(setting: Doubles, group: int) -> float:
-    """Return a group's weight; the terms have what the windows leave."""
+    """Return a group's weight; that of the terms is 1 minus the weights of the windows."""
     return float(setting[group - 1] if group else max(1.0 - setting[0] - setting[1], 0.0))
 
 
 @compiled()
 def rank_sdm(documents: Documents, settings: Doubles, out: Doubles) -> None:
-    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says.
+    """Fill scores as specified in `lmtune.models.formula.Formula.rank_scores`.
 
-    A group's likelihood over that of a document without length is a product of factors, or a sum of
-    their logarithms where the product could leave the range of a double, as in
-    `lmtune.models.kernels.rank_two_stage`; it is computed anew only where lambda or mu differ from the
-    setting before. Each operation is monotone in every factor, the logarithm taken to be.
+    A group's likelihood is a product of factors, relative to an empty document. If that product could leave
+    the range of a double, logarithms are summed, as in `lmtune.models.kernels.rank_two_stage`. A group is
+    recomputed only if its lambda or mu differ from the previous setting. Each operation is monotone in every
+    factor, provided that ``math.log`` is monotone.
     """
     filled = 0
     for i in range(documents.docs.shape[0]):
@@ -60,12 +60,12 @@ def rank_sdm(documents: Documents, settings: Doubles, out: Doubles) -> None:
         for s in range(settings.shape[0]):
             setting = settings[s]
             for g in range(GROUPS):
-                own = slice(starts[g], starts[g + 1])
+                col = slice(starts[g], starts[g + 1])
                 lambda_, mu = setting[2 + 2 * g], setting[3 + 2 * g]
                 known = s > 0 and settings[s - 1, 2 + 2 * g] == lambda_ and settings[s - 1, 3 + 2 * g] == mu
                 if known or starts[g] == starts[g + 1]:
                     continue
-                product = scores_as_product(p[own].min(), documents.longest, repeats(count[own]), lambda_, mu)
+                product = scores_as_product(p[col].min(), documents.longest, repeats(count[col]), lambda_, mu)
                 logs[g] = 1.0 if product else 0.0
                 for j in range(docs):
                     ratio[j] = (1.0 - lambda_) / (mu + length[j])
@@ -86,33 +86,33 @@ def rank_sdm(documents: Documents, settings: Doubles, out: Doubles) -> None:
 def differentiate_sdm(topic: TopicDocuments, setting: Doubles, score: Doubles, gradient: Doubles) -> None:
     """Fill scores, shape (documents,), and their derivatives, shape (8, documents)."""
     starts = group_starts(topic.group)
-    own, slopes = np.empty(score.size), np.empty((2, score.size))
+    log_p, slopes = np.empty(score.size), np.empty((2, score.size))
     score[:] = 0.0
     gradient[:] = 0.0
     for g in range(GROUPS):
         part = slice(starts[g], starts[g + 1])
         columns = topic.value[part], topic.counts[part], topic.group[part]
         group = TopicDocuments(topic.tf[part], topic.length, *columns, topic.mean_length)
-        # A judged document may be empty: without a prior its probabilities are their limit, P.
-        log_likelihood(group, setting[2 + 2 * g], max(setting[3 + 2 * g], SMALLEST_MU), own, slopes)
+        # A judged document may be empty. At mu = 0 its probabilities are then the limit for mu -> 0, P(w|C).
+        log_likelihood(group, setting[2 + 2 * g], max(setting[3 + 2 * g], SMALLEST_MU), log_p, slopes)
         weight = weight_of(setting, g)
         for j in range(score.size):
-            score[j] += weight * own[j]
+            score[j] += weight * log_p[j]
             gradient[2 + 2 * g, j] = weight * slopes[0, j]
             gradient[3 + 2 * g, j] = weight * slopes[1, j]
             for window in range(1, GROUPS):
-                gradient[window - 1, j] += own[j] if g == window else -own[j] if g == 0 else 0.0
+                gradient[window - 1, j] += log_p[j] if g == window else -log_p[j] if g == 0 else 0.0
 
 
 @compiled()
 def sdm_likelihoods(
     documents: Documents, setting: Doubles, score: Doubles, gradient: Doubles, product: Booleans
 ) -> None:
-    """Fill the same for each of some topics, one after the other; no products."""
+    """Fill scores and derivatives of each topic in turn; `product` is false throughout."""
     product[:] = False
     filled = 0
     for i in range(documents.docs.shape[0]):
         topic = topic_of(documents, i)
-        own = slice(filled, filled + topic.length.size)
-        differentiate_sdm(topic, setting, score[own], gradient[:, own])
+        rows = slice(filled, filled + topic.length.size)
+        differentiate_sdm(topic, setting, score[rows], gradient[:, rows])
         filled += topic.length.size

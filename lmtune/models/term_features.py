@@ -1,4 +1,4 @@
-"""Features of query terms, from which weights are learnt; declared as data."""
+"""Features of query terms, from which term weights are computed."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from lmtune.models.feedback import TermStatistics
 
 
 class QueryTerm(NamedTuple):
-    """What features look at.
+    """A query term with its statistics, the input of a feature.
 
     Attributes
     ----------
     topic : str
         The query's identifier.
     term : str
-        The index's term.
+        The term, as in the index.
     times : float
-        How often the query has it, or its weight there.
+        Occurrences of the term in the query, or its weight there.
     place : int
-        Where it stands first among the query's distinct terms, from 0.
+        Rank of the term's first occurrence among the query's distinct terms, from 0.
     terms : int
-        How many distinct terms the query has.
+        Number of distinct terms in the query.
     statistics : TermStatistics
-        The term's in the collection.
+        Frequencies of the term in the collection.
     documents, tokens : int
-        The collection's size.
+        Size of the collection.
     feedback : float
-        P(w|F), its share of the best documents' tokens.
+        P(w|F), the term's share of the tokens of the feedback documents.
     beside : int
-        How often in the collection it stands directly before or after a word that it does so in the query;
-        0 where no feature needs positions.
+        Occurrences in the collection directly before or after a word that is also the term's neighbour in the
+        query. It is 0 unless a feature needs positions.
     """
 
     topic: str
@@ -54,66 +54,68 @@ class QueryTerm(NamedTuple):
 
 
 class TermFeature(NamedTuple):
-    """A feature.
+    """A function of a query term, with its description.
 
     Attributes
     ----------
     what : str
-        For a reader.
+        A short description.
     compute : callable
-        Its value.
-    is_own : bool
-        Whether it is a user's, of any size.
+        Computes the value of a query term.
+    is_custom : bool
+        Whether the user supplied it. Its values have any magnitude, so that they are standardised.
     needs_positions : bool
-        Whether an index must have positions.
+        Whether the index must have positions.
     """
 
     what: str
     compute: Callable[[QueryTerm], float]
-    is_own: bool = False
+    is_custom: bool = False
     needs_positions: bool = False
 
 
-# Keep logarithms of rare values in reach of the others.
+# Added before the logarithm, so that very small values do not become outliers.
 _LEAST_IDF, _LEAST_FEEDBACK = 0.05, 1e-4
 
 TERM_FEATURES = {
-    "idf": TermFeature("log idf", lambda own: math.log(idf(own.statistics.df, own.documents) + _LEAST_IDF)),
+    "idf": TermFeature(
+        "log idf", lambda word: math.log(idf(word.statistics.df, word.documents) + _LEAST_IDF)
+    ),
     "burstiness": TermFeature(
-        "log(cf / df), Church and Gale's (1995)", lambda own: math.log(own.statistics.cf / own.statistics.df)
+        "log(cf / df), Church and Gale (1995)", lambda word: math.log(word.statistics.cf / word.statistics.df)
     ),
     "feedback": TermFeature(
-        "log of the share in the first search's best documents over that in the collection",
-        lambda own: math.log((own.feedback + _LEAST_FEEDBACK) / (own.statistics.cf / own.tokens)),
+        "log(P(w|F) / P(w|C)): share of the feedback documents over share of the collection",
+        lambda word: math.log((word.feedback + _LEAST_FEEDBACK) / (word.statistics.cf / word.tokens)),
     ),
     "count": TermFeature(
-        "log of how often the query has it", lambda own: math.log(max(own.times, _LEAST_FEEDBACK))
+        "log of the occurrences in the query", lambda word: math.log(max(word.times, _LEAST_FEEDBACK))
     ),
-    "place": TermFeature("its place in the query, 0 to 1", lambda own: own.place / own.terms),
-    "length": TermFeature("log of how many terms the query has", lambda own: math.log(own.terms)),
-    "characters": TermFeature("tens of characters", lambda own: len(own.term) / 10.0),
-    "digits": TermFeature("1 with a digit in it", lambda own: float(any(c.isdigit() for c in own.term))),
+    "place": TermFeature("position in the query, 0 to 1", lambda word: word.place / word.terms),
+    "length": TermFeature("log of the number of terms in the query", lambda word: math.log(word.terms)),
+    "characters": TermFeature("length in tens of characters", lambda word: len(word.term) / 10.0),
+    "digits": TermFeature("1 if it has a digit", lambda word: float(any(c.isdigit() for c in word.term))),
     "phrase": TermFeature(
-        "the share of its occurrences that stand beside its neighbour in the query, part of a phrase",
-        lambda own: min(own.beside / own.statistics.cf, 1.0),
+        "the share of its occurrences that are next to its neighbour in the query",
+        lambda word: min(word.beside / word.statistics.cf, 1.0),
         needs_positions=True,
     ),
 }
-"""Features of terms by name. What a user adds is a function of a `QueryTerm`, or a file of values."""
+"""Term features by name. Users can add functions of a `QueryTerm` and files of values."""
 
 ALL = "all"
-"""What a model's name says for every feature of `TERM_FEATURES` that any index has."""
+"""The name that stands for all features of `TERM_FEATURES` that need no positions."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 class TermFile:
-    """A feature whose values a file has, by topic and word; read when it is first asked for.
+    """A feature with values from a file, by topic and word; the file is read on first use.
 
     Parameters
     ----------
     path : str
-        As `lmtune.io.term_values.read_term_values` takes it. Words are analysed as those of queries;
-        of several of one term their mean is taken, and a term without any has 0.
+        A file for `lmtune.io.term_values.read_term_values`. Its words are analysed as query words are. A term
+        has the mean of its words' values, and 0 without any.
     """
 
     def __init__(self, path: str) -> None:
@@ -121,41 +123,41 @@ class TermFile:
 
     @cached_property
     def values(self) -> dict[str, dict[str, float]]:
-        """By topic and word, as the file has them."""
+        """The values of the file, by topic and word."""
         return read_term_values(self.path)
 
     def of_terms(
         self, analyze: Callable[[str], Sequence[str]], topics: Mapping[str, object]
     ) -> Callable[[QueryTerm], float]:
-        """Return the feature for an index's terms.
+        """Return the feature as a function of index terms.
 
         Raises
         ------
         InputError
-            Where the file has none of the topics.
+            If the file has none of the topics.
         """
         if not topics.keys() & self.values.keys():
             raise InputError(
-                "no topic that is asked for is in the file of values",
+                "the file of term values has none of the topics",
                 file=self.path,
                 value=next(iter(self.values)),
                 accepted=f"topics such as {next(iter(topics))}",
             )
-        found: dict[tuple[str, str], list[float]] = {}
+        values: dict[tuple[str, str], list[float]] = {}
         for topic in topics:
             for word, value in self.values.get(topic, {}).items():
                 for term in analyze(word):
-                    found.setdefault((topic, term), []).append(value)
-        means = {key: sum(own) / len(own) for key, own in found.items()}
-        return partial(_looked_up, means)
+                    values.setdefault((topic, term), []).append(value)
+        means = {key: sum(each) / len(each) for key, each in values.items()}
+        return partial(_look_up_mean, means)
 
-    def __call__(self, own: QueryTerm) -> float:
-        """Refuse: words are looked up by `of_terms`."""
+    def __call__(self, word: QueryTerm) -> float:
+        """Raise `NotImplementedError`: the function that `of_terms` returns computes values."""
         raise NotImplementedError(self.path)
 
 
-def _looked_up(means: Mapping[tuple[str, str], float], own: QueryTerm) -> float:
-    return means.get((own.topic, own.term), 0.0)
+def _look_up_mean(means: Mapping[tuple[str, str], float], word: QueryTerm) -> float:
+    return means.get((word.topic, word.term), 0.0)
 
 
 def term_features(features: Sequence[str | Callable[[QueryTerm], float]]) -> dict[str, TermFeature]:
@@ -164,26 +166,26 @@ def term_features(features: Sequence[str | Callable[[QueryTerm], float]]) -> dic
     Raises
     ------
     InputError
-        For a name that there is not, one that comes twice, or a user's that is none for a parameter.
+        If a name is unknown or occurs twice, or if a custom feature has a bad name.
     """
-    found: dict[str, TermFeature] = {}
-    for given in features:
-        every = [name for name, own in TERM_FEATURES.items() if not own.needs_positions]
-        for feature in every if given == ALL else [given]:
-            name, own = _named(feature)
-            if name in found or (own.is_own and (name in TERM_FEATURES or not _NAME.fullmatch(name))):
+    named: dict[str, TermFeature] = {}
+    for listed in features:
+        every = [name for name, feature in TERM_FEATURES.items() if not feature.needs_positions]
+        for item in every if listed == ALL else [listed]:
+            name, feature = _name_feature(item)
+            if name in named or (feature.is_custom and (name in TERM_FEATURES or not _NAME.fullmatch(name))):
                 accepted = "letters and digits, no name twice and none of " + ", ".join(TERM_FEATURES)
-                raise InputError("bad name of a feature of terms", value=name, accepted=accepted)
-            found[name] = own
-    return found
+                raise InputError("bad name of a term feature", value=name, accepted=accepted)
+            named[name] = feature
+    return named
 
 
-def _named(feature: str | Callable[[QueryTerm], float]) -> tuple[str, TermFeature]:
+def _name_feature(feature: str | Callable[[QueryTerm], float]) -> tuple[str, TermFeature]:
     if not isinstance(feature, str):
         name = getattr(feature, "__name__", type(feature).__name__)
         return name, TermFeature((feature.__doc__ or name).strip().partition("\n")[0], feature, True)
     if "." in feature or "/" in feature:
         name = Path(feature).name.partition(".")[0]
         return name, TermFeature(f"the values of {feature}", TermFile(feature), True)
-    check_choice("unknown feature of terms", feature, [ALL, *TERM_FEATURES, "a file such as tags.tsv"])
+    check_choice("unknown term feature", feature, [ALL, *TERM_FEATURES, "a file such as tags.tsv"])
     return feature, TERM_FEATURES[feature]

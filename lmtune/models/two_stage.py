@@ -1,8 +1,7 @@
-"""Two-stage-smoothed query likelihood and its analytic gradient.
+"""Query likelihood with two-stage smoothing, and its analytic gradient.
 
-The model and its derivatives are those of Metzler, "Using Gradient Descent to Optimize Language
-Modeling Smoothing Parameters" (SIGIR 2007), section 3; two-stage smoothing is Zhai and Lafferty's
-(SIGIR 2002).
+The model and its derivatives follow Metzler, "Using Gradient Descent to Optimize Language Modeling Smoothing
+Parameters" (SIGIR 2007), section 3. Two-stage smoothing is due to Zhai and Lafferty (SIGIR 2002).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from lmtune.arrays import Booleans, Doubles, Integers32
 from lmtune.errors import InputError
 from lmtune.index.protocol import Index, TermCounts
 from lmtune.index.quantised import quantised_lengths
-from lmtune.models.formula import CompiledFormula, Factor, Formula, Held, Kernels
+from lmtune.models.formula import CompiledFormula, Factor, Formula, Kernels, TermOccurrence
 from lmtune.models.kernels import (
     SMALLEST_MU,
     Documents,
@@ -39,12 +38,12 @@ MU = Parameter(
 
 
 class Gradient(NamedTuple):
-    """Scores with their partial derivatives, each of shape (documents,).
+    """Scores and their partial derivatives, each of shape (documents,).
 
     Attributes
     ----------
     score : numpy.ndarray of float64
-        g(Q; D), natural logarithm.
+        The log-likelihood g(Q; D), natural logarithm.
     dlambda : numpy.ndarray of float64
         The derivative of g in lambda.
     dmu : numpy.ndarray of float64
@@ -57,10 +56,10 @@ class Gradient(NamedTuple):
 
 
 class TwoStage(CompiledFormula):
-    r"""Two-stage smoothing; a document's score is `score`.
+    r"""Two-stage smoothing; `score` computes a document's score.
 
-    It ranks by a product over query terms of a factor that rises with :math:`y = tf / p` and falls
-    with the document's length,
+    Documents are ranked by the product over query terms of a factor that rises with :math:`y = tf / p` and
+    falls with the document's length,
 
     .. math:: x = (1 - \lambda) \frac{y + \mu}{\mu + |D|} + \lambda .
     """
@@ -73,54 +72,55 @@ class TwoStage(CompiledFormula):
     switches: tuple[bool, ...] = (False,)
 
     def check(self, settings: Doubles) -> None:
-        """Raise `InputError` unless settings are as `check_parameters` wants them."""
+        """Raise `InputError` unless settings satisfy `check_parameters`."""
         for lambda_, mu in settings.tolist():
             check_parameters(lambda_, mu)
         super().check(settings)
 
     def parts(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
-        """Score and differentiate each term by itself."""
+        """Score and differentiate each term separately."""
         parts, gradients = np.empty(topic.tf.shape), np.empty((2, *topic.tf.shape))
         log_probabilities(topic, setting[0], setting[1], parts, gradients)
         return parts, gradients
 
-    def account(self, held: Held, setting: Doubles) -> list[Factor]:
-        """Return the logarithm of P(w|D)."""
-        (lambda_, mu), p = setting.tolist(), self.term_value(held.term)
-        smoothed = (held.tf + max(mu, SMALLEST_MU) * p) / (held.length + max(mu, SMALLEST_MU))
+    def score_factors(self, occurrence: TermOccurrence, setting: Doubles) -> list[Factor]:
+        """Return a single factor, log P(w|D)."""
+        term, tf, length, _ = occurrence
+        (lambda_, mu), p = setting.tolist(), self.term_value(term)
+        smoothed = (tf + max(mu, SMALLEST_MU) * p) / (length + max(mu, SMALLEST_MU))
         value = math.log((1.0 - lambda_) * smoothed + lambda_ * p)
         formula = "log((1 - lambda) (freq + mu P) / (dl + mu) + lambda P), P = cf / |C|"
-        of = {"freq": held.tf, "dl": held.length, "P": p, "cf": held.term.cf, "|C|": held.term.size.terms}
-        return [Factor("log P(w|D)", value, formula, {**of, "lambda": lambda_, "mu": mu})]
+        inputs = {"freq": tf, "dl": length, "P": p, "cf": term.cf, "|C|": term.size.terms}
+        return [Factor("log P(w|D)", value, formula, {**inputs, "lambda": lambda_, "mu": mu})]
 
 
 TWO_STAGE = TwoStage()
 
 
 def require_two_stage(formula: Formula, what: str) -> None:
-    """Raise `InputError` unless a formula is two-stage smoothing, for which `what` is proved."""
+    """Raise `InputError` unless a formula is two-stage smoothing, as the method `what` requires."""
     if formula.name != TWO_STAGE.name:
         raise InputError(
-            f"{what} holds for two-stage smoothing alone, whose factors have no floor",
+            f"{what} is valid only for two-stage smoothing without a floor",
             value=formula.name,
             accepted=TWO_STAGE.name,
         )
 
 
 def check_parameters(lambda_: float, mu: float) -> None:
-    """Raise unless (lambda, mu) is in the model's domain.
+    """Raise `InputError` unless (lambda, mu) is in the model's domain.
 
     Parameters
     ----------
     lambda_ : float
         0 <= lambda < 1, the weight of the collection model.
     mu : float
-        mu > 0, in tokens; mu = 0 is Jelinek-Mercer smoothing and needs lambda > 0.
+        mu > 0, in tokens; mu = 0 is Jelinek-Mercer smoothing and requires lambda > 0.
 
     Raises
     ------
     InputError
-        Naming the parameter, its value and its domain.
+        With the parameter, its value and its domain.
     """
     if not (math.isfinite(lambda_) and 0.0 <= lambda_ < 1.0):
         raise InputError("lambda is outside its domain", value=lambda_, accepted="0 <= lambda < 1")
@@ -128,7 +128,7 @@ def check_parameters(lambda_: float, mu: float) -> None:
         raise InputError("mu is outside its domain", value=mu, accepted="mu > 0, in tokens")
     if mu == 0.0 and lambda_ == 0.0:
         raise InputError(
-            "lambda = 0 with mu = 0 leaves absent terms without probability",
+            "lambda = 0 with mu = 0 gives absent terms probability 0",
             value=(lambda_, mu),
             accepted="mu > 0, or mu = 0 with 0 < lambda < 1 (Jelinek-Mercer)",
         )
@@ -143,7 +143,7 @@ def score(
     mu: float,
     count: ArrayLike | None = None,
 ) -> Doubles:
-    r"""Score documents by two-stage-smoothed query likelihood.
+    r"""Score documents by query likelihood with two-stage smoothing.
 
     .. math:: g(Q;D) = \sum_{w \in Q} \log\Big((1-\lambda)
         \frac{tf_{w,D} + \mu P(w|C)}{\mu + |D|} + \lambda P(w|C)\Big)
@@ -153,13 +153,13 @@ def score(
     tf : array_like of int, shape (terms, documents)
         Occurrences of each query term in each document.
     length : array_like of int, shape (documents,)
-        Document lengths in tokens, at least the column sums of `tf`; at least 1 where mu is 0.
+        Document lengths in tokens, at least the column sums of `tf`; at least 1 if mu is 0.
     p : array_like of float, shape (terms,)
         The collection model, P(w|C) = cf_w / \|C\|, each in (0, 1].
     lambda_, mu : float
         Smoothing parameters; see `check_parameters`.
     count : array_like of int, shape (terms,), optional
-        How often each term occurs in the query; once each by default.
+        Occurrences of each term in the query; by default 1.
 
     Returns
     -------
@@ -169,8 +169,8 @@ def score(
     Raises
     ------
     InputError
-        For parameters outside their domain, arrays whose shapes do not fit, or frequencies that
-        no document can have.
+        If parameters are outside their domain, the arrays' shapes do not fit, or frequencies are
+        impossible.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def score_and_gradient(
         \frac{\partial g}{\partial\mu} &= \frac{1-\lambda}{\mu + |D|}
             \frac{\partial g}{\partial\lambda}
 
-    which are the paper's two derivatives with their numerators brought to one fraction.
+    These are the derivatives in the paper, each as a single fraction.
 
     Parameters
     ----------
@@ -224,12 +224,12 @@ def score_and_gradient(
 
 
 def as_topic(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | None) -> TopicDocuments:
-    """Convert tf, length, p and count, described in `score`, to what kernels take.
+    """Convert the arguments of `score` to a `TopicDocuments` for the kernels.
 
     Raises
     ------
     InputError
-        For shapes that do not fit, or values that no collection has.
+        If shapes do not fit or values are impossible.
     """
     tf_ = np.ascontiguousarray(tf, dtype=np.int64)
     length_ = np.ascontiguousarray(length, dtype=np.int64)
@@ -247,7 +247,7 @@ def as_topic(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | 
         ("a term frequency", (tf_ < 0).any(axis=0), tf_.min(axis=0, initial=0), "0 or more"),
         ("a document's length", length_ < 0, length_, "0 or more"),
     )
-    # Neither groups nor the mean length play a part.
+    # Two-stage smoothing ignores the groups and the mean length.
     return TopicDocuments(tf_, length_, p_, count_, np.zeros(p_.size, np.int8), 1.0)
 
 
@@ -255,7 +255,7 @@ def _check_lengths(topic: TopicDocuments, mu: float) -> None:
     tf, length = topic.tf, topic.length
     _check(
         ("a document's length", length < tf.sum(axis=0), length, "at least its term frequencies"),
-        ("a document's length", (length == 0) & (mu == 0.0), length, "1 or more where mu is 0"),
+        ("a document's length", (length == 0) & (mu == 0.0), length, "1 or more if mu is 0"),
     )
 
 
@@ -267,14 +267,14 @@ def _check(*wrong: tuple[str, Any, NDArray[Any], str]) -> None:
 
 
 class LuceneDirichlet(TwoStage):
-    r"""Lucene's Dirichlet smoothing (LMDirichletSimilarity): two-stage smoothing with no factor below 1.
+    r"""Lucene's Dirichlet smoothing (LMDirichletSimilarity): two-stage smoothing with factors >= 1.
 
     .. math:: \sum_w \max\Big(0, \log\big(1 + \frac{tf}{\mu p}\big) + \log\frac{\mu}{\mu + |D|}\Big)
         = \sum_w \log \max(1, x) \quad (\lambda = 0),
 
-    with p = (cf + 1) / (\|C\| + 1) and lengths rounded as in `lmtune.index.quantised`. A term
-    that the document lacks has x < 1, so that the floor leaves it out, as Lucene does. Lucene
-    computes each term in single precision; here it is double.
+    with p = (cf + 1) / (\|C\| + 1) and lengths rounded as in `lmtune.index.quantised`. A term that the
+    document lacks has x < 1, so that the floor ignores it, as Lucene does. Lucene computes each term in
+    single precision; this is double precision.
     """
 
     name = "lucene-dirichlet"
@@ -284,19 +284,20 @@ class LuceneDirichlet(TwoStage):
     switches = (True,)
 
     def term_value(self, term: TermCounts) -> float:
-        """Return P(w|C), smoothed by one occurrence."""
+        """Return P(w|C) with one added occurrence, (cf + 1) / (|C| + 1)."""
         return (term.cf + 1.0) / (term.size.terms + 1.0)
 
-    def account(self, held: Held, setting: Doubles) -> list[Factor]:
-        """Return the score of a term, of Lucene's termWeight and norm."""
-        mu, p = float(setting[1]), self.term_value(held.term)
-        value = max(0.0, math.log1p(held.tf / (mu * p)) + math.log(mu / (held.length + mu)))
+    def score_factors(self, occurrence: TermOccurrence, setting: Doubles) -> list[Factor]:
+        """Return a single factor, the sum of Lucene's termWeight and norm, floored at 0."""
+        term, tf, length, _ = occurrence
+        mu, p = float(setting[1]), self.term_value(term)
+        value = max(0.0, math.log1p(tf / (mu * p)) + math.log(mu / (length + mu)))
         formula = "max(0, log(1 + freq / (mu P)) + log(mu / (dl + mu))), P = (cf + 1) / (|C| + 1)"
-        of = {"freq": held.tf, "dl": held.length, "P": p, "cf": held.term.cf, "|C|": held.term.size.terms}
-        return [Factor("score", value, formula, {**of, "mu": mu})]
+        inputs = {"freq": tf, "dl": length, "P": p, "cf": term.cf, "|C|": term.size.terms}
+        return [Factor("score", value, formula, {**inputs, "mu": mu})]
 
     def lengths(self, index: Index) -> Integers32:
-        """Return the lengths of all documents as Lucene rounds them."""
+        """Return the lengths of all documents, rounded as in Lucene."""
         return quantised_lengths(np.asarray(index.lengths))
 
     parts = Formula.parts
@@ -309,7 +310,7 @@ class LuceneDirichlet(TwoStage):
         gradient: Doubles,
         product: Booleans,
     ) -> None:
-        """Fill products of max(1, x) where they are safe, and derivatives: none in lambda."""
+        """Fill likelihoods and gradients; the derivative in lambda is 0, because lambda is fixed."""
         super().likelihoods(documents, setting, likelihood, gradient, product)
         gradient[0] = 0.0
 

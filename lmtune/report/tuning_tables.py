@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
 from lmtune.measures.measure import Measure
-from lmtune.models.model import described, known_model
+from lmtune.models.model import describe_model, known_model
 from lmtune.report.comparison_tables import DASH
 from lmtune.report.recommendation import default_remark, gain_over, tuning_answer
 from lmtune.report.table import Cell, Column, Table, listed, render, short
@@ -294,7 +294,7 @@ def _with_fits(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
 def _models(results: Sequence[CollectionResult]) -> list[str]:
     """Return the descriptions of the models other than two-stage smoothing."""
     names = dict.fromkeys(result.model for result in results)
-    return [text for name in names for text in described(name)]
+    return [text for name in names for text in describe_model(name)]
 
 
 def _mean(row: Row | None, result: CollectionResult) -> Cell:

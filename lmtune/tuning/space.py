@@ -376,4 +376,4 @@ def space_for(
     if space is None:
         space = ParameterSpace.of(pool.formula)
     space.require(pool.formula)
-    return space if topics is None else space.fixing(pool.formula.counted(pool.counts(topics)))
+    return space if topics is None else space.fixing(pool.formula.counted_parameters(pool.counts(topics)))

@@ -131,7 +131,7 @@ def test_lucenes_own_account_has_the_same_numbers(shared_data: Path, tmp_path: P
             told = searcher.explain(asked, number).toString()
             numbers = re.findall(r"([0-9.]+) = (idf|tf|n|N|freq|k1|b|dl|avgdl),", told)
             theirs = {name: float(value) for value, name in numbers}
-            ours = {name: value for factor in own.factors for name, value in factor.made_of.items()}
+            ours = {name: value for factor in own.factors for name, value in factor.inputs.items()}
             ours |= {factor.name: factor.value for factor in own.factors}
             assert theirs.keys() == {"idf", "tf", "n", "N", "freq", "k1", "b", "dl", "avgdl"}
             ours["n"] = ours.pop("df")

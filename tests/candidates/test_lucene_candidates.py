@@ -91,7 +91,7 @@ def test_pruning_changes_no_ranking(pool: CandidatePool, depth: int, mode: str) 
 
 
 def test_e_dominance_is_refused(pool: CandidatePool) -> None:
-    with pytest.raises(InputError, match="e-dominance holds for two-stage smoothing alone"):
+    with pytest.raises(InputError, match="e-dominance is valid only for two-stage smoothing"):
         skyband(pool, mode="e")
 
 

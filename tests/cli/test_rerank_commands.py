@@ -542,7 +542,7 @@ def test_windows_of_neighbouring_query_terms_are_learnt_from(home: Path, tmp_pat
     code, _, err = run("features", *where, "--fields", "#1,#1", "--output", tmp_path / "twice.txt")
     assert code == 2 and "bad field of documents: '#1'" in err
     result = CliRunner().invoke(app, ["tune", str(home / "c"), "--model", "fields", "--fields", "#1"])
-    assert result.exit_code == 2 and "--model sdm weighs them" in result.stderr
+    assert result.exit_code == 2 and "--model sdm weights windows" in result.stderr
 
 
 def write_teacher(path: Path, topics: range, *, short_first: bool) -> Path:

@@ -372,7 +372,7 @@ def test_the_readme_says_where_the_formula_differs_from_what_was_tuned() -> None
         return deploy(ENGINES[engine], model, BM25, Analyzer())[README]
 
     assert "The engine computes --model bm25:lucene; tune that" in said("solr", "bm25")
-    assert "it keeps each length in a byte" in said("solr", "bm25")
+    assert "it stores each length in a byte" in said("solr", "bm25")
     for engine, model in (("solr", "lucene-bm25"), ("lucene", "bm25:lucene"), ("vespa", "bm25:vespa")):
         assert "The formula is exact" in said(engine, model)
         assert "byte" not in said(engine, model)

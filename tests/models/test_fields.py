@@ -287,7 +287,7 @@ def test_every_tuner_ends_with_weights_that_add_up_and_better_than_it_began(tune
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"w_title": 0.3}, "w_title, w_body do not add up to 1: 0.8; accepted: shares of 1"),
+        ({"w_title": 0.3}, "w_title, w_body do not add up to 1: 0.8; accepted: a sum of 1"),
         ({"w_title": 0.0, "w_body": 1.0}, "w_title is outside its domain: 0.0; accepted: w_title > 0"),
         ({"mu_body": 0.0}, "mu_body is outside its domain: 0.0; accepted: mu_body > 0"),
         ({"lambda": 1.0}, "lambda is outside its domain: 1.0; accepted: 0 <= lambda < 1"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.models.model import MODELS, described, find_model, label_setting
+from lmtune.models.model import MODELS, describe_model, find_model, label_setting
 from lmtune.tuning.space import ParameterSpace
 
 
@@ -33,8 +33,8 @@ def test_settings_are_named_by_their_free_parameters() -> None:
 
 
 def test_only_two_stage_needs_no_word() -> None:
-    assert described("two-stage") == []
-    assert described("jelinek-mercer") == ["model: jelinek-mercer, two-stage smoothing with mu = 0"]
+    assert describe_model("two-stage") == []
+    assert describe_model("jelinek-mercer") == ["model: jelinek-mercer, two-stage smoothing with mu = 0"]
 
 
 def test_unknown_models_are_named() -> None:

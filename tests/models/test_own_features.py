@@ -165,7 +165,10 @@ def test_a_function_is_a_feature(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pool.count, other.count)
     names = [p.name for p in pool.formula.parameters]
     assert names[2:] == ["theta_idf", "theta_sign", "centre_sign", "spread_sign"]
-    assert pool.formula.parameters[3].what == "the power of Whether the term comes late in the alphabet."
+    assert (
+        pool.formula.parameters[3].what
+        == "the coefficient of sign: Whether the term comes late in the alphabet."
+    )
 
 
 def test_kept_candidates_go_with_the_file(tmp_path: Path) -> None:
@@ -209,7 +212,7 @@ def test_what_is_no_feature_is_refused(tmp_path: Path) -> None:
     # A report of results does without the file.
     assert known_model("bm25+weights:gone.tsv") is not None
     model = find_model(written(tmp_path / "tags.tsv", {("none", "fish"): 1.0}))
-    with pytest.raises(InputError, match="no topic"):
+    with pytest.raises(InputError, match="none of the topics"):
         CandidatePool.build(index, queries, model=model)
     with pytest.raises(InputError, match="cannot have a range"):
         Plan(model=model.name, ranges={"centre_tags": (0.0, 1.0)})

@@ -235,7 +235,7 @@ def test_bad_settings_are_refused() -> None:
         lmtune.measure(pool, {"b": 1.0})
     with pytest.raises(InputError, match="mixed has no fixed"):
         lmtune.measure(pool, {"fixed": 2.0})
-    with pytest.raises(InputError, match="a value each of k, b"):
+    with pytest.raises(InputError, match="one value for each of k, b"):
         measure_settings(pool, np.zeros((2, 3)), parse_measures(["AP"]))
     assert Plan(model="bm25").grid == (20, 26)
     with pytest.raises(InputError, match="the number of settings"):

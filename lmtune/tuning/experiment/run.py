@@ -18,7 +18,7 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import lacks_nonrelevant, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import FEWEST, paired_t_test
-from lmtune.models.model import described, find_model
+from lmtune.models.model import describe_model, find_model
 from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_task_order, run_all, width
 from lmtune.progress import Count, Progress, note, silent, staged, unseen
@@ -253,7 +253,7 @@ def _cautions(shared: Shared, method: str, fits: Sequence[Fit]) -> tuple[str, ..
 
 def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Sequence[str]]) -> Iterator[str]:
     plan, rows = shared.plan, result.rows
-    yield from described(plan.model)
+    yield from describe_model(plan.model)
     yield f"RankNet pairs: {shared.pairs.rule}"
     if plan.approx and (rough := [m.title for m in plan.measures if smooth_form(m).measure.kind != m.kind]):
         yield f"Approx uses a smooth MAP for {', '.join(rough)}, which has no smooth approximation"
