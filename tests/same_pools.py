@@ -12,7 +12,7 @@ from lmtune.candidates.pool import CandidatePool
 def assert_same(a: CandidatePool, b: CandidatePool) -> None:
     """Hold two pools against each other, array for array; of any indexes."""
     for one in fields(CandidatePool):
-        if one.name in ("index", "given_extent"):
+        if one.name in ("index", "collection_extent"):
             continue
         x, y = getattr(a, one.name), getattr(b, one.name)
         if hasattr(x, "__dataclass_fields__"):

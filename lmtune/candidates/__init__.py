@@ -1,1 +1,1 @@
-"""Candidate pools: what a topic's documents look like to a ranking function."""
+"""Candidate pools: the documents of each topic with the statistics that scoring needs."""

@@ -1,6 +1,6 @@
-"""Documents of many topics as columns, one topic after another; judged documents looked up in an index.
+"""Flat arrays of many topics' documents, and the look-up of judged documents in an index.
 
-Judgments are looked up apart from the candidates: they may change alone.
+Judgments are looked up separately from the candidates, so that they can change alone.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from lmtune.index.sharded import over_shards
 from lmtune.models.formula import Formula, QueryColumn
 
 UNJUDGED = -1
-"""The gain of a document that is not judged, or judged with a negative gain."""
+"""The gain of a document without a judgment, or with a negative one."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Documents of many topics, one after another.
+    """Documents of many topics in flat arrays, topic by topic.
 
-    Topic t's documents are ``start[t]`` to ``start[t + 1]``; its term frequencies are the block
-    ``tf[tf_start[t] : tf_start[t + 1]]``, read as (terms, documents).
+    Topic t's documents are ``start[t]`` to ``start[t + 1]``. Its term frequencies are the block
+    ``tf[tf_start[t] : tf_start[t + 1]]`` of shape (terms, documents).
 
     Attributes
     ----------
     start, tf_start : numpy.ndarray of int64, shape (topics + 1,)
-        Where each topic's documents and term frequencies begin.
+        Offsets of each topic's documents and term frequencies.
     doc : numpy.ndarray of int32, shape (documents,)
         Document numbers in the index.
     length : numpy.ndarray of int32, shape (documents,)
         Document lengths in tokens.
     gain : numpy.ndarray of int32, shape (documents,)
-        Judged gains, `UNJUDGED` where there is none.
+        Gains of the judgments, or `UNJUDGED`.
     tf : numpy.ndarray of int32, shape (sum of terms x documents,)
         Term frequencies.
     """
@@ -54,25 +54,25 @@ class Columns:
         return slice(int(self.start[t]), int(self.start[t + 1]))
 
     def block(self, t: int) -> Integers32:
-        """Return topic t's term frequencies, shape (terms, documents); documents at least one."""
+        """Return topic t's term frequencies, shape (terms, documents), for at least one document."""
         block = self.tf[self.tf_start[t] : self.tf_start[t + 1]]
         return block.reshape(-1, int(self.start[t + 1] - self.start[t]))
 
     def take(self, kept: Sequence[NDArray[np.integer]]) -> Columns:
-        """Return the documents at the places given for each topic, in that order.
+        """Return selected documents of each topic, in the order of the selection.
 
         Parameters
         ----------
         kept : sequence of arrays of int
-            Per topic, places among its documents.
+            Positions of the selected documents among the topic's documents, for each topic.
         """
         start = starts(kept)
         terms = np.diff(self.tf_start) // np.maximum(np.diff(self.start), 1)
         tf_start = np.concatenate(([0], np.cumsum(terms * np.diff(start))))
         tf = np.empty(int(tf_start[-1]), np.int32)
-        place = np.empty(int(start[-1]), np.int64)
+        position = np.empty(int(start[-1]), np.int64)
         for t, at in enumerate(kept):
-            place[start[t] : start[t + 1]] = at + self.start[t]
+            position[start[t] : start[t + 1]] = at + self.start[t]
             if len(at):
                 np.take(
                     self.block(t),
@@ -81,44 +81,44 @@ class Columns:
                     out=tf[tf_start[t] : tf_start[t + 1]].reshape(-1, len(at)),
                     mode="clip",
                 )
-        columns = self.doc[place], self.length[place], self.gain[place]
+        columns = self.doc[position], self.length[position], self.gain[position]
         return Columns(start, tf_start, *columns, tf)
 
 
 def topic_columns(doc: Integers32, length: Integers32, gain: Integers32, tf: Integers32) -> Columns:
-    """Return one topic's documents; tf has shape (terms, documents)."""
+    """Return the documents of one topic; `tf` has shape (terms, documents)."""
     return Columns(starts([doc]), np.array([0, tf.size]), doc, length, gain, np.ascontiguousarray(tf).ravel())
 
 
 def starts(parts: Sequence[Sized]) -> Integers:
-    """Return where each part begins when they stand one after another, and where the last ends."""
+    """Return the offset of each part in their concatenation, and the total length."""
     return np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
 
 
 def join_columns(parts: Sequence[Columns]) -> Columns:
-    """Put the topics of several one after another."""
+    """Concatenate the topics of several column sets."""
     sizes = np.concatenate([np.diff(part.start) for part in parts])
     tf_sizes = np.concatenate([np.diff(part.tf_start) for part in parts])
-    own = zip(*((part.doc, part.length, part.gain, part.tf) for part in parts), strict=True)
-    joined = (np.concatenate(column).astype(np.int32, copy=False) for column in own)
+    columns = zip(*((part.doc, part.length, part.gain, part.tf) for part in parts), strict=True)
+    joined = (np.concatenate(column).astype(np.int32, copy=False) for column in columns)
     return Columns(
         np.concatenate(([0], np.cumsum(sizes))), np.concatenate(([0], np.cumsum(tf_sizes))), *joined
     )
 
 
 class PoolJudgments(NamedTuple):
-    """What a pool knows of its topics' judgments; the attributes are `CandidatePool`'s.
+    """The judgments of a pool's topics, as in the attributes of `CandidatePool`.
 
     Attributes
     ----------
     judged : Columns
-        Judged documents that the collection holds.
+        Judged documents in the collection.
     judgment_start : numpy.ndarray of int64, shape (topics + 1,)
-        Where each topic's judgments begin in `judgments`.
+        Offset of each topic's judgments in `judgments`.
     judgments : numpy.ndarray of int32
         All gains of 0 or more.
     unknown_documents : int
-        Judgments whose document the collection lacks.
+        Number of judgments of documents outside the collection.
     """
 
     judged: Columns
@@ -137,68 +137,71 @@ def look_up_judgments(
     *,
     exclude_self: bool = False,
 ) -> tuple[Integers32, PoolJudgments]:
-    """Look judgments up in an index.
+    """Look up the judged documents in an index.
 
     Parameters
     ----------
     index : Index
         Any index.
     formula : Formula
-        What looks the columns up, and takes the documents' lengths.
+        The formula that looks up the columns and defines the documents' lengths.
     topics, columns : sequences
-        Topic identifiers, and each topic's columns that the collection holds.
+        Topic identifiers, and each topic's columns that occur in the collection.
     candidates : Columns
-        Their candidates; the gains in it are not looked at.
+        The topics' candidates; their gains are ignored.
     qrels : mapping of str to mapping of str to int
         Judgments; a topic without an entry has no judged documents.
     exclude_self : bool
-        Treat a topic's own document as one that the collection lacks, which is never retrieved.
+        Treat the document whose docno is the topic's identifier as outside the collection, because it is
+        never retrieved.
 
     Returns
     -------
-    numpy.ndarray of int32, Judgments
-        The gain of each candidate, `UNJUDGED` where there is none; and all else.
+    gain : numpy.ndarray of int32
+        The gain of each candidate, or `UNJUDGED`.
+    judgments : PoolJudgments
+        The judgments and the judged documents.
     """
     usable = [{docno: gain for docno, gain in qrels.get(topic, {}).items() if gain >= 0} for topic in topics]
-    parts: list[list[Found]] = [[] for _ in topics]
+    parts: list[list[FoundDocuments]] = [[] for _ in topics]
     if any(usable):
-        docnos = [list(own) for own in usable]
+        docnos = [list(judgments) for judgments in usable]
         excluded = list(topics) if exclude_self else None
-        given = {"formula": formula, "columns": columns, "docnos": docnos, "excluded": excluded}
-        for base, found in over_shards(index, find_judged, **given):
-            for own, part in zip(parts, found, strict=True):
-                own.append(part._replace(docs=part.docs + np.int32(base)))
-    # By document number, put back to its resting state after each topic: 0, as what is never written
-    # takes no memory.
+        arguments = {"formula": formula, "columns": columns, "docnos": docnos, "excluded": excluded}
+        for base, by_topic in over_shards(index, find_judged, **arguments):
+            for topic_parts, part in zip(parts, by_topic, strict=True):
+                topic_parts.append(part._replace(docs=part.docs + np.int32(base)))
+    # Gains by document number, offset so that 0 means unjudged: pages of zeros that are never written take
+    # no memory. The array is reset to 0 after each topic.
     gain_of = np.zeros(index.num_docs, np.int32)
     gain = np.empty(candidates.doc.size, np.int32)
     judged, all_gains = [], []
     known = 0
-    for t, wanted in enumerate(usable):
-        found_here = _in_docno_order(list(wanted), parts[t], len(columns[t]))
-        gains = np.fromiter(wanted.values(), np.int32, len(wanted))
+    for t, judgments in enumerate(usable):
+        documents = _in_docno_order(list(judgments), parts[t], len(columns[t]))
+        gains = np.fromiter(judgments.values(), np.int32, len(judgments))
         all_gains.append(gains)
-        known += found_here.docs.size
-        own_gains = gains[found_here.places]
-        gain_of[found_here.docs] = own_gains - UNJUDGED
+        known += documents.docs.size
+        known_gains = gains[documents.places]
+        gain_of[documents.docs] = known_gains - UNJUDGED
         gain[candidates.rows(t)] = gain_of[candidates.doc[candidates.rows(t)]] + UNJUDGED
-        gain_of[found_here.docs] = 0
-        judged.append(topic_columns(found_here.docs, found_here.lengths, own_gains, found_here.tf))
+        gain_of[documents.docs] = 0
+        judged.append(topic_columns(documents.docs, documents.lengths, known_gains, documents.tf))
     unknown = sum(map(len, usable)) - known
     return gain, PoolJudgments(join_columns(judged), starts(all_gains), np.concatenate(all_gains), unknown)
 
 
-class Found(NamedTuple):
-    """Those of one topic's judged documents that an index holds.
+class FoundDocuments(NamedTuple):
+    """The judged documents of one topic that are in an index.
 
     Attributes
     ----------
     places : numpy.ndarray of int64, shape (documents,)
-        Their places among all of the topic's.
+        Their positions among all judged documents of the topic.
     docs, lengths : numpy.ndarray of int32, shape (documents,)
-        Their numbers and lengths.
+        Their document numbers and lengths.
     tf : numpy.ndarray of int32, shape (columns, documents)
-        How often each column occurs in them.
+        The frequencies of the columns in them.
     """
 
     places: Integers
@@ -213,39 +216,39 @@ def find_judged(
     columns: Sequence[Sequence[QueryColumn]],
     docnos: Sequence[Sequence[str]],
     excluded: Sequence[str] | None,
-) -> list[Found]:
-    """Look each topic's documents up in an index, but for an excluded one; see `look_up_judgments`."""
+) -> list[FoundDocuments]:
+    """Look up each topic's judged documents in an index; see `look_up_judgments`."""
     lengths = formula.lengths(shard)
-    distinct = list(dict.fromkeys(docno for own in docnos for docno in own))
+    distinct = list(dict.fromkeys(docno for judged in docnos for docno in judged))
     numbers = dict(zip(distinct, shard.doc_numbers(distinct).tolist(), strict=True))
-    found = []
-    for t, (own_columns, own) in enumerate(zip(columns, docnos, strict=True)):
-        docs = np.fromiter(map(numbers.__getitem__, own), np.int32, len(own))
-        if excluded is not None and excluded[t] in own:
-            docs[own.index(excluded[t])] = -1
+    by_topic = []
+    for t, (query_columns, judged) in enumerate(zip(columns, docnos, strict=True)):
+        docs = np.fromiter(map(numbers.__getitem__, judged), np.int32, len(judged))
+        if excluded is not None and excluded[t] in judged:
+            docs[judged.index(excluded[t])] = -1
         places = np.flatnonzero(docs >= 0)
         docs = docs[places]
-        postings = formula.look_up(shard, own_columns) if docs.size else [None] * len(own_columns)
-        found.append(Found(places, docs, lengths[docs], frequencies(postings, docs)))
-    return found
+        postings = formula.look_up(shard, query_columns) if docs.size else [None] * len(query_columns)
+        by_topic.append(FoundDocuments(places, docs, lengths[docs], frequencies(postings, docs)))
+    return by_topic
 
 
-def _in_docno_order(docnos: Sequence[str], parts: Sequence[Found], columns: int) -> Found:
-    """Put the documents of several shards together, docnos ascending."""
+def _in_docno_order(docnos: Sequence[str], parts: Sequence[FoundDocuments], columns: int) -> FoundDocuments:
+    """Join the documents of several shards, by increasing docno."""
     none = np.empty(0, np.int32)
-    parts = parts or [Found(np.empty(0, np.int64), none, none, np.empty((columns, 0), np.int32))]
-    places, docs, lengths = (np.concatenate(own) for own in list(zip(*parts, strict=True))[:3])
-    tf = np.concatenate([own.tf for own in parts], axis=1)
+    parts = parts or [FoundDocuments(np.empty(0, np.int64), none, none, np.empty((columns, 0), np.int32))]
+    places, docs, lengths = (np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[:3])
+    tf = np.concatenate([part.tf for part in parts], axis=1)
     names = [docnos[place] for place in places.tolist()]
     order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
-    return Found(places[order], docs[order], lengths[order], tf[:, order])
+    return FoundDocuments(places[order], docs[order], lengths[order], tf[:, order])
 
 
 def frequencies(postings: Sequence[Postings | None], docs: Integers32) -> Integers32:
-    """Return how often each of some columns occurs in documents, shape (columns, documents)."""
+    """Return the frequencies of columns in documents, shape (columns, documents)."""
     tf = np.zeros((len(postings), docs.size), np.int32)
-    for row, found in zip(tf, postings, strict=True):
-        if found is not None and found.docs.size:
-            at = np.minimum(np.searchsorted(found.docs, docs), found.docs.size - 1)
-            row[:] = np.where(found.docs[at] == docs, found.tfs[at], 0)
+    for row, each in zip(tf, postings, strict=True):
+        if each is not None and each.docs.size:
+            at = np.minimum(np.searchsorted(each.docs, docs), each.docs.size - 1)
+            row[:] = np.where(each.docs[at] == docs, each.tfs[at], 0)
     return tf

@@ -1,4 +1,4 @@
-"""Extract pruned candidates some topics at a time: the memory of all candidates is not needed."""
+"""Extraction of pruned candidates, a few topics at a time to save memory."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def extract_pruned(
     progress: Count | None = None,
     **exactness: Unpack[Exactness],
 ) -> CandidatePool:
-    """Build a pool and prune it, holding few topics' whole candidates at a time.
+    """Build a pruned pool, with all candidates of only a few topics in memory at a time.
 
-    Equal to ``skyband(CandidatePool.build(index, topics, qrels), ...)``.
+    The result equals ``skyband(CandidatePool.build(index, topics, qrels), ...)``.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def extract_pruned(
     threads, exactness
         As for `lmtune.candidates.skyband.skyband`.
     progress : callable, optional
-        Called with (topics done, topics in all).
+        Called with (topics done, number of topics).
 
     Returns
     -------
@@ -64,7 +64,7 @@ def extract_pruned(
     Raises
     ------
     InputError
-        As both functions.
+        As these two functions.
     """
     formula = find_model(model).formula
     how: dict[str, Any] = {"name": name, "exclude_self": exclude_self, "progress": progress}
@@ -85,7 +85,7 @@ def extract_best(
     exclude_self: bool = False,
     progress: Count | None = None,
 ) -> CandidatePool:
-    """Build a pool of each topic's best documents at one setting, some topics at a time.
+    """Build a pool of each topic's best documents at one setting, a few topics at a time.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ def extract_best(
     setting : mapping of str to float
         The parameters by name.
     hits : int
-        Documents a topic, at most.
+        Largest number of documents per topic.
 
     Returns
     -------
     CandidatePool
-        For ranking at this setting alone.
+        A pool for ranking at this setting only.
 
     Raises
     ------
@@ -117,21 +117,21 @@ def extract_best(
 
 
 class BestAtSetting(NamedTuple):
-    """Keeps the best candidates at one setting.
+    """Selects the best candidates at one setting.
 
     Attributes
     ----------
     setting : numpy.ndarray of float64, shape (parameters,)
         The parameters.
     hits : int
-        How many.
+        Largest number of candidates per topic.
     """
 
     setting: Doubles
     hits: int
 
     def __call__(self, pool: CandidatePool, t: int) -> Integers:
-        """Return the places of topic t's best candidates, ascending."""
+        """Return the positions of topic t's best candidates, ascending."""
         return np.sort(pool.top(t, self.setting, self.hits))
 
 
@@ -141,29 +141,30 @@ def _pruned_from_shards(
     wanted = check_exactness(formula, exactness)
 
     def make_keep(outlines: list[CandidatePool], counts: list[ColumnCounts]) -> Undominated:
-        # No topic has more documents than its terms have postings.
+        # The number of postings is an upper bound of the number of candidates.
         margins = {
-            outline.topics[0]: topic_margins(outline, 0, own.most, int(own.df.sum()), wanted)
-            for outline, own in zip(outlines, counts, strict=True)
+            outline.topics[0]: topic_margins(outline, 0, count.most, int(count.df.sum()), wanted)
+            for outline, count in zip(outlines, counts, strict=True)
         }
         return Undominated(wanted["depth"], margins)
 
     pools, counts, docs = extract_from_shards(index, topics, formula, make_keep, **how)
     pool = _join(pools)
     margins = [
-        topic_margins(pool, t, own.most, whole, wanted)
-        for t, (own, whole) in enumerate(zip(counts, docs.tolist(), strict=True))
+        topic_margins(pool, t, count.most, size, wanted)
+        for t, (count, size) in enumerate(zip(counts, docs.tolist(), strict=True))
     ]
     return replace(pool, pruning=pruning_of(pool, wanted, margins))
 
 
 def _join(pools: Sequence[CandidatePool]) -> CandidatePool:
-    """Put the topics of pools without judgments one after another."""
+    """Concatenate the topics of pools without judgments."""
     terms = tuple(term for pool in pools for term in pool.terms)
     pruning, *others = [pool.pruning for pool in pools]
     if pruning is not None:
-        known = [own for own in others if own is not None]
-        pruning = pruning.also(known, np.concatenate([own.by_e for own in (pruning, *known)]))
+        known = [other for other in others if other is not None]
+        by_e = np.concatenate([each.by_e for each in (pruning, *known)])
+        pruning = pruning.intersect(known, by_e)
     unknown: dict[str, int] = {}
     for pool in pools:
         for term, topics in pool.unknown_terms.items():

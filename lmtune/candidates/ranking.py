@@ -1,4 +1,4 @@
-"""Rank documents at one parameter setting: those of a pool, or of a collection for all its topics."""
+"""Rank the documents of a pool, or of a collection, at one parameter setting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Rankings(Sequence[Ranking]):
-    """Topics' rankings at one setting, made when they are looked at, as often as they are.
+    """Rankings of topics at one setting, computed on each access.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class Rankings(Sequence[Ranking]):
     setting : numpy.ndarray of float64, shape (parameters,)
         The formula's parameters.
     hits : int
-        Documents per topic at most.
+        Largest number of documents per topic.
     topics : sequence of int
-        Places of topics in the pool.
+        Positions of topics in the pool.
     """
 
     def __init__(self, pool: CandidatePool, setting: Doubles, hits: int, topics: Sequence[int]) -> None:
@@ -47,33 +47,33 @@ class Rankings(Sequence[Ranking]):
         return len(self._topics)
 
     @overload
-    def __getitem__(self, place: int) -> Ranking: ...
+    def __getitem__(self, position: int) -> Ranking: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Rankings: ...
+    def __getitem__(self, position: slice) -> Rankings: ...
 
-    def __getitem__(self, place: int | slice) -> Ranking | Rankings:
-        """Rank one topic, or take some of them."""
-        if isinstance(place, slice):
-            return Rankings(self._pool, self._setting, self._hits, self._topics[place])
-        pool, t = self._pool, self._topics[place]
+    def __getitem__(self, position: int | slice) -> Ranking | Rankings:
+        """Return the ranking of one topic, or the rankings of a slice of the topics."""
+        if isinstance(position, slice):
+            return Rankings(self._pool, self._setting, self._hits, self._topics[position])
+        pool, t = self._pool, self._topics[position]
         top = pool.top(t, self._setting, self._hits)
         scores, _ = pool.formula.differentiate(pool.topic_documents(t, top), self._setting)
         docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)][top])
         return Ranking(pool.topics[t], docnos, scores)
 
     def __repr__(self) -> str:
-        """Name the collection and the setting."""
+        """Return the collection, the model and the setting."""
         formula = self._pool.formula
         values = zip(formula.parameters, self._setting.tolist(), strict=True)
-        setting = ", ".join(f"{own.name} = {value:.4g}" for own, value in values)
+        setting = ", ".join(f"{parameter.name} = {value:.4g}" for parameter, value in values)
         return (
             f"Rankings({quantity(len(self), 'topic')} of {self._pool.name}, up to "
             f"{quantity(self._hits, 'document')} each, {formula.name} with {setting})"
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a frame as `lmtune.run_frame` makes it."""
+        """Return a data frame in the format of `lmtune.run_frame`."""
         return run_frame(self)
 
 
@@ -87,25 +87,25 @@ def rank(
     pool : CandidatePool
         The collection.
     setting : mapping of str to float
-        Parameters by name, such as ``{"lambda": 0.4, "mu": 2500}``; defaults for those not named.
+        Parameters by name, such as ``{"lambda": 0.4, "mu": 2500}``; missing ones have their defaults.
     hits : int
-        Documents per topic at most; documents that match no query term are not ranked.
+        Largest number of documents per topic; documents without a query term are not ranked.
     topics : sequence of str, optional
         Topic identifiers; all by default.
 
     Returns
     -------
     Rankings
-        A sequence of `Ranking`, made anew whenever it is gone through: topic, docnos best first,
-        and their log likelihoods, or what else the formula's scores are. Equal scores rank by
-        length (as the formula takes it) ascending, summed term frequency descending, docno
-        descending; Lucene's own ties go by document number.
+        A sequence of `Ranking`, computed on each access: topic, docnos (best first) and the formula's scores,
+        such as log-likelihoods. Documents with equal scores are ordered by increasing length (as the formula
+        counts it), decreasing sum of term frequencies, and decreasing docno. Lucene breaks ties by document
+        number instead.
 
     Raises
     ------
     InputError
-        For parameters outside their domain, unknown topics, too few hits, or more than a pruned pool was
-        made for.
+        If parameters are outside their domain, topics are unknown, or hits are below 1 or above the depth of
+        a pruned pool.
     """
     check_least("bad number of hits", hits, 1)
     [vector] = as_settings(pool.formula.parameters, setting)
@@ -115,16 +115,18 @@ def rank(
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search found, and in what.
+    """The result of a search, with its topics and index.
 
     Attributes
     ----------
-    rankings : iterator of Ranking
-        One a topic, in the topics' order, ranked as it is asked for.
+    rankings : sequence of Ranking
+        A ranking per topic, in the order of the topics, computed on each access.
     dataset : Dataset
         The topics.
     index : ColumnarIndex, LuceneIndex or ShardedIndex
         The documents.
+    pool : CandidatePool
+        The candidates.
     """
 
     rankings: Sequence[Ranking]
@@ -148,24 +150,24 @@ def search(
     Parameters
     ----------
     collection : Collection
-        Documents and topics, or an index that stands for the documents.
+        Topics, and documents or an index of them.
     model : str
-        A name that `lmtune.models.model.find_model` knows.
+        Name of a model; see `lmtune.models.model.find_model`.
     setting : mapping of str to float
-        Its parameters by name.
+        The model's parameters by name.
     hits : int
-        Documents a topic, at most.
+        Largest number of documents per topic.
     query : str, optional
-        In place of topics; it is topic 1.
+        A query instead of topics; its topic identifier is 1.
     check_size : callable
         Called with the largest possible number of ranked documents, before topics are extracted.
     progress : Progress
-        Called while documents are indexed and topics extracted.
+        Called while documents are indexed and topics are extracted.
 
     Raises
     ------
     InputError
-        For a setting outside the model's domain, and whatever is missing or malformed.
+        If the setting is outside the model's domain, or files are missing or malformed.
     """
     known = find_model(model)
     known.check(setting)
@@ -194,30 +196,30 @@ def search(
 
 
 def topic_notes(pool: CandidatePool) -> list[str]:
-    """Say which query terms are left out, and which topics are not expanded."""
+    """Return notes about query terms outside the collection and topics without an expansion."""
     notes = []
     if pool.unknown_terms:
         notes.append(
-            f"left out: {quantity(len(pool.unknown_terms), 'query term')} that the collection lacks "
-            f"({few(sorted(pool.unknown_terms))})"
+            f"left out: {quantity(len(pool.unknown_terms), 'query term')} not in the collection "
+            f"({list_first(sorted(pool.unknown_terms))})"
         )
     if unexpanded := unexpanded_topics(pool):
         notes.append(
             f"{len(unexpanded)} of {quantity(len(pool.topics), 'topic')} without an expansion term "
-            f"({few(unexpanded)}): {FEEDBACK_TERMS}"
+            f"({list_first(unexpanded)}): {FEEDBACK_TERMS}"
         )
     return notes
 
 
 def unexpanded_topics(pool: CandidatePool) -> list[str]:
-    """Return the topics with query terms in the collection whose feedback gives no term a weight."""
+    """Return the topics that have query terms in the collection, but no feedback terms."""
     formula = pool.formula
     if not isinstance(formula, Weighted) or formula.feedback is None:
         return []
     rows = [(topic, pool.term_rows(t)) for t, topic in enumerate(pool.topics)]
-    return [topic for topic, own in rows if own.stop > own.start and not pool.count[1, own].any()]
+    return [topic for topic, row in rows if row.stop > row.start and not pool.count[1, row].any()]
 
 
-def few(names: Sequence[str]) -> str:
-    """List the first five names."""
+def list_first(names: Sequence[str]) -> str:
+    """Return the first five names, separated by commas."""
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -1,4 +1,4 @@
-r"""Compiled parts of regions: bounds of scores over a box of parameters.
+r"""Numba kernels of regions: bounds of scores over a box of parameters.
 
 In s = log(1 - lambda) and u = log mu, with b = (1 - lambda) |D| / (mu + |D|), z = y / |D| - 1 and
 k = mu / (mu + |D|), the logarithm of a document's score is :math:`G = \sum_w \log(1 + b z_w)`.
@@ -7,12 +7,12 @@ With :math:`q_w = b z_w / (1 + b z_w)`, :math:`E = \sum q_w` and :math:`F = \sum
 .. math:: \nabla G = (E, -k E), \qquad
     d^T (\nabla^2 G) d = F (d_s - k d_u)^2 - k (1 - k) E d_u^2.
 
-On a box, G therefore lies within a linear model around the centre plus an interval, half that of
-the quadratic form. b and k are monotone in s and u, q is monotone in b, so that intervals of E
-and F come from two corners of the box.
+On a box, the difference of G from its linear model around the centre is in an interval: half that of the
+quadratic form. b and k are monotone in s and u, and q is monotone in b. Therefore two corners of the box
+bound E and F.
 
-BM25's s is log k1 and its u is b; `lmtune.models.taylor_kernels` says how far a score is from a
-model of second order, and so from a linear one.
+For BM25, s is log k1 and u is b. `lmtune.models.taylor_kernels` bounds the difference of a score from its
+second-order model, and therefore from a linear one.
 """
 
 from __future__ import annotations
@@ -26,33 +26,34 @@ from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.compiled import compiled
 from lmtune.models.taylor_kernels import ROWS, bm25_models
 
-# Relative error granted to every bound; what is computed here loses some hundred roundings.
+# Relative widening of every bound; the computation has some hundred roundings.
 _SLACK = 1e-12
-# Documents around rank K whose models are averaged to the reference plane, to each side.
+# Number of documents above and below rank K in the mean that is the reference plane.
 _AROUND = 50
-# Documents handled at a time, so that intermediate columns stay in the nearest cache.
+# Number of documents computed at a time, so that intermediate arrays fit into the L1 cache.
 _BLOCK = 256
 
 
 class ScoredTopic(NamedTuple):
-    """What a topic's scores are made of.
+    """The arrays for a topic's scores.
 
     Attributes
     ----------
     bm25 : bool
-        Whether BM25 scores them; two-stage smoothing otherwise.
+        Whether the formula is BM25; otherwise two-stage smoothing.
     y : array of float64, shape (terms, documents)
-        tf / P(w|C), or for BM25 tf.
+        tf / P(w|C); for BM25 tf.
     length : array of float64, shape (documents,)
-        In tokens, or for BM25 over their mean.
+        Lengths in tokens; for BM25 divided by their mean.
     occurrences : array of int64, shape (terms,)
-        How often each term occurs in the query.
+        Occurrences of each term in the query.
     weight : array of float64, shape (terms,)
-        That times the term's value; for BM25.
+        For BM25, occurrences times idf.
     product : bool
-        Whether no product of factors leaves the range of a double anywhere in the grid.
+        Whether products of factors stay in the range of a double in the whole grid.
     slack : float
-        Computed scores closer than this may be in another order than exact ones.
+        Bound of rounding errors: computed scores with a smaller difference may be in another order than exact
+        ones.
     """
 
     bm25: bool
@@ -65,7 +66,7 @@ class ScoredTopic(NamedTuple):
 
 
 class _Box(NamedTuple):
-    """A box's centre in s and u, and half its sides, widened by rounding."""
+    """The centre of a box in s and u, and its half-widths, widened for rounding errors."""
 
     s: float
     half_s: float
@@ -74,13 +75,13 @@ class _Box(NamedTuple):
 
 
 class LinearModels(NamedTuple):
-    """Linear models of documents' scores around a box's centre, each of shape (documents,).
+    """Linear models of documents' scores around the centre of a box, each of shape (documents,).
 
     Attributes
     ----------
     score : G at the centre.
-    in_s, in_u : its changes from the centre to the box's edges.
-    below, above : the remainder's interval, below <= 0 <= above, widened by rounding.
+    in_s, in_u : changes of G from the centre to the edges of the box.
+    below, above : interval of the remainder, below <= 0 <= above, widened for rounding errors.
     """
 
     score: Doubles
@@ -94,29 +95,29 @@ class LinearModels(NamedTuple):
 def prune_cells(
     topic: ScoredTopic, s_edges: Doubles, u_edges: Doubles, factors: Integers, depth: int
 ) -> tuple[Integers, Integers32]:
-    """List, for every cell of a grid, the documents that can be among the best ``depth`` in it.
+    """Return, for each cell of a grid, the documents that can be among the best ``depth`` in it.
 
     Parameters
     ----------
     topic : ScoredTopic
-        Its candidates.
+        The topic's candidates.
     s_edges, u_edges : arrays of float64, ascending
         The cells' bounds in log(1 - lambda) and log mu, or log k1 and b.
     factors : array of int64
-        Sides of the blocks of cells that are pruned one after the other, descending to 1.
+        Side lengths, in cells, of the blocks in each step of the pruning, descending to 1.
     depth : int
-        K.
+        The run depth K.
 
     Returns
     -------
     begin : array of int64, shape (cells + 1,)
-        Where each cell's documents begin; u varies fastest.
-    held : array of int32
-        Places of documents, ascending within a cell.
+        Offset of each cell's documents; u varies fastest.
+    kept : array of int32
+        Positions of documents, ascending within a cell.
     """
     docs = topic.length.size
     rows, columns = s_edges.size - 1, u_edges.size - 1
-    held = np.arange(docs).astype(np.int32)
+    kept = np.arange(docs).astype(np.int32)
     begin = np.array([0, docs], np.int64)
     outer = max(rows, columns)
     outer_columns = 1
@@ -125,13 +126,13 @@ def prune_cells(
         block_rows = (rows + factor - 1) // factor
         block_columns = (columns + factor - 1) // factor
         inner_begin = np.zeros(block_rows * block_columns + 1, np.int64)
-        inner = np.empty(max(2 * held.size, 16), np.int32)
+        inner = np.empty(max(2 * kept.size, 16), np.int32)
         filled = 0
         for row in range(block_rows):
             for column in range(block_columns):
                 from_row, from_column = row * factor, column * factor
                 parent = (from_row // outer) * outer_columns + from_column // outer
-                chosen = held[begin[parent] : begin[parent + 1]]
+                chosen = kept[begin[parent] : begin[parent + 1]]
                 if filled + chosen.size > inner.size:
                     larger = np.empty(2 * (filled + chosen.size), np.int32)
                     larger[:filled] = inner[:filled]
@@ -147,8 +148,8 @@ def prune_cells(
                         inner[filled] = chosen[i]
                         filled += 1 if scratch[4, i] >= lowest - topic.slack else 0
                 inner_begin[row * block_columns + column + 1] = filled
-        held, begin, outer, outer_columns = inner[:filled], inner_begin, factor, block_columns
-    return begin, held.copy()
+        kept, begin, outer, outer_columns = inner[:filled], inner_begin, factor, block_columns
+    return begin, kept.copy()
 
 
 @compiled()
@@ -162,11 +163,11 @@ def _bound_box(
     depth: int,
     scratch: Doubles,
 ) -> float:
-    """Bound documents' scores over a box, less those of a reference plane.
+    """Bound the differences of documents' scores from a reference plane over a box.
 
-    ``scratch[3]`` and ``scratch[4]`` are filled with each document's least and greatest difference
-    from the plane over the box. Returns the ``depth``-th largest of the least: at any setting in
-    the box that many documents reach it.
+    Fill ``scratch[3]`` and ``scratch[4]`` with the lower and upper bounds of each document. Return the
+    ``depth``-th largest of the lower bounds: at any setting in the box, at least ``depth`` documents reach
+    it.
     """
     docs = chosen.size
     half_s = 0.5 * (s_high - s_low) + _SLACK * (1.0 + abs(s_low))
@@ -180,29 +181,29 @@ def _bound_box(
         if topic.bm25:
             _bound_bm25(topic, chosen[block], box, models)
         else:
-            _bound_documents(topic, chosen[block], box, models)
+            _bound_two_stage(topic, chosen[block], box, models)
     models = LinearModels(score[:docs], in_s[:docs], in_u[:docs], below[:docs], above[:docs])
-    least: float = from_plane(models, depth, order)
+    least: float = subtract_plane(models, depth, order)
     return least
 
 
 @compiled()
-def from_plane(models: LinearModels, depth: int, order: Doubles) -> float:
-    """Widen the remainders to all of a document's difference from a reference plane over the box.
+def subtract_plane(models: LinearModels, depth: int, order: Doubles) -> float:
+    """Replace the remainders by bounds of the differences from a reference plane over the box.
 
     Parameters
     ----------
     models : LinearModels
-        Of `depth` documents or more. `below` and `above` become the least and the greatest difference.
+        Models of at least `depth` documents. Output: `below` and `above` become the lower and upper bounds.
     depth : int
-        K; the plane is the mean of the models around that rank at the centre.
-    order : array of float64, as long
-        Scratch.
+        The run depth K; the plane is the mean of the models around that rank at the centre.
+    order : array of float64, shape (documents,)
+        Scratch memory.
 
     Returns
     -------
     float
-        The K-th largest of the least: at any setting in the box that many documents reach it.
+        The K-th largest lower bound: at any setting in the box, at least K documents reach it.
     """
     score, in_s, in_u, below, above = models
     docs = score.size
@@ -231,8 +232,8 @@ def from_plane(models: LinearModels, depth: int, order: Doubles) -> float:
 
 
 @compiled()
-def _bound_documents(topic: ScoredTopic, chosen: Integers32, box: _Box, models: LinearModels) -> None:
-    """Fill the models of a few documents."""
+def _bound_two_stage(topic: ScoredTopic, chosen: Integers32, box: _Box, models: LinearModels) -> None:
+    """Fill the models of selected documents for two-stage smoothing."""
     y, length, count, product = topic.y, topic.length, topic.occurrences, topic.product
     s, half_s, u, half_u = box
     score, in_s, in_u, below, above = models
@@ -262,7 +263,7 @@ def _bound_documents(topic: ScoredTopic, chosen: Integers32, box: _Box, models: 
         for i in range(docs):
             excess = frequency[i] - size[i]
             factor = (frequency[i] + mu) * ratio[i] + rest
-            # q where b is least and where it is greatest.
+            # q at the smallest and at the largest b.
             factor_low = (frequency[i] + mu_high) * ratio_low[i] + rest_low
             factor_high = (frequency[i] + mu_low) * ratio_high[i] + rest_high
             q_low = excess * ratio_low[i] / factor_low
@@ -271,7 +272,7 @@ def _bound_documents(topic: ScoredTopic, chosen: Integers32, box: _Box, models: 
             c_high = q_high * (1.0 - q_high)
             least, most = (q_low, q_high) if q_low < q_high else (q_high, q_low)
             flat, steep = (c_low, c_high) if c_low < c_high else (c_high, c_low)
-            # q (1 - q) has its maximum where q = 1/2.
+            # The maximum of q (1 - q) is at q = 1/2.
             steep = 0.25 if (least < 0.5) & (most > 0.5) else steep
             slope[i] += times * (excess * ratio[i] / factor)
             slope_low[i] += times * least
@@ -316,7 +317,7 @@ def _bound_documents(topic: ScoredTopic, chosen: Integers32, box: _Box, models: 
 
 @compiled()
 def _bound_bm25(topic: ScoredTopic, chosen: Integers32, box: _Box, models: LinearModels) -> None:
-    """Fill the models of a few documents."""
+    """Fill the models of selected documents for BM25."""
     s, half_s, u, half_u = box
     sides = (s - half_s, s + half_s, max(u - half_u, 0.0), min(u + half_u, 1.0))
     out = np.empty((ROWS, chosen.size))
@@ -326,7 +327,7 @@ def _bound_bm25(topic: ScoredTopic, chosen: Integers32, box: _Box, models: Linea
 
 @compiled()
 def linear(quadratic: Doubles, models: LinearModels) -> None:
-    """Make linear models of quadratic ones: what is of second order is part of the remainder."""
+    """Convert quadratic models to linear ones; second-order terms become part of the remainder."""
     for i in range(models.score.size):
         value, to_s, to_u, ss, mixed, uu, remainder = quadratic[:, i]
         error = remainder + abs(mixed)
@@ -338,9 +339,9 @@ def linear(quadratic: Doubles, models: LinearModels) -> None:
 
 @compiled()
 def _select(values: Doubles, begin: int, end: int, k: int) -> float:
-    """Return the (k + 1)-th largest of ``values``, moving larger ones before it.
+    """Return the element at position k of ``values[begin:end]`` in descending order.
 
-    Only places from ``begin`` to ``end`` are looked at, and ``k`` must be one of them.
+    ``begin <= k < end``. The values are partially sorted in place: larger ones move before position k.
     """
     low, high = begin, end - 1
     while low < high:
@@ -362,5 +363,5 @@ def _select(values: Doubles, begin: int, end: int, k: int) -> float:
             low = i
         else:
             break
-    found: float = values[k]
-    return found
+    value: float = values[k]
+    return value

@@ -1,8 +1,8 @@
-"""Candidates cell by cell over a range of parameters: few more than the run depth in each.
+"""Regions: the range of parameters in cells, with the few candidates that matter in each.
 
-A document that K others beat throughout a box of parameters is not among the best K there.
-`lmtune.candidates.region_kernels` bounds scores over boxes; the range is cut into cells, and the
-bounds applied to ever smaller blocks of them.
+A document with a lower score than K others throughout a box of parameters is not among the best K there.
+`lmtune.candidates.region_kernels` bounds scores over boxes. The range is divided into cells, and the bounds
+are applied to successively smaller blocks of cells.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ OUTSIDE = -1
 """The cell of a setting outside the range."""
 
 SMALLEST = 1e-20
-"""The smallest mu or k1 that regions take: far below one token, far above where doubles end."""
+"""The smallest mu or k1 of regions: far below one token, and far above the smallest double."""
 
-# Regions take as long as about a thousand settings measured without them.
-_DENSE = 2000
-# Below this many times the run depth, cells can leave out too little.
-_LONG = 4
+# Building regions takes as long as measuring about a thousand settings without them.
+_MANY_SETTINGS = 2000
+# With fewer candidates per topic than this multiple of the run depth, regions leave out too little.
+_MANY_CANDIDATES = 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Regions:
     Attributes
     ----------
     pool : CandidatePool
-        Whose candidates they are.
+        The pool of the candidates.
     depth : int
         Rankings are exact down to this rank.
     s_edges : numpy.ndarray of float64, shape (rows + 1,)
@@ -54,10 +54,10 @@ class Regions:
     u_edges : numpy.ndarray of float64, shape (columns + 1,)
         Ascending bounds of the cells in log mu or b.
     start : numpy.ndarray of int64, shape (topics, cells + 1)
-        Where each cell's candidates begin in `position`, and where the last one's end.
+        Offset of each cell's candidates in `position`, and the end of the last cell's.
     position : numpy.ndarray of int32
-        Places among the topic's candidates in `pool`, ascending within a cell, so that they
-        stay in tie order.
+        Positions among the topic's candidates in `pool`, ascending within a cell, so that they are in tie
+        order.
     """
 
     pool: CandidatePool = field(repr=False)
@@ -78,24 +78,23 @@ class Regions:
         threads: int | None = None,
         progress: Count | None = None,
     ) -> Regions:
-        """Cut a range of parameters into cells and find the candidates of each.
+        """Divide a range of parameters into cells and compute the candidates of each.
 
         Parameters
         ----------
         pool : CandidatePool
-            The collection, scored by two-stage smoothing or BM25; best pruned by
-            `lmtune.candidates.skyband.skyband` before.
+            The collection, with two-stage smoothing or BM25; ideally pruned by
+            `lmtune.candidates.skyband.skyband`.
         ranges : mapping of str to (float, float), optional
-            Ends of some parameters' ranges by name, mu and k1 at least 1e-20; the model's own for
-            the others.
+            Ranges of parameters by name, mu and k1 at least 1e-20; by default those of the model.
         shape : tuple of int
-            Cells along lambda and along mu, or along k1 and b; one where the range has no extent.
+            Cells along lambda and along mu, or along k1 and b; one cell if the range is a single value.
         depth : int
             The run depth K, at least 1.
         threads : int, optional
             Threads over topics; the number of cores by default.
         progress : callable, optional
-            Called with (topics done, topics in all).
+            Called with (topics done, number of topics).
 
         Returns
         -------
@@ -104,22 +103,22 @@ class Regions:
         Raises
         ------
         InputError
-            For arguments outside their domain, a range or a depth that a pruned pool was not
-            made for, another model, or a topic with a negative term weight.
+            If arguments are outside their domain, the pool was pruned for another range or a smaller depth,
+            the model has no regions, or a topic has a negative term weight.
         """
-        check_choice("the proof of pruning by regions is for other models", pool.formula.bounds, _SCORED)
+        check_choice("regions are not available for this model", pool.formula.bounds, _SCORED)
         if pool.negative:
             raise InputError(
-                "no pruning by regions is proved for a topic with a negative term weight",
+                "regions are not valid for a topic with a negative term weight",
                 value=pool.negative[0],
                 accepted="weights of 0 or more",
             )
         ends = _ends(pool.formula, ranges or {})
         if min(shape) < 1 or depth < 1:
             raise InputError(
-                "regions need a shape and a depth",
+                "bad shape or depth of regions",
                 value=(shape, depth),
-                accepted="cells along both parameters, and a run depth, each 1 or more",
+                accepted="1 or more cells along each parameter, and a run depth of 1 or more",
             )
         pool.require(ends, depth)
         s_edges, u_edges = (
@@ -148,21 +147,21 @@ class Regions:
         position = np.empty(int(sizes.sum()), np.int32)
         for t in range(len(parts)):
             position[start[t, 0] : start[t, -1]] = parts[t]
-            parts[t] = position[:0]  # frees it: together they are as large as `position`
+            parts[t] = position[:0]  # frees the part; all parts are as large as `position`
         return cls(pool, depth, s_edges, u_edges, start, position)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Cells along lambda and along mu, or along k1 and b."""
+        """The numbers of cells along lambda and mu, or along k1 and b."""
         return self.s_edges.size - 1, self.u_edges.size - 1
 
     def cells(self, settings: Doubles) -> Integers:
-        """Return the cell of each setting, `OUTSIDE` where it is in none.
+        """Return the cell of each setting, `OUTSIDE` if it is in none.
 
         Parameters
         ----------
         settings : numpy.ndarray of float64, shape (settings, 2)
-            Of the pool's formula.
+            Parameters of the pool's formula.
         """
         s, u = _coordinates(self.pool.formula, settings)
         inside = (s >= self.s_edges[0]) & (s <= self.s_edges[-1])
@@ -172,22 +171,22 @@ class Regions:
         return np.where(inside, row * self.shape[1] + column, OUTSIDE).astype(np.int64)
 
     def candidates(self, t: int, cell: int) -> Integers32:
-        """Return the places of topic t's candidates in a cell, ascending."""
+        """Return the positions of topic t's candidates in a cell, ascending."""
         return self.position[self.start[t, cell] : self.start[t, cell + 1]]
 
     def require(self, pool: CandidatePool, depth: int) -> None:
-        """Raise unless these are a pool's own regions, deep enough.
+        """Raise `InputError` unless these are the regions of a pool, for at least a run depth.
 
         Raises
         ------
         InputError
-            Otherwise.
+            If the regions are those of another pool or for a smaller depth.
         """
         if pool is not self.pool:
             raise InputError(
-                "the regions were built from other candidates",
+                "the regions were built from another pool",
                 value=self.pool.name,
-                accepted="the regions of this pool itself",
+                accepted="regions of this pool",
             )
         if depth > self.depth:
             raise InputError(
@@ -196,21 +195,21 @@ class Regions:
 
 
 def regions_for(pool: CandidatePool, settings: Doubles, depth: int) -> Regions | None:
-    """Return regions that make measuring many settings quicker, None where they would not.
+    """Return regions if they make measuring many settings faster, else None.
 
     Parameters
     ----------
     pool : CandidatePool
         The collection.
     settings : numpy.ndarray of float64, shape (settings, parameters)
-        What is to be measured.
+        The settings to measure.
     depth : int
         Run depth.
     """
     per_topic = pool.candidates.doc.size / len(pool.topics)
-    if len(settings) < _DENSE or per_topic <= _LONG * depth or pool.formula.bounds not in _SCORED:
+    if len(settings) < _MANY_SETTINGS or per_topic <= _MANY_CANDIDATES * depth:
         return None
-    if pool.negative:
+    if pool.formula.bounds not in _SCORED or pool.negative:
         return None
     ends = np.stack((settings.min(axis=0), settings.max(axis=0)))
     if np.min(_coordinates(pool.formula, ends)) < math.log(SMALLEST):
@@ -220,7 +219,7 @@ def regions_for(pool: CandidatePool, settings: Doubles, depth: int) -> Regions |
 
 
 def _ends(formula: Formula, ranges: Mapping[str, tuple[float, float]]) -> Doubles:
-    """Return the settings at the low and the high ends."""
+    """Return the settings at the low and the high ends of the ranges, shape (2, parameters)."""
     whole = {p.name: (p.low, p.high) for p in formula.parameters} | dict(ranges)
     ends = as_settings(formula.parameters, [{name: side[i] for name, side in whole.items()} for i in (0, 1)])
     formula.check(ends)
@@ -228,13 +227,13 @@ def _ends(formula: Formula, ranges: Mapping[str, tuple[float, float]]) -> Double
         raise InputError(
             "the range of parameters is outside its domain",
             value=whole,
-            accepted=f"a low end and a high one; mu and k1 from {SMALLEST:g}",
+            accepted=f"LOW <= HIGH; mu and k1 at least {SMALLEST:g}",
         )
     return ends
 
 
 def _coordinates(formula: Formula, settings: Doubles) -> Doubles:
-    """Return s and u of settings, shape (2, settings): -inf where mu or k1 is 0."""
+    """Return s and u of settings, shape (2, settings); the logarithm of 0 is -inf."""
     one, other = settings.T
     with np.errstate(divide="ignore"):
         if formula.name == TWO_STAGE.name:
@@ -245,7 +244,7 @@ def _coordinates(formula: Formula, settings: Doubles) -> Doubles:
 def _two_stage(pool: CandidatePool, t: int, ends: Doubles) -> kernels.ScoredTopic:
     p, count = pool.value[pool.term_rows(t)], pool.count[pool.term_rows(t)]
     (_, mu_low), (lambda_high, _) = ends.tolist()
-    # A factor of a score lies between (1 - lambda) mu / (mu + |D|) and 1 / P(w|C).
+    # Bounds of a factor of a score: (1 - lambda) mu / (mu + |D|) and 1 / P(w|C).
     smallest_log = -math.log((1.0 - lambda_high) * mu_low / (mu_low + pool.longest))
     largest_log = max(smallest_log, -math.log(p.min()))
     weight = int(count.sum())

@@ -1,12 +1,13 @@
-"""Candidates extracted shard by shard, near the documents, and merged: the same as from one index.
+"""Extraction of candidates from the shards of an index; the result equals that from a single index.
 
-A first pass counts each shard's occurrences of the queries' terms; added up, they are what scores of
-documents depend on beside the documents. A second pass extracts each shard's candidates and keeps
-those that can matter. Merged, and chosen from once more, they are exactly those of one index: the
-best of all documents are among the best of their shard, and the K-skyband of a union lies within the
-union of the shards' K-skybands, because dominance (`lmtune.candidates.dominance`) is transitive: of
-the dominators of a document that has K or more, the first K in the order of ties have fewer than K
-themselves, so no shard drops them.
+A first pass counts the occurrences of the queries' terms in each shard. Their sums are the collection
+statistics for scoring. A second pass extracts each shard's candidates and prunes them. The remaining
+candidates are merged and pruned again.
+
+The result is exact. The best of all documents are among the best of their shards. The K-skyband of a union is
+contained in the union of the shards' K-skybands, because dominance (`lmtune.candidates.dominance`) is
+transitive: if a document has K dominators or more, the first K of them in tie order have fewer than K
+dominators themselves, so that no shard removes them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from lmtune.arrays import Booleans, Integers
 from lmtune.candidates.columns import UNJUDGED, Columns, topic_columns
-from lmtune.candidates.pool import CandidatePool, PoolBuilder, count_unknown, weighed
+from lmtune.candidates.pool import CandidatePool, PoolBuilder, add_term_weights, count_unknown
 from lmtune.candidates.skyband import Keep, pruned
 from lmtune.errors import InputError
 from lmtune.index.protocol import CollectionSize, Extent, Index, Postings, TermCounts
@@ -29,42 +30,42 @@ from lmtune.progress import Count
 
 Queries: TypeAlias = Mapping[str, Sequence[QueryColumn]]
 
-_NONE = Postings(np.empty(0, np.int32), np.empty(0, np.int32))
+_NO_POSTINGS = Postings(np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 class ColumnCounts(NamedTuple):
-    """What documents say of one topic's columns.
+    """Statistics of one topic's columns in a collection.
 
     Attributes
     ----------
-    held : numpy.ndarray of bool, shape (columns,)
-        Whether the collection holds it.
+    occurs : numpy.ndarray of bool, shape (columns,)
+        Whether the column has postings.
     cf, df, most : numpy.ndarray of int64, shape (columns,)
-        Its occurrences, the documents that hold it, and its greatest frequency in one.
+        Collection frequency, document frequency, and greatest frequency in a document.
     """
 
-    held: Booleans
+    occurs: Booleans
     cf: Integers
     df: Integers
     most: Integers
 
     def plus(self, other: ColumnCounts) -> ColumnCounts:
-        """Return what two collections say together."""
+        """Return the statistics of the union of two collections."""
         most = np.maximum(self.most, other.most)
-        return ColumnCounts(self.held | other.held, self.cf + other.cf, self.df + other.df, most)
+        return ColumnCounts(self.occurs | other.occurs, self.cf + other.cf, self.df + other.df, most)
 
 
 class Counts(NamedTuple):
-    """What a shard, or several, say of all that scores depend on.
+    """Statistics of a collection for scoring.
 
     Attributes
     ----------
     topics : dict of str to ColumnCounts
-        By topic.
+        Statistics of the columns, by topic.
     sizes : dict of int to CollectionSize
-        How large the collection is where columns of each group are counted; under -1 the whole text.
+        Size of the collection for each group of columns; key -1 is the whole text.
     longest : int
-        The longest document.
+        Length of the longest document.
     """
 
     topics: dict[str, ColumnCounts]
@@ -72,32 +73,32 @@ class Counts(NamedTuple):
     longest: int
 
     def plus(self, other: Counts) -> Counts:
-        """Return what two collections say together."""
+        """Return the statistics of the union of two collections."""
         return Counts(
-            {topic: own.plus(other.topics[topic]) for topic, own in self.topics.items()},
-            {group: own.plus(other.sizes[group]) for group, own in self.sizes.items()},
+            {topic: counts.plus(other.topics[topic]) for topic, counts in self.topics.items()},
+            {group: size.plus(other.sizes[group]) for group, size in self.sizes.items()},
             max(self.longest, other.longest),
         )
 
 
 class ShardCandidates(NamedTuple):
-    """A shard's candidates that were kept, topic by topic, and how many of each topic there were."""
+    """The pruned candidates of a shard by topic, and the numbers of candidates before pruning."""
 
     columns: list[Columns]
     docs: Integers
 
 
 class Extracted(NamedTuple):
-    """What all shards gave, before judgments.
+    """The candidates of all shards, without judgments.
 
     Attributes
     ----------
     pools : list of CandidatePool
-        One a topic; its candidates are those that are kept of all.
+        A pool per topic, with the pruned candidates of all shards.
     counts : list of ColumnCounts
-        Of each one's columns.
+        Statistics of the columns of each pool.
     docs : numpy.ndarray of int64, shape (topics,)
-        How many candidates there were.
+        Numbers of candidates before pruning.
     """
 
     pools: list[CandidatePool]
@@ -122,22 +123,23 @@ def extract_from_shards(
     index, topics, name, progress, exclude_self
         As for `CandidatePool.build`.
     formula : Formula
-        What will rank the candidates.
+        The formula that ranks the candidates.
     make_keep : callable
-        Makes, of pools without candidates and the counts of their columns, what chooses candidates; of
-        all it must choose the same as of those that it chooses of parts.
+        Returns the function that selects candidates, from pools without candidates and the counts of their
+        columns. A selection from the union of the shards' selections must equal a selection from all
+        candidates.
 
     Raises
     ------
     InputError
-        Where there are no topics.
+        If there are no topics.
     """
     if not topics:
         raise InputError("no topics", accepted="at least one topic")
-    topics = weighed(index, topics, formula, exclude_self=exclude_self)
-    both = {topic: formula.analyze_query(index, text) for topic, text in topics.items()}
-    texts = {topic: text for topic, (text, _) in both.items()}
-    asked = {topic: columns for topic, (_, columns) in both.items()}
+    topics = add_term_weights(index, topics, formula, exclude_self=exclude_self)
+    analyzed = {topic: formula.analyze_query(index, text) for topic, text in topics.items()}
+    terms = {topic: query for topic, (query, _) in analyzed.items()}
+    queries = {topic: columns for topic, (_, columns) in analyzed.items()}
     done = 0
 
     def report() -> None:
@@ -147,40 +149,40 @@ def extract_from_shards(
             progress(done * len(topics) // (2 * len(index.shards)), len(topics))
 
     counts: Counts | None = None
-    for _, found in over_shards(index, count_columns, formula=formula, queries=asked):
-        counts = found if counts is None else counts.plus(found)
+    for _, shard_counts in over_shards(index, count_columns, formula=formula, queries=queries):
+        counts = shard_counts if counts is None else counts.plus(shard_counts)
         report()
     assert counts is not None
-    outlines, known = _outlines(index, name, formula, texts, asked, counts)
+    outlines, known = _outlines(index, name, formula, terms, queries, counts)
     keep = make_keep(outlines, known)
     merging = [_Merging(index, outline, keep) for outline in outlines]
-    given: dict[str, Any] = {"formula": formula, "extent": outlines[0].extent, "keep": keep}
-    given["exclude_self"] = exclude_self
-    given["topics"] = {
+    arguments: dict[str, Any] = {"formula": formula, "extent": outlines[0].extent, "keep": keep}
+    arguments["exclude_self"] = exclude_self
+    arguments["topics"] = {
         outline.topics[0]: list(zip(outline.columns[0], outline.value.tolist(), strict=True))
         for outline in outlines
     }
     docs = np.zeros(len(topics), np.int64)
-    for base, part in over_shards(index, extract_part, **given):
-        for own, columns in zip(merging, part.columns, strict=True):
-            own.add(replace(columns, doc=columns.doc + np.int32(base)))
+    for base, part in over_shards(index, extract_part, **arguments):
+        for topic, columns in zip(merging, part.columns, strict=True):
+            topic.add(replace(columns, doc=columns.doc + np.int32(base)))
         docs += part.docs
         report()
-    pools = [replace(own.finish(), exclude_self=exclude_self) for own in merging]
+    pools = [replace(topic.finish(), exclude_self=exclude_self) for topic in merging]
     return Extracted(pools, known, docs)
 
 
 def count_columns(shard: Index, formula: Formula, queries: Queries) -> Counts:
-    """Count what a shard's documents say of queries' columns."""
+    """Return a shard's statistics of the queries' columns."""
     counted = {}
     for topic, columns in queries.items():
-        found = formula.look_up(shard, columns)
-        tfs = [_NONE.tfs if own is None else own.tfs for own in found]
+        postings = formula.look_up(shard, columns)
+        tfs = [_NO_POSTINGS.tfs if each is None else each.tfs for each in postings]
         counted[topic] = ColumnCounts(
-            np.array([own is not None for own in found], np.bool_),
-            np.array([own.sum(dtype=np.int64) for own in tfs], np.int64),
-            np.array([own.size for own in tfs], np.int64),
-            np.array([own.max(initial=0) for own in tfs], np.int64),
+            np.array([each is not None for each in postings], np.bool_),
+            np.array([tf.sum(dtype=np.int64) for tf in tfs], np.int64),
+            np.array([tf.size for tf in tfs], np.int64),
+            np.array([tf.max(initial=0) for tf in tfs], np.int64),
         )
     groups = {column.group for columns in queries.values() for column in columns}
     groups |= set(range(len(formula.fields)))
@@ -197,7 +199,7 @@ def extract_part(
     keep: Keep,
     exclude_self: bool,
 ) -> ShardCandidates:
-    """Extract a shard's candidates, and keep those that can matter.
+    """Extract and prune the candidates of a shard.
 
     Parameters
     ----------
@@ -206,16 +208,16 @@ def extract_part(
     formula, keep, exclude_self
         As for `extract_from_shards`.
     extent : Extent
-        The whole collection's.
+        Extent of the whole collection.
     topics : mapping of str to sequence of (QueryColumn, float)
-        By topic, the columns and what scoring takes of them.
+        The columns and their term values, by topic.
     """
     builder = PoolBuilder(shard, formula, extent, exclude_self=exclude_self)
     kept, docs = [], []
-    for topic, given in topics.items():
-        own, values = [column for column, _ in given], [value for _, value in given]
-        found = formula.look_up(shard, own)
-        builder.put(topic, own, values, [postings or _NONE for postings in found])
+    for topic, pairs in topics.items():
+        columns, values = [column for column, _ in pairs], [value for _, value in pairs]
+        postings = formula.look_up(shard, columns)
+        builder.put(topic, columns, values, [each or _NO_POSTINGS for each in postings])
         pool = builder.finish("", {})
         kept.append(pruned(pool, keep).candidates)
         docs.append(pool.candidates.doc.size)
@@ -223,7 +225,7 @@ def extract_part(
 
 
 class _Merging:
-    """One topic's candidates of the shards so far, chosen from whenever there are twice as many."""
+    """The candidates of one topic from the shards so far, pruned whenever their number has doubled."""
 
     def __init__(self, index: ShardedIndex, outline: CandidatePool, keep: Keep) -> None:
         self.index = index
@@ -234,12 +236,12 @@ class _Merging:
     def add(self, columns: Columns) -> None:
         if columns.doc.size:
             self.waiting.append(columns)
-        if sum(own.doc.size for own in self.waiting) > self.pool.candidates.doc.size:
+        if sum(each.doc.size for each in self.waiting) > self.pool.candidates.doc.size:
             self.finish()
 
     def finish(self) -> CandidatePool:
         if self.waiting:
-            parts = [own for own in (self.pool.candidates, *self.waiting) if own.doc.size]
+            parts = [each for each in (self.pool.candidates, *self.waiting) if each.doc.size]
             self.pool = pruned(replace(self.pool, candidates=_merge(self.index, parts)), self.keep)
             self.waiting.clear()
         return self.pool
@@ -249,34 +251,34 @@ def _outlines(
     index: Index,
     name: str | None,
     formula: Formula,
-    texts: Mapping[str, Sequence[str]],
-    asked: Queries,
+    terms: Mapping[str, Sequence[str]],
+    queries: Queries,
     counts: Counts,
 ) -> tuple[list[CandidatePool], list[ColumnCounts]]:
-    """Return, for each topic, a pool of the columns that a document holds, and these columns' counts."""
+    """Return a pool without candidates per topic, with the columns that occur, and their counts."""
     means = [counts.sizes[group].mean_length for group in range(len(formula.fields))]
     extent = Extent(counts.longest, counts.sizes[-1].mean_length, tuple(means))
     builder, outlines, known = PoolBuilder(index, formula, extent), [], []
-    for topic, text in texts.items():
-        own = counts.topics[topic]
-        held = np.flatnonzero(own.held)
-        own = ColumnCounts(own.held[held], own.cf[held], own.df[held], own.most[held])
-        columns = [asked[topic][at] for at in held.tolist()]
+    for topic, query in terms.items():
+        count = counts.topics[topic]
+        occurring = np.flatnonzero(count.occurs)
+        count = ColumnCounts(*(values[occurring] for values in count))
+        columns = [queries[topic][at] for at in occurring.tolist()]
         values = [
             formula.term_value(TermCounts(int(cf), int(df), counts.sizes[column.group]))
-            for column, cf, df in zip(columns, own.cf, own.df, strict=True)
+            for column, cf, df in zip(columns, count.cf, count.df, strict=True)
         ]
-        count_unknown(builder.unknown_terms, text, columns)
-        builder.put(topic, columns, values, [_NONE] * len(columns))
+        count_unknown(builder.unknown_terms, query, columns)
+        builder.put(topic, columns, values, [_NO_POSTINGS] * len(columns))
         outlines.append(builder.finish(index.name if name is None else name, {}))
-        known.append(own)
+        known.append(count)
     return outlines, known
 
 
 def _merge(index: ShardedIndex, parts: Sequence[Columns]) -> Columns:
-    """Put one topic's documents of several parts, none empty, into the order of ties."""
-    docs = np.concatenate([own.doc for own in parts])
-    lengths = np.concatenate([own.length for own in parts])
-    tf = np.concatenate([own.block(0) for own in parts], axis=1)
+    """Merge non-empty parts of one topic's documents in tie order."""
+    docs = np.concatenate([part.doc for part in parts])
+    lengths = np.concatenate([part.length for part in parts])
+    tf = np.concatenate([part.block(0) for part in parts], axis=1)
     order = np.lexsort((-index.ranks_of(docs), -tf.sum(axis=0, dtype=np.int32), lengths))
     return topic_columns(docs[order], lengths[order], np.full(docs.size, UNJUDGED, np.int32), tf[:, order])

@@ -1,8 +1,7 @@
 """The K-skyband: the candidates that can be among the best K at some parameter setting.
 
-A document that K others beat at every setting is never retrieved. Leaving it out changes no
-ranking down to K, whatever the setting; `lmtune.candidates.dominance` says when one document
-beats another.
+A document that K others outrank at every setting is never among the best K. Leaving it out changes no ranking
+down to rank K, at any setting. `lmtune.candidates.dominance` defines when a document dominates another.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from lmtune.threads import over_places
 Margins: TypeAlias = tuple[float, float]
 MODES = ("auto", "e", "tf")
 SKYBAND_VERSION = 2
-"""Raised whenever other documents may be kept than before."""
+"""Version of the pruning; increment it with each change of the kept documents."""
 
 
 class Exactness(TypedDict, total=False):
-    """What a pruned pool shall be exact for; `skyband` says what each means."""
+    """The depth, mode and ranges for which a pruned pool must be exact; `skyband` describes the keys."""
 
     depth: int
     mode: str
@@ -56,23 +55,23 @@ DEFAULT_EXACTNESS: Exactness = {
     "mu_low": 1e-6,
     "mu_high": 1e6,
 }
-"""What pruned pools are exact for unless told otherwise."""
+"""Defaults of `Exactness`."""
 
 
 def exactness_in(depth: int, ranges: Mapping[str, tuple[float, float]]) -> Exactness:
-    """Widen what pruned pools are exact for to some parameters' ranges."""
+    """Return the default exactness, extended to ranges of parameters."""
     _, lambda_high = ranges.get("lambda", (0.0, 0.0))
     mu_low, mu_high = ranges.get("mu", (0.0, 0.0))
     return {
         "depth": depth,
         "lambda_high": max(DEFAULT_EXACTNESS["lambda_high"], lambda_high),
-        # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
+        # mu = 0 (Jelinek-Mercer) does not extend the range, because lambda keeps factors away from 0.
         "mu_low": min(DEFAULT_EXACTNESS["mu_low"], mu_low or DEFAULT_EXACTNESS["mu_low"]),
         "mu_high": max(DEFAULT_EXACTNESS["mu_high"], mu_high),
     }
 
 
-# Comparisons per topic, about half a second; only queries of very many words take that long.
+# Largest number of comparisons per topic, about half a second; only very long queries reach it.
 _BUDGET = 5_000_000_000
 
 
@@ -83,11 +82,11 @@ def skyband(
     progress: Count | None = None,
     **exactness: Unpack[Exactness],
 ) -> CandidatePool:
-    """Drop the candidates that cannot be among the best `depth` at any parameter setting.
+    """Remove the candidates that cannot be among the best `depth` at any parameter setting.
 
-    The best `depth` documents stay the same to the last tie. A topic with a negative term weight keeps all
-    of its candidates: with it, no dominance is proved. Judged documents and the counts of
-    judgments stay whole: relevant documents that are dropped can never be retrieved, and count.
+    The best `depth` documents stay the same, including ties. A topic with a negative term weight keeps all of
+    its candidates, because dominance is not valid for it. Judged documents and the numbers of judgments stay
+    complete: removed relevant documents cannot be retrieved, but still count as relevant.
 
     Parameters
     ----------
@@ -96,40 +95,38 @@ def skyband(
     threads : int, optional
         Threads over topics; the number of cores by default.
     progress : callable, optional
-        Called with (topics done, topics in all).
+        Called with (topics done, number of topics).
     depth : int
         The run depth K, at least 1; 1000 by default.
     mode : {"auto", "e", "tf"}
-        ``"tf"`` drops documents that K others match or exceed in every term at no greater
-        length, of each field where the formula takes these; that holds at every setting. ``"e"``
-        compares the elementary symmetric polynomials of tf / P(w|C), which drops several times
-        more, and holds up to `lambda_high` and `mu_high`. ``"auto"`` decides for each topic: tf
-        where the margin that rounding asks of e-dominance would keep documents that tf-dominance
-        drops (lambda_high near 1), or where the products of a long query could leave the range of a
-        double; and tf for the model lucene-dirichlet, whose floor e-dominance does not know, and
-        for others.
+        ``"tf"`` removes a document if K others have no smaller frequency of any term and no greater length,
+        in each field if the formula uses fields. It is valid at every setting. ``"e"`` compares the
+        elementary symmetric polynomials of tf / P(w|C). It removes several times more documents, and is valid
+        up to `lambda_high` and `mu_high`. ``"auto"`` chooses e for each topic unless
+
+        - the margin for rounding errors would keep documents that tf removes (lambda_high near 1),
+        - the products of a long query could leave the range of a double, or
+        - the model is not two-stage smoothing; lucene-dirichlet has a floor, for which e is not valid.
     lambda_high, mu_low, mu_high : float
-        The parameters that the pool will be asked for: lambda up to `lambda_high`, and mu from
-        `mu_low` to `mu_high`, by default 0.9999, 1e-6 and 1e6. A lambda_high of 1 or an infinite
-        mu_high give ``"tf"``.
+        The range of settings for the pool: lambda up to `lambda_high`, and mu from `mu_low` to `mu_high`, by
+        default 0.9999, 1e-6 and 1e6. A lambda_high of 1 or an infinite mu_high implies ``"tf"``.
 
     Returns
     -------
     CandidatePool
-        The same topics and judgments; `CandidatePool.pruning` says what it is exact for, and
-        measuring or ranking refuses anything else.
+        The same topics and judgments. `CandidatePool.pruning` has the settings for which the pool is exact.
+        Measuring or ranking at other settings raises `InputError`.
 
     Raises
     ------
     InputError
-        For a mode or a depth outside its domain; for ``mode="e"`` where it cannot be computed or
-        does not hold.
+        If the mode or the depth is outside its domain, or ``mode="e"`` cannot be computed or is not valid.
     """
     wanted = check_exactness(pool.formula, exactness)
     depth = wanted["depth"]
     if pool.pruning is not None and depth > pool.pruning.depth:
         raise InputError(
-            "the candidates were pruned for a smaller depth already",
+            "the candidates were already pruned for a smaller depth",
             value=depth,
             accepted=f"up to {pool.pruning.depth}",
         )
@@ -139,7 +136,7 @@ def skyband(
 
 
 def check_exactness(formula: Formula, exactness: Exactness) -> Exactness:
-    """Return what pruned pools of a formula shall be exact for, with defaults; raise as `skyband`."""
+    """Return an exactness with defaults, checked for a formula; raise `InputError` as `skyband`."""
     wanted = DEFAULT_EXACTNESS | exactness
     depth, mode = wanted["depth"], wanted["mode"]
     lambda_high, mu_low, mu_high = wanted["lambda_high"], wanted["mu_low"], wanted["mu_high"]
@@ -155,7 +152,7 @@ def check_exactness(formula: Formula, exactness: Exactness) -> Exactness:
         require_two_stage(formula, "e-dominance")
     if formula.dominance is None:
         raise InputError(
-            "nothing is known of which documents this model may drop",
+            "pruning is not available for this model",
             value=formula.name,
             accepted="a formula with `dominance`",
         )
@@ -163,37 +160,37 @@ def check_exactness(formula: Formula, exactness: Exactness) -> Exactness:
 
 
 class Keep(Protocol):
-    """Chooses candidates, topic by topic."""
+    """A function that selects candidates of a topic."""
 
     def __call__(self, pool: CandidatePool, t: int) -> Integers:
-        """Return the places of topic t's candidates to keep, ascending."""
+        """Return the positions of topic t's candidates to keep, ascending."""
         ...
 
 
 def pruned(
     pool: CandidatePool, keep: Keep, threads: int | None = None, progress: Count | None = None
 ) -> CandidatePool:
-    """Return a pool with the candidates that are kept; see `skyband` for the others."""
+    """Return a pool with only the selected candidates."""
     kept = over_places(partial(keep, pool), len(pool.topics), threads=threads, progress=progress)
     return replace(pool, candidates=pool.candidates.take(kept))
 
 
 class Undominated(NamedTuple):
-    """Keeps the candidates that fewer than `depth` others dominate.
+    """Selects the candidates that fewer than `depth` others dominate.
 
     Attributes
     ----------
     depth : int
         The run depth K.
     margins : mapping of str to (float, float) or None
-        By topic, e-dominance's; None for tf-dominance.
+        Margins of e-dominance by topic; None for tf-dominance.
     """
 
     depth: int
     margins: Mapping[str, Margins | None]
 
     def __call__(self, pool: CandidatePool, t: int) -> Integers:
-        """Return the places of topic t's candidates to keep, ascending."""
+        """Return the positions of topic t's candidates to keep, ascending."""
         rows, terms = pool.candidates.rows(t), pool.term_rows(t)
         docs = rows.stop - rows.start
         if docs <= self.depth or pool.topics[t] in pool.negative:
@@ -201,7 +198,7 @@ class Undominated(NamedTuple):
         tf = pool.tf_block(pool.candidates, t)
         lengths = pool.formula.field_lengths(pool.index, pool.candidates.doc[rows])
         if lengths.size:
-            # What a field lacks of the longest is better greater, as a frequency is.
+            # The difference from the longest field length: like a frequency, greater is better.
             tf = np.concatenate((tf, lengths.max(axis=1, keepdims=True) - lengths))
         group = np.empty(docs, np.int32)
         first = np.empty(docs, np.int32)
@@ -211,7 +208,7 @@ class Undominated(NamedTuple):
         if margins is not None:
             y = vectors * (1.0 / pool.value[terms])[:, None]
             has, needs = dominance_ranks(polynomials(y, pool.count[terms]), *margins)
-            # Of documents of one length, a dominator has the greater e_1, or is equal and earlier.
+            # Among documents of equal length, a dominator has a greater e_1, or an equal one and comes first.
             key = (groups - 1 - has[0])[group]
             order = kernels.order_within_lengths(
                 pool.candidates.length[rows], np.ascontiguousarray(key), groups - 1
@@ -233,25 +230,25 @@ def _margins_of(pool: CandidatePool, t: int, wanted: Exactness) -> Margins | Non
 def topic_margins(
     pool: CandidatePool, t: int, most: NDArray[np.integer], docs: int, wanted: Exactness
 ) -> Margins | None:
-    """Return e-dominance's margins for a topic, None where tf-dominance is to be taken.
+    """Return the margins of e-dominance for a topic, or None for tf-dominance.
 
     Parameters
     ----------
     pool : CandidatePool
-        Its terms are looked at, not its candidates.
+        A pool with the topic's terms; its candidates are not used.
     t : int
         The topic.
     most : numpy.ndarray of int, shape (terms,)
-        Each term's greatest frequency in all of the collection's candidates.
+        Greatest frequency of each term in a candidate of the collection.
     docs : int
-        How many these are.
+        Number of candidates in the collection.
     wanted : Exactness
-        From `check_exactness`.
+        Depth, mode and ranges, from `check_exactness`.
 
     Raises
     ------
     InputError
-        For the mode ``"e"`` where e-dominance overflows.
+        If the mode is ``"e"`` and e-dominance overflows.
     """
     lambda_high, mu_low, mu_high = wanted["lambda_high"], wanted["mu_low"], wanted["mu_high"]
     possible = wanted["mode"] != "tf" and lambda_high < 1.0 and mu_high < np.inf
@@ -271,8 +268,8 @@ def topic_margins(
 
 
 def pruning_of(pool: CandidatePool, wanted: Exactness, margins: Sequence[Margins | None]) -> Pruning:
-    """Return what a pool is exact for, pruned with each topic's margins."""
-    by_e = np.array([own is not None for own in margins], np.bool_)
+    """Return the settings for which a pool is exact after pruning with the topics' margins."""
+    by_e = np.array([each is not None for each in margins], np.bool_)
     pruning = Pruning(wanted["mode"], wanted["depth"], 1.0, np.inf, 0.0, by_e)
     if by_e.any():
         weights = np.diff(np.append(0, np.cumsum(pool.count))[pool.term_start])[by_e]
@@ -283,5 +280,5 @@ def pruning_of(pool: CandidatePool, wanted: Exactness, margins: Sequence[Margins
             factor_low=smallest_factor(int(weights.max())),
         )
     if pool.pruning is not None:
-        return pruning.also([pool.pruning], by_e | pool.pruning.by_e)
+        return pruning.intersect([pool.pruning], by_e | pool.pruning.by_e)
     return pruning

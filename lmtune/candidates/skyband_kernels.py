@@ -1,4 +1,4 @@
-"""Compiled parts of the skyband: grouping, ordering, counting dominators."""
+"""Numba kernels of the skyband: grouping and ordering documents, counting dominators."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import numpy as np
 from lmtune.arrays import Booleans, Integers32
 from lmtune.compiled import compiled
 
-# Groups that have K dominators leave the arrays after this many documents are kept.
+# Groups with K dominators are removed from the arrays each time this many documents have been kept.
 _COMPACT_EVERY = 128
 
 
 @compiled()
 def group_equal(tf: Integers32, group: Integers32, first: Integers32) -> int:
-    """Give the distinct columns of ``tf`` numbers in order of appearance; return how many.
+    """Assign numbers to the distinct columns of ``tf``, in order of appearance; return their number.
 
     Parameters
     ----------
     tf : array of int32, shape (terms, documents)
         Term frequencies.
     group : array of int32, shape (documents,)
-        Filled with each document's group.
+        Output: the group of each document.
     first : array of int32, shape (documents,)
-        Filled, as far as there are groups, with the first document of each.
+        Output: the first document of each group; later entries are not filled.
     """
     terms, docs = tf.shape
     size = 1
@@ -59,17 +59,18 @@ def group_equal(tf: Integers32, group: Integers32, first: Integers32) -> int:
 
 @compiled()
 def order_within_lengths(length: Integers32, key: Integers32, most: int) -> Integers32:
-    """Return documents, already ascending in length, with those of equal length by key ascending.
+    """Return the order of documents by length, then by key, if they are already sorted by length.
 
-    A counting sort; documents of equal length and key stay in their order.
+    A counting sort; documents of equal length and key keep their order.
 
     Parameters
     ----------
     length : array of int32, shape (documents,)
-        Ascending.
+        Document lengths, ascending.
     key : array of int32, shape (documents,)
-        From 0 to ``most``.
+        Keys from 0 to ``most``.
     most : int
+        Largest key.
     """
     docs = length.size
     begin = np.zeros(most + 2, np.int32)
@@ -81,7 +82,7 @@ def order_within_lengths(length: Integers32, key: Integers32, most: int) -> Inte
     for i in range(docs):
         by_key[begin[key[i]]] = i
         begin[key[i]] += 1
-    # Where the documents of one length begin, moved on as they are placed.
+    # The position of the first document of the same length.
     run = np.empty(docs, np.int32)
     for i in range(docs):
         run[i] = run[i - 1] if i > 0 and length[i] == length[i - 1] else i
@@ -107,42 +108,41 @@ def count_dominators(
 ) -> None:
     """Mark the documents that fewer than ``depth`` others dominate.
 
-    A document dominates those that ``order`` visits later whose group's ``needs`` are all at
-    most its own group's ``has``. Only dominators that are themselves kept are counted, which is
-    enough: dominance is transitive.
+    Document A dominates a later document B in ``order`` if ``has[:, group of A] >= needs[:, group of B]``.
+    Only dominators that are kept are counted; this is sufficient because dominance is transitive.
 
     Parameters
     ----------
     order : array of int32, shape (documents,)
-        Dominators come before what they dominate.
+        The documents in an order in which dominators come first.
     group : array of int32, shape (documents,)
-        Each document's group.
+        The group of each document.
     has, needs : arrays of int32, shape (coordinates, groups)
-        What a group's documents offer as dominators, and what dominating them takes.
+        The values of a group's documents as dominators, and the values required to dominate them.
     counts_itself : bool
-        Whether ``has >= needs`` holds for a group against itself; the documents of a group
-        dominate one another in any case.
+        Whether ``has >= needs`` is true for a group and itself. The documents of a group dominate each
+        other in any case.
     depth : int
-        K.
+        The run depth K.
     budget : int
-        After this many comparisons no further dominators are counted: documents of groups that
-        have K are still dropped, all others kept.
+        Largest number of comparisons. Afterwards, documents of groups with K dominators are removed and all
+        others are kept.
     keep : array of bool, shape (documents,)
-        Filled with the documents to keep.
+        Output: the documents to keep.
     """
     coordinates, groups = needs.shape
     active = groups
     needed = needs.copy()
     member = np.arange(groups).astype(np.int32)
-    place = member.copy()
+    position = member.copy()
     dominators = np.zeros(groups, np.int32)
     hit = np.empty(groups, np.int32)
-    own = np.int32(0 if counts_itself else 1)
+    itself = np.int32(0 if counts_itself else 1)
     kept = 0
     spent = np.int64(0)
     for i in order:
         g = group[i]
-        at = place[g]
+        at = position[g]
         if at < 0 or dominators[at] >= depth:
             continue
         keep[i] = True
@@ -168,18 +168,18 @@ def count_dominators(
                     hits[j] &= np.int32(other[j] <= limit)
             for j in range(active):
                 count[j] += hits[j] & np.int32(column[j] <= last)
-        dominators[at] += own
+        dominators[at] += itself
         kept += 1
         if kept % _COMPACT_EVERY == 0:
             left = 0
             for j in range(active):
                 if dominators[j] >= depth:
-                    place[member[j]] = -1
+                    position[member[j]] = -1
                     continue
                 member[left] = member[j]
                 dominators[left] = dominators[j]
                 for k in range(coordinates):
                     needed[k, left] = needed[k, j]
-                place[member[left]] = left
+                position[member[left]] = left
                 left += 1
             active = left

@@ -1,6 +1,6 @@
-"""Pruned candidates on disk, beside their index: built once, then read in well under a second.
+"""Cache of pruned candidates in files next to their index.
 
-What is kept does not depend on judgments, which may change without a rebuild.
+The files do not depend on judgments, so that judgments can change without a rebuild.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count
 
 _CANDIDATES_FORMAT = "lmtune candidates 2"
-"""Raised whenever the file's content changes its meaning."""
+"""Format of the files; increment it with each incompatible change."""
 
 
-# Pruning pays where an index holds many times the documents that a run keeps.
+# Pruning pays if the index has at least this multiple of the run depth in documents.
 _WORTH_PRUNING = 20
 
 
-class KeepingIndex(Index, Protocol):
-    """An index that has a folder for what was read of it."""
+class CachingIndex(Index, Protocol):
+    """An index with a folder for cached candidates."""
 
     @property
     def candidates_path(self) -> Path:
-        """The folder for its candidates."""
+        """The folder of cached candidates."""
 
 
 def pool_for(
-    index: KeepingIndex,
+    index: CachingIndex,
     topics: Mapping[str, str],
     qrels: Mapping[str, Mapping[str, int]],
     *,
@@ -64,20 +64,20 @@ def pool_for(
     progress: Count | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> CandidatePool:
-    """Return whole candidates of a small index, and pruned ones, kept beside it, of a large one.
+    """Return all candidates of a small index, or pruned and cached candidates of a large one.
 
     Parameters
     ----------
     index, topics, qrels, name, model, exclude_self, depth, progress, on_build
         As for `stored_pool`.
     ranges : mapping of str to (low, high), optional
-        What the pool will be asked for, by parameter, where that is wider than `stored_pool`'s
-        default.
+        Ranges of parameters in which the pool must be exact, in addition to the default ranges of
+        `stored_pool`.
 
     Returns
     -------
     CandidatePool
-        Exact in the range of parameters, to the depth.
+        A pool that is exact in these ranges, to the depth.
 
     Raises
     ------
@@ -116,19 +116,19 @@ def stored_pool(
     on_build: Callable[[Path, str], None] | None = None,
     **exactness: Unpack[skyband.Exactness],
 ) -> CandidatePool:
-    """Read a pruned pool from a folder, building it first where there is none that is current.
+    """Read a pruned pool from a folder; build and store it first if it is missing or outdated.
 
-    Of several processes that find none, one builds it and the others wait.
+    If several processes need the same pool, one builds it and the others wait.
 
     Parameters
     ----------
     folder : path-like
-        Where pools are kept, one file for each set of topics, depth and model; made if missing. A
-        folder inside the index's own goes away with the index.
+        Folder of stored pools, with one file for each set of topics, depth and model; created if missing. A
+        folder inside the index's folder is deleted with the index.
     index, topics, qrels, name, model, exclude_self, threads, exactness
         As for `lmtune.candidates.extraction.extract_pruned`.
     progress : callable, optional
-        Called with (topics done, topics in all) while building.
+        Called with (topics done, number of topics) while building.
     on_build : callable, optional
         Called with the file and the reason before building.
 
@@ -139,14 +139,14 @@ def stored_pool(
     Raises
     ------
     InputError
-        As `extract_pruned`, and where the file cannot be written.
+        As `extract_pruned`, and if the file cannot be written.
     """
     formula = find_model(model).formula
     wanted: dict[str, Any] = {
         "format": _CANDIDATES_FORMAT,
         "pruning": skyband.SKYBAND_VERSION,
         "index": "/".join(
-            own.fingerprint for own in (index, *(field_index(index, f) for f in formula.fields))
+            each.fingerprint for each in (index, *(field_index(index, f) for f in formula.fields))
         ),
         "topics": _digest(topics),
         **skyband.DEFAULT_EXACTNESS,
@@ -157,9 +157,9 @@ def stored_pool(
         wanted["model"] = formula.name
     if formula.stamp is None:
         raise InputError(
-            "candidates by features that are functions are not kept",
+            "candidates with functions as features cannot be stored",
             value=formula.name,
-            accepted="features by name or from files",
+            accepted="names of features and files",
         )
     if formula.stamp:
         wanted["stamp"] = formula.stamp
@@ -167,16 +167,16 @@ def stored_pool(
         wanted["exclude_self"], of_model = True, f"{of_model}-exclude-self"
     path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")
     title = index.name if name is None else name
-    anew: dict[str, Any] = {"qrels": qrels, "name": title, "exclude_self": exclude_self, "threads": threads}
-    anew |= exactness
+    options: dict[str, Any] = {"qrels": qrels, "name": title, "exclude_self": exclude_self}
+    options |= {"threads": threads, **exactness}
 
     def build() -> CandidatePool:
-        pool = extract_pruned(index, topics, model=formula, progress=progress, **anew)
+        pool = extract_pruned(index, topics, model=formula, progress=progress, **options)
         _write(path, wanted, pool)
         return pool
 
     pool = build_once(path, partial(_read, path, wanted, index, title, qrels or {}, formula), build, on_build)
-    return pool.redrawn_by(partial(extract_pruned, index, topics, **anew))
+    return pool.with_rebuild(partial(extract_pruned, index, topics, **options))
 
 
 def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:
@@ -250,7 +250,7 @@ def _read(
 
 
 def _member(archive: Any, name: str) -> NDArray[Any]:
-    """Read an array of an archive, from bytes that are read to their end: then they are checked."""
+    """Read an array of an archive; reading all bytes verifies the checksum."""
     raw = io.BytesIO(archive.zip.read(f"{name}.npy"))
     array: NDArray[Any] = np.lib.format.read_array(raw, allow_pickle=False)
     if raw.read(1):
@@ -263,7 +263,7 @@ def _columns(data: dict[str, NDArray[Any]], terms: tuple[tuple[str, ...], ...]) 
     tf_sizes = documents * [len(some) for some in terms]
     doc, length, tf = data["doc"], data["length"], data["tf"]
     if (doc.size, length.size, tf.size) != (documents.sum(), documents.sum(), tf_sizes.sum()):
-        raise ValueError("columns do not fit together")
+        raise ValueError("columns have inconsistent sizes")
     return Columns(
         start=np.concatenate(([0], np.cumsum(documents))),
         tf_start=np.concatenate(([0], np.cumsum(tf_sizes))),

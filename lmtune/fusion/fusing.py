@@ -367,7 +367,7 @@ class _Fusion:
         if pool is None:
             pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
             weights = self.options.topic_weights
-            pool = pool if weights is None else pool.weighing(weights)
+            pool = pool if weights is None else pool.with_topic_weights(weights)
             self.tied = max(self.tied, ties_of(pool))
         self._pools[key] = pool
         if len(self._pools) > _POOLS:

@@ -39,8 +39,8 @@ In a box with half-widths (hs, hb):
 
     |ds| <= hs,    |db| <= hb,    |dv| <= hs + g_max hb.
 
-|g| is largest at the end of b with the smallest m. q decreases in v, which is extreme at the ends of k1 and m.
-The interval of each term's q bounds E, F and H, and Taylor's theorem bounds the remainder as above.
+|g| is largest at the end of b with the smallest m. q decreases in v, which is extreme at the ends of k1 and
+m. The interval of each term's q bounds E, F and H, and Taylor's theorem bounds the remainder as above.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def test_what_a_pruned_pool_is_not_exact_for_is_refused() -> None:
             measure_settings(pruned, at([0.5, lambda_], [10.0, mu]), measures, depth=depth)
         with pytest.raises(InputError, match="pruned for a smaller"):
             best_documents(pruned, 0, lambda_, mu, depth)
-    with pytest.raises(InputError, match="smaller depth already"):
+    with pytest.raises(InputError, match="already pruned for a smaller depth"):
         skyband(pruned, depth=11)
     twice = skyband(pruned, depth=5, lambda_high=0.99, mu_high=50.0).pruning
     assert twice is not None
@@ -346,7 +346,7 @@ def test_negative_weights_are_neither_certified_nor_cut_into_regions() -> None:
         pool = CandidatePool.build(index, topics, qrels, model=model)
         with pytest.raises(InputError, match="a topic with a negative term weight cannot be certified"):
             lmtune.CertifiedOptimum("AP").fit(pool)
-        with pytest.raises(InputError, match="no pruning by regions is proved"):
+        with pytest.raises(InputError, match="regions are not valid for a topic"):
             lmtune.Regions.build(pool)
         many = ParameterSpace.of(pool.formula).grid((50, 50))
         assert regions_for(pool, many, depth=1) is None

@@ -41,7 +41,7 @@ def both(model: str = "bm25") -> tuple[CandidatePool, CandidatePool]:
     """Return a pool of weighted topics, and one in which topics stand as often as they weigh."""
     index, topics, qrels = random_collection(5)
     names = {f"{topic}.{n}": topic for topic in topics for n in range(int(WEIGHTS[topic]))}
-    weighted = CandidatePool.build(index, topics, qrels, model=model).weighing(WEIGHTS)
+    weighted = CandidatePool.build(index, topics, qrels, model=model).with_topic_weights(WEIGHTS)
     queries = {name: topics[topic] for name, topic in names.items()}
     judged = {name: qrels[topic] for name, topic in names.items()}
     return weighted, CandidatePool.build(index, queries, judged, model=model)
@@ -103,7 +103,7 @@ def runs_of(topics: int) -> tuple[RunSet, dict[str, dict[str, int]]]:
 
 def test_a_line_of_weights_of_runs_counts_topics_by_theirs() -> None:
     runs, judged = runs_of(6)
-    pool = runs.pool(normalised("min-max", "zero"), judged).weighing(WEIGHTS)
+    pool = runs.pool(normalised("min-max", "zero"), judged).with_topic_weights(WEIGHTS)
     begin, end = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.5, 0.5])
     steps = joined(Line(pool, AP, pool.positions()).steps(begin, end))
     middles = (steps.at + np.append(steps.at[1:], 1.0)) / 2.0

@@ -151,7 +151,7 @@ def test_a_dense_grid_does_without_regions(monkeypatch: pytest.MonkeyPatch) -> N
         model = find_model(name)
         pool, space = pool_of(model), ParameterSpace.of(model)
         plain = GridSearch("AP", space=space, shape=(60, 60), depth=5).fit(pool)
-        monkeypatch.setattr("lmtune.candidates.regions._DENSE", 50)
+        monkeypatch.setattr("lmtune.candidates.regions._MANY_SETTINGS", 50)
         dense = GridSearch("AP", space=space, shape=(60, 60), depth=5).fit(pool)
         assert dense.results_.equals(plain.results_)
 

@@ -55,7 +55,7 @@ def test_a_dense_grid_is_measured_cell_by_cell(pool: CandidatePool, monkeypatch:
         return build(*arguments, **options)
 
     plain = GridSearch("AP", shape=(9, 11), depth=10).fit(pool)
-    monkeypatch.setattr("lmtune.candidates.regions._DENSE", 50)
+    monkeypatch.setattr("lmtune.candidates.regions._MANY_SETTINGS", 50)
     monkeypatch.setattr(Regions, "build", spy)
     dense = GridSearch("AP", shape=(9, 11), depth=10).fit(pool)
     assert len(built) == 1

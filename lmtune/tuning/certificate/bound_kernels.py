@@ -44,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmtune.arrays import Booleans, Bytes, Doubles, Integers, Integers32
-from lmtune.candidates.region_kernels import LinearModels, from_plane, linear
+from lmtune.candidates.region_kernels import LinearModels, linear, subtract_plane
 from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 from lmtune.measures.value_kernels import MeasureScale, ndcg_from_counts, value_from_counts
@@ -310,7 +310,7 @@ def _in_reach(m: Doubles, docs: Integers32, depth: int) -> Integers32:
     room = np.empty((6, docs.size))
     models = LinearModels(room[0], room[1], room[2], room[3], room[4])
     linear(m, models)
-    lowest = from_plane(models, depth, room[5])
+    lowest = subtract_plane(models, depth, room[5])
     kept = np.empty(docs.size, np.int32)
     size = 0
     for j in range(docs.size):

@@ -380,7 +380,7 @@ class FoldMethods:
         drawn_again = f"{name}: feedback, drawn again at the fitted setting, changed"
         for draws in range(MOST_DRAWS + 1):
             drawn = self.pool.drawn_at(choice.params)
-            if not pool.moved(drawn, positions):
+            if not pool.has_other_feedback(drawn, positions):
                 break
             if draws == MOST_DRAWS:
                 self._remark(f"{drawn_again} {quantity(draws, 'time')} and still does,")

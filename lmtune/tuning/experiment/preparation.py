@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import few, topic_notes
+from lmtune.candidates.ranking import list_first, topic_notes
 from lmtune.candidates.storage import pool_for
 from lmtune.collections.collection import AnyIndex, Collection
 from lmtune.collections.dataset import Dataset, check_dataset, split_topics
@@ -111,11 +111,11 @@ def prepare(
     pool = _pool(dataset, index, topics, plan, progress)
     if plan.certify is not None:
         Problem.check_pool(pool)
-    weighted = pool if split.topic_weights is None else pool.weighing(split.topic_weights)
+    weighted = pool if split.topic_weights is None else pool.with_topic_weights(split.topic_weights)
     notes = [f"{quantity(index.num_docs, 'document')}, {quantity(len(pool.topics), 'topic')}, {how}"]
     if skipped:
         notes.append(
-            f"skipped: {quantity(len(skipped), 'topic')} without a relevant document ({few(skipped)})"
+            f"skipped: {quantity(len(skipped), 'topic')} without a relevant document ({list_first(skipped)})"
         )
     if loaded.unknown_topics:
         notes.append(f"left out: judgments of {quantity(loaded.unknown_topics, 'unknown topic')}")
@@ -126,8 +126,8 @@ def prepare(
         )
     if pool.negative:
         notes.append(
-            f"{quantity(len(pool.negative), 'topic')} with a negative term weight ({few(pool.negative)}): "
-            "candidates are not pruned there"
+            f"{quantity(len(pool.negative), 'topic')} with a negative term weight "
+            f"({list_first(pool.negative)}): candidates are not pruned there"
         )
     if weighted is not pool:
         notes.append("topics are weighted in fits; held-out means weight all topics equally")

@@ -38,8 +38,10 @@ def test_feedback_is_of_the_best_documents_at_the_setting() -> None:
     drawn = pool.drawn_at(SETTING)
     assert pool.drawn_at({"k1": 0.9, "b": 0.4, "original": 0.2}) is pool
     assert drawn.terms != pool.terms
-    assert pool.moved(drawn, pool.positions())
-    assert not pool.moved(pool.drawn_at({**SETTING, "k1": 0.9, "b": 0.4 + 1e-9}), pool.positions())
+    assert pool.has_other_feedback(drawn, pool.positions())
+    assert not pool.has_other_feedback(
+        pool.drawn_at({**SETTING, "k1": 0.9, "b": 0.4 + 1e-9}), pool.positions()
+    )
     index, base = pool.index, {"k1": 4.0, "b": 0.95}
     queries = {t: " ".join(own) for t, own in zip(pool.topics, pool.terms, strict=True)}
     known = CandidatePool.build(index, dict.fromkeys(queries, "w1"), model="bm25")
