@@ -205,7 +205,7 @@ def test_what_is_no_feature_is_refused(tmp_path: Path) -> None:
         (f"bm25+weights:{tmp_path}/none.tsv", "no such file|does not exist|cannot"),
         (f"bm25+weights:{tmp_path}/idf.tsv", "bad name"),
         (f"bm25+weights:{tmp_path}/2 tags.tsv", "bad name"),
-        ("bm25+weights:speed", "unknown feature"),
+        ("bm25+weights:speed", "unknown term feature"),
     ]:
         with pytest.raises(InputError, match=match):
             find_model(name)
