@@ -1,1 +1,1 @@
-"""Where a test collection comes from: by name, by folder, or by explicit files."""
+"""Test collections: loading by name, from a folder or from files, and their indexes."""

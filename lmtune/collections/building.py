@@ -1,4 +1,4 @@
-"""Build the index of a collection, lmtune's own or Lucene's."""
+"""Building the index of a collection, in lmtune's or Lucene's format."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ class Building:
     Attributes
     ----------
     output : path or None
-        Its folder; by default where `lmtune.collections.collection.Collection` looks for it.
+        Folder of the index; by default the one that `lmtune.collections.collection.Collection` opens.
     engine : {"embedded", "lucene"}
-        lmtune's own, or Lucene through Anserini.
+        lmtune's format, or Lucene's through Anserini.
     positions : bool
-        Whether to keep where terms stand.
+        Whether to store the positions of terms.
     keep_text : bool
-        Whether to keep the documents' text, and that of the fields that are indexed too.
+        Whether to store the text of the documents and of the indexed fields.
     memory : int
-        Their budget, in MiB.
+        Memory limit of all processes, in MiB.
     shards : int or None
-        In how many parts, each an index of its own.
+        Number of shards, each a separate index.
     join : tuple of str
-        Indexes that are there, to be shards of one, in place of documents.
+        Existing indexes that become the shards of a new one, instead of documents.
 
     Raises
     ------
     InputError
-        For Lucene or shards without a folder, and for shards in Lucene's format or beside joined ones.
+        If Lucene, shards or joined indexes have no folder, or are combined.
     """
 
-    output: Path | None = usual(None, "Default: where `lmtune tune` looks.")
+    output: Path | None = usual(None, "Folder of the index; default: where `lmtune tune` looks for it.")
     engine: str = option(
-        EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
+        EMBEDDED, "embedded, or lucene (through Anserini; needs --output).", choices=(EMBEDDED, LUCENE)
     )
-    positions: bool = usual(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
+    positions: bool = usual(False, "Store positions of terms, one or two bytes per token, for --model sdm.")
     keep_text: bool = usual(
-        False, "Keep the documents' text too, and that of --fields, compressed: for rerankers of text."
+        False, "Store the compressed text of documents and --fields, for rerankers of text."
     )
-    memory: int = usual(1024, "Budget for all processes, in MiB.", low=1)
+    memory: int = usual(1024, "Memory limit of all processes, in MiB.", low=1)
 
-    shards: int | None = usual(None, "In so many shards; use it with --index sharded:PATH.", low=1)
+    shards: int | None = usual(None, "Number of shards; open them with --index sharded:PATH.", low=1)
     join: tuple[str, ...] = option(
         (),
-        "In place of documents indexes, which become shards of one: folders, or lucene:PATH.",
+        "Existing indexes that become shards of a new one, instead of documents: folders, or lucene:PATH.",
         metavar="PATH,...",
     )
 
@@ -89,9 +89,9 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
     Parameters
     ----------
     collection : Collection
-        Its name or documents, and the analysis.
+        The collection's name or documents, and the analysis.
     building : Building
-        Where and how.
+        The options of the index.
     progress : Progress
         Called while documents are indexed.
 
@@ -103,7 +103,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
     Raises
     ------
     InputError
-        For documents that cannot be indexed.
+        If the documents cannot be indexed.
     """
     if building.join:
         return _join(collection, building)
@@ -146,8 +146,8 @@ def _join(collection: Collection, building: Building) -> Path:
     if any(getattr(collection, name) for name in names) or building.output is None:
         raise InputError("--join with documents or their analysis", accepted="--join PATH,... --output PATH")
     with timed(f"joined {quantity(len(building.join), 'index', 'indexes')}"):
-        places = [find_index(name).removeprefix(SHARDED) for name in building.join]
-        joined = join_indexes(places, building.output)
+        folders = [find_index(name).removeprefix(SHARDED) for name in building.join]
+        joined = join_indexes(folders, building.output)
     note(f"{building.output}: {joined.num_docs:,} documents in {len(joined.shards)} shards")
     return building.output
 
@@ -157,7 +157,7 @@ def _build_own(
 ) -> Path:
     analyzer = collection.analyzer()
     path = building.output or cached_path(source, analyzer, positions=building.positions)
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "fields": collection.fields,
         "positions": building.positions,
         "memory_bytes": building.memory << 20,
@@ -170,18 +170,18 @@ def _build_own(
             keep_texts(source, index, field, progress=partial(progress, f"keeping text of {source.name}"))
 
     if building.keep_text:
-        how["finish"] = keep
+        options["finish"] = keep
     with timed(f"indexed {source.name}"):
         if building.shards is not None:
-            built = build_sharded_index(source, path, analyzer, building.shards, **how)
+            built = build_sharded_index(source, path, analyzer, building.shards, **options)
         else:
-            built = build_index(source, path, analyzer, **how)
-    everything: list[ColumnarIndex | ShardedIndex] = [
-        built,
-        *(built.field(name) for name in collection.fields),
-    ]
-    for own in everything:
-        parts = (own.unique_terms, "term") if isinstance(own, ColumnarIndex) else (len(own.shards), "shard")
-        size = f"{quantity(own.num_docs, 'document')}, {quantity(own.total_terms, 'token')}"
-        note(f"{own.path}: {size}, {quantity(*parts)}")
+            built = build_index(source, path, analyzer, **options)
+    indexes: list[ColumnarIndex | ShardedIndex] = [built, *(built.field(name) for name in collection.fields)]
+    for index in indexes:
+        if isinstance(index, ColumnarIndex):
+            parts = quantity(index.unique_terms, "term")
+        else:
+            parts = quantity(len(index.shards), "shard")
+        size = f"{quantity(index.num_docs, 'document')}, {quantity(index.total_terms, 'token')}"
+        note(f"{index.path}: {size}, {parts}")
     return path

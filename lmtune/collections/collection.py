@@ -1,4 +1,4 @@
-"""A test collection as a user names it: loaded, and its index opened."""
+"""The collection options of commands: they name a test collection, load it and open its index."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ class Collection:
     Attributes
     ----------
     name : str or None
-        As `lmtune.collections.loading.load` takes it.
+        Name for `lmtune.collections.loading.load`.
     documents, topics, qrels : str or None
-        Files in place of the collection's own.
+        Files instead of the collection's own.
     index : str or None
-        The index's folder, of Lucene's also ``lucene:PATH`` or ``lucene:NAME``, of shards
-        ``sharded:PATH``; by default the collection's own, which is built where it is missing or stale.
+        Folder of an index; ``lucene:PATH`` or ``lucene:NAME`` for Lucene, ``sharded:PATH`` for shards. By
+        default the collection's own index, which is built if it is missing or stale.
     split : str or None
-        Which of a folder's judgments, and their topics.
+        Split of a folder's judgments.
     topic_fields : tuple of str
-        The fields of SGML topics that make the query.
+        The fields of SGML topics in the query.
     stemmer, stopwords : str or None
-        The analysis, Anserini's default English one by default; of a named index it is known,
-        except for one of Lucene's.
+        The analysis; by default Anserini's for English. Indexes of lmtune store their analysis, those of
+        Lucene do not.
     lengths : {"exact", "lucene"} or None
         Document lengths of a Lucene index.
     fields : tuple of str
-        Fields of the documents that the index has too, each apart; and kinds of windows, which rerankers
-        make features of.
+        Document fields that are also indexed separately, and kinds of windows for features of rerankers.
     exclude_self : bool or None
-        Whether each topic's own document is left out; None as `lmtune.collections.names.excludes_self` says.
+        Whether each topic excludes the document whose docno is the topic's identifier; by default, as
+        `lmtune.collections.names.excludes_self`.
     indexes : path
-        The folder that holds built indexes.
+        Folder of the built indexes.
     analysis : mapping, optional
-        `lmtune.index.analysis.Analyzer.settings` that the index must have, in place of the default.
+        Required settings of the index's analyzer; see `lmtune.index.analysis.Analyzer.settings`.
     """
 
     name: str | None = None
@@ -75,7 +75,7 @@ class Collection:
     )
     index: str | None = usual(
         None,
-        "An index made by `lmtune index` or Lucene; sharded:PATH, its shards; lucene:NAME, a prebuilt one of "
+        "An index of `lmtune index` or Lucene; sharded:PATH for shards; lucene:NAME for a prebuilt index of "
         "pyserini.",
         metavar="PATH",
     )
@@ -83,8 +83,7 @@ class Collection:
     qrels: str | None = usual(None, "Judgments: a path, or NAME in qrels/.", metavar="PATH")
     split: str | None = option(
         None,
-        "Of a folder's judgments those in qrels/NAME.tsv (BEIR's; default: test) or qrels.NAME.txt, and "
-        "their topics.",
+        "Use judgments in a folder's qrels/NAME.tsv (BEIR; default: test) or qrels.NAME.txt and their topics.",
         metavar="NAME",
     )
     topic_fields: tuple[str, ...] = option(
@@ -95,74 +94,76 @@ class Collection:
     )
     stopwords: str | None = option(
         None,
-        "lucene (33 English words), none, or a file with one word a line; default: lucene, with a stemmer of "
-        "another language none.",
+        "lucene (33 English words), none, or a file with one word per line; default: lucene, or none if the "
+        "stemmer is for another language.",
     )
     lengths: str | None = option(
-        None, "Of a Lucene index: exact (the default), or lucene, its own to a byte."
+        None, "Document lengths of a Lucene index: exact (default), or lucene (rounded to a byte)."
     )
     fields: tuple[str, ...] = option(
         (),
-        "Fields of the documents to index too: keys of JSON lines, TREC elements. For rerankers also #1 "
-        "and #uw8: phrases, and pairs of query terms within 8 tokens.",
+        "Document fields to index separately: keys of JSON lines, TREC elements. For rerankers also #1 "
+        "(phrases) and #uw8 (pairs of query terms within 8 tokens).",
         metavar="NAME,...",
     )
     exclude_self: bool | None = option(
         None,
-        "Leave out each topic's own document, whose docno is the topic's identifier; default: of BEIR's "
-        "ArguAna and Quora.",
+        "Leave out the document whose docno is the topic's identifier; default: only for BEIR's ArguAna and "
+        "Quora.",
     )
-    indexes: Path = option(Path("indexes"), "The folder where built indexes are kept.")
+    indexes: Path = option(Path("indexes"), "Folder of built indexes.")
     analysis: Mapping[str, Any] | None = None
 
     @property
     def text_fields(self) -> tuple[str, ...]:
-        """The fields without kinds of windows; one that comes twice does, to be refused."""
+        """The fields without kinds of windows; a repeated kind is included, so that it is rejected."""
         return tuple(f for f in self.fields if f not in WINDOW_KINDS or self.fields.count(f) > 1)
 
     def analyzer(self) -> Analyzer:
-        """Return the analysis of an index of lmtune's own.
+        """Return the analyzer of an index of lmtune.
 
         Raises
         ------
         InputError
-            For an unknown stemmer or stopwords, and where a named index has its own analysis.
+            If the stemmer or the stopwords are unknown, or conflict with a named index or with results.
         """
         check_fields(self.text_fields)
         for name in ("stemmer", "stopwords"):
             value = getattr(self, name)
             if self.analysis is not None and value not in (None, self.analysis[name]):
                 raise InputError(
-                    f"--{name} beside results of another analysis", value=value, accepted=self.analysis[name]
+                    f"--{name} differs from the analysis of the results",
+                    value=value,
+                    accepted=self.analysis[name],
                 )
         index = None if self.index is None else find_index(self.index)
         if index is not None and index.startswith(LUCENE):
-            return Analyzer()  # Lucene's does not know its own, so that it may be said
+            return Analyzer()  # a Lucene index does not store its analysis, so that the options may state it
         for flag, value in (("--stemmer", self.stemmer), ("--stopwords", self.stopwords)):
             if index is not None and value is not None:
                 raise InputError(
-                    f"{flag} beside --index, which has its own analysis",
+                    f"{flag} with --index, which has its own analysis",
                     value=value,
-                    accepted=f"{flag} where the index is built",
+                    accepted=f"{flag} when building the index",
                 )
         if self.analysis is not None:
             return Analyzer.from_settings(self.analysis)
         return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "")
 
     def files(self) -> list[Path]:
-        """Return what is going to be read, as far as it is here: files, and the folder of an index."""
+        """Return the local files that will be read, including the folder of an index."""
         named = [self.index and self.index.removeprefix(LUCENE).removeprefix(SHARDED), self.stopwords]
-        found = [Path(name) for name in named if name is not None]
-        given = {part: getattr(self, part) for part in PARTS}
-        return found + files_of(self.name, **given, split=self.split)
+        files = [Path(name) for name in named if name is not None]
+        parts = {part: getattr(self, part) for part in PARTS}
+        return files + files_of(self.name, **parts, split=self.split)
 
     def load(self, need: Container[str] = PARTS) -> Dataset:
-        """Load documents, topics and judgments; keep pydocs' files here, where a user looks for them.
+        """Load documents, topics and judgments; write topics and judgments of pydocs to files.
 
         Parameters
         ----------
         need : collection of str
-            The parts that the caller has a use for; no documents where an index is named.
+            The required parts; documents are not loaded if an index is named.
 
         Raises
         ------
@@ -171,7 +172,7 @@ class Collection:
         """
         from lmtune.collections.pydocs import write_pydocs
 
-        self.analyzer()  # what is wrong with it is said before anything is read
+        self.analyzer()  # raises errors before anything is read
         dataset = load(
             self.name,
             documents=self.documents,
@@ -188,14 +189,14 @@ class Collection:
             try:
                 written = write_pydocs(".", dataset)
             except InputError as error:
-                note(f"{PYDOCS}: its topics and judgments are not kept here ({error})")
+                note(f"{PYDOCS}: topics and judgments are not written to files ({error})")
             else:
                 if written.changed:
                     note(f"{PYDOCS}: wrote {written.topics_file} and {written.qrels_file}")
         return dataset
 
     def note_excluded(self, dataset: Dataset) -> None:
-        """Note that each topic's own document is left out where nobody asked for it."""
+        """Note that topics exclude the document of the same identifier, if this is a default."""
         if dataset.exclude_self and self.exclude_self is None:
             note(f"{dataset.name}: each topic's own document is left out; --no-exclude-self keeps it")
 
@@ -207,29 +208,30 @@ class Collection:
         beside: Sequence[Analyzer] = (),
         progress: Progress = silent,
     ) -> AnyIndex:
-        """Open the named index, or the dataset's own, built where it is missing or stale.
+        """Open the named index, or the dataset's own; build the latter if it is missing or stale.
 
-        With it are built what further analyses lack; see `lmtune.index.cache.index_for`.
+        The indexes of further analyses in `beside` are built in the same pass over the documents; see
+        `lmtune.index.cache.index_for`.
 
         Raises
         ------
         InputError
-            For an index that is not there, is stale or damaged or has another analysis than wanted, and
-            documents that cannot be indexed.
+            If the index is missing, stale or damaged, has another analysis than required, or the documents
+            cannot be indexed.
         """
         opened = self._open(dataset, positions or self.text_fields != self.fields, beside, progress)
         for field in self.text_fields:
             field_index(opened, field)
         if self.analysis is not None:
-            found, wanted = (
+            actual, wanted = (
                 [known.get(name) for name in ("stemmer", "stopwords", "words")]
                 for known in (opened.analysis, self.analysis)
             )
-            if found != wanted:
+            if actual != wanted:
                 raise InputError(
                     f"the index of {dataset.name} has another analysis than the results",
-                    value=" and ".join(map(str, found[:2])),
-                    accepted=f"{wanted[0]} and {wanted[1]}, of the same words",
+                    value=" and ".join(map(str, actual[:2])),
+                    accepted=f"{wanted[0]} and {wanted[1]}, with the same words",
                 )
         return opened
 
@@ -238,7 +240,7 @@ class Collection:
     ) -> AnyIndex:
         index = None if self.index is None else find_index(self.index)
         if index is None and dataset.documents is None and dataset.index is not None:
-            index = self._standing_for(dataset)
+            index = self._index_of(dataset)
         if index is not None and index.startswith(LUCENE):
             return self._open_lucene(index, progress)
         if self.lengths is not None:
@@ -262,23 +264,23 @@ class Collection:
             on_build=lambda path, reason: note(f"{dataset.name}: indexing to {path} ({reason})"),
         )
 
-    def _standing_for(self, dataset: Dataset) -> str:
-        """Name the index that stands for a collection without documents."""
+    def _index_of(self, dataset: Dataset) -> str:
+        """Return the name of the index of a collection without documents."""
         from lmtune.index.manifest import INDEX_FILE
 
         path = self.indexes / (dataset.index or "")
         if (path / INDEX_FILE).is_file():
             return str(path)
         if path.is_dir():
-            found = find_index(str(path))
-            return found if found.startswith(SHARDED) else f"{LUCENE}{path}"
+            name = find_index(str(path))
+            return name if name.startswith(SHARDED) else f"{LUCENE}{path}"
         if dataset.prebuilt is not None:
             return f"{LUCENE}{dataset.prebuilt}"
         raise InputError(
             f"there is no index of {dataset.name}",
             file=path,
-            accepted="--index, or the index made there: lmtune index --documents FOLDER"
-            f" --output {path}, with --engine lucene or without",
+            accepted="--index, or build it with: lmtune index --documents FOLDER"
+            f" --output {path}, with or without --engine lucene",
         )
 
     def _open_lucene(self, index: str, progress: Progress) -> LuceneIndex:
@@ -296,7 +298,7 @@ class Collection:
                 home=self.indexes,
                 progress=lambda done, total: progress(f"lengths of {name}", done, total),
             )
-            # Counted here, where it is timed.
+            # Lengths are counted on first use; do it here, so that the time is measured.
             opened.lengths  # noqa: B018
         return opened
 
@@ -317,30 +319,30 @@ class Collection:
         return opened
 
     def as_record(self) -> dict[str, Any]:
-        """Return what is not at its default, by name, as JSON holds it."""
-        known = {own.name: getattr(self, own.name) for own in dataclass_fields(self)}
-        given = {name: value for name, value in known.items() if value != getattr(Collection, name)}
-        return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+        """Return the values that differ from the defaults, by name, for JSON."""
+        values = {field.name: getattr(self, field.name) for field in dataclass_fields(self)}
+        changed = {name: value for name, value in values.items() if value != getattr(Collection, name)}
+        return {name: str(value) if isinstance(value, Path) else value for name, value in changed.items()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Collection:
-        """Return the collection that gave a record."""
-        made: dict[str, Any] = {**record, "indexes": Path(record.get("indexes", cls.indexes))}
-        made |= {name: tuple(value) for name, value in made.items() if isinstance(value, list)}
-        return cls(**made)
+        """Return the collection of a record from `as_record`."""
+        values: dict[str, Any] = {**record, "indexes": Path(record.get("indexes", cls.indexes))}
+        values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return cls(**values)
 
     def as_recorded(self, recorded: Mapping[str, Any]) -> Collection:
-        """Return it with the analysis and the exclusion that results record.
+        """Return the collection with the analysis and `exclude_self` of a record of results.
 
         Raises
         ------
         InputError
-            Where another exclusion is asked for.
+            If `exclude_self` differs from the record.
         """
         excluded = recorded.get("exclude_self")
         if None not in (excluded, self.exclude_self) and excluded != self.exclude_self:
             flag = "--exclude-self" if self.exclude_self else "--no-exclude-self"
-            raise InputError(f"{flag} beside results that were tuned otherwise", accepted=f"no {flag}")
+            raise InputError(f"{flag} differs from the tuned results", accepted=f"no {flag}")
         return replace(
             self,
             analysis=recorded.get("analysis"),
@@ -348,18 +350,21 @@ class Collection:
         )
 
     def words(self) -> list[str]:
-        """Return the words that open it again with the same terms, but for its judgments and fields."""
-        analysis, given = self.analysis, self
+        """Return command-line arguments that open the collection with the same terms.
+
+        Judgments and fields are left out.
+        """
+        analysis, other = self.analysis, self
         if analysis is not None and self.index is None:
-            given = replace(self, stemmer=analysis["stemmer"], stopwords=analysis["stopwords"])
-        usual = {"stemmer": "porter", "stopwords": default_stopwords(given.stemmer or "porter")}
-        changed = {name: None for name, value in usual.items() if getattr(given, name) == value}
-        # The model says which fields.
-        given = replace(given, fields=(), qrels=None, **changed)  # type: ignore[arg-type]
-        return [*filter(None, [self.name]), *command_words(given)]
+            other = replace(self, stemmer=analysis["stemmer"], stopwords=analysis["stopwords"])
+        usual = {"stemmer": "porter", "stopwords": default_stopwords(other.stemmer or "porter")}
+        changed = {name: None for name, value in usual.items() if getattr(other, name) == value}
+        # The fields follow from the model.
+        other = replace(other, fields=(), qrels=None, **changed)  # type: ignore[arg-type]
+        return [*filter(None, [self.name]), *command_words(other)]
 
     def documents_beside(self) -> DocumentSource | None:
-        """Return the documents that a named index should have been built from, if they are here."""
+        """Return the documents from which a named index should have been built, if they are available."""
         if self.documents is None and (self.name is None or self.name.startswith("irds:")):
             return None
         try:
@@ -370,21 +375,21 @@ class Collection:
             return None
 
 
-def named_collections(names: Sequence[str], given: Collection) -> list[Collection]:
-    """Return the collections of several names, or the one that is given by its parts.
+def named_collections(names: Sequence[str], options: Collection) -> list[Collection]:
+    """Return the collections with names, or a single collection that has no name, only parts.
 
     Raises
     ------
     InputError
-        For several with parts of one, for none at all, and for one that does not exist.
+        If there are several names and parts of one collection, neither names nor parts, or an unknown name.
     """
-    parts = [f"--{part}" for part in ("documents", "index", "topics", "qrels") if getattr(given, part)]
+    parts = [f"--{part}" for part in ("documents", "index", "topics", "qrels") if getattr(options, part)]
     if len(names) > 1 and parts:
         raise InputError(
-            f"{parts[0]} with several collections", value=list(names), accepted="one collection at most"
+            f"{parts[0]} with several collections", value=list(names), accepted="at most one collection"
         )
     if not names and not parts:
-        raise InputError("nothing to tune on", accepted="a collection; see lmtune datasets")
+        raise InputError("no collection", accepted="a collection; see lmtune datasets")
     for name in names:
         check_exists(name)
-    return [replace(given, name=name) for name in names] or [given]
+    return [replace(options, name=name) for name in names] or [options]

@@ -1,4 +1,4 @@
-"""The triple that every job starts from: documents, topics and judgments; whether they belong together."""
+"""Test collections: documents, topics and judgments, and the check that they match."""
 
 from __future__ import annotations
 
@@ -26,26 +26,25 @@ class Dataset(Shown, by="summaries.dataset"):
     Attributes
     ----------
     name : str
-        What to call it in tables: ``pydocs``, the folder's name, the ``irds:`` identifier.
+        Name for tables: ``pydocs``, the folder's name, or the ``irds:`` identifier.
     documents : DocumentSource or None
-        The documents; None where an existing index stands for them.
+        The documents; None if an existing index replaces them.
     topics : dict of str to str
-        Query text by topic identifier, in the file's order.
+        Query text by topic identifier, in the order of the file.
     qrels : dict of str to dict of str to int
-        Judgments: topic identifier to docno to gain. Gains below 0 mean "judged, but to be
-        ignored as if unjudged"; see TREC conventions.
+        Gains by topic identifier and docno. As in TREC, documents with gains below 0 count as unjudged.
     topics_file, qrels_file : str or None
-        Where they were read from, for messages and for the record of how a result was made.
+        The files of topics and judgments, for messages and for the record of a result.
     split : pair or None
-        Topics to train and to test on where the collection is usually so split, as
-        `lmtune.collections.folds.make_folds` takes them.
+        The usual training and test topics of the collection, as arguments of
+        `lmtune.collections.folds.make_folds`.
     index, prebuilt : str or None
-        Where there are no documents, the index under ``indexes/`` that stands for them, and
-        pyserini's index of them.
+        For a collection without documents, the name of its index under ``indexes/``, and of pyserini's
+        prebuilt index.
     versions : dict of str to str
-        What the content depends on beside the files (package versions of ``pydocs``).
+        Versions of packages on which the content depends (``pydocs``).
     exclude_self : bool
-        Whether each topic's own document, whose docno is the topic's identifier, is left out of rankings.
+        Whether each topic excludes the document whose docno is the topic's identifier.
     """
 
     name: str
@@ -62,17 +61,17 @@ class Dataset(Shown, by="summaries.dataset"):
 
 
 class CheckedDataset(NamedTuple):
-    """A test collection whose parts belong together.
+    """A test collection with matching topics, judgments and documents.
 
     Attributes
     ----------
     dataset : Dataset
-        The judgments are only of topics that it has.
+        The collection, with judgments of its own topics only.
     unknown_topics : int
-        How many topics were left out of the judgments, because there is no such topic.
+        Number of topics that were removed from the judgments because they are not in the topics.
     unknown_docnos : int
-        How many judged documents the collection lacks. They stay in the judgments, so that a
-        relevant one counts as never retrieved, as in trec_eval.
+        Number of judged documents outside the collection. They stay in the judgments, so that relevant ones
+        count as not retrieved, as in trec_eval.
     """
 
     dataset: Dataset
@@ -81,7 +80,7 @@ class CheckedDataset(NamedTuple):
 
 
 class SplitTopics(NamedTuple):
-    """Topics by whether anything can be learnt from them.
+    """Topics with and without relevant documents.
 
     Attributes
     ----------
@@ -99,17 +98,18 @@ def check_dataset(
     doc_numbers: Callable[[Sequence[str]], NDArray[np.integer]] | None = None,
     ignore_unknown: bool = False,
 ) -> CheckedDataset:
-    """Check that every judgment is of a topic and of a document that are there.
+    """Check that the judgments match the topics and the documents.
 
     Parameters
     ----------
     dataset : Dataset
-        What to check.
+        The collection.
     doc_numbers : callable, optional
-        The index's method of that name: it takes docnos, and returns their numbers, -1 where the
-        index lacks one. Without it documents are not checked.
+        The index's method of this name. It returns the numbers of docnos, -1 for unknown ones. Without it
+        documents are not checked.
     ignore_unknown : bool
-        Leave unknown topics out instead of raising, and let all judged documents be unknown.
+        Remove judgments of unknown topics instead of raising, and allow that all judged documents are
+        unknown.
 
     Returns
     -------
@@ -118,8 +118,8 @@ def check_dataset(
     Raises
     ------
     InputError
-        At the first judgment, in the file's order, of an unknown topic, or where no judged document
-        is known, unless `ignore_unknown`.
+        If a judgment has an unknown topic or all judged documents are unknown, unless `ignore_unknown`. The
+        message has the line of the first such judgment.
     """
     unknown_topics = [topic for topic in dataset.qrels if topic not in dataset.topics]
     if unknown_topics and not ignore_unknown:
@@ -138,12 +138,12 @@ def check_dataset(
 
 
 def split_topics(dataset: Dataset) -> SplitTopics:
-    """Separate the topics that have a relevant document from those that have none.
+    """Separate topics with and without a relevant document.
 
     Parameters
     ----------
     dataset : Dataset
-        Topics without judgments count as having no relevant document.
+        The collection; a topic without judgments has no relevant document.
 
     Returns
     -------
@@ -171,20 +171,20 @@ def split_topics(dataset: Dataset) -> SplitTopics:
 def _unknown_topic(dataset: Dataset, unknown: list[str]) -> InputError:
     lines = sum(len(dataset.qrels[topic]) for topic in unknown)
     return InputError(
-        f"judgment of a topic that {dataset.topics_file or 'the topics'} lacks"
+        f"judgment of a topic that is not in {dataset.topics_file or 'the topics'}"
         f" ({quantity(len(unknown), 'such topic')} in all, {quantity(lines, 'judgment')})",
         file=dataset.qrels_file or dataset.name,
         line=_line(dataset, unknown[0], None),
         value=unknown[0],
         accepted=f"a topic such as {next(iter(dataset.topics), 'those in the topics file')},"
-        " or add --ignore-unknown to leave such judgments out",
+        " or add --ignore-unknown to ignore such judgments",
     )
 
 
 def _unknown_docno(dataset: Dataset, unknown: list[str]) -> InputError:
     topic = next(topic for topic, judged in dataset.qrels.items() if unknown[0] in judged)
     return InputError(
-        f"the collection lacks every judged document ({quantity(len(unknown), 'document')} in all)",
+        f"no judged document is in the collection ({quantity(len(unknown), 'document')} in all)",
         file=dataset.qrels_file or dataset.name,
         line=_line(dataset, topic, unknown[0]),
         value=unknown[0],

@@ -1,4 +1,4 @@
-"""The public docstrings of numpy, scipy and pandas, taken apart: summary, links, and everything else."""
+"""Public docstrings of numpy, scipy and pandas, parsed into summary, body and links."""
 
 from __future__ import annotations
 
@@ -12,34 +12,37 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
 
-# The namespaces that the three projects document as public. They are listed, not discovered: a
-# walk over what is on disk or already imported would differ between machines, and would import
-# deprecated, optional and test modules. Left out on purpose: numpy.dtypes (names depend on the C
-# compiler), scipy.linalg.blas and lapack (depend on the build), pandas.io.formats.style (there
-# only with jinja2). A version that lacks one of the namespaces goes without it.
+# The namespaces that the three projects document as public. A fixed list gives the same result on all
+# machines, and avoids importing deprecated, optional and test modules. The list omits numpy.dtypes (names
+# depend on the C compiler), scipy.linalg.blas and lapack (depend on the build), and pandas.io.formats.style
+# (requires jinja2). Namespaces that an installed version does not have are skipped.
 _NUMPY = """
 numpy numpy.char numpy.ctypeslib numpy.emath numpy.exceptions numpy.fft numpy.lib
 numpy.lib.array_utils numpy.lib.format numpy.lib.introspect numpy.lib.mixins numpy.lib.npyio
+
 numpy.lib.recfunctions numpy.lib.scimath numpy.lib.stride_tricks numpy.linalg numpy.ma
 numpy.ma.extras numpy.ma.mrecords numpy.polynomial numpy.polynomial.chebyshev
 numpy.polynomial.hermite numpy.polynomial.hermite_e numpy.polynomial.laguerre
+
 numpy.polynomial.legendre numpy.polynomial.polynomial numpy.polynomial.polyutils numpy.random
 numpy.rec numpy.strings numpy.testing numpy.typing
 """
 _PANDAS = """
 pandas pandas.api.executors pandas.api.extensions pandas.api.indexers pandas.api.interchange
 pandas.api.types pandas.api.typing pandas.arrays pandas.errors pandas.io.json pandas.plotting
+
 pandas.testing pandas.tseries.api pandas.tseries.frequencies pandas.tseries.holiday
 pandas.tseries.offsets pandas.util
 """
 _SCIPY = """
-scipy scipy.cluster.hierarchy scipy.cluster.vq scipy.constants scipy.datasets
-scipy.differentiate scipy.fft scipy.fftpack scipy.integrate scipy.interpolate scipy.io
-scipy.io.arff scipy.io.matlab scipy.io.wavfile scipy.linalg scipy.linalg.interpolative
-scipy.ndimage scipy.odr scipy.optimize scipy.optimize.elementwise scipy.signal
-scipy.signal.windows scipy.sparse scipy.sparse.csgraph scipy.sparse.linalg scipy.spatial
-scipy.spatial.distance scipy.spatial.transform scipy.special scipy.stats
-scipy.stats.contingency scipy.stats.distributions scipy.stats.mstats scipy.stats.qmc
+scipy scipy.cluster.hierarchy scipy.cluster.vq scipy.constants scipy.datasets scipy.differentiate
+scipy.fft scipy.fftpack scipy.integrate scipy.interpolate scipy.io scipy.io.arff scipy.io.matlab
+
+scipy.io.wavfile scipy.linalg scipy.linalg.interpolative scipy.ndimage scipy.odr scipy.optimize
+scipy.optimize.elementwise scipy.signal scipy.signal.windows scipy.sparse scipy.sparse.csgraph
+
+scipy.sparse.linalg scipy.spatial scipy.spatial.distance scipy.spatial.transform scipy.special
+scipy.stats scipy.stats.contingency scipy.stats.distributions scipy.stats.mstats scipy.stats.qmc
 scipy.stats.sampling
 """
 NAMESPACES: dict[str, tuple[str, ...]] = {
@@ -48,13 +51,13 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "scipy": tuple(_SCIPY.split()),
 }
 
-_WITH_SHORT_ALL = frozenset({"pandas.api.types"})  # its __all__ lacks the is_*_dtype functions
-# scipy's deprecation notes print a set of names, whose order goes with PYTHONHASHSEED.
+_INCOMPLETE_ALL = frozenset({"pandas.api.types"})  # its __all__ does not have the is_*_dtype functions
+# scipy's deprecation notes print a set of names, in an order that depends on PYTHONHASHSEED.
 _SET = re.compile(r"(Use of argument\(s\) ``)\{([^{}]*)\}")
-# scipy adds this note to docstrings, to numpy's too, depending on SCIPY_ARRAY_API.
+# scipy adds this note to its and numpy's docstrings, depending on SCIPY_ARRAY_API.
 _ARRAY_API_NOTE = re.compile(r"\n\n+\*\*Array API Standard Support\*\*\n.*?dev-arrayapi[^\n]*", re.DOTALL)
 _EMPTY_NOTES = re.compile(r"\n+Notes\n-----(?=\n+[^\n]+\n---|\s*\Z)")
-_DEEPEST_ACCESSOR = 2  # pandas.Series.str, pandas.Series.plot: classes that are members
+_DEEPEST_ACCESSOR = 2  # for classes that are members, such as pandas.Series.str and pandas.Series.plot
 
 
 class _Member(NamedTuple):
@@ -65,41 +68,41 @@ class _Member(NamedTuple):
 
 
 def public_docstrings() -> dict[str, list[str]]:
-    """Collect the docstrings of the public callables, and of their classes' public members.
+    """Collect the docstrings of public callables and of the public members of classes.
 
     Returns
     -------
     dict of str to list of str
-        The public names under which a docstring is found, by docstring (cleaned as
-        `inspect.cleandoc` does). A name in the class that defines the member comes before names
-        in classes that inherit it; then shorter names before longer ones; then alphabetically.
-        The first is the canonical name; docstrings are in the order of their canonical names.
+        The public names of the objects with a docstring, by docstring (cleaned by `inspect.cleandoc`). Names
+        in the class that defines a member precede names in classes that inherit it; then names are sorted by
+        length and alphabetically. The first name is the canonical one. Docstrings are sorted by their
+        canonical names.
 
     Notes
     -----
-    The result depends on the versions of the three packages alone: not on what else is
-    installed or was imported before, nor on the platform. So members that a class takes from
-    the standard library are left out (their text goes with the Python version), and so are
-    numpy's concrete scalar types (which C type is ``int64`` differs between platforms, and
-    their docstrings say which). scipy draws some examples at random when it is imported, and
-    notes for some functions which array libraries they take if an environment variable says so:
-    those docstrings and those notes are left out.
+    The result depends only on the versions of the three packages, not on other installed or imported packages
+    or the platform. Therefore these are left out:
+
+    - members inherited from the standard library, because their text depends on the Python version;
+    - numpy's concrete scalar types, because their docstrings depend on the platform's C types;
+    - docstrings with examples that scipy generates at random on import;
+    - notes on array libraries that scipy adds depending on an environment variable.
     """
     ranks: dict[str, dict[str, bool]] = {}
     members: dict[type, list[_Member]] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some public names are deprecated and say so when looked at
-        # All are imported before any is read: scipy changes some of numpy's docstrings.
+        warnings.simplefilter("ignore")  # access to deprecated public names warns
+        # Import everything before reading docstrings, because scipy changes some of numpy's.
         modules = {name: _find_module(name) for names in NAMESPACES.values() for name in names}
         for namespace, module in modules.items():
             for name, docstring, inherited in _module_docstrings(namespace, module, members):
                 names = ranks.setdefault(docstring, {})
                 names[name] = names.get(name, True) and inherited
-    found = [
+    sorted_names = [
         (sorted(names, key=lambda name: (names[name], len(name), name)), docstring)
         for docstring, names in ranks.items()
     ]
-    return {docstring: names for names, docstring in sorted(found)}
+    return {docstring: names for names, docstring in sorted(sorted_names)}
 
 
 def _module_docstrings(
@@ -107,13 +110,13 @@ def _module_docstrings(
 ) -> Iterator[tuple[str, str, bool]]:
     if module is None:
         return
-    listed = None if namespace in _WITH_SHORT_ALL else getattr(module, "__all__", None)
+    listed = None if namespace in _INCOMPLETE_ALL else getattr(module, "__all__", None)
     for attribute in sorted(set(listed or dir(module))):
         if attribute.startswith("_"):
             continue
-        found = getattr(module, attribute, None)
-        if callable(found) and _is_ours(found) and not _is_concrete_scalar(found):
-            yield from _object_docstrings(f"{namespace}.{attribute}", found, members, 0)
+        value = getattr(module, attribute, None)
+        if callable(value) and _is_of_namespaces(value) and not _is_concrete_scalar(value):
+            yield from _object_docstrings(f"{namespace}.{attribute}", value, members, 0)
 
 
 def _find_module(namespace: str) -> ModuleType | None:
@@ -121,24 +124,24 @@ def _find_module(namespace: str) -> ModuleType | None:
         return importlib.import_module(namespace)
     except ImportError:
         parent, _, attribute = namespace.rpartition(".")
-        found = getattr(importlib.import_module(parent), attribute, None) if parent else None
-        return found if inspect.ismodule(found) else None
+        value = getattr(importlib.import_module(parent), attribute, None) if parent else None
+        return value if inspect.ismodule(value) else None
 
 
 def _object_docstrings(
-    name: str, found: Any, members: dict[type, list[_Member]], depth: int
+    name: str, value: Any, members: dict[type, list[_Member]], depth: int
 ) -> Iterator[tuple[str, str, bool]]:
-    docstring = _own_docstring(found)
-    if docstring is not None and not _is_drawn(found):
+    docstring = _own_docstring(value)
+    if docstring is not None and not _has_random_examples(value):
         yield name, docstring, False
-    if not isinstance(found, type):
+    if not isinstance(value, type):
         return
-    if found not in members:
-        members[found] = list(_public_members(found))
-    for member in members[found]:
+    if value not in members:
+        members[value] = list(_public_members(value))
+    for member in members[value]:
         qualified = f"{name}.{member.name}"
         if isinstance(member.value, type):
-            if depth < _DEEPEST_ACCESSOR and _is_ours(member.value):
+            if depth < _DEEPEST_ACCESSOR and _is_of_namespaces(member.value):
                 yield from _object_docstrings(qualified, member.value, members, depth + 1)
         elif member.docstring is not None:
             yield qualified, member.docstring, member.inherited
@@ -149,64 +152,65 @@ def _public_members(cls: type) -> Iterator[_Member]:
         if name.startswith("_"):
             continue
         definers = [base for base in cls.__mro__ if name in vars(base)]
-        if not definers or not _is_ours(definers[0]):
+        if not definers or not _is_of_namespaces(definers[0]):
             continue
         try:
             value = getattr(cls, name)
-        except Exception:  # descriptors may raise anything when asked of the class
+        except Exception:  # descriptors may raise any exception on access through the class
             continue
         is_documented = callable(value) or hasattr(type(value), "__get__")
         if not is_documented or _is_concrete_scalar(value):
             continue
         docstring, inherited = _own_docstring(value), cls is not definers[0]
-        if docstring is None:  # then the one that it overrides speaks for it, as in help()
-            overridden = (_own_docstring(vars(base)[name]) for base in definers if _is_ours(base))
+        if docstring is None:  # use the docstring of the overridden member, as help() does
+            overridden = (_own_docstring(vars(base)[name]) for base in definers if _is_of_namespaces(base))
             docstring, inherited = next((text for text in overridden if text), None), True
         yield _Member(name, value, docstring, inherited)
 
 
-def _own_docstring(found: Any) -> str | None:
-    docstring = getattr(found, "__doc__", None)
-    # An instance without a docstring of its own shows that of its type.
-    if not isinstance(docstring, str) or docstring is type(found).__doc__:
+def _own_docstring(value: Any) -> str | None:
+    docstring = getattr(value, "__doc__", None)
+    # An instance without its own docstring returns that of its type.
+    if not isinstance(docstring, str) or docstring is type(value).__doc__:
         return None
-    return _settled(docstring) or None
+    return _normalise(docstring) or None
 
 
+# Cached, because several classes may inherit a docstring.
 @cache
-def _settled(docstring: str) -> str:
-    """Clean a docstring, which several classes may inherit, and undo what environment variables do to it."""
+def _normalise(docstring: str) -> str:
+    """Clean a docstring, and remove the parts that depend on environment variables."""
     docstring = inspect.cleandoc(docstring)
     if "**Array API Standard Support**" in docstring:
         docstring = _ARRAY_API_NOTE.sub("", docstring)
         docstring = _EMPTY_NOTES.sub("", docstring).strip()
-    return _SET.sub(_in_order, docstring)
+    return _SET.sub(_sort_names, docstring)
 
 
-def _in_order(match: re.Match[str]) -> str:
+def _sort_names(match: re.Match[str]) -> str:
     return f"{match[1]}{{{', '.join(sorted(match[2].split(', ')))}}}"
 
 
-def _is_ours(found: Any) -> bool:
+def _is_of_namespaces(value: Any) -> bool:
     import numpy as np
 
-    if isinstance(found, np.ufunc):  # ufuncs do not say where they come from
+    if isinstance(value, np.ufunc):  # ufuncs have no __module__
         return True
-    module = getattr(found, "__module__", None)
+    module = getattr(value, "__module__", None)
     return isinstance(module, str) and module.partition(".")[0] in NAMESPACES
 
 
-def _is_drawn(found: Any) -> bool:
-    """Tell scipy's distribution classes, whose examples are drawn at random on every import."""
-    return isinstance(found, type) and any(
-        base.__name__ == "UnivariateDistribution" for base in found.__mro__
+def _has_random_examples(value: Any) -> bool:
+    """Return whether a value is a distribution class of scipy, with new random examples on each import."""
+    return isinstance(value, type) and any(
+        base.__name__ == "UnivariateDistribution" for base in value.__mro__
     )
 
 
-def _is_concrete_scalar(found: Any) -> bool:
+def _is_concrete_scalar(value: Any) -> bool:
     import numpy as np
 
-    return isinstance(found, type) and issubclass(found, np.generic) and found is not np.generic
+    return isinstance(value, type) and issubclass(value, np.generic) and value is not np.generic
 
 
 _RULE = re.compile(r"\s*-{3,}\s*")
@@ -222,17 +226,17 @@ _AFTER_LINKS = re.compile(r"\s*(:|\Z)")
 
 
 class Docstring(NamedTuple):
-    """A docstring's parts.
+    """The parts of a docstring.
 
     Attributes
     ----------
     summary : str
-        The first paragraph on one line, without the call signatures that builtins put before
-        it; empty where the docstring begins with a section or a directive.
+        The first paragraph on one line, without the preceding call signatures of builtins; empty if the
+        docstring begins with a section or a directive.
     body : str
-        What follows the summary, without the See Also section, as it is written.
+        The unchanged text after the summary, without the See Also section.
     links : tuple of str
-        The names that the See Also section lists, in its order, each once.
+        The names in the See Also section, in its order, each once.
     """
 
     summary: str
@@ -241,12 +245,12 @@ class Docstring(NamedTuple):
 
 
 def split_docstring(docstring: str) -> Docstring:
-    r"""Take a docstring apart.
+    r"""Parse a docstring.
 
     Parameters
     ----------
     docstring : str
-        As `inspect.cleandoc` returns it.
+        A docstring cleaned by `inspect.cleandoc`.
 
     Returns
     -------
@@ -265,7 +269,7 @@ def split_docstring(docstring: str) -> Docstring:
 
 
 def _without_signatures(docstring: str) -> str:
-    """Drop leading call signatures, such as ``add(x1, x2, /, out=None)``, each on its lines."""
+    """Remove leading call signatures, such as ``add(x1, x2, /, out=None)``, on lines of their own."""
     text = docstring.strip()
     while (end := _signature_end(text)) is not None:
         text = text[end:].strip()
@@ -281,8 +285,8 @@ def _signature_end(text: str) -> int | None:
         depth += {"(": 1, ")": -1}.get(text[position], 0)
         position += 1
     for tail in (_RETURN_TYPE, _CLINIC_RULE):
-        if (found := tail.match(text, position)) is not None:
-            position = found.end()
+        if (match := tail.match(text, position)) is not None:
+            position = match.end()
     # A sentence may begin like a call: "cos(x) - 1 for use when `x` is near zero."
     alone = depth == 0 and not text[position:].partition("\n")[0].strip()
     return position if alone else None
@@ -299,12 +303,12 @@ def _summary_end(lines: list[str]) -> int:
 
 def _is_title(lines: list[str], number: int) -> bool:
     following = lines[number + 1] if number + 1 < len(lines) else ""
-    # The first look spares nearly all lines a pattern.
+    # The substring test avoids the regular expressions for nearly all lines.
     return "---" in following and bool(_RULE.fullmatch(following) and _TITLE.fullmatch(lines[number]))
 
 
 def _cut_see_also(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Separate the See Also sections' lines from all others, which keep their order."""
+    """Separate the body's lines from those of See Also sections."""
     body: list[str] = []
     see_also: list[str] = []
     inside = False
@@ -325,7 +329,7 @@ def _cut_see_also(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _entries(section: list[str]) -> list[str]:
-    """Keep the lines that name things: those that a section indents the least."""
+    """Return the lines with names: those with the least indentation in each section."""
     titles = [number for number in range(len(section)) if _is_title(section, number)]
     entries: list[str] = []
     for start, end in pairwise([*titles, len(section)]):
@@ -340,13 +344,13 @@ def _indent(line: str) -> int:
 
 
 def _line_links(line: str) -> list[str]:
-    """Return the names at the start of an entry: ``a, b : what they do``; none in prose."""
+    """Return the names of an entry such as ``a, b : description``; an empty list for prose."""
     links: list[str] = []
     position = 0
-    while (found := _LINK.match(line, position)) is not None:
-        links.append(found[1].strip("."))
-        comma = _BETWEEN_LINKS.match(line, found.end())
+    while (link := _LINK.match(line, position)) is not None:
+        links.append(link[1].strip("."))
+        comma = _BETWEEN_LINKS.match(line, link.end())
         if comma is None:
-            return links if _AFTER_LINKS.match(line, found.end()) else []
+            return links if _AFTER_LINKS.match(line, link.end()) else []
         position = comma.end()
     return links if position == len(line) else []

@@ -1,4 +1,4 @@
-"""Which topics a user means, and which of them parameters are chosen on and reported on."""
+"""Selection of topics, and folds of training and test topics."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from lmtune.progress import quantity
 
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 _NUMBER = re.compile(r"[0-9]+")
-_ACCEPTED = "topic identifiers and ranges such as 51-100,103 or @FILE with one identifier a line"
+_ACCEPTED = "topic identifiers and ranges such as 51-100,103 or @FILE with one identifier per line"
 
 
 def select_topics(spec: str, topics: Sequence[str]) -> list[str]:
-    """Choose topics.
+    """Select topics by identifiers, ranges or a file.
 
     Parameters
     ----------
     spec : str
-        Identifiers and ranges, separated by commas: ``301-450,601``; or ``@FILE``, or the path of
-        a file, with one identifier a line (blank lines and lines that begin with ``#`` are
-        skipped). A range takes the numeric identifiers from its first to its last number, both
-        included, that `topics` has. An identifier that looks like a range is itself.
+        Identifiers and ranges, separated by commas, such as ``301-450,601``; or ``@FILE``, or the path of a
+        file, with one identifier per line. Blank lines and lines that begin with ``#`` are skipped. A range
+        selects the numeric identifiers in `topics` from its first to its last number, inclusive. If an
+        identifier has the form of a range, it means the topic.
     topics : sequence of str
-        The identifiers to choose from, each once.
+        The available identifiers, each once.
 
     Returns
     -------
     list of str
-        The chosen identifiers, each once, in the order of `topics`.
+        The selected identifiers, each once, in the order of `topics`.
 
     Raises
     ------
     InputError
-        For an identifier that `topics` lacks, a range that selects nothing or runs backwards, an
-        empty item, and a file that cannot be read or names no topic.
+        If an identifier is unknown, a range selects no topic or runs backwards, an item is empty, or a file
+        cannot be read or has no topic.
 
     Examples
     --------
@@ -85,22 +85,22 @@ def _topics_of_file(path: Path, known: Collection[str]) -> set[str]:
             raise InputError("no such topic", file=path, line=number, value=topic, accepted=_describe(known))
         chosen.add(topic)
     if not chosen:
-        raise InputError("the file names no topic", file=path, accepted="one identifier a line")
+        raise InputError("the file has no topic", file=path, accepted="one identifier per line")
     return chosen
 
 
 def _describe(known: Collection[str]) -> str:
-    """Say what there is to choose from, in a few words."""
+    """Describe the available topics briefly."""
     numbers = sorted(int(topic) for topic in known if _NUMBER.fullmatch(topic))
     if numbers and len(numbers) == len(known):
         return f"{len(known)} topics from {numbers[0]} to {numbers[-1]}"
     shown = ", ".join(sorted(known)[:3])
-    return f"one of {len(known)} topics such as {shown}" if known else "no topics are there"
+    return f"one of {len(known)} topics such as {shown}" if known else "there are no topics"
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Training topics and the test topics held out from them, both in the topics' order."""
+    """Training topics and held-out test topics, both in the order of the collection."""
 
     train: tuple[str, ...]
     test: tuple[str, ...]
@@ -115,31 +115,32 @@ def make_folds(
     test: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> tuple[list[Fold], str]:
-    """Turn what a user says of training and test topics into folds.
+    """Make folds from the options for training and test topics.
 
     Parameters
     ----------
     usable : sequence of str
         Topics with a relevant document; only these are in the folds.
     topics : sequence of str
-        All topics; only these can be named.
+        All topics that can be selected.
     folds : str, optional
-        A number of folds, or a file as `read_parts` reads; ``"2"`` where nothing is given.
+        A number of folds, or a file for `read_parts`; ``"2"`` by default.
     train, test : str or sequence of str, optional
-        Topics, or selections as `lmtune.collections.folds.select_topics` reads; either alone leaves the
-        other topics for the other role.
+        Topics, or selections for `select_topics`. If only one is specified, the other has all other topics.
     seed : int
-        For the shuffle of a number of folds.
+        Seed of the shuffle for a number of folds.
 
     Returns
     -------
-    list of Fold, and str
-        The folds and a description of them.
+    folds : list of Fold
+        The folds.
+    description : str
+        A description of the folds.
 
     Raises
     ------
     InputError
-        For unknown or shared topics, an empty role, or folds that cannot be made.
+        If topics are unknown or in both roles, a role has no usable topic, or the folds are invalid.
     """
     if train is None and test is None:
         if folds is None or re.fullmatch(r"-?[0-9]{1,9}", folds):
@@ -148,12 +149,12 @@ def make_folds(
             return cross_validation(usable, count, seed=seed), how
         if not Path(folds).exists():
             raise InputError(
-                "no number of folds, and no file", value=folds, accepted="2 or more, or a JSON file"
+                "neither a number of folds nor a file", value=folds, accepted="2 or more, or a JSON file"
             )
         return _from_file(usable, topics, folds)
     chosen_train, chosen_test = (
-        None if said is None else set(select_topics(said, topics) if isinstance(said, str) else said)
-        for said in (train, test)
+        None if spec is None else set(select_topics(spec, topics) if isinstance(spec, str) else spec)
+        for spec in (train, test)
     )
     if chosen_train is None:
         chosen_train = set(topics) - (chosen_test or set())
@@ -201,16 +202,16 @@ def _from_file(usable: Sequence[str], topics: Sequence[str], path: str) -> tuple
 
 
 def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> list[Fold]:
-    """Deal topics into folds after a seeded shuffle; each is the test set of the others.
+    """Make cross-validation folds of shuffled topics.
 
     Parameters
     ----------
     topics : sequence of str
         Topic identifiers.
     folds : int
-        From 2 to the number of topics.
+        Number of folds, from 2 to the number of topics.
     seed : int
-        Of the shuffle.
+        Seed of the shuffle.
 
     Returns
     -------
@@ -219,7 +220,7 @@ def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> lis
     Raises
     ------
     InputError
-        For an impossible number of folds.
+        If the number of folds is not possible.
     """
     if len(topics) < 2:
         raise InputError(
@@ -229,16 +230,16 @@ def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> lis
         )
     if not 2 <= folds <= len(topics):
         raise InputError(
-            "impossible number of folds", value=folds, accepted=f"2 to {len(topics)}, the topics"
+            "impossible number of folds", value=folds, accepted=f"2 to {len(topics)}, the number of topics"
         )
-    import numpy as np  # other uses are for `evaluate`, which does without
+    import numpy as np  # not at the top, because `evaluate` uses this module without numpy
 
     order = np.random.default_rng(seed).permutation(len(topics))
     return from_parts(topics, [[topics[i] for i in order[first::folds]] for first in range(folds)])
 
 
 def from_parts(topics: Sequence[str], parts: Sequence[Sequence[str]]) -> list[Fold]:
-    """Make cross-validation folds of given parts; topics in no part are left out."""
+    """Make cross-validation folds from a partition; topics in no part are left out."""
     folds = []
     for part in parts:
         held_out = set(part)
@@ -253,37 +254,40 @@ def from_parts(topics: Sequence[str], parts: Sequence[Sequence[str]]) -> list[Fo
 
 
 def read_parts(path: PathLike, topics: AbstractSet[str] = frozenset()) -> list[list[str]]:
-    """Read a partition: a JSON list of lists of topic identifiers, as Anserini's folds are.
+    """Read a partition of topics from a file.
 
-    ``folds.json`` of ``lmtune tune --output`` is one too: its folds' test topics.
+    The file is a JSON list of lists of topic identifiers, as in Anserini, or ``folds.json`` of
+    ``lmtune tune --output``, of which the test topics are used.
 
     Parameters
     ----------
     path : path-like
         The file.
     topics : set of str
-        Those of a collection: they tell which one's folds are meant where a file has several.
+        Topics of the collection; they select its folds if the file has those of several collections.
 
     Raises
     ------
     InputError
-        For another shape, a topic in two parts, or fewer than two parts.
+        If the file has another format, a topic is in two parts, or there are fewer than two parts.
     """
     accepted = "a JSON list of two or more lists of topics, or folds.json of lmtune tune --output"
     parts = read_json(path, accepted=accepted)
     if isinstance(parts, dict):
-        kept = read_kept(path, accepted)
-        own = list(kept.values())
-        if len(own) > 1:
-            own = [folds for folds in own if topics >= {topic for fold in folds for topic in fold.test}]
-        if len(own) != 1:
+        by_collection = read_folds_file(path, accepted)
+        matching = list(by_collection.values())
+        if len(matching) > 1:
+            matching = [
+                folds for folds in matching if topics >= {topic for fold in folds for topic in fold.test}
+            ]
+        if len(matching) != 1:
             raise InputError(
                 "not the folds of one collection with these topics",
                 file=path,
-                value=list(kept),
+                value=list(by_collection),
                 accepted=accepted,
             )
-        parts = [list(fold.test) for fold in own[0]]
+        parts = [list(fold.test) for fold in matching[0]]
     if (
         not isinstance(parts, list)
         or len(parts) < 2
@@ -295,38 +299,38 @@ def read_parts(path: PathLike, topics: AbstractSet[str] = frozenset()) -> list[l
     for part in named:
         for topic in part:
             if topic in seen:
-                raise InputError("topic stands twice in the folds", file=path, value=topic)
+                raise InputError("topic occurs twice in the folds", file=path, value=topic)
             seen.add(topic)
     return named
 
 
-def read_kept(path: PathLike, accepted: str) -> dict[str, tuple[Fold, ...]]:
-    """Read ``folds.json`` of ``lmtune tune --output``: by collection, its folds.
+def read_folds_file(path: PathLike, accepted: str) -> dict[str, tuple[Fold, ...]]:
+    """Read the folds of each collection from ``folds.json`` of ``lmtune tune --output``.
 
     Parameters
     ----------
     path : path-like
         The file.
     accepted : str
-        What to have instead, for messages.
+        Description of accepted files, for messages.
 
     Raises
     ------
     InputError
-        For another shape, or a topic in two folds.
+        If the file has another format, or a topic is in two folds.
     """
     content = read_json(path, {}, accepted=accepted)
     if not content:
         raise InputError("no collection", file=path, value=content, accepted=accepted)
-    kept = {}
+    by_collection = {}
     for name, parts in content.items():
         if not isinstance(parts, list) or not all(_is_fold(part) for part in parts):
             raise InputError(f"bad folds of {name}", file=path, accepted=accepted)
-        kept[name] = tuple(Fold(tuple(part["train"]), tuple(part["test"])) for part in parts)
-        topics = [topic for fold in kept[name] for topic in fold.test]
+        by_collection[name] = tuple(Fold(tuple(part["train"]), tuple(part["test"])) for part in parts)
+        topics = [topic for fold in by_collection[name] for topic in fold.test]
         if not topics or len(set(topics)) < len(topics):
-            raise InputError(f"no test topics, or one in two folds, of {name}", file=path, accepted=accepted)
-    return kept
+            raise InputError(f"no test topics of {name}, or one in two folds", file=path, accepted=accepted)
+    return by_collection
 
 
 def _is_fold(part: object) -> bool:

@@ -1,4 +1,4 @@
-"""Test collections that ir_datasets knows, by its identifiers."""
+"""Test collections of ir_datasets, by identifier."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lmtune.errors import InputError
 from lmtune.io.documents import Document, ListDocuments
 
 IRDS = "irds:"
-# How ir_datasets' collections call the fields that TREC calls title, desc and narr.
+# Names of TREC's topic fields in the collections of ir_datasets.
 _FIELD_NAMES = {"title": ("title",), "desc": ("description", "desc"), "narr": ("narrative", "narr")}
-_WHAT_TO_DO = (
+_ACCEPTED = (
     "an identifier whose files ir_datasets can download or already has"
     " (its page about the collection says where licensed files come from)"
 )
@@ -29,30 +29,29 @@ def load_irds(
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = ("documents", "topics", "qrels"),
 ) -> Dataset:
-    """Load topics and judgments through ir_datasets; documents are read when they are asked for.
+    """Load topics and judgments through ir_datasets; documents are read on demand.
 
     Parameters
     ----------
     identifier : str
-        As ir_datasets spells it, without ``irds:``: ``beir/nfcorpus/test``.
+        Identifier in ir_datasets, without ``irds:``, such as ``beir/nfcorpus/test``.
     topic_fields : sequence of {"title", "desc", "narr"}
-        The fields that make the query, joined by a space. A collection whose topics have no
-        title gives what ir_datasets takes for a topic's text instead.
+        The fields of the query, joined by a space. If topics have no title, the default text of ir_datasets
+        is used instead.
     need : collection of {"documents", "topics", "qrels"}
-        The parts to load; the others are left empty.
+        The parts to load; the others are empty.
 
     Returns
     -------
     Dataset
-        Its documents are what ir_datasets takes for a document's text. ir_datasets downloads into
-        its own home, the folder that the environment variable ``IR_DATASETS_HOME`` names.
+        The collection, with the default texts of ir_datasets as documents. ir_datasets downloads to the
+        folder in the environment variable ``IR_DATASETS_HOME``.
 
     Raises
     ------
     InputError
-        If ir_datasets does not know the identifier, if the collection lacks documents, topics or
-        judgments, or a field asked for, or judges a document twice with different gains, and
-        if its files are not here and cannot be downloaded.
+        If the identifier is unknown, the collection has no documents, topics or judgments, a field is
+        missing, a document has two different gains, or the files cannot be downloaded.
     """
     collection = _find(identifier)
     has = {"documents": collection.has_docs, "topics": collection.has_queries, "qrels": collection.has_qrels}
@@ -61,7 +60,7 @@ def load_irds(
         raise InputError(
             f"this collection of ir_datasets has no {' and no '.join(lacking)}",
             value=IRDS + identifier,
-            accepted="one with all of documents, queries and qrels, often one level below",
+            accepted="a collection with documents, queries and qrels, often one level below",
         )
     documents = ListDocuments(
         IRDS + identifier, partial(_documents, identifier), _fields(identifier, collection)
@@ -81,7 +80,7 @@ def _find(identifier: str) -> Any:
     with _one_line_errors(identifier):
         import ir_datasets
 
-        # Its temporary files and its messages would go elsewhere.
+        # Keep its temporary files in its home, and its progress bars and messages out of the output.
         os.environ.setdefault("IR_DATASETS_TMP", str(ir_datasets.util.home_path() / "tmp"))
         if not sys.stderr.isatty():
             os.environ.setdefault("IR_DATASETS_DL_DISABLE_PBAR", "true")
@@ -111,7 +110,7 @@ def _documents(identifier: str, field: str | None = None) -> Iterator[Document]:
 
 
 def _fields(identifier: str, collection: Any) -> dict[str, Callable[[], Iterator[Document]]]:
-    """Return what reads each field of a collection's documents."""
+    """Return a function for each field of the documents, which iterates over its texts."""
     names = collection.docs_cls()._fields if collection.has_docs() else ()
     return {name: partial(_documents, identifier, name) for name in names if name != "doc_id"}
 
@@ -160,7 +159,7 @@ def _qrels(identifier: str, collection: Any) -> dict[str, dict[str, int]]:
 
 @contextmanager
 def _one_line_errors(identifier: str) -> Iterator[None]:
-    """Turn whatever ir_datasets raises (downloads, licences, damaged files) into an InputError."""
+    """Convert all errors of ir_datasets (downloads, licences, damaged files) to `InputError`."""
     try:
         yield
     except InputError:
@@ -170,12 +169,12 @@ def _one_line_errors(identifier: str) -> Iterator[None]:
         raise InputError(
             f"ir_datasets cannot read this collection ({type(cause).__name__}: {_first(cause)})",
             value=IRDS + identifier,
-            accepted=_WHAT_TO_DO,
+            accepted=_ACCEPTED,
         ) from error
 
 
 def _cause(error: Exception) -> Exception:
-    """Look behind "all download sources failed": at the source that was tried last."""
+    """Return the error of the last download source, if all sources failed."""
     sources = error.args[1] if len(error.args) > 1 else None
     if isinstance(error, RuntimeError) and isinstance(sources, list) and sources:
         last = sources[-1][-1]

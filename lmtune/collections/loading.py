@@ -1,4 +1,4 @@
-"""Test collections by name: embedded, a folder (which of its files are what), ir_datasets'."""
+"""Loading of test collections: the embedded one, folders, ir_datasets and the paper's."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from lmtune.io.topics import TOPIC_FORMATS, read_topics
 from lmtune.progress import detail, note
 
 _TABLE = rf"\.(tsv|txt){PACKED}"
-# For each role, names in tiers: the first tier that the folder has decides, and must be one file.
+# Patterns of file names for each role, in order of priority. The first pattern with a match must have only
+# one.
 _DOCUMENTS = (rf"docs\.jsonl{PACKED}", rf"(documents|corpus|collection)\.(jsonl|tsv){PACKED}")
 _DOCUMENT_FOLDERS = ("docs", "documents")
-_ANY = "|".join(suffix for one in TOPIC_FORMATS for suffix in one.suffixes)
+_TOPIC_SUFFIX = "|".join(suffix for one in TOPIC_FORMATS for suffix in one.suffixes)
 _TOPICS = (
-    rf"topics(\.({_ANY}))?{PACKED}",
-    rf"queries(\.({_ANY}))?{PACKED}",
+    rf"topics(\.({_TOPIC_SUFFIX}))?{PACKED}",
+    rf"queries(\.({_TOPIC_SUFFIX}))?{PACKED}",
     rf"topics\..+\.({LINES}){PACKED}",
     rf"queries\..+\.({LINES}){PACKED}",
 )
@@ -41,39 +42,45 @@ _USUAL_SPLIT = "test"
 
 
 def find_documents(folder: PathLike) -> list[Path]:
-    """Find a folder's document files.
+    """Find the document files in a folder.
+
+    The first of these that exists is used:
+
+    1. ``docs.jsonl``, then ``documents``, ``corpus`` or ``collection`` as ``.jsonl`` or ``.tsv``, plain or
+       compressed;
+    2. all files under ``docs/`` or ``documents/``;
+    3. all files in the folder and its subfolders that have no other role.
+
+    For the first two, a note lists other files that may be documents.
 
     Parameters
     ----------
     folder : path-like
-        Taken, in this order: ``docs.jsonl`` (or ``documents.jsonl``, ``corpus.jsonl``,
-        ``collection.jsonl``, or one of these as ``.tsv``), plain or compressed; all files under
-        ``docs/`` or ``documents/``; all files of the folder and those below it that belong to no
-        other role. Files that are left out by the first two, and may be documents, are told.
+        The folder of the collection.
 
     Returns
     -------
     list of pathlib.Path
-        The files in collection order; at least one.
+        The files in the order of the collection; at least one.
 
     Raises
     ------
     InputError
-        If there are none, or several in the same place of that order.
+        If there are no documents, or several files or folders have the same priority.
     """
     from lmtune.io.file_documents import document_files
 
     home = Path(folder)
     single = _find("documents", home, _DOCUMENTS)
     if single is not None:
-        _tell_left_out(home, [single], single.name)
+        _note_left_out(home, [single], single.name)
         return [single]
     folders = [home / name for name in _DOCUMENT_FOLDERS if (home / name).is_dir()]
     if len(folders) > 1:
         raise _ambiguous("documents", home, [path.name + "/" for path in folders])
     if folders:
         files = document_files(folders[0])
-        _tell_left_out(home, files, f"{folders[0].name}/")
+        _note_left_out(home, files, f"{folders[0].name}/")
         return files
     files = _all_documents(home)
     if not files:
@@ -82,16 +89,21 @@ def find_documents(folder: PathLike) -> list[Path]:
 
 
 def find_topics(folder: PathLike, split: str | None = None) -> Path:
-    """Find a folder's topics.
+    """Find the file of topics in a folder.
+
+    The first of these that exists is used, plain or compressed:
+
+    1. ``topics`` with the suffix ``.tsv``, ``.txt``, ``.jsonl``, ``.trec``, ``.sgml``, ``.xml`` or none;
+    2. ``queries`` with one of these suffixes;
+    3. ``topics.NAME.txt`` (``.tsv``, ``.jsonl``);
+    4. ``queries.NAME.txt`` (``.tsv``, ``.jsonl``).
 
     Parameters
     ----------
     folder : path-like
-        Taken, in this order, plain or compressed: ``topics`` with one of the suffixes ``.tsv``,
-        ``.txt``, ``.jsonl``, ``.trec``, ``.sgml``, ``.xml`` or none; ``queries`` likewise;
-        ``topics.NAME.txt`` (``.tsv``, ``.jsonl``); ``queries.NAME.txt`` likewise.
+        The folder of the collection.
     split : str, optional
-        A NAME that is taken first.
+        A NAME with the highest priority.
 
     Returns
     -------
@@ -101,26 +113,31 @@ def find_topics(folder: PathLike, split: str | None = None) -> Path:
     Raises
     ------
     InputError
-        If there is none, or several in the same place of that order.
+        If there are no topics, or several files have the same priority.
     """
     named = rf"(topics|queries)\.{re.escape(split or '')}\.({LINES}){PACKED}"
-    found = _find("topics", Path(folder), (named, *_TOPICS) if split else _TOPICS)
-    if found is None:
+    file = _find("topics", Path(folder), (named, *_TOPICS) if split else _TOPICS)
+    if file is None:
         raise _missing("topics", Path(folder))
-    return found
+    return file
 
 
 def find_qrels(folder: PathLike, split: str | None = None) -> Path:
-    """Find a folder's judgments.
+    """Find the file of judgments in a folder.
+
+    The first of these that exists is used, plain or compressed:
+
+    1. ``qrels.txt``;
+    2. ``qrels``, ``qrels.tsv``, ``qrels.trec`` or ``qrels.qrels``;
+    3. ``qrels.NAME.txt`` or ``qrels.NAME.tsv``;
+    4. ``test.tsv`` in a folder ``qrels/`` (BEIR's layout), or the only file there.
 
     Parameters
     ----------
     folder : path-like
-        Taken, in this order, plain or compressed: ``qrels.txt``; ``qrels``, ``qrels.tsv``,
-        ``qrels.trec``, ``qrels.qrels``; ``qrels.NAME.txt`` or ``qrels.NAME.tsv``; of a folder
-        ``qrels/``, as BEIR has it, the only file, or else ``test.tsv``.
+        The folder of the collection.
     split : str, optional
-        A NAME: only ``qrels.NAME.txt`` (``.tsv``) and ``qrels/NAME.tsv`` (``.txt``) are taken.
+        A NAME: only ``qrels.NAME.txt`` (``.tsv``) and ``qrels/NAME.tsv`` (``.txt``) are considered.
 
     Returns
     -------
@@ -130,26 +147,26 @@ def find_qrels(folder: PathLike, split: str | None = None) -> Path:
     Raises
     ------
     InputError
-        If there is none, or several in the same place of that order.
+        If there are no judgments, or several files have the same priority.
     """
     home, inner = Path(folder), Path(folder, "qrels")
     tiers: tuple[str, ...] = _QRELS
     inner_tiers: tuple[str, ...] = (rf"{_USUAL_SPLIT}{_TABLE}", rf".+{_TABLE}")
     if split is not None:
         tiers, inner_tiers = (rf"qrels\.{re.escape(split)}{_TABLE}",), (re.escape(split) + _TABLE,)
-    found = _find("qrels", home, tiers)
-    if found is None and inner.is_dir():
-        found = _find("qrels", inner, inner_tiers)
-    if found is None and split is not None:
+    file = _find("qrels", home, tiers)
+    if file is None and inner.is_dir():
+        file = _find("qrels", inner, inner_tiers)
+    if file is None and split is not None:
         accepted = ", ".join(splits(home)) or "a folder with qrels/NAME.tsv or qrels.NAME.txt"
         raise InputError("the folder has no such split", file=home, value=split, accepted=accepted)
-    if found is None:
+    if file is None:
         raise _missing("qrels", home)
-    return found
+    return file
 
 
 def splits(folder: PathLike) -> list[str]:
-    """List the names of a folder's splits: each has judgments of its own."""
+    """Return the names of a folder's splits, which have separate files of judgments."""
     home = Path(folder)
     files = [path.name for path in home.glob("qrels.*")]
     files += [f"qrels.{path.name}" for path in home.glob("qrels/*")]
@@ -165,11 +182,11 @@ def _find(role: str, folder: Path, tiers: tuple[str, ...]) -> Path | None:
             f"cannot read the folder: {error.strerror}", file=folder, accepted="a folder"
         ) from error
     for tier in tiers:
-        found = [path for path in files if re.fullmatch(tier, path.name)]
-        if len(found) > 1:
-            raise _ambiguous(role, folder, [path.name for path in found])
-        if found:
-            return found[0]
+        matching = [path for path in files if re.fullmatch(tier, path.name)]
+        if len(matching) > 1:
+            raise _ambiguous(role, folder, [path.name for path in matching])
+        if matching:
+            return matching[0]
     return None
 
 
@@ -182,11 +199,11 @@ def _all_documents(home: Path) -> list[Path]:
         return []
 
 
-def _tell_left_out(home: Path, taken: list[Path], chosen: str) -> None:
-    left = sorted({*_all_documents(home)} - {*taken})
-    if left:
-        names = ", ".join(path.relative_to(home).as_posix() for path in left[:3])
-        more = f" and {len(left) - 3:,} more" if len(left) > 3 else ""
+def _note_left_out(home: Path, files: list[Path], chosen: str) -> None:
+    others = sorted({*_all_documents(home)} - {*files})
+    if others:
+        names = ", ".join(path.relative_to(home).as_posix() for path in others[:3])
+        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
         note(f"{home}: documents are {chosen}; {names}{more} are not read: --documents takes another path")
 
 
@@ -213,19 +230,19 @@ BEIR_MEASURES = ("nDCG@10", "R@100")
 
 
 def available() -> list[tuple[str, str]]:
-    """List what `load` takes as a name.
+    """List the collection names that `load` accepts.
 
     Returns
     -------
     list of (str, str)
-        A name, or how such names look, and what it stands for.
+        A name or a pattern of names, and a description.
     """
     return [
-        (PYDOCS, "docstrings of numpy, scipy and pandas: in every installation, made in a second"),
+        (PYDOCS, "docstrings of numpy, scipy and pandas; included in every installation"),
         ("FOLDER", "a folder with docs.jsonl or TREC document files, topics.* and qrels.*; BEIR's folders"),
-        (f"{IRDS}ID", "a collection of ir_datasets, by its identifier (it downloads)"),
+        (f"{IRDS}ID", "a collection of ir_datasets, by identifier; ir_datasets downloads it"),
         *(
-            (name, f"{known.documents}: over your index indexes/{name}, split as in the paper")
+            (name, f"{known.documents}: needs your index indexes/{name}; split as in the paper")
             for name, known in PAPER_COLLECTIONS.items()
         ),
     ]
@@ -247,25 +264,24 @@ def load(
     Parameters
     ----------
     name : path-like, optional
-        ``pydocs`` (the embedded one), ``irds:ID`` (through ir_datasets), a folder, or one of
-        `lmtune.collections.paper.PAPER_COLLECTIONS`, whose documents are in an index of yours.
-        Without it `documents`, `topics` and `qrels` say where everything is.
+        ``pydocs`` (embedded), ``irds:ID`` (ir_datasets), a folder, or a name in
+        `lmtune.collections.paper.PAPER_COLLECTIONS`, for which you need an index of the documents. Without a
+        name, `documents`, `topics` and `qrels` are required.
     documents : path-like, optional
-        A document file or a folder of them, in place of the collection's own.
+        A document file, or a folder of them, instead of the collection's documents.
     topics, qrels : path-like, optional
-        A file in place of the collection's own: a name, looked up as ``topics/topics.NAME.txt``
-        and ``qrels/qrels.NAME.txt`` in the current folder (also ``.tsv``, ``.jsonl``, compressed),
-        or else a path.
+        A file instead of the collection's topics or judgments: a name, for ``topics/topics.NAME.txt`` or
+        ``qrels/qrels.NAME.txt`` in the current folder (also ``.tsv``, ``.jsonl``, compressed), or a path.
     split : str, optional
-        Of a folder with judgments in several files (``qrels/dev.tsv``, ``qrels.dev.txt``) those of
-        this name, and the topics that they judge.
+        The name of a split, for folders with several files of judgments (``qrels/dev.tsv``,
+        ``qrels.dev.txt``). Only topics with judgments in the split are loaded.
     topic_fields : sequence of {"title", "desc", "narr"}
-        The fields of SGML topics that make the query.
+        The fields of SGML topics in the query.
     need : collection of {"documents", "topics", "qrels"}
-        The parts that the caller has a use for; the others are left empty unless they are given.
-        Without documents an index has to stand for them.
+        The required parts. Other parts are empty unless they are arguments. Without documents, an index must
+        replace them.
     home : path-like, optional
-        Where what pydocs is made of is kept, as for `lmtune.collections.pydocs.load_pydocs`.
+        Folder of the cache of pydocs; see `lmtune.collections.pydocs.load_pydocs`.
 
     Returns
     -------
@@ -274,8 +290,8 @@ def load(
     Raises
     ------
     InputError
-        If a part is missing, ambiguous or malformed, or nothing is known by the name; for a split
-        of anything but a folder.
+        If a part is missing, ambiguous or malformed, the name is unknown, or a collection with a split is
+        not a folder.
 
     Examples
     --------
@@ -283,41 +299,43 @@ def load(
     >>> load("pydocs").name
     'pydocs'
     """
-    given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
-    loaded = _load(name, given, split, topic_fields, need, home)
+    paths: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
+    loaded = _load(name, paths, split, topic_fields, need, home)
     return replace(loaded, exclude_self=excludes_self(name))
 
 
 def _load(
     name: PathLike | None,
-    given: dict[Part, PathLike | None],
+    paths: dict[Part, PathLike | None],
     split: str | None,
     topic_fields: Sequence[str],
     need: Collection[str],
     home: PathLike | None,
 ) -> Dataset:
-    topics, qrels = given["topics"], given["qrels"]
-    own: list[Part] = [part for part in PARTS if part in need and given[part] is None]
+    topics, qrels = paths["topics"], paths["qrels"]
+    missing: list[Part] = [part for part in PARTS if part in need and paths[part] is None]
     if split is not None and (qrels is not None or name is None or not Path(name).is_dir()):
-        raise InputError("--split without a folder, or beside --qrels", value=split, accepted="FOLDER alone")
+        raise InputError(
+            "--split requires a folder, without --qrels", value=split, accepted="FOLDER --split NAME"
+        )
     if topics is None and name == PYDOCS:
-        _check_title_alone(str(name), topic_fields)
+        _check_title_only(str(name), topic_fields)
     if name == PYDOCS:
         from lmtune.collections.pydocs import load_pydocs
 
         base = load_pydocs(home)
     elif isinstance(name, str) and name.startswith(IRDS):
-        base = load_irds(name.removeprefix(IRDS), topic_fields=topic_fields, need=own)
+        base = load_irds(name.removeprefix(IRDS), topic_fields=topic_fields, need=missing)
     elif name in PAPER_COLLECTIONS and not Path(name).is_dir():
-        base = load_paper_collection(str(name), topic_fields=topic_fields, need=own)
+        base = load_paper_collection(str(name), topic_fields=topic_fields, need=missing)
     else:
-        base, given = _locate(name, given, need, split)
-        base = _with_files(base, given, topic_fields)
+        base, paths = _locate(name, paths, need, split)
+        base = _with_files(base, paths, topic_fields)
         if base.qrels and (split is not None or (qrels is None and _in_splits(base))):
             judged = {topic: text for topic, text in base.topics.items() if topic in base.qrels}
             return replace(base, topics=judged)
         return base
-    return _with_files(base, given, topic_fields)
+    return _with_files(base, paths, topic_fields)
 
 
 def files_of(
@@ -328,31 +346,31 @@ def files_of(
     qrels: PathLike | None = None,
     split: str | None = None,
 ) -> list[Path]:
-    """Return the files that `load` would read, as far as they are here: nothing is fetched or read."""
-    given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
-    found: list[Path] = []
+    """Return the local files that `load` would read, without downloads."""
+    paths: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
+    files: list[Path] = []
     for part in PARTS:
-        # What is missing or ambiguous, `load` says.
+        # Missing and ambiguous files are errors of `load`.
         with contextlib.suppress(InputError):
-            place = given[part]
-            if place is None and name is not None and Path(name).is_dir() and not _is_known(name):
-                place = _locate(name, given, [part], split)[1][part]
-            if place is None:
+            path = paths[part]
+            if path is None and name is not None and Path(name).is_dir() and not _is_known(name):
+                path = _locate(name, paths, [part], split)[1][part]
+            if path is None:
                 continue
             if part == "documents":
-                found += _document_files(Path(place))
+                files += _document_files(Path(path))
             else:
-                found += named_files(part).get(os.fspath(place), [Path(place)])
-    return found
+                files += named_files(part).get(os.fspath(path), [Path(path)])
+    return files
 
 
 def splits_of(name: PathLike | None) -> list[str]:
-    """Return the names of the splits that a folder's judgments come in; none of anything else."""
+    """Return the names of a folder's splits; an empty list for other collections."""
     return [] if name is None or _is_known(name) else splits(name)
 
 
 def is_beir(name: PathLike | None) -> bool:
-    """Tell whether a folder is laid out as BEIR's."""
+    """Return whether a folder has BEIR's layout."""
     return (
         bool(splits_of(name))
         and Path(str(name), "qrels").is_dir()
@@ -361,58 +379,58 @@ def is_beir(name: PathLike | None) -> bool:
 
 
 def check_exists(name: PathLike) -> None:
-    """Raise InputError for a name that is neither a known collection's nor a folder's."""
+    """Raise `InputError` unless a name is that of a known collection or an existing folder."""
     home = Path(name)
     if not (_is_known(name) or name in PAPER_COLLECTIONS or home.is_dir()):
-        near = [own for own in near_names(home) if home.with_name(own).is_dir()]
+        near = [folder for folder in near_names(home) if home.with_name(folder).is_dir()]
         known = ", ".join((*near, *(known for known, _ in available())))
         raise InputError("no such collection", value=str(home), accepted=known)
 
 
 def _is_known(name: PathLike) -> bool:
-    """Tell whether a name is a collection's even where a folder is called so."""
+    """Return whether a name is that of a collection, even if a folder has the same name."""
     return name == PYDOCS or str(name).startswith(IRDS)
 
 
 def _locate(
-    name: PathLike | None, given: dict[Part, PathLike | None], need: Collection[str], split: str | None
+    name: PathLike | None, paths: dict[Part, PathLike | None], need: Collection[str], split: str | None
 ) -> tuple[Dataset, dict[Part, PathLike | None]]:
-    """Say where each part of a folder, or of nothing but given files, is."""
+    """Return an empty dataset and the paths of its parts, for a folder or for paths without a name."""
     if name is None:
-        lacking = [part for part in PARTS if part in need and given[part] is None]
-        paths = [os.fspath(path) for path in given.values() if path is not None]
-        if lacking or not paths:
+        missing = [part for part in PARTS if part in need and paths[part] is None]
+        known = [os.fspath(path) for path in paths.values() if path is not None]
+        if missing or not known:
             raise InputError(
-                f"nothing says where the {' and the '.join(lacking or PARTS)} are",
+                f"no {' and no '.join(missing or PARTS)}",
                 accepted="the name of a collection, or --documents (or --index), --topics and --qrels",
             )
-        stem = name_of(paths[0])
-        return Dataset(stem.partition(".")[0] or stem, None, {}, {}), given
+        stem = name_of(known[0])
+        return Dataset(stem.partition(".")[0] or stem, None, {}, {}), paths
     home = Path(name)
     check_exists(name)
-    located = dict(given)
-    if given["documents"] is None and "documents" in need:
+    located = dict(paths)
+    if paths["documents"] is None and "documents" in need:
         located["documents"] = home
-    if given["topics"] is None and "topics" in need:
+    if paths["topics"] is None and "topics" in need:
         located["topics"] = find_topics(home, split)
-    if given["qrels"] is None and ("qrels" in need or split is not None):
+    if paths["qrels"] is None and ("qrels" in need or split is not None):
         located["qrels"] = find_qrels(home, split)
     return Dataset(name_of(home), None, {}, {}), located
 
 
 def _in_splits(dataset: Dataset) -> bool:
-    """Tell whether judgments are one of several files in BEIR's ``qrels/``, and say which."""
+    """Return whether there are several files of judgments in BEIR's ``qrels/``; note which one is used."""
     path = Path(dataset.qrels_file or "")
     others = [name for name in splits(path.parent.parent) if name != path.name.partition(".")[0]]
     if path.parent.name != "qrels" or not others:
         return False
-    note(f"{dataset.name}: judgments from {path}; --split takes others: {', '.join(others)}")
+    note(f"{dataset.name}: judgments from {path}; other splits, for --split: {', '.join(others)}")
     return True
 
 
-def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields: Sequence[str]) -> Dataset:
-    """Read the given files in place of the dataset's own parts."""
-    documents, topics, qrels = (given[part] for part in PARTS)
+def _with_files(base: Dataset, paths: dict[Part, PathLike | None], topic_fields: Sequence[str]) -> Dataset:
+    """Return a dataset with parts replaced by those in files."""
+    documents, topics, qrels = (paths[part] for part in PARTS)
     if topics is not None:
         path = find_named("topics", os.fspath(topics))
         detail(f"{base.name}: topics from {path}")
@@ -429,14 +447,14 @@ def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields:
 
 
 def _document_files(path: Path) -> list[Path]:
-    """Find documents by a file's path, or in a folder that may hold topics and qrels too."""
+    """Return the document files of a path: a file, or a folder that may also have topics and qrels."""
     from lmtune.io.file_documents import document_files
 
     return find_documents(path) if path.is_dir() else document_files(path)
 
 
-def _check_title_alone(name: str, topic_fields: Sequence[str]) -> None:
+def _check_title_only(name: str, topic_fields: Sequence[str]) -> None:
     if tuple(topic_fields) != ("title",):
         raise InputError(
-            f"the topics of {name} have a title alone", value=",".join(topic_fields), accepted="title"
+            f"the topics of {name} have only a title", value=",".join(topic_fields), accepted="title"
         )

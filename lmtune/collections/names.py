@@ -1,4 +1,4 @@
-"""Topics, judgments and indexes by name: what a name on the command line stands for."""
+"""Look-up of topics, judgments and indexes by the names of the command line."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ from lmtune.io.topics import TOPIC_FORMATS
 
 Role = Literal["topics", "qrels"]
 PYDOCS = "pydocs"
-"""The collection that every installation has."""
+"""Name of the embedded collection."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PACKED = f"(?:{'|'.join(map(re.escape, SUFFIXES))})?"
-"""What compresses a file, as the end of a pattern."""
+"""Regular expression of the optional suffix of a compressed file."""
 
 LINES = "|".join(suffix for one in TOPIC_FORMATS if not one.has_fields for suffix in one.suffixes)
-"""Suffixes of formats of lines, as a pattern."""
+"""Regular expression of the suffixes of line formats."""
 
 _FORMATS = rf"\.(?:{LINES}){PACKED}"
 
 
 def named_files(role: Role, home: PathLike = ".") -> dict[str, list[Path]]:
-    """List the files that can be named.
+    """List the files of topics or judgments that have a name.
 
     Parameters
     ----------
     role : {"topics", "qrels"}
-        Which folder of `home` to look in: files are called ``ROLE/ROLE.NAME.txt``, or ``.tsv`` or
-        ``.jsonl`` instead, all also with ``.gz``, ``.bz2`` or ``.zst``.
+        The kind of files, ``ROLE/ROLE.NAME.txt``, also with ``.tsv`` or ``.jsonl``, and compressed with
+        ``.gz``, ``.bz2`` or ``.zst``.
     home : path-like
-        The folder that holds ``topics/`` and ``qrels/``.
+        The folder with ``topics/`` and ``qrels/``.
 
     Returns
     -------
     dict of str to list of pathlib.Path
-        The files of each name, names and files sorted; empty where the folder is missing.
+        The files of each name, names and files sorted; empty if the folder is missing.
     """
     pattern = re.compile(rf"{role}\.(.+?){_FORMATS}")
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     folder = Path(home, role)
     entries = sorted(folder.iterdir()) if folder.is_dir() else []
     for path in entries:
         name = pattern.fullmatch(path.name)
         if name is not None and path.is_file():
-            found.setdefault(name[1], []).append(path)
-    return dict(sorted(found.items()))
+            files.setdefault(name[1], []).append(path)
+    return dict(sorted(files.items()))
 
 
 _SELF = ("arguana", "quora")
 
 
 def excludes_self(name: PathLike | None) -> bool:
-    """Tell whether a topic's own document is usually left out of a collection's rankings.
+    """Return whether a collection's topics usually exclude the document with their identifier as docno.
 
-    BEIR's ArguAna and Quora, whose queries are documents too: a folder of that name in BEIR's layout, or
-    the identifier of ir_datasets.
+    These are ArguAna and Quora of BEIR, whose queries are also documents. They are recognised by the name of
+    a folder in BEIR's layout, or by the identifier of ir_datasets.
     """
     text = "" if name is None else os.fspath(name)
     if text.startswith("irds:"):
-        return text.removeprefix("irds:").lower().startswith(tuple(f"beir/{own}" for own in _SELF))
+        return text.removeprefix("irds:").lower().startswith(tuple(f"beir/{each}" for each in _SELF))
     return bool(text) and Path(text).resolve().name.lower() in _SELF and any(Path(text).glob("corpus.jsonl*"))
 
 
 def is_file(name: str) -> bool:
-    """Tell whether `name` is a file's path; one that no path can be, such as a long one, is not."""
+    """Return whether `name` is the path of a file; False for a text that cannot be a path."""
     try:
         return Path(name).is_file()
     except (OSError, ValueError):
@@ -76,17 +76,17 @@ def is_file(name: str) -> bool:
 
 
 def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
-    """Find topics or judgments by name, or else by path.
+    """Find a file of topics or judgments by name or path.
 
     Parameters
     ----------
     role : {"topics", "qrels"}
-        What to find.
+        The kind of file.
     name : str
-        A name as `named_files` lists it, which wins; a path; or a name that pyserini knows, taken
-        from its cache or, where pyserini is installed, downloaded.
+        In this order: a name of `named_files`, a path, or a name in pyserini. Files of pyserini come from its
+        cache, or are downloaded if pyserini is installed.
     home : path-like
-        The folder that holds ``topics/`` and ``qrels/``.
+        The folder with ``topics/`` and ``qrels/``.
 
     Returns
     -------
@@ -96,8 +96,7 @@ def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
     Raises
     ------
     InputError
-        If there is neither such a name nor such a file, several files have the name, or it
-        cannot be downloaded.
+        If neither the name nor the file exists, several files have the name, or the download fails.
     """
     names = named_files(role, home)
     files = names.get(name, [])
@@ -120,7 +119,7 @@ def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
             return fetched
     known = f"a name ({', '.join(names)})" if names else f"a name with a file {role}/{role}.NAME.txt"
     what = "no such name or file"
-    with contextlib.suppress(OSError):  # a name too long for a path is no path
+    with contextlib.suppress(OSError):  # the name may be too long for a path
         if path.exists():
             what = "is a folder" if path.is_dir() else "not a regular file"
     raise InputError(f"{role}: {what}", value=name, accepted=f"{known} or the path of a file")
@@ -131,23 +130,23 @@ _SHARDS = "shards.json"
 
 
 def find_index(name: str) -> str:
-    """Find a named index.
+    """Return the name of an index with the prefix of its kind.
 
     Parameters
     ----------
     name : str
-        The folder of an index, of Lucene's with or without ``lucene:``, of shards with or without
-        ``sharded:``; or ``lucene:NAME``, one of pyserini's, which is not looked for here.
+        The folder of an index; the prefixes ``lucene:`` and ``sharded:`` are optional. ``lucene:NAME`` is an
+        index of pyserini, which is not checked here.
 
     Returns
     -------
     str
-        The name, with ``lucene:`` where the folder is Lucene's, ``sharded:`` where it is of shards.
+        The name, with ``lucene:`` for a Lucene index and ``sharded:`` for an index of shards.
 
     Raises
     ------
     InputError
-        Where there is no such folder.
+        If the folder does not exist.
     """
     if name.startswith(LUCENE) and "/" not in name:
         return name
@@ -156,7 +155,7 @@ def find_index(name: str) -> str:
         raise InputError(
             "there is no index here",
             file=folder,
-            accepted="a folder that `lmtune index` or Lucene wrote; or lucene:NAME, one of pyserini",
+            accepted="a folder that `lmtune index` or Lucene wrote, or lucene:NAME, an index of pyserini",
         )
     if name.startswith(SHARDED) or (folder / _SHARDS).is_file():
         return f"{SHARDED}{folder}"

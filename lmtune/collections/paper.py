@@ -1,7 +1,6 @@
-"""The four collections of Metzler (SIGIR 2007), by name, for users who have their documents.
+"""The four collections of Metzler (SIGIR 2007), for users who have an index of the documents.
 
-The short paper does not print its training and test topics. Those here are the ones that its author
-uses in companion work.
+The paper does not list its training and test topics. The topics here are those of the author's related work.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from lmtune.io.topics import read_topics
 
 @dataclass(frozen=True)
 class PaperCollection:
-    """What TREC calls a collection's parts.
+    """A collection with TREC's topics and judgments.
 
     Attributes
     ----------
     name : str
-        Its name; an index under ``indexes/`` has it too.
+        Name of the collection, and of its index under ``indexes/``.
     documents : str
-        Which documents they are.
+        Description of the documents.
     parts : tuple of str
-        Names of the topics' and of the judgments' files, as pyserini has them. A file of the
-        collection's own name, where the user has one, stands for all.
+        Names of the files of topics and judgments in pyserini. A local file with the collection's name
+        replaces all of them.
     train, test : str
-        Topics to train and to test on.
+        Training and test topics.
     docnos : str
-        What its docnos begin with: judgments of other documents are left out.
+        Prefix of the docnos; judgments of other documents are left out.
     prebuilt : str or None
-        pyserini's index of it.
+        Name of pyserini's prebuilt index.
     """
 
     name: str
@@ -81,19 +80,19 @@ def load_paper_collection(
     name : str
         A key of `PAPER_COLLECTIONS`.
     topic_fields : sequence of {"title", "desc", "narr"}
-        The fields that make the query.
+        The fields of the query.
     need : sequence of {"topics", "qrels"}
         The parts to load; documents are in an index.
 
     Returns
     -------
     Dataset
-        Without documents.
+        The collection without documents.
 
     Raises
     ------
     InputError
-        If a file is neither here nor to be had, malformed, or a topic is in two.
+        If a file is missing and cannot be downloaded, is malformed, or two files have the same topic.
     """
     known = PAPER_COLLECTIONS[name]
     topics: dict[str, str] = {}
@@ -104,7 +103,7 @@ def load_paper_collection(
         topics_files.append(str(path))
         for topic, text in read_topics(path, fields=topic_fields).items():
             if topic in topics:
-                raise InputError("a topic of an earlier file", file=path, value=topic)
+                raise InputError("the topic is also in an earlier file", file=path, value=topic)
             topics[topic] = text
     for part in _parts("qrels", known) if "qrels" in need else ():
         path = find_named("qrels", part)

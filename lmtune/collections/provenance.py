@@ -1,6 +1,6 @@
-"""How results were made: the command, versions of libraries, and test collections by content.
+"""Records of how results were made: the command, versions of libraries, and digests of test collections.
 
-A record holds nothing that changes by itself.
+Records have no time stamps or other values that change between identical runs.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 _WITHOUT_INFLUENCE = ("--output", "--workers", "--cluster")
 NEURAL = ("torch", "safetensors")
-"""Packages that the numbers of reranking depend on besides."""
+"""Additional packages on which results of reranking depend."""
 
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of Python, lmtune and the libraries that its numbers depend on."""
+    """Return the versions of Python, lmtune and the libraries on which results depend."""
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
 
 
 def installed(*names: str) -> dict[str, str]:
-    """Return the versions of those libraries, out of optional ones, that are installed."""
+    """Return the versions of the installed ones of optional libraries."""
     known = {}
     for name in names:
         with contextlib.suppress(PackageNotFoundError):
@@ -68,12 +68,12 @@ def _engine(index: AnyIndex) -> dict[str, Any]:
 
     if not isinstance(index, LuceneIndex):
         return {}
-    pyserini = installed("pyserini").get("pyserini")  # none where all was read from the store
+    pyserini = installed("pyserini").get("pyserini")  # not needed if all values were cached
     return {"lucene": {"lengths": index.lengths_kind, **index.origin, "pyserini": pyserini}}
 
 
 def command_line() -> str:
-    """Return the command line without what does not influence the result."""
+    """Return the command line without options that do not influence the result."""
     arguments = iter(sys.argv[1:])
     kept = []
     for argument in arguments:
@@ -85,12 +85,12 @@ def command_line() -> str:
 
 
 def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
-    """Return how something was made: the command, the versions, and further facts."""
+    """Return a record: the command, the versions of libraries, and additional facts."""
     return {"command": command_line(), "versions": library_versions() | installed(*libraries), **facts}
 
 
 def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
-    """Raise at once what writing a file and its record would; see `lmtune.io.folders.check_file`."""
+    """Check that a file and its record can be written; see `lmtune.io.folders.check_file`."""
     check_file(path, reads=reads)
     record_path = _record_path(path)
     if record_path is not None:
@@ -98,12 +98,12 @@ def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
 
 
 def _record_path(path: Path) -> Path | None:
-    """Return where a file's record goes; None for a pipe or a device."""
+    """Return the path of a file's record; None for a pipe or a device."""
     return None if path.exists() and not path.is_file() else Path(f"{path}.made.json")
 
 
 def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> None:
-    """Write beside a file how it was made; see `record`."""
+    """Write the record of a file next to it; see `record`."""
     record_path = _record_path(path)
     if record_path is None:
         return

@@ -1,4 +1,4 @@
-"""The embedded dataset: what the documentation of numpy, scipy and pandas says, and links to."""
+"""The embedded test collection: docstrings of numpy, scipy and pandas, judged by their links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lmtune.io.qrels import write_qrels
 from lmtune.io.topics import write_topics
 
 _FEWEST_LINKS = 2
-_KEPT = "lmtune pydocs 1"  # raised whenever other pages are made of the same docstrings
+_CACHE_FORMAT = "lmtune pydocs 1"  # increment it if the same docstrings give other pages
 _NAME_PARTS = re.compile(r"[._]+|(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W\d_]")
 
@@ -37,14 +37,14 @@ class _Page(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What `write_pydocs` has put, or found already, under a home folder.
+    """The files of `write_pydocs`.
 
     Attributes
     ----------
     topics_file, qrels_file : pathlib.Path
         The files.
     changed : bool
-        Whether a file was written; False where both had this content already.
+        Whether a file was written; False if both existed with the same content.
     """
 
     topics_file: Path
@@ -53,37 +53,37 @@ class Written(NamedTuple):
 
 
 def load_pydocs(home: PathLike | None = None) -> Dataset:
-    """Make the test collection that every installation carries.
+    """Make the embedded test collection from the installed packages.
 
-    Documents are the docstrings of the public callables of numpy, scipy and pandas and of their
-    classes' public members, without the summary and without the See Also section; objects with
-    one and the same docstring are one document, and a docstring that is nothing beyond its
-    summary is none. A docno is an object's qualified name. Their fields are ``name``, the docno's
-    words, ``body``, the same text, and ``summary``, which for a document that made a topic is that topic.
+    Documents are the docstrings of the public callables of numpy, scipy and pandas, and of the public members
+    of their classes, without the summary and the See Also section. Objects with identical docstrings are one
+    document, and a docstring with only a summary is none. The docno is the object's qualified name. Fields
+    are ``name`` (the words of the docno), ``body`` (the document's text) and ``summary``. The summary of some
+    documents is the text of a topic.
 
-    Topics are the summaries of the documents whose See Also section leads to two or more other
-    documents. Relevant (gain 1) are the document itself and those that its See Also leads to.
-    Judged nonrelevant (gain 0) are the other documents of the same module or class. Topics are
-    numbered from 1 in docno order; the document itself stands first in a topic's judgments.
+    Topics are the summaries of documents with a See Also section that links to two or more other documents.
+    The document and the linked documents are relevant (gain 1). The other documents of the same module or
+    class are judged non-relevant (gain 0). Topics are numbered from 1 in the order of docnos. The document
+    itself is the first judgment of its topic.
 
     Parameters
     ----------
     home : path-like, optional
-        A folder in which the docstrings, taken apart, are kept for the same versions: importing all of
-        scipy takes longer than reading them.
+        Folder of a cache of the parsed docstrings, which is faster than importing all of scipy. It is valid
+        for one set of versions.
 
     Returns
     -------
     Dataset
-        `versions` holds the versions of the three packages, on which all of it depends. The
-        topics' numbers are good for one set of versions only.
+        The collection. `versions` has the versions of the three packages, which determine the content,
+        including the numbers of topics.
 
     Raises
     ------
     InputError
         If Python was started without docstrings (``-OO``).
     """
-    pages = _pages() if home is None else _kept_pages(Path(home, f"{PYDOCS}.pages"))
+    pages = _pages() if home is None else _cached_pages(Path(home, f"{PYDOCS}.pages"))
     aliases = {name: docno for docno, page in pages.items() for name in page.names}
     siblings: dict[str, list[str]] = defaultdict(list)
     for docno in pages:
@@ -122,15 +122,15 @@ def _versions() -> dict[str, str]:
 
 
 def write_pydocs(home: PathLike, dataset: Dataset) -> Written:
-    """Write the topics and the judgments in TREC format, where TREC users look for them.
+    """Write the topics and the judgments in TREC format.
 
     Parameters
     ----------
     home : path-like
-        The folder in which ``topics/topics.pydocs.txt`` and ``qrels/qrels.pydocs.txt`` go. Files
-        that have the right content already are not touched.
+        The folder of ``topics/topics.pydocs.txt`` and ``qrels/qrels.pydocs.txt``. Existing files with the
+        same content are not written again.
     dataset : Dataset
-        As `load_pydocs` makes it.
+        The collection, from `load_pydocs`.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def write_pydocs(home: PathLike, dataset: Dataset) -> Written:
     Raises
     ------
     InputError
-        If a file cannot be written; then it is as it was.
+        If a file cannot be written; an existing file is then unchanged.
     """
     topics_file = Path(home, "topics", f"topics.{PYDOCS}.txt")
     qrels_file = Path(home, "qrels", f"qrels.{PYDOCS}.txt")
@@ -164,9 +164,9 @@ def _write_if_new(target: Path, write: Callable[[Path], None]) -> bool:
     return True
 
 
-def _kept_pages(path: Path) -> dict[str, _Page]:
-    """Return `_pages`, read from a file where it has those of the same versions."""
-    origin = json.dumps([_KEPT, sys.version, _versions()])
+def _cached_pages(path: Path) -> dict[str, _Page]:
+    """Return `_pages`, from a cache file if it is valid for the installed versions."""
+    origin = json.dumps([_CACHE_FORMAT, sys.version, _versions()])
 
     def read() -> dict[str, _Page]:
         try:
@@ -181,7 +181,7 @@ def _kept_pages(path: Path) -> dict[str, _Page]:
     def build() -> dict[str, _Page]:
         pages = _pages()
         content = {"pages": [[docno, page.names, *page.parts] for docno, page in pages.items()]}
-        # Where nothing can be written, they are made each time.
+        # Without write access, the pages are parsed again each time.
         with contextlib.suppress(InputError), atomic_write(path) as file:
             file.write(sealed_text(content, origin, indent=None))
         return pages
@@ -190,30 +190,30 @@ def _kept_pages(path: Path) -> dict[str, _Page]:
 
 
 def _pages() -> dict[str, _Page]:
-    """Take the public docstrings apart; keep those with words beyond the summary, by docno."""
+    """Parse the public docstrings; return those with words after the summary, by docno."""
     if sys.flags.optimize >= 2:
         raise InputError(
-            f"{PYDOCS} is made of docstrings, which this Python was told to drop",
+            f"{PYDOCS} needs docstrings, but Python runs without them",
             value=f"optimization level {sys.flags.optimize}",
             accepted="Python without -OO and PYTHONOPTIMIZE=2",
         )
-    found = public_docstrings()
-    pages = {names[0]: _Page(split_docstring(docstring), names) for docstring, names in found.items()}
+    docstrings = public_docstrings()
+    pages = {names[0]: _Page(split_docstring(docstring), names) for docstring, names in docstrings.items()}
     return {docno: page for docno, page in pages.items() if _WORD.search(page.parts.body)}
 
 
 def _resolve(link: str, docno: str, names: Sequence[str], aliases: Mapping[str, str]) -> str | None:
-    """Find the document that a See Also entry means, as a reader would.
+    """Return the docno of a See Also entry, or None.
 
-    The link is looked up inside the object's class, then its module, then the packages around
-    that, for each of the object's names in turn, and last as a full name. An entry that would
-    lead back to the object itself (``resize`` of ``ndarray.resize``) means the next one out.
+    For each of the object's names, the link is looked up in the object's class, its module, and the enclosing
+    packages; finally as a full name. A result that is the object itself is skipped: in ``ndarray.resize``,
+    ``resize`` means ``numpy.resize``.
     """
     for name in names:
         scope = name.rpartition(".")[0]
         while scope:
-            found = aliases.get(f"{scope}.{link}", docno)
-            if found != docno:
-                return found
+            target = aliases.get(f"{scope}.{link}", docno)
+            if target != docno:
+                return target
             scope = scope.rpartition(".")[0]
     return aliases.get(link)

@@ -1,4 +1,4 @@
-"""Documents' text by docno, as a reader of text takes it: fields put into a template."""
+"""Texts of documents by docno, as templates filled with the documents' fields."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from lmtune.progress import Count, Progress, counted, note, silent
 
 
 class Template(NamedTuple):
-    """What a document's text is made of: fields between pieces of text.
+    """A text with placeholders for the fields of a document.
 
     Attributes
     ----------
     pieces : tuple of str
-        The text before each field, and behind the last.
+        The text before each field and after the last.
     fields : tuple of str
-        The fields; `lmtune.index.protocol.CONTENTS` is the text that is indexed.
+        The fields; `lmtune.index.protocol.CONTENTS` is the indexed text.
     """
 
     pieces: tuple[str, ...]
@@ -40,12 +40,12 @@ class Template(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """Read a template such as ``{title}. {contents}``; braces of the text itself come twice.
+        """Parse a template such as ``{title}. {contents}``; literal braces are doubled.
 
         Raises
         ------
         InputError
-            For a template without a field, or one that is no name.
+            If the template has no field, or a field is not a name.
         """
         pieces, fields = [""], []
         try:
@@ -63,13 +63,13 @@ class Template(NamedTuple):
         return cls(tuple(pieces), tuple(fields))
 
     def check(self, documents: DocumentSource) -> None:
-        """Raise `InputError` for a field that no document has."""
+        """Raise `InputError` if no document has one of the fields."""
         for field in self.fields:
             if field != CONTENTS:
                 check_held(documents, field)
 
     def fill(self, *texts: Sequence[str]) -> list[str]:
-        """Return documents' texts, given each field's; white space at the ends goes."""
+        """Return the documents' texts from the texts of each field, without white space at the ends."""
         first, *rest = self.pieces
         rows = (
             itertools.chain.from_iterable(zip(row, rest, strict=True)) for row in zip(*texts, strict=True)
@@ -91,9 +91,9 @@ class Texts:
     index : ColumnarIndex, ShardedIndex or LuceneIndex
         The documents.
     template : Template
-        What a text is made of.
+        The template of a text.
     empty : set of str
-        The documents that were asked for and have no text.
+        Documents without text, among those requested so far.
     """
 
     index: AnyIndex
@@ -101,12 +101,12 @@ class Texts:
     empty: set[str] = dataclasses.field(default_factory=set, repr=False, compare=False)
 
     def of(self, docnos: Sequence[str]) -> list[str]:
-        """Return documents' texts, in the order given; of a document without text an empty one.
+        """Return the texts of documents in the order of the docnos; "" for a document without text.
 
         Raises
         ------
         InputError
-            For a docno that the index lacks.
+            If a docno is not in the index.
         """
         names = list(docnos)
         numbers = self.index.doc_numbers(names)
@@ -133,37 +133,37 @@ def texts_for(
     *,
     progress: Count | bool | None = None,
 ) -> Texts:
-    """Return the texts of an index's documents; an index of lmtune's keeps them from then on.
+    """Return the texts of an index's documents; store them in an index of lmtune if necessary.
 
     Parameters
     ----------
     index : ColumnarIndex, ShardedIndex or LuceneIndex
-        The index. Lucene's, and shards that were joined, have the text that they were built with.
+        The index. Texts cannot be added to Lucene indexes and joined shards.
     documents : DocumentSource, or others, optional
-        What was indexed, as `lmtune.index_for` takes it; needed where the index does not keep the text.
+        The indexed documents, in the formats of `lmtune.index_for`; required if the index has no texts.
     template : str
-        As `Template.parse` takes it.
+        A template for `Template.parse`.
     progress : callable or bool, optional
-        Called with (bytes done, bytes in all) while text is kept; True draws a bar.
+        Called with (bytes done, number of bytes) while texts are stored; True draws a progress bar.
 
     Raises
     ------
     InputError
-        For a bad template, a field that no document has, told before any text is kept, documents that
-        are not those of the index, and text that is not kept.
+        If the template is invalid, no document has one of its fields (checked before texts are stored), the
+        documents are not those of the index, or the index has no texts.
     """
     parsed = Template.parse(template)
     fields = list(dict.fromkeys(parsed.fields))
     joined = isinstance(index, ShardedIndex) and index.manifest.joined
-    own = None if joined or isinstance(index, LuceneIndex) else index
-    if documents is not None and own is not None:
+    writable = None if joined or isinstance(index, LuceneIndex) else index
+    if documents is not None and writable is not None:
         source, report = as_documents(documents), counted(progress, "keeping text")
         parsed.check(source)
         for field in fields:
-            if keep_texts(source, own, field, progress=report):
-                note(f"{own.name}: keeps the documents' text ({field}) in {own.path}")
+            if keep_texts(source, writable, field, progress=report):
+                note(f"{writable.name}: stored the documents' text ({field}) in {writable.path}")
     for field in fields:
-        index.texts((), field)  # told now where there is none
+        index.texts((), field)  # raises an error if the index has no texts
     return Texts(index, parsed)
 
 
@@ -175,25 +175,25 @@ def open_texts(
     index: AnyIndex | None = None,
     progress: Progress = silent,
 ) -> Texts:
-    """Open a collection's texts.
+    """Open the texts of a collection.
 
     Parameters
     ----------
     collection : Collection
-        What names its index and its documents.
+        The options for its index and its documents.
     dataset : Dataset
-        As it was loaded.
+        The loaded collection.
     template : str
-        As `Template.parse` takes it.
+        A template for `Template.parse`.
     index : ColumnarIndex, ShardedIndex or LuceneIndex, optional
-        Its index, where it is open already.
+        The collection's index, if it is already open.
     progress : Progress
-        Called while documents are indexed, and their text is kept.
+        Called while documents are indexed and texts are stored.
 
     Raises
     ------
     InputError
-        As `texts_for`; what is wrong with the template is told before anything is indexed.
+        As `texts_for`; errors in the template are raised before anything is indexed.
     """
     parsed = Template.parse(template)
     if dataset.documents is not None:

@@ -142,7 +142,7 @@ def test_search_and_features_take_what_tuning_ended_with(home: Path) -> None:
     lmtune_command("index", "one", "--output", "stemmed", cwd=home)
     for wrong, said in (
         (["--index", "stemmed"], "another analysis than the results"),
-        (["--stemmer", "krovetz"], "--stemmer beside results of another analysis"),
+        (["--stemmer", "krovetz"], "--stemmer differs from the analysis of the results"),
         (["--model", "dirichlet"], "accepted: two-stage"),
         (["--set", "mu=3"], "--set mu conflicts with --from"),
     ):

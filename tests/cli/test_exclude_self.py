@@ -155,7 +155,7 @@ def test_results_record_it(run: Run) -> None:
     assert own_documents("same.run") == 0
     status, _, said = run("search plain --no-exclude-self --from kept")
     assert status == 2
-    assert "--no-exclude-self beside results that were tuned otherwise" in said
+    assert "--no-exclude-self differs from the tuned results" in said
     # An engine returns them; what is compared, and measured, is without.
     assert run("search plain --output engine.run")[0] == 0
     values = json.loads(Path("same.run.made.json").read_text())["model"]
@@ -185,6 +185,6 @@ def test_it_is_usual_for_arguana_and_quora_of_beir(tmp_path: Path) -> None:
         assert excludes_self(f"irds:{identifier}") == usual
     assert not excludes_self(None)
     assert Collection("arguana", exclude_self=False).words() == ["arguana", "--no-exclude-self"]
-    with pytest.raises(InputError, match="--exclude-self beside results"):
+    with pytest.raises(InputError, match="--exclude-self differs from the tuned results"):
         Collection("c", exclude_self=True).as_recorded({"exclude_self": False})
     assert Collection("c", exclude_self=True).as_recorded({}).exclude_self  # of older results

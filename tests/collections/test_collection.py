@@ -102,7 +102,7 @@ def test_several_collections_share_what_is_not_theirs(
     assert named_collections([], Collection(topics="t")) == [Collection(topics="t")]
     with pytest.raises(InputError, match="--topics with several collections"):
         named_collections(["a", "b"], Collection(topics="t"))
-    with pytest.raises(InputError, match="nothing to tune on"):
+    with pytest.raises(InputError, match="no collection"):
         named_collections([], given)
 
 

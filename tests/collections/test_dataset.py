@@ -28,9 +28,9 @@ def test_an_unknown_topic_is_named_with_its_line(dataset: Dataset) -> None:
     with pytest.raises(InputError) as caught:
         check_dataset(dataset, doc_numbers=doc_numbers)
     text = str(caught.value)
-    assert text.startswith(f"{dataset.qrels_file}:6: judgment of a topic that topics.tsv lacks")
+    assert text.startswith(f"{dataset.qrels_file}:6: judgment of a topic that is not in topics.tsv")
     assert "(2 such topics in all, 3 judgments): '4'; accepted: a topic such as 1" in text
-    assert "add --ignore-unknown to leave such judgments out" in text
+    assert "add --ignore-unknown to ignore such judgments" in text
 
 
 def test_some_unknown_documents_are_counted(dataset: Dataset) -> None:
@@ -43,7 +43,7 @@ def test_the_first_of_nothing_but_unknown_documents_is_named_with_its_line(datas
     with pytest.raises(InputError) as caught:
         check_dataset(dataset, doc_numbers=lambda docnos: np.full(len(docnos), -1))
     text = str(caught.value)
-    assert text.startswith(f"{dataset.qrels_file}:1: the collection lacks every judged document")
+    assert text.startswith(f"{dataset.qrels_file}:1: no judged document is in the collection")
     assert "(6 documents in all): 'a'; accepted: " in text
     assert "--ignore-unknown to count such documents as never retrieved" in text
 
@@ -64,7 +64,7 @@ def test_known_parts_pass_unchanged(dataset: Dataset) -> None:
 
 def test_without_files_there_is_no_line() -> None:
     dataset = Dataset("d", None, {"1": "one"}, {"2": {"a": 1}})
-    with pytest.raises(InputError, match=r"^d: judgment of a topic that the topics lacks"):
+    with pytest.raises(InputError, match=r"^d: judgment of a topic that is not in the topics"):
         check_dataset(dataset)
 
 

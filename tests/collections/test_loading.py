@@ -260,7 +260,7 @@ def test_pydocs_with_other_topics() -> None:
         ("tiny", {"topics": "nope"}, "topics: no such name or file: 'nope'"),
         ("tiny", {"documents": "nope"}, "nope: no such file or folder"),
         ("tiny", {"topic_fields": ("desc",)}, "topic fields other than the title"),
-        ("pydocs", {"topic_fields": ("desc",)}, "pydocs have a title alone: 'desc'"),
+        ("pydocs", {"topic_fields": ("desc",)}, "pydocs have only a title: 'desc'"),
         ("topics", {}, "topics: the folder has no qrels"),
     ],
 )
@@ -343,7 +343,7 @@ def test_a_folder_as_beir_distributes_it(tmp_path: Path, caplog: pytest.LogCaptu
     assert (found.topics, found.qrels) == ({"q2": "query 2"}, {"q2": {"d1": 2}})
     assert found.documents is not None
     assert [Path(path).name for path in found.documents.files] == ["corpus.jsonl"]  # type: ignore[attr-defined]
-    assert "qrels/test.tsv; --split takes others: train" in caplog.text
+    assert "qrels/test.tsv; other splits, for --split: train" in caplog.text
     assert load(tmp_path, split="train").topics == {"q1": "query 1"}
     assert load(tmp_path, split="train", need=["topics"]).topics == {"q1": "query 1"}
     assert list(load(tmp_path, need=["topics"]).topics) == ["q1", "q2"]
@@ -353,5 +353,5 @@ def test_a_folder_as_beir_distributes_it(tmp_path: Path, caplog: pytest.LogCaptu
     assert not is_beir(tmp_path)
     assert splits_of("pydocs") == splits_of(None) == splits_of("irds:a/b") == []
     for options in ({"name": "pydocs"}, {"name": tmp_path, "qrels": tmp_path / "qrels/test.tsv"}):
-        with pytest.raises(InputError, match="--split without a folder, or beside --qrels"):
+        with pytest.raises(InputError, match="--split requires a folder, without --qrels"):
             load(**options, split="train")

@@ -225,7 +225,7 @@ def test_kept_pages_are_read_where_they_are_whole_and_of_these_versions(
         if damage == "damaged":
             path.write_bytes(path.read_bytes().replace(b"numpy", b"NumPy", 1))
         elif damage == "other":
-            monkeypatch.setattr("lmtune.collections.pydocs._KEPT", "another")
+            monkeypatch.setattr("lmtune.collections.pydocs._CACHE_FORMAT", "another")
         assert load_pydocs(path.parent) == pydocs
         assert made == ([] if damage == "none" else [1])
         made.clear()

@@ -60,7 +60,7 @@ def test_fields_are_put_into_the_template_and_kept(caplog: pytest.LogCaptureFixt
     texts = opened(Collection("c"), "{title}. {contents}")
     assert texts.of(["b", "a", "b"]) == [". heat", "Wing. flow over it", ". heat"]
     assert texts.of([]) == []
-    assert "keeps the documents' text (title)" in caplog.text
+    assert "stored the documents' text (title)" in caplog.text
     caplog.clear()
     assert opened(Collection("c"), "{contents}").of(["a"]) == ["flow over it"]
     assert caplog.text == ""
