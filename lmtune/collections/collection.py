@@ -83,7 +83,7 @@ class Collection:
     qrels: str | None = usual(None, "Judgments: a path, or NAME in qrels/.", metavar="PATH")
     split: str | None = option(
         None,
-        "Use judgments in a folder's qrels/NAME.tsv (BEIR; default: test) or qrels.NAME.txt and their topics.",
+        "Use a folder's judgments in qrels/NAME.tsv (BEIR; default: test) or qrels.NAME.txt.",
         metavar="NAME",
     )
     topic_fields: tuple[str, ...] = option(
