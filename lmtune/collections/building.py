@@ -167,7 +167,7 @@ def _build_own(
 
     def keep(index: StoredIndex) -> None:
         for field in (CONTENTS, *collection.fields):
-            keep_texts(source, index, field, progress=partial(progress, f"keeping text of {source.name}"))
+            keep_texts(source, index, field, progress=partial(progress, f"storing text of {source.name}"))
 
     if building.keep_text:
         options["finish"] = keep

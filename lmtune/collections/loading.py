@@ -204,7 +204,9 @@ def _note_left_out(home: Path, files: list[Path], chosen: str) -> None:
     if others:
         names = ", ".join(path.relative_to(home).as_posix() for path in others[:3])
         more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        note(f"{home}: documents are {chosen}; {names}{more} are not read: --documents takes another path")
+        note(
+            f"{home}: documents are {chosen}; {names}{more} are not read; use --documents to read other files"
+        )
 
 
 def _missing(role: str, folder: Path) -> InputError:

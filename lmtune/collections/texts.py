@@ -157,7 +157,7 @@ def texts_for(
     joined = isinstance(index, ShardedIndex) and index.manifest.joined
     writable = None if joined or isinstance(index, LuceneIndex) else index
     if documents is not None and writable is not None:
-        source, report = as_documents(documents), counted(progress, "keeping text")
+        source, report = as_documents(documents), counted(progress, "storing text")
         parsed.check(source)
         for field in fields:
             if keep_texts(source, writable, field, progress=report):
@@ -200,5 +200,5 @@ def open_texts(
         parsed.check(dataset.documents)
     opened = collection.open_index(dataset, progress=progress) if index is None else index
     documents = dataset.documents or collection.documents_beside()
-    stage = f"keeping text of {dataset.name}"
+    stage = f"storing text of {dataset.name}"
     return texts_for(opened, documents, template, progress=partial(progress, stage))
