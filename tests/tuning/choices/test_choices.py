@@ -64,9 +64,9 @@ def found(collection: Collection) -> tuple[ChoiceResult, Prepared]:
     ("text", "said"),
     [
         ("stemmer", "bad choice of stemmer"),
-        ("stemmer=porter", "two values or more"),
-        ("stemmer=porter,porter", "each once"),
-        ("stemmer=porter,", "two values or more"),
+        ("stemmer=porter", "two or more different values"),
+        ("stemmer=porter,porter", "two or more different values"),
+        ("stemmer=porter,", "two or more different values"),
         ("stem=porter,none", "no such choice: 'stem'"),
         ("expand=none,rm4", "no such expansion: 'rm4'"),
     ],
