@@ -1,4 +1,4 @@
-"""How far judgments cover a ranking: the share of judged documents, bounds over the unjudged ones."""
+"""Coverage of rankings by judgments: judged@k, and bounds over unjudged documents."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def judgment_coverage(
     with_bounds: bool = False,
     weights: object = None,
 ) -> str:
-    """Return a line with the share of judged documents in the first ranks of runs.
+    """Return a line with judged@10 of each run.
 
     Parameters
     ----------
     qrels : mapping of str to mapping of str to int
-        Judgments of the topics that count, each alike.
+        Judgments; all topics have equal weight.
     runs : mapping of str to path-like, or others
-        One or two, by their names in the line: the recommended one and its baseline.
+        One or two runs by name: the recommended one and its baseline.
     measure : Measure or str
-        The measure whose bounds are added.
+        The measure of the bounds.
     with_bounds : bool
         Whether to add the lowest and highest mean over all judgments of the unjudged documents.
     weights : object
-        Of topics in fits, if there are any; the line then says that means do not use them.
+        Topic weights of fits, or None. The line then notes that means do not use them.
 
     Returns
     -------
     str
-        Ends with a line end.
+        Ends with a newline.
     """
     judgments = as_judgments(qrels)
     ranked = [run for _, run in read_rankings(runs, judgments, _COMPLETE)]
@@ -80,7 +80,7 @@ def _coverage_line(
     parts = [f"Judged@{ranks}: {', '.join(judged)}"]
     if with_bounds:
         means = (np.mean(ends, axis=0) + 0.0).tolist()  # no -0
-        texts = [f"{interval_text(own)} ({run})" for run, own in zip(runs, means, strict=False)]
+        texts = [f"{interval_text(mean)} ({run})" for run, mean in zip(runs, means, strict=False)]
         texts += [f"difference in {interval_text(means[-1], signed)}"] if len(runs) == 2 else []
         parts.append(f"unjudged documents: {measure.title} in {', '.join(texts)}")
     parts += [] if weights is None else ["topic weights apply to fitting, not to means"]
@@ -94,9 +94,9 @@ def tuning_coverage(
     row = result.recommended
     if row is None or row.setting is None:
         return ""
-    default = next((own for own in result.rows if own.method == DEFAULT), row)
+    default = next((other for other in result.rows if other.method == DEFAULT), row)
     settings = {"recommended": row.setting.params, "default": default.fits[0].params}
-    chosen = {name: (prepared, own) for name, own in settings.items()}
+    chosen = {name: (prepared, params) for name, params in settings.items()}
     return _of_settings(chosen, row.measure, depth, with_bounds)
 
 
@@ -116,42 +116,46 @@ def choice_coverage(
 
 def fusion_coverage(fused: FusionResult, runs: RunSet, qrels: Qrels, *, with_bounds: bool = False) -> str:
     """Return the line for the recommended method by the first measure and for reciprocal rank fusion."""
-    written = {}
+    settings = {}
     for row in filter(None, (fused.recommended, fused.baselines(fused.rows[0].measure)["rrf"])):
         pool = fused_pool(runs, row.chosen, fused.options, qrels, fused.topics)
-        written[row.name] = pool, row.chosen.setting
-    opened = _opened([*written.values()], fused.options.depth)
-    return _coverage_line([*written], opened, fused.rows[0].measure, with_bounds, fused.options.topic_weights)
+        settings[row.name] = pool, row.chosen.setting
+    topics = _ranked_topics([*settings.values()], fused.options.depth)
+    return _coverage_line(
+        [*settings], topics, fused.rows[0].measure, with_bounds, fused.options.topic_weights
+    )
 
 
 def _of_settings(
     settings: Mapping[str, tuple[Prepared, Setting]], measure: Measure, depth: int, with_bounds: bool
 ) -> str:
-    opened = _opened([(own.pool.drawn_at(at), at) for own, at in settings.values()], depth)
+    topics = _ranked_topics(
+        [(case.pool.drawn_at(params), params) for case, params in settings.values()], depth
+    )
     prepared, _ = next(iter(settings.values()))
     weights = prepared.pool.topic_weights
-    return _coverage_line([*settings], opened, measure, with_bounds, weights, min(_RANKS, depth))
+    return _coverage_line([*settings], topics, measure, with_bounds, weights, min(_RANKS, depth))
 
 
-def _opened(settings: Sequence[tuple[CandidatePool, Setting]], depth: int) -> Iterator[OpenTopic]:
-    """Rank each topic at settings of one or two pools, which have the same topics and judgments."""
+def _ranked_topics(settings: Sequence[tuple[CandidatePool, Setting]], depth: int) -> Iterator[OpenTopic]:
+    """Yield each topic with its rankings by one or two pools, which have the same topics and judgments."""
     pool, _ = settings[0]
-    runs = [_ranked(own, at, depth, pool.index) for own, at in settings]
+    runs = [_rankings(other, setting, depth, pool.index) for other, setting in settings]
     largest = max(1, int(pool.judgments.max(initial=1)))
-    for t, ranked in enumerate(zip(*runs, strict=True)):
+    for t, rankings in enumerate(zip(*runs, strict=True)):
         rows = pool.judged.rows(t)
-        opened = OpenTopic.of_numbers((pool.judged.doc[rows], pool.judged.gain[rows]), ranked, largest)
-        # With those of documents that the collection lacks.
+        topic = OpenTopic.of_numbers((pool.judged.doc[rows], pool.judged.gain[rows]), rankings, largest)
+        # These include judgments of documents that the collection lacks.
         gains = pool.judgments[pool.judgment_start[t] : pool.judgment_start[t + 1]]
-        yield opened._replace(gains=gains.astype(np.int64))
+        yield topic._replace(gains=gains.astype(np.int64))
 
 
-def _ranked(pool: CandidatePool, setting: Setting, depth: int, index: Index) -> list[NDArray[np.integer]]:
-    """Return each topic's ranking, of documents by their numbers in an index of the same collection."""
+def _rankings(pool: CandidatePool, setting: Setting, depth: int, index: Index) -> list[NDArray[np.integer]]:
+    """Return each topic's ranking as document numbers of an index of the same collection."""
     [vector] = as_settings(pool.formula.parameters, setting)
     tops = [start + pool.top(t, vector, depth) for t, start in enumerate(pool.candidates.start[:-1].tolist())]
     docs = pool.candidates.doc[np.concatenate(tops)]
     if pool.index is not index:
-        distinct, places = np.unique(docs, return_inverse=True)
-        docs = index.doc_numbers(pool.index.docnos(distinct))[places]
+        distinct, inverse = np.unique(docs, return_inverse=True)
+        docs = index.doc_numbers(pool.index.docnos(distinct))[inverse]
     return np.split(docs, np.cumsum([len(top) for top in tops])[:-1])

@@ -1,4 +1,4 @@
-"""One HTML page of a results folder: no network, no other file, the same bytes each time."""
+"""The HTML report of a results folder: a single file without network access, reproducible byte for byte."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lmtune.io.folders import check_file, recorded
 from lmtune.io.result_folders import RECORD
 from lmtune.measures.significance.tests import confidence_interval
 from lmtune.progress import Progress, silent
-from lmtune.report.comparison_tables import p_text, signed
+from lmtune.report.comparison_tables import interval_text, p_text, signed
 from lmtune.report.figures import Picture, choice_pictures, draw, render
 from lmtune.report.figures.style import COLUMN
 from lmtune.report.recommendation import tuning_answer
@@ -53,11 +53,11 @@ from lmtune.tuning.experiment.result import (
 from lmtune.tuning.experiment.stored import KIND, StoredResults, read_results
 
 MOST_ROWS = 2500
-"""Rows of the topic table that a page shows before it is asked for all."""
+"""Rows of the topic table before the reader asks for all."""
 
 _PLOT_WIDTH, _PLOT_MARGIN = 200, 6  # pixels
-# What matplotlib leaves black on white, in an SVG file of its own; the page's night is report.css's.
-_NIGHT = (
+# Dark colours for matplotlib's black and white inside each SVG; report.css covers the rest of the page.
+_DARK_STYLE = (
     "<style>@media (prefers-color-scheme: dark) {"
     "text, path:not([style*='fill:']), use:not([style*='fill:']) { fill: #e4e7eb }"
     "[style*='stroke: #000000'] { stroke: #e4e7eb !important }"
@@ -69,66 +69,66 @@ _TAG = re.compile(r"<svg [^>]*>")
 
 
 def write_report(results: Path, target: Path, *, progress: Progress = silent) -> None:
-    """Write one HTML page of a results folder.
+    """Write the HTML report of a results folder.
 
     Parameters
     ----------
     results : path
-        A folder that `lmtune.report.tuning_results.write_results` or
-        `lmtune.report.choice_tables.keep_choices` wrote.
+        A folder written by `lmtune.report.tuning_results.write_results` or
+        `lmtune.report.choice_tables.keep_choices`.
     target : path
-        The page.
+        The file to write.
     progress : Progress
         Called after each picture.
 
     Raises
     ------
     InputError
-        For a folder that is none of results, or a table in it that cannot be read.
+        If the folder is not a results folder, or one of its tables cannot be read.
     """
     kind = CHOICES_KIND if is_choices(results) else KIND
     check_file(target, reads=[results / name for name in (RECORD, *recorded(results, kind))])
     if kind is CHOICES_KIND:
-        chosen = read_choices(results)
-        text = _choice_page(chosen, _told(choice_pictures(chosen), progress))
+        choices = read_choices(results)
+        text = _choice_page(choices, _with_progress(choice_pictures(choices), progress))
     else:
         stored = read_results(results)
-        text = page(stored, _told(draw(results, stored.results), progress))
+        text = page(stored, _with_progress(draw(results, stored.results), progress))
     with atomic_write(target) as file:
         file.write(text)
 
 
-def _told(pictures: Iterable[Picture], progress: Progress) -> Iterator[Picture]:
+def _with_progress(pictures: Iterable[Picture], progress: Progress) -> Iterator[Picture]:
     for number, picture in enumerate(pictures):
         progress("drawing pictures", number, 0)
         yield picture
 
 
 def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: int = MOST_ROWS) -> str:
-    """Make the page.
+    """Return the report of a results folder.
 
     Parameters
     ----------
     stored : StoredResults
-        What `lmtune.tuning.experiment.stored.read_results` read.
+        The result of `lmtune.tuning.experiment.stored.read_results`.
     pictures : iterable of Picture
-        Shown in this order, those of a group under its name, and those of a part folded away
-        until the reader opens it. One that needs a page's width scrolls in a box on a phone.
+        Shown in this order, by group; the pictures of a part are folded until the reader opens them.
+        A picture of a page's width scrolls in a box on small screens.
     most_rows : int
-        Rows of the topic table that are shown before the reader asks for all of them.
+        Rows of the topic table before the reader asks for all.
 
     Returns
     -------
     str
-        HTML that names no other file or host and holds no time. Its content security policy
-        allows its own style and script, by their digests, and pictures inside the page.
+        HTML without references to other files or hosts, and without a date. Its content security policy
+        allows only its own style and script, by their digests, and embedded pictures.
     """
     results = stored.results
     names = parameters(results)
     fits = [fit for result in results for row in result.rows for fit in row.fits]
     return _page(
         stored,
-        {result.name: found for result in results if (found := tuning_answer(result))},
+        {result.name: answer for result in results if (answer := tuning_answer(result))},
         pictures,
         plan=stored.record["plan"],
         most_rows=most_rows,
@@ -151,7 +151,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
 
 
 def _choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str:
-    """Make the page of choices; see `page`."""
+    """Return the report of categorical parameters; see `page`."""
     results, record = stored.results, stored.results.record
     how = {name: record[name] for name in ("inner_folds", "race")}
     sections = ("choice", "Comparison"), ("cases", "Combinations"), ("effects", "Effects")
@@ -161,7 +161,7 @@ def _choice_page(stored: StoredChoices, pictures: Iterable[Picture] = ()) -> str
         pictures,
         plan=record["plan"] | record["choices"] | how,
         more_tables=[
-            (*names, Table.from_record(kept)) for names, kept in zip(sections, stored.tables, strict=False)
+            (*names, Table.from_record(table)) for names, table in zip(sections, stored.tables, strict=False)
         ],
     )
 
@@ -176,7 +176,7 @@ def _page(
     most_rows: int = MOST_ROWS,
     **sections: Any,
 ) -> str:
-    """Make a page of what all results have, and of sections of their own."""
+    """Return a page of the common sections and of further ones."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -186,7 +186,7 @@ def _page(
     )
     environment = Environment(
         autoescape=True,
-        # Control characters are none of HTML's.
+        # HTML does not allow control characters.
         finalize=lambda value: visible(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -212,7 +212,7 @@ def _page(
         facts=_facts(stored),
         methods=_methods(stored.results),
         measures=list(dict.fromkeys(row.measure.title for row in stored.results[0].rows)),
-        answers=[(said, leads.get(name, [])) for name, said in answers.items()],
+        answers=[(answer, leads.get(name, [])) for name, answer in answers.items()],
         comparison=comparison,
         picture_groups=_grouped(others),
         inputs=[(str(one.get("name", "")), _counted(one)) for one in stored.record["collections"]],
@@ -228,7 +228,7 @@ def _methods(results: Sequence[CollectionResult]) -> list[str]:
 
 
 def _grouped(pictures: Iterable[Picture]) -> list[tuple[str, list[tuple[str, list[dict[str, Any]]]]]]:
-    """Draw pictures and gather them by group, then by part, where they follow one another."""
+    """Render pictures and group consecutive ones by group, then by part."""
     return [
         (
             group,
@@ -239,9 +239,9 @@ def _grouped(pictures: Iterable[Picture]) -> list[tuple[str, list[tuple[str, lis
 
 
 def _drawn(picture: Picture) -> dict[str, Any]:
-    # In a data: URL a picture can run no script.
-    drawn = _TAG.sub(lambda tag: tag[0] + _NIGHT, render(picture.figure, "svg").decode(), count=1)
-    data = base64.b64encode(drawn.encode()).decode()
+    # A picture in a data: URL cannot run scripts.
+    svg = _TAG.sub(lambda tag: tag[0] + _DARK_STYLE, render(picture.figure, "svg").decode(), count=1)
+    data = base64.b64encode(svg.encode()).decode()
     return {
         "title": picture.title,
         "alt": picture.alt,
@@ -264,7 +264,7 @@ def _facts(stored: StoredResults) -> list[tuple[str, str]]:
 
 
 def _choices(result: CollectionResult) -> list[dict[str, Any]]:
-    """Return each method's settings on each fold, by measure."""
+    """Return the settings of each method and fold, by measure."""
     return [
         {
             "title": measure.title,
@@ -290,7 +290,7 @@ def _choices(result: CollectionResult) -> list[dict[str, Any]]:
 
 
 def _topic_data(stored: StoredResults) -> str:
-    """Return every topic's values as JSON that cannot end the script element it stands in."""
+    """Return the values of all topics as JSON, escaped for a script element."""
     content = [
         {
             "name": result.name,
@@ -315,7 +315,7 @@ def _plain(content: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _counted(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Do as `_plain` for a test collection, whose whole numbers are counts."""
+    """Return the facts of a test collection as texts; its integers are counts."""
     counts = {name: f"{value:,}" for name, value in content.items() if isinstance(value, int)}
     return _plain({**content, **counts})
 
@@ -346,32 +346,32 @@ class _Interval:
 
     @classmethod
     def of(cls, by_topic: Doubles) -> _Interval:
-        """Take the 95% interval of the mean, from Student's t; of one topic, the mean alone."""
+        """Compute the mean and its 95% interval by Student's t; a single topic has no width."""
         mean, half = confidence_interval(by_topic.tolist())
         half = 0.0 if math.isnan(half) else half
         return cls(mean - half, mean, mean + half)
 
     def __str__(self) -> str:
-        return f"{signed(self.low)} to {signed(self.high)}"
+        return interval_text((self.low, self.high), signed)
 
 
 @dataclass(frozen=True)
 class _PlotScale:
-    """Where differences stand in a row's plot, and how many pixels wide it is."""
+    """The scale of a row's plot: lowest and highest difference, and width in pixels."""
 
     low: float
     high: float
     width: int = _PLOT_WIDTH
 
     def x(self, value: float) -> str:
-        """Return a difference's place in pixels."""
+        """Return the x coordinate of a difference, in pixels."""
         whole = (self.high - self.low) or 1.0
         pixels = (value - self.low) / whole * (self.width - 2 * _PLOT_MARGIN) + _PLOT_MARGIN
         return f"{pixels:.1f}"
 
 
 def _differences(result: CollectionResult) -> dict[str, Any]:
-    """Return each method's mean beside Direct's, by measure, and the scale of the intervals."""
+    """Return each method's difference from Direct by measure, and the scale of the intervals."""
     measures: list[dict[str, Any]] = []
     for measure, group in groupby(result.rows, key=lambda row: row.measure):
         rows = list(group)
@@ -386,13 +386,13 @@ def _differences(result: CollectionResult) -> dict[str, Any]:
 def _difference(row: Row, baseline: Row) -> dict[str, Any]:
     by_topic = row.values - baseline.values
     counts = [int(np.sum(np.sign(by_topic) == sign)) for sign in (1, 0, -1)]
-    alone = row is baseline
+    is_baseline = row is baseline
     return {
         "method": row.method,
         "mean": short(row.mean),
-        "interval": None if alone else _Interval.of(by_topic),
-        "difference": "" if alone else signed(row.mean - baseline.mean),
-        "counts": ["", "", ""] if alone else [f"{count:,}" for count in counts],
+        "interval": None if is_baseline else _Interval.of(by_topic),
+        "difference": "" if is_baseline else signed(row.mean - baseline.mean),
+        "counts": ["", "", ""] if is_baseline else [f"{count:,}" for count in counts],
         "p_direct": _p_value(row, DIRECT),
         "p_ranknet": _p_value(row, RANKNET),
     }

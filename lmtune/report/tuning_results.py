@@ -1,4 +1,4 @@
-"""The folder that keeps an experiment, written: tables, traces, runs, and how it was made."""
+"""Write the results folder of an experiment: tables, traces, runs and provenance."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PARAMETER_TABLE, RUNS = "parameters.txt", "runs"
 RECALL = "recall.csv"
 SURFACE, PROFILES, TRACE = (f"{folder}/{{}}/{{}}.csv" for folder in ("surfaces", "lines", "traces"))
-"""Files by collection and name, as `file_name` makes them."""
+"""Paths of tables, by the `file_name` of collection and name."""
 
 _MEANS = ("train", "test")
 _COUNTED = ("evaluations", "at_edge")
@@ -51,25 +51,25 @@ def keep_results(
     *,
     progress: Progress = silent,
 ) -> None:
-    """Write a results folder, whole or not at all; see `write_results`.
+    """Write a results folder atomically, with profiles; see `write_results`.
 
     Parameters
     ----------
     path : path
         The folder.
     collections : sequence of Prepared
-        What was tuned on.
+        The collections.
     results : sequence of CollectionResult
-        An experiment on each.
+        The result on each collection.
     plan : Plan
-        How they searched.
+        The plan of the experiment.
     progress : Progress
-        Called while profiles are computed, and while runs are written.
+        Called while profiles are computed and while runs are written.
 
     Raises
     ------
     InputError
-        For a folder that holds something else.
+        If the folder has other content.
     """
     made = record(
         plan=plan.as_record(),
@@ -86,8 +86,8 @@ def keep_results(
     ]
     count = partial(progress, "writing runs")
     texts = [one.dataset.topics for one in collections]
-    kept = partial(write_results, path, results, pools, made, lines=lines, texts=texts)
-    kept(hits=plan.depth, progress=count)
+    write = partial(write_results, path, results, pools, made, lines=lines, texts=texts)
+    write(hits=plan.depth, progress=count)
 
 
 def write_results(
@@ -101,76 +101,76 @@ def write_results(
     hits: int = 1000,
     progress: Count = unseen,
 ) -> None:
-    """Write a results folder, whole or not at all; equal results give equal bytes.
+    """Write a results folder atomically; equal results give equal bytes.
 
-    It holds
+    The folder contains
 
     ``table.{txt,md,tex,csv,json}``
         The table, in all formats.
     ``parameters.txt``, ``parameters.csv``
-        What was chosen: collection, measure, method, fold, lambda, mu, train, test (the measure's
-        means), evaluations, at_edge, bound (of a certified Optimal), ridge (how much of a model's
-        weights was taken: plain, feedback, or a ridge's strength).
+        The parameters of each fold: collection, measure, method, fold, lambda, mu, train, test (means of
+        the measure), evaluations, at_edge, bound (of a certified Optimal), ridge (for models with term
+        weights: plain, feedback, or a regularisation strength).
     ``final.csv``
-        What each method chose on all topics: collection, measure, method, lambda, mu, train (the
-        measure's mean on them), estimate (that of the held-out topics), evaluations, at_edge, ridge.
+        The settings fitted on all topics: collection, measure, method, lambda, mu, train (mean on all
+        topics), estimate (mean on held-out topics), evaluations, at_edge, ridge.
     ``near.csv``
         The box around the recommended setting in which no grid point is significantly worse on all topics:
         collection, parameter, low, high.
     ``topics.csv``
-        Every value of every test topic: collection, measure, method, topic, value.
+        The values of the test topics: collection, measure, method, topic, value.
     ``texts.csv``
-        What was asked: collection, topic, text. Only where `texts` are given.
+        The queries: collection, topic, text. Only if `texts` are given.
     ``recall.csv``
-        Means over the test topics of the interpolated precision: collection, measure, method,
-        recall (0, 0.1, ..., 1), precision.
+        Interpolated precision, mean over the test topics: collection, measure, method, recall (0, 0.1, ...,
+        1), precision.
     ``folds.json``
         By collection, a list of folds, each ``{"train": topics, "test": topics}``.
     ``surfaces/COLLECTION/MEASURE-foldN.csv``
-        The grid: lambda, mu, train, test (the measure's means on the fold's topics).
+        The grid: lambda, mu, train, test (means of the measure on the fold's topics).
     ``lines/COLLECTION/MEASURE-foldN.csv``
         The measure along each parameter: line, position, the parameters, train, test; see
-        `lmtune.tuning.experiment.run.measure_profiles`. Only where `lines` are given.
+        `lmtune.tuning.experiment.run.measure_profiles`. Only if `lines` are given.
     ``traces/COLLECTION/*.csv``
         Tuners' `lmtune.tuning.tuner.Tuner.results_` on training topics: ``ranknet-foldN`` (start,
         step, the parameters, cost, then each measure's mean), ``ranknet-val-foldN`` (the same and
         ``validation MEASURE``), ``approx-MEASURE-foldN`` (start, step, the parameters, alpha, cost,
         the measure's mean), ``direct-MEASURE-foldN`` and, if asked for, ``spsa-MEASURE-foldN``
-        (start, step, the parameters, then the measure's mean); with a certificate, on test
-        topics, ``certificate-MEASURE-foldN`` (boxes, best, bound) and
-        ``boxes-MEASURE-foldN``, the boxes that may hold a better setting (lambda_low,
-        lambda_high, mu_low, mu_high, bound). The fits on all topics have ``final`` for ``foldN``.
+        (start, step, the parameters, then the measure's mean). With a certificate, on test topics:
+        ``certificate-MEASURE-foldN`` (boxes, best, bound), and ``boxes-MEASURE-foldN``, the boxes
+        without a proof that they have no better setting (lambda_low, lambda_high, mu_low, mu_high,
+        bound). The fits on all topics have ``final`` instead of ``foldN``.
     ``runs/COLLECTION/METHOD-MEASURE.run.gz``
-        Test topics, each with its fold's parameters; ``ranknet.run.gz`` and
-        ``default.run.gz`` serve all measures.
+        Runs of the test topics, each with the parameters of its fold; ``ranknet.run.gz`` and
+        ``default.run.gz`` are the same for all measures.
     ``made.json``
-        How all this was made, and the digest of each file.
+        The provenance, and the digest of each file.
 
-    COLLECTION and MEASURE are the names as `file_name` makes them; N counts from 1.
+    COLLECTION and MEASURE are converted by `file_name`; N counts from 1.
 
     Parameters
     ----------
     path : path-like
-        The folder; older results are replaced.
+        The folder; an older results folder is replaced.
     results : sequence of CollectionResult
         One a collection.
     pools : sequence of CandidatePool
-        Their pools, in the same order.
+        The collections' pools, in the same order.
     record : mapping
-        How the results were made; goes to ``made.json``.
+        The provenance, written to ``made.json``.
     lines : sequence of mapping of str to pandas.DataFrame, optional
-        Each collection's `lmtune.tuning.experiment.run.measure_profiles`.
+        `lmtune.tuning.experiment.run.measure_profiles` of each collection.
     texts : sequence of mapping of str to str, optional
-        Each collection's topics' texts.
+        The topics' texts of each collection.
     hits : int
         Documents a topic in the runs.
     progress : callable, optional
-        Called with (runs written, runs in all).
+        Called with (runs written, number of runs).
 
     Raises
     ------
     InputError
-        Where the path is something else than an older results folder.
+        If the path is anything but an older results folder.
     """
     folds = {
         result.name: [{"train": fold.train, "test": fold.test} for fold in result.folds] for result in results
@@ -206,14 +206,14 @@ def _near(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
 def _texts(
     results: Sequence[CollectionResult], texts: Sequence[Mapping[str, str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield each test topic's text, on one line."""
-    for result, own in zip(results, texts, strict=True):
+    """Yield each test topic's text as one line."""
+    for result, text_of in zip(results, texts, strict=True):
         for topic in (topic for fold in result.folds for topic in fold.test):
-            yield result.name, topic, one_line(own[topic])
+            yield result.name, topic, one_line(text_of[topic])
 
 
 def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.DataFrame]:
-    """Return the grid's means by ``MEASURE-foldN``: the parameters, train, test."""
+    """Return the means over the grid by ``MEASURE-foldN``; columns: the parameters, train, test."""
     import pandas as pd
 
     surface = result.surface
@@ -234,7 +234,7 @@ def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.Data
 
 
 def _named_rows(results: Sequence[CollectionResult]) -> Iterator[tuple[Row, tuple[str, str, str]]]:
-    """Yield each row with the cells that name it."""
+    """Yield each row with its collection, measure and method."""
     for result in results:
         for row in result.rows:
             yield row, (result.name, str(row.measure), row.method)
@@ -291,7 +291,7 @@ def _write_runs(
     runs: dict[Path, tuple[CollectionResult, CandidatePool, Row]] = {}
     for result, pool in zip(results, pools, strict=True):
         for row in result.rows:
-            # RankNet's and Default's parameters are the same whatever the measure: one run serves all.
+            # The parameters of RankNet and Default do not depend on the measure.
             measured = "" if row.method in (RANKNET, DEFAULT) else f"-{row.measure}"
             name = f"{row.method.lower()}{measured}"
             target = folder / file_name(result.name) / f"{file_name(name)}.run.gz"

@@ -306,8 +306,8 @@ def test_topics_are_found_by_their_text_and_four_hundred_fit_on_few_sheets(
     browser.find_element("id", "filter").clear()
     browser.find_element("id", "filter").send_keys(" ")
     assert len(column(browser, 0)) == 400
-    assert "Paper has the first" not in browser.find_element("id", "topics").text
+    assert "Printed are the first" not in browser.find_element("id", "topics").text
     pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf)) <= 6
     look(browser, width=720, media="print")
-    assert "Paper has the first" in browser.find_element("id", "topics").text
+    assert "Printed are the first" in browser.find_element("id", "topics").text

@@ -10,11 +10,11 @@
   const count = new Intl.NumberFormat("en");
   const natural = new Intl.Collator("en", { numeric: true });
 
-  let rows = [];                               // of the chosen collection and measure, in order
+  let rows = [];                               // the topics of the selected collection and measure, sorted
   let sorted = { column: 0, direction: 1 };
   let wantAll = false;
 
-  // As everywhere in lmtune: four digits, without the zero before the point, and a difference with its sign.
+  // As in all of lmtune: four decimals, and differences with their sign.
   const short = (value) => value.toFixed(4);
   const signed = (d) => (d < 0 ? "-" : "+") + short(Math.abs(d));
 
@@ -25,7 +25,7 @@
     return made;
   }
 
-  // A row's keys are what its columns sort by: topic, fold, the values, their differences.
+  // A row's keys are the sort keys of its columns: topic, fold, values, differences.
   function load() {
     const chosen = collections[collection ? collection.value : 0];
     const values = chosen.measures[measure.value].values;
@@ -57,7 +57,7 @@
     return (row.element = made);
   }
 
-  // Array.prototype.sort is stable: rows that tie stay in the order of the sort before.
+  // Array.prototype.sort is stable: ties keep the order of the previous sort.
   function sort() {
     const { column, direction } = sorted;
     const compare = (a, b) => (typeof a === "number" ? a - b : natural.compare(a, b));
@@ -80,7 +80,7 @@
     const means = kept.length === 0 ? [] : heads.slice(2).map((_, place) =>
       kept.reduce((sum, row) => sum + row.keys[place + 2], 0) / kept.length);
     const total = document.createElement("tr");
-    const label = cell("th", kept.length === rows.length ? "Mean" : "Mean of these");
+    const label = cell("th", kept.length === rows.length ? "Mean" : "Mean of these topics");
     label.scope = "row";
     total.append(label, cell("td", "", "num"));
     means.forEach((mean, place) =>
