@@ -234,11 +234,11 @@ def test_pictures_that_cannot_be_drawn_so_are_refused(pool: lmtune.CandidatePool
     several = lmtune.compare(np.eye(9)[:, :2], {"other": np.eye(9)[:, 1:3]}, measures=["AP", "P@1"])
     ax = Figure().subplots()
     for shown, options, message in (
-        (several, {"ax": ax}, "several panels for one ax"),
-        (grid, {"ax": ax, "figsize": (3, 3)}, "figsize beside ax"),
+        (several, {"ax": ax}, "several panels, but ax is a single one"),
+        (grid, {"ax": ax, "figsize": (3, 3)}, "figsize and ax exclude each other"),
         (grid, {"ax": Figure()}, "bad ax"),
         (grid, {"cmap": "no such"}, "unknown cmap: 'no such'"),
-        (several, {"cmap": "magma"}, "this picture has no surface"),
+        (several, {"cmap": "magma"}, "cmap is for surfaces; this picture has none"),
     ):
         with pytest.raises(InputError, match=message):
             shown.plot(**options)

@@ -1,7 +1,7 @@
-"""Pictures for papers and pages: functions of plain data that return matplotlib figures.
+"""Pictures for papers and pages: functions that take plain data and return matplotlib figures.
 
-All are drawn without pyplot and without a display, in one style; `save` writes them as PNG, SVG or
-PDF, byte for byte the same each time, and `alt_text` says what they show.
+They use neither pyplot nor a display, and share one style. `save` writes PNG, SVG or PDF, with the same
+bytes each time; `alt_text` describes a picture.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""Systems compared: topic by topic, mean differences, recall and precision; how choices act together."""
+"""Pictures of comparisons: topic and mean differences, recall and precision, interactions of choices."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from lmtune.io.result_folders import file_name
 from lmtune.measures.evaluate import LEVELS
 from lmtune.measures.significance.comparison import Comparison, Contrast
 from lmtune.measures.significance.tests import confidence_interval
+from lmtune.report.comparison_tables import interval_text, measure_label, p_value_text
 from lmtune.report.figures.style import (
     COLUMN,
     Picture,
@@ -60,15 +61,15 @@ def topic_differences(
     Parameters
     ----------
     system, baseline : array_like of float, shape (topics,)
-        The measure on each topic; drawn is system - baseline.
+        The measure on each topic; the picture shows system - baseline.
     measure : str
         The measure's title, such as ``"AP"``.
     names : tuple of str
-        What the two are called.
+        The names of the two systems.
     topics : sequence of str, optional
-        Topic identifiers; written below the bars where there are at most 30.
+        Topic identifiers, printed below the bars of at most 30 topics.
     title : str
-        Put above the counts.
+        The title, above the counts.
 
     Returns
     -------
@@ -78,17 +79,19 @@ def topic_differences(
     Raises
     ------
     InputError
-        For no topics, or different numbers of them.
+        If there are no topics, or the numbers of topics differ.
     """
     first, second = np.asarray(system, np.float64), np.asarray(baseline, np.float64)
     if first.shape != second.shape or first.ndim != 1 or first.size == 0:
         raise InputError(
-            "no values of two systems on the same topics",
+            "two systems need values on the same topics",
             value=(first.shape, second.shape),
             accepted="two arrays of equal length, one value a topic",
         )
     if topics and len(topics) != first.size:
-        raise InputError("another number of topics than values", value=len(topics))
+        raise InputError(
+            "the numbers of topics and values differ", value=len(topics), accepted=str(first.size)
+        )
     difference = first - second
     order = np.argsort(-difference, kind="stable")
     ranked = difference[order]
@@ -123,7 +126,7 @@ def topic_differences(
 
 
 def _bars(ax: Axes, ranked: Doubles, names: tuple[str, str]) -> None:
-    """Draw gains and losses, as bars that can be counted where they are few."""
+    """Draw gains and losses; few topics have separate bars."""
     for values, colour, hatch, name in (
         (np.maximum(ranked, 0.0), "#0072B2", "", names[0]),
         (np.minimum(ranked, 0.0), "#E69F00", "/////", names[1]),
@@ -145,30 +148,30 @@ _LONGEST_NAME = 24
 
 @in_style
 def difference_intervals(comparison: Comparison, *, title: str = "") -> Figure:
-    """Draw each contrast's mean difference and its confidence interval.
+    """Draw the mean difference and confidence interval of each contrast.
 
     Parameters
     ----------
     comparison : Comparison
-        What `lmtune.compare` returns.
+        The result of `lmtune.compare`.
     title : str
-        Put above all panels.
+        The title above all panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel a measure, a line a contrast; points are full where the difference is significant
-        after correction. `alt_text` describes it.
+        A panel a measure, a line a contrast; filled points are significant after correction. `alt_text`
+        describes it.
     """
     measures = comparison.measures
     figure, panels, _ = new_panels(len(measures), 0.9 + 0.24 * comparison.family, above=0.2, sharey=True)
     for ax, measure in zip(panels, measures, strict=True):
         of_measure = [contrast for contrast in comparison.contrasts if contrast.measure == measure]
         _draw(ax, of_measure, comparison)
-        ax.set_title(measure, loc="left")
-    share = f"{100 * comparison.options.confidence:g}% interval"
-    together = " (together)" if comparison.interval_confidence > comparison.options.confidence else ""
-    label_below(figure, f"mean difference, {share}{together}; full: significant")
+        ax.set_title(measure_label(measure), loc="left")
+    share = f"{100 * comparison.options.confidence:g}% CI"
+    together = " (simultaneous)" if comparison.interval_confidence > comparison.options.confidence else ""
+    label_below(figure, f"mean difference, {share}{together}; filled: significant")
     return finish(
         figure, " ".join(_alt(contrast, comparison, share) for contrast in comparison.contrasts), title
     )
@@ -182,21 +185,21 @@ def contrast_differences(
     measure: str | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw one contrast's differences on each topic; see `topic_differences`.
+    """Draw the topic differences of one contrast; see `topic_differences`.
 
     Parameters
     ----------
     comparison : Comparison
-        What `lmtune.compare` returns.
+        The result of `lmtune.compare`.
     system, against, measure : str, optional
-        Of the contrast; by default the first that there is.
+        System, baseline and measure of the contrast; default: the first one that matches.
     title : str
-        Put above the counts.
+        The title, above the counts.
 
     Raises
     ------
     InputError
-        For a contrast that was not made.
+        If there is no such contrast.
     """
     wanted = (system, against, measure)
     for contrast in comparison.contrasts:
@@ -208,11 +211,11 @@ def contrast_differences(
 
 
 def comparison_pictures(comparison: Comparison) -> Iterator[Picture]:
-    """Draw all intervals, then each contrast's differences on each topic."""
+    """Draw all intervals, then the topic differences of each contrast."""
     figure = difference_intervals(comparison)
     yield Picture("intervals", "Mean differences and their intervals", figure)
     for contrast in comparison.contrasts:
-        title = f"{contrast.measure}: {contrast.system} minus {contrast.against}"
+        title = f"{measure_label(contrast.measure)}: {contrast.system} minus {contrast.against}"
         figure = _topics(comparison, contrast, "")
         name = file_name(f"{contrast.measure}-{contrast.system}-{contrast.against}-topics")
         yield Picture(name, f"{title} on each topic", figure)
@@ -223,8 +226,9 @@ def _topics(comparison: Comparison, contrast: Contrast, title: str) -> Figure:
     names = contrast.system, contrast.against
     first, second = (values[comparison.systems.index(name)] for name in names)
     short_names = drawable(names[0], _LONGEST_NAME), drawable(names[1], _LONGEST_NAME)
+    measure = measure_label(contrast.measure)
     return topic_differences(
-        first, second, measure=contrast.measure, names=short_names, topics=comparison.topics, title=title
+        first, second, measure=measure, names=short_names, topics=comparison.topics, title=title
     )
 
 
@@ -250,13 +254,14 @@ def _name(contrast: Contrast, comparison: Comparison) -> str:
 
 def _alt(contrast: Contrast, comparison: Comparison, share: str) -> str:
     p = contrast.adjusted[comparison.options.tests[0]]
-    said = f"{contrast.measure}: {contrast.system} minus {contrast.against} {short(contrast.difference)}"
-    low, high = contrast.interval
-    between = "no interval" if math.isnan(low) else f"{share} {short(low)} to {short(high)}"
-    return f"{said}, {between}, {'no test' if math.isnan(p) else f'p {short(p)}'}."
+    names = f"{measure_label(contrast.measure)}: {contrast.system} minus {contrast.against}"
+    has_interval = not math.isnan(contrast.interval[0])
+    interval = f"{share} {interval_text(contrast.interval)}" if has_interval else "no interval"
+    test = "no test" if math.isnan(p) else p_value_text(p)
+    return f"{names} {short(contrast.difference)}, {interval}, {test}."
 
 
-_SAME = 0.004  # of the axis' height: a third of a line's width
+_SAME = 0.004  # as a share of the axis: a third of a line's width
 
 
 @in_style
@@ -269,7 +274,7 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
         By system, the precision at recall 0, 0.1, ..., 1; see
         `lmtune.measures.evaluate.setting_recall_precision`.
     title : str
-        Put above.
+        The title.
 
     Returns
     -------
@@ -279,7 +284,7 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
     Raises
     ------
     InputError
-        For no curve, or one with another number of points.
+        If there is no curve, or one with another number of points.
     """
     if not curves:
         raise InputError("no recall-precision curve", accepted="one system or more")
@@ -290,12 +295,12 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
         if precision.shape != LEVELS.shape:
             raise InputError(f"{name} has no precision at eleven recall levels", value=precision.shape)
     top = min(1.0, 1.08 * max(float(heights.max()) for heights in drawn.values())) or 1.0
-    groups = _alike(drawn, _SAME * top)
+    groups = _indistinguishable(drawn, _SAME * top)
     for number, names in enumerate(groups):
-        # Each line has marks at levels of its own, so that none covers another's.
+        # Markers of different lines are at different levels, so that none covers another.
         marks: dict[str, Any] = {"markevery": (number % LEVELS.size, min(len(groups), LEVELS.size))}
         marks |= {"ms": 3.5, "markerfacecolor": "white", "mew": 0.9, "clip_on": False}
-        label = listed(names) + (", as one" if len(names) > 1 else "")
+        label = listed(names) + (" (one line)" if len(names) > 1 else "")
         ax.plot(LEVELS, drawn[names[0]], **look[names[0]].options(), **marks, label=label)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, top)
@@ -308,19 +313,19 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
         f"{name} {', '.join(short(float(precision[number])) for number in (0, 5, 10))}"
         for name, precision in drawn.items()
     )
-    alike = "".join(
-        f" {listed(names)} are drawn as one: nowhere are they {short(_SAME * top)} apart."
+    merged = "".join(
+        f" {listed(names)} have one line: they differ by less than {short(_SAME * top)}."
         for names in groups
         if len(names) > 1
     )
-    return finish(figure, f"Interpolated precision at recall 0, 0.5 and 1: {values}.{alike}")
+    return finish(figure, f"Interpolated precision at recall 0, 0.5 and 1: {values}.{merged}")
 
 
-def _alike(curves: Mapping[str, Doubles], apart: float) -> list[list[str]]:
-    """Put curves together that are nowhere so far apart from the first of them that it could be seen."""
+def _indistinguishable(curves: Mapping[str, Doubles], tolerance: float) -> list[list[str]]:
+    """Group the names of curves whose distance from the first of the group is below the tolerance."""
     groups: list[list[str]] = []
     for name, precision in curves.items():
-        near = (group for group in groups if np.abs(precision - curves[group[0]]).max() < apart)
+        near = (group for group in groups if np.abs(precision - curves[group[0]]).max() < tolerance)
         group = next(near, None)
         if group is None:
             groups.append([name])
@@ -330,42 +335,42 @@ def _alike(curves: Mapping[str, Doubles], apart: float) -> list[list[str]]:
 
 
 _LONGEST_LEVEL = 16
-_APART = 0.08  # of lines at one value, so that no interval covers another
+_OFFSET = 0.08  # between lines at one option, so that intervals do not overlap
 
 
 @in_style
 def interactions(
     values: Doubles, levels: Mapping[str, Sequence[str]], *, measure: str, title: str = ""
 ) -> Figure:
-    """Draw the means of every two choices' values together: lines that are parallel do not interact.
+    """Draw the means for each pair of categorical parameters; parallel lines mean no interaction.
 
-    Intervals are 95%, by Student's t, of what is left when each topic's mean over the panel's points is
-    taken from it, widened by sqrt(n / (n - 1)) of n points (Morey, Confidence intervals from normalized
-    data: a correction to Cousineau (2005), 2008): how hard topics are does not widen them.
+    The intervals are 95% intervals by Student's t within topics: each topic's mean over the n points of a
+    panel is subtracted, and the width is multiplied by sqrt(n / (n - 1)) (Morey, Confidence intervals from
+    normalized data: a correction to Cousineau (2005), 2008). Topic difficulty does not widen them.
 
     Parameters
     ----------
-    values : numpy.ndarray of float64, shape (levels of each choice ..., topics)
-        A case's value on each topic.
+    values : numpy.ndarray of float64, shape (options of each choice ..., topics)
+        The measure of each case on each topic.
     levels : mapping of str to sequence of str
-        The choices' values, in the order of the axes.
+        The options of each choice, in the order of the axes.
     measure : str
-        Its title.
+        The measure's title.
     title : str
-        Put above all panels.
+        The title above all panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each pair of choices, the others averaged over; `alt_text` describes it.
+        A panel for each pair of choices, averaged over the others; `alt_text` describes it.
     """
     names = list(levels)
     pairs = [
-        sorted(pair, key=lambda axis: -len(levels[names[axis]]))  # few lines, of many points
+        sorted(pair, key=lambda axis: -len(levels[names[axis]]))  # fewer lines, more points a line
         for pair in combinations(range(len(names)), min(2, len(names)))
     ]
     figure, panels, columns = new_panels(len(pairs), 2.7, above=0.3, sharey=True)
-    said = []
+    sentences = []
     for number, (ax, pair) in enumerate(zip(panels, pairs, strict=True)):
         others = tuple(axis for axis in range(len(names)) if axis not in pair)
         cells = values.mean(axis=others)
@@ -382,39 +387,39 @@ def interactions(
         shown = product(along, *lines)
         means = map(short, cells.mean(axis=-1).ravel().tolist())
         parts = [f"{', '.join(case)} {mean}" for case, mean in zip(shown, means, strict=True)]
-        said.append(f"By {' and '.join(names[axis] for axis in pair)}: {'; '.join(parts)}.")
-    return finish(figure, f"Means of {measure}, held out. {' '.join(said)}", title)
+        sentences.append(f"By {' and '.join(names[axis] for axis in pair)}: {'; '.join(parts)}.")
+    return finish(figure, f"Means of {measure}, held out. {' '.join(sentences)}", title)
 
 
 def _panel(ax: Axes, cells: Doubles, along: Sequence[str], lines: Sequence[str]) -> None:
     means, halves = cells.mean(axis=-1), within_topics(cells)
     drawn = looks(list(lines))
     for number, name in enumerate(lines):
-        at = np.arange(len(along)) + _APART * (number - (len(lines) - 1) / 2)
-        own = drawn[name]
+        at = np.arange(len(along)) + _OFFSET * (number - (len(lines) - 1) / 2)
+        look = drawn[name].options()
         label = drawable(name, _LONGEST_LEVEL)
-        ax.errorbar(at, means[:, number], halves[:, number], **own.options(), capsize=2, lw=1.0, label=label)
+        ax.errorbar(at, means[:, number], halves[:, number], **look, capsize=2, lw=1.0, label=label)
     ax.set_xticks(range(len(along)), [drawable(name, _LONGEST_LEVEL) for name in along])
     ax.set_xlim(-0.4, len(along) - 0.6)
 
 
 def within_topics(cells: Doubles) -> Doubles:
-    """Return the half widths of the 95% intervals of `interactions`; 0 of one topic.
+    """Return the half widths of the 95% intervals of `interactions`; 0 for a single topic.
 
     Parameters
     ----------
     cells : numpy.ndarray of float64, shape (..., topics)
-        The points of a panel, two or more, on each topic.
+        The measure of a panel's points, two or more, on each topic.
     """
     flat = cells.reshape(-1, cells.shape[-1])
-    left = flat - flat.mean(axis=0)
-    wider = math.sqrt(len(flat) / (len(flat) - 1))
-    halves = np.array([confidence_interval(own.tolist())[1] for own in left]) * wider
+    residuals = flat - flat.mean(axis=0)
+    correction = math.sqrt(len(flat) / (len(flat) - 1))
+    halves = np.array([confidence_interval(row.tolist())[1] for row in residuals]) * correction
     return np.nan_to_num(halves.reshape(cells.shape[:-1]))
 
 
 def full_design(levels: Mapping[str, Sequence[str]], by_case: Mapping[str, Doubles]) -> Doubles | None:
-    """Return what `interactions` takes, of cases by their names; None where a race left some untuned."""
+    """Return the values for `interactions` from values by case; None if a case was not tuned."""
     names = [case_name(dict(zip(levels, values, strict=True))) for values in product(*levels.values())]
     if not all(name in by_case for name in names):
         return None
@@ -422,12 +427,12 @@ def full_design(levels: Mapping[str, Sequence[str]], by_case: Mapping[str, Doubl
 
 
 def choice_interactions(result: ChoiceResult, one: ChosenRow | None = None, *, title: str = "") -> Figure:
-    """Draw the interactions of a result's choices, for a row's measure and method.
+    """Draw the interactions of categorical parameters for a row's measure and method.
 
     Raises
     ------
     InputError
-        Where a race left cases untuned.
+        If a race left cases untuned.
     """
     one = one or result.tuned or result.rows[0]
     rows = result.known_rows((one.row.measure, one.row.method))
@@ -436,7 +441,9 @@ def choice_interactions(result: ChoiceResult, one: ChosenRow | None = None, *, t
     values = full_design(levels, by_case)
     if values is None:
         raise InputError(
-            "no picture of choices that a race left untuned", value=result.name, accepted="a full search"
+            "the picture needs all cases tuned, but a race dropped some",
+            value=result.name,
+            accepted="a full search",
         )
     return interactions(
         values, levels, measure=one.row.measure.title, title=title or f"{result.name}, {one.row.method}"
@@ -444,24 +451,24 @@ def choice_interactions(result: ChoiceResult, one: ChosenRow | None = None, *, t
 
 
 def choice_pictures(stored: StoredChoices) -> Iterator[Picture]:
-    """Draw what choosing gains on each topic, and how choices act together."""
+    """Draw the topic differences of the chosen and the first case, and the interactions of choices."""
     [result] = stored.results.results
     levels = stored.results.record["choices"]
     for number, (measure, rows) in enumerate(groupby(result.rows, key=lambda row: row.measure)):
         first, chosen = rows
         yield replace(method_differences(result.name, chosen, first, "gains"), lead=not number)
-        by_case = {case: own for (name, case), own in stored.values.items() if name == str(measure)}
+        by_case = {case: by_topic for (name, case), by_topic in stored.values.items() if name == str(measure)}
         values = full_design(levels, by_case)
         if values is not None:
-            title = f"{result.name}, {measure.title}: how the choices act together, tuned by {stored.method}"
+            title = f"{result.name}, {measure.title}: interactions of the choices, tuned by {stored.method}"
             figure = interactions(values, levels, measure=measure.title)
             yield Picture(file_name(f"{result.name}-{measure}-interactions"), title, figure, result.name)
 
 
 def method_differences(collection: str, system: Row, baseline: Row, name: str) -> Picture:
-    """Draw the differences of two methods' rows on each topic of a collection."""
+    """Draw the differences between two methods on each topic of a collection."""
     measure, names = system.measure, (system.method, baseline.method)
-    title = f"{collection}, {' against '.join(names)}"
+    title = f"{collection}, {' minus '.join(names)}"
     how: Any = {"measure": measure.label, "topics": system.topics, "names": names, "title": title}
     figure = topic_differences(system.values, baseline.values, **how)
     caption = f"{collection}, {measure.label}: {' minus '.join(names)} on each topic"

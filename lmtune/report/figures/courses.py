@@ -1,4 +1,4 @@
-"""How searches and trainings go: the best found so far, losses and measures epoch by epoch."""
+"""Pictures of searches and trainings: the best value so far, losses and measures by epoch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Searches begin far below where they end: the axis shows this share of the best.
+# Searches start far below their best value: the axis starts at this share of it.
 _SHOWN = 0.9
 _LOOKS = {
     "grid": Look("#000000", ":", "D"),
@@ -49,15 +49,15 @@ class Search:
     name : str
         Such as ``"coordinate ascent"``.
     evaluations : array_like of int, shape (steps,)
-        Settings measured, iterates or boxes bounded by each step.
+        Number of settings, iterates or boxes evaluated by each step.
     best : array_like of float, shape (steps,)
-        What would have been returned had it ended there; see `best_so_far` and `at_lowest`.
+        The result if the search stopped at this step; see `best_so_far` and `at_lowest`.
     bound : array_like of float, shape (steps,), optional
-        For a certificate: no setting has a higher value. It gets a panel of its own.
+        Upper bound of a certificate; drawn in a separate panel.
     seconds : array_like of float, shape (steps,), optional
         Time since the start at each step.
     topics : str
-        What was measured on, such as ``"training topics"``; for the axis' label.
+        The topics of the measure, such as ``"training topics"``; for the axis' label.
     """
 
     name: str
@@ -75,10 +75,10 @@ def best_so_far(values: ArrayLike) -> Doubles:
 
 
 def at_lowest(cost: ArrayLike, values: ArrayLike) -> Doubles:
-    """Return at each step the value where the cost was lowest by then."""
+    """Return at each step the value of the step with the lowest cost so far."""
     costs = np.asarray(cost, np.float64)
     lowest = np.minimum.accumulate(costs)
-    # The place of the first step with the lowest cost so far.
+    # The first step with the lowest cost so far.
     new = np.append(True, lowest[1:] < lowest[:-1])
     step = np.maximum.accumulate(np.where(new, np.arange(costs.size), 0))
     reached: Doubles = np.asarray(values, np.float64)[step]
@@ -87,17 +87,17 @@ def at_lowest(cost: ArrayLike, values: ArrayLike) -> Doubles:
 
 @in_style
 def convergence(searches: Sequence[Search], *, measure: str, title: str = "") -> Figure:
-    """Draw the best value found against evaluations and, where known, against seconds.
+    """Draw the best value over evaluations and, if known, over seconds.
 
     Parameters
     ----------
     searches : sequence of Search
-        Those with a bound stand in a second panel, best and bound closing in on each other; those
-        with seconds stand in one more.
+        Searches with a bound have a second panel, with the best value and the bound; searches with
+        seconds have another one.
     measure : str
         The measure's title, such as ``"MAP"``.
     title : str
-        Put above all panels.
+        The title above all panels.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def convergence(searches: Sequence[Search], *, measure: str, title: str = "") ->
     Raises
     ------
     InputError
-        For no search.
+        If there is no search.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def _draw(ax: Axes, search: Search, look: Look, *, by_time: bool) -> None:
 
 
 def _limit(ax: Axes, searches: Sequence[Search], *, by_time: bool) -> None:
-    """Show where searches end and the way there, and bounds from where they come into sight."""
+    """Limit the axes to the ends of the searches and the bounds near them."""
     values = [np.asarray(search.best, np.float64) for search in searches]
     top = max(float(np.max(line)) for line in values)
     end = min(float(line[-1]) for line in values)
@@ -168,7 +168,7 @@ def _limit(ax: Axes, searches: Sequence[Search], *, by_time: bool) -> None:
             float(line[max(0, int((bound > high).sum()) - 1)])
             for line, bound in zip(steps, bounds, strict=True)
         )
-    # A tenth of the way on both sides, and no axis without a length.
+    # Margins of a tenth; an axis of a single step gets a length too.
     more = max((last / first) ** 0.1, 1.1)
     ax.set_xlim(first / more, last * more)
 
@@ -196,15 +196,15 @@ _BAND = 0.15
 
 @dataclass(frozen=True)
 class Course:
-    """One loss's trainings.
+    """The training history of a loss.
 
     Attributes
     ----------
     name : str
         The loss.
     objective, validation : sequence of arrays of float, shape (epochs,)
-        One array a trial; those that stopped early are shorter. An objective is NaN in epochs of
-        warm-up, whose loss is another.
+        One array a trial, shorter after early stopping. The objective is NaN in warm-up epochs, which
+        minimise another loss.
     """
 
     name: str
@@ -216,8 +216,7 @@ class Course:
 def training_courses(courses: Sequence[Course], *, measure: str, title: str = "") -> Figure:
     """Draw objectives and the validation measure by epoch: means and ranges over trials.
 
-    Losses have scales of their own, so that each objective is shown as a share of its way from
-    the highest to the lowest mean.
+    Losses have different scales, so each objective is rescaled: 0 is its lowest mean, 1 its highest.
 
     Parameters
     ----------
@@ -226,7 +225,7 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
     measure : str
         The measure's title, such as ``"nDCG@10"``.
     title : str
-        Put above both panels.
+        The title above both panels.
 
     Returns
     -------
@@ -236,12 +235,12 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
     Raises
     ------
     InputError
-        For no course, or one without an epoch.
+        If there is no course, or one without an epoch.
     """
     from matplotlib.ticker import MaxNLocator
 
     if not courses or any(not one.validation or not one.objective for one in courses):
-        raise InputError("no training to draw", accepted="one trial a loss at least")
+        raise InputError("no training to draw", accepted="at least one trial for each loss")
     figure, [[left, right]] = new_figure(PAGE, 2.9, columns=2)
     drawn = looks([course.name for course in courses])
     floors = []
@@ -254,7 +253,7 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
         low = validation[1]
         floors.append(float(low[len(low) // 10 :].min()))
     left.set_ylim(-0.1, 1.15)
-    # Where trainings begin is far below where they end.
+    # Trainings start far below their final value.
     bottom, top = right.get_ylim()
     right.set_ylim(max(bottom, min(floors) - 0.05 * (top - min(floors))), top)
     left.set_ylabel("training objective, rescaled")
@@ -268,18 +267,18 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
 
 
 def _over_trials(trials: Sequence[Doubles]) -> Doubles:
-    """Return mean, lowest and highest by epoch; what has ended stays where it was."""
+    """Return mean, lowest and highest by epoch; a trial that has ended keeps its last value."""
     longest = max(len(trial) for trial in trials)
     table = np.array([np.pad(trial, (0, longest - len(trial)), mode="edge") for trial in trials])
     return np.array([table.mean(axis=0), table.min(axis=0), table.max(axis=0)])
 
 
 def _draw_course(ax: Axes, name: str, look: Look, number: int, band: Doubles) -> None:
-    """Draw means by epoch, and the range about them: three rows."""
+    """Draw the mean and the range by epoch; the band's rows are mean, lowest and highest."""
     mean, low, high = band
     epochs = np.arange(1, len(mean) + 1)
     ax.fill_between(epochs, low, high, color=look.color, alpha=_BAND, lw=0)
-    # Markers of different losses stand at different epochs.
+    # Markers of different losses are at different epochs.
     step = max(1, len(mean) // 6)
     at = (min(number % step, len(mean) - 1), step)
     ax.plot(epochs, mean, **look.options(), ms=3.5, label=name, markevery=at)

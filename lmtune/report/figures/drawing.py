@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# From the lowest to the highest of a parameter that is shown on a logarithmic axis.
-_MANY = 100.0
+# An unknown parameter gets a logarithmic axis above this ratio of its highest to its lowest value.
+_LOG_RATIO = 100.0
 _CERTIFICATE = ("boxes", "best", "bound")
 
 
@@ -46,24 +46,28 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
     Parameters
     ----------
     path : path-like
-        A folder that `lmtune.report.tuning_results.write_results` wrote. Pictures whose tables it
-        lacks are left out.
+        A folder that `lmtune.report.tuning_results.write_results` wrote. Pictures without their tables
+        are skipped.
     results : sequence of CollectionResult
-        What was written, or read back.
+        The results in the folder.
 
     Yields
     ------
     Picture
-        For each collection what supports its recommendation: the surface on all topics, and the
-        differences from the default; the parameter spread; then for each measure the differences
-        between topics and the recall-precision curves; then for each measure and fold the surface and
-        the convergence. Only two free parameters have a surface; more have the measure along each
-        through Direct's choice.
+        For each collection, in this order:
+
+        - evidence for the recommendation: surface on all topics, differences from the default;
+        - the parameters of each fold;
+        - for each measure, the topic differences and the recall-precision curves;
+        - for each measure and fold, the surface and the convergence.
+
+        Only two free parameters have a surface; with more, the pictures show the measure along each
+        parameter through Direct's choice.
 
     Raises
     ------
     InputError
-        For a table that is not as it was written.
+        If a table was changed since it was written.
     """
     for result in results:
         collection = _Collection(StoredFolder.of_kind(path, KIND), result)
@@ -87,7 +91,7 @@ def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Pictur
 
 
 def chosen_parameters(result: CollectionResult) -> pd.DataFrame:
-    """Return the table that `parameter_spread` takes."""
+    """Return the table of parameters by measure, method and fold, for `parameter_spread`."""
     import pandas as pd
 
     return pd.DataFrame(
@@ -99,7 +103,7 @@ def chosen_parameters(result: CollectionResult) -> pd.DataFrame:
 
 
 def parameter_axes(result: CollectionResult) -> list[ParameterAxis]:
-    """Return a model's axes; those of one that nobody knows here are told by what was chosen."""
+    """Return the axes of a model's parameters; for an unknown model, derived from the chosen values."""
     known = known_model(result.model)
     if known is not None:
         return [ParameterAxis(p.name, p.unit, p.scale == "log") for p in known.parameters]
@@ -107,16 +111,18 @@ def parameter_axes(result: CollectionResult) -> list[ParameterAxis]:
 
 
 def best_axes(parameters: pd.DataFrame) -> list[ParameterAxis]:
-    """Tell axes by the parameters' names, and by their values where nobody knows these here."""
+    """Return the axes of parameters: known ones by name, others by the range of their values."""
     known = {axis.name: axis for axis in TWO_STAGE}
     return [
-        known.get(str(name), ParameterAxis(str(name), is_log=bool(0.0 < _MANY * values.min() < values.max())))
+        known.get(
+            str(name), ParameterAxis(str(name), is_log=bool(0.0 < _LOG_RATIO * values.min() < values.max()))
+        )
         for name, values in parameters.items()
     ]
 
 
 class _Collection:
-    """One collection's tables in a results folder."""
+    """The tables of a collection in a results folder."""
 
     def __init__(self, folder: StoredFolder, result: CollectionResult) -> None:
         self.folder = folder
@@ -124,8 +130,8 @@ class _Collection:
         self.traces = {file_name(key): trace for key, trace in result.traces.items()}
         self.axes = parameter_axes(result)
         known = known_model(result.model)
-        held = known.fixed if known else {}
-        self.free = [axis for axis in self.axes if axis.name not in held]
+        fixed = known.fixed if known else {}
+        self.free = [axis for axis in self.axes if axis.name not in fixed]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
         table = self.traces.get(file_name(name))
@@ -139,7 +145,7 @@ class _Collection:
         return Picture(stem, title, figure, self.result.name, part)
 
     def answer(self) -> Iterator[Picture]:
-        """Draw what is recommended: where it lies beside the default, and what it changes on each topic."""
+        """Draw the recommendation: its point on the surface, and its topic differences from the default."""
         best = self.result.recommended
         if best is None or best.setting is None:
             return
@@ -151,7 +157,7 @@ class _Collection:
             fold = self.result.folds[0]
             sizes = [len(fold.train), len(fold.test)]
             values = np.average(grid[["train", "test"]].to_numpy(), axis=1, weights=sizes)
-            # The box, what methods chose and the default are as on any fold's panels.
+            # Box, chosen points and default are the same on the panels of all folds.
             _, panel = self.panels(grid, [best, default], 1)
             x, y = (best.setting.params[axis.name] for axis in self.free)
             panel = replace(
@@ -161,14 +167,16 @@ class _Collection:
                 boxes=None,
                 points={**panel.points, best.method: (x, y)},
             )
-            figure = surface([panel], self.free, measure=best.measure.title, title=f"{name}: what to use")
+            figure = surface(
+                [panel], self.free, measure=best.measure.title, title=f"{name}: recommended setting"
+            )
             picture = self.picture("answer", f"{name}: {best.method} on the surface of all topics", figure)
             yield replace(picture, lead=True)
         if default is not best:
             yield replace(method_differences(name, best, default, "gains"), lead=True)
 
     def is_plane(self, settings: pd.DataFrame | None) -> TypeGuard[pd.DataFrame]:
-        """Tell whether settings can be a surface: of two parameters, and not spread without a value twice."""
+        """Return whether settings form a grid of two free parameters."""
         if settings is None or len(self.free) != 2:
             return False
         return len(settings) < 2 or settings[self.free[0].name].nunique() < len(settings)
@@ -198,7 +206,7 @@ class _Collection:
         if self.is_plane(grid):
             panels = self.panels(grid, rows, number)
             figure = surface(panels, self.free, measure=measure.title, title=title)
-            yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
+            yield self.picture(f"{name}-surface", f"{title}: surface", figure, part)
         lines = self.table(PROFILES, name)
         if lines is not None and lines["line"].str.startswith(BEST).any():
             searched = [row for row in rows if row.method not in (OPTIMAL, DEFAULT)]
@@ -223,7 +231,7 @@ class _Collection:
         points = {
             method: (params[x], params[y])
             for method, params in chosen.items()
-            # A default need not lie inside.
+            # The default may be outside the grid.
             if method != DEFAULT or all(grid[n].min() <= params[n] <= grid[n].max() for n in names)
         }
         ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *names))
@@ -269,13 +277,13 @@ class _Collection:
             add("grid", best_so_far(grid["train"]))
         for kind, name in ({"direct": "coordinate ascent"} | ALSO).items():
             if (table := evaluated(f"{kind}-{measure}", measure)) is not None:
-                # The ascent begins where the grid has ended.
+                # Coordinate ascent starts after the grid.
                 add(name, best_so_far(table[measure]), points if kind == "direct" else 0)
         if (table := evaluated("ranknet", "cost")) is not None and measure in table:
             add("RankNet (iterates)", at_lowest(table["cost"], table[measure]))
         approx = self.trace(f"approx-{measure}-fold{number}", ("alpha", "cost", measure))
         if approx is not None and len(approx):
-            # Costs of different steepness do not compare.
+            # Costs at different alpha are not comparable.
             stages = (stage for _, stage in approx.groupby("alpha", sort=False))
             best = [at_lowest(stage["cost"], stage[measure]) for stage in stages]
             add("Approx (iterates)", np.concatenate(best))

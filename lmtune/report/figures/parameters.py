@@ -1,4 +1,4 @@
-"""The parameters that folds chose, and the measure along each parameter or each run's weight."""
+"""Pictures of parameters: surfaces, choices of folds, the measure along parameters and weights."""
 
 from __future__ import annotations
 
@@ -49,30 +49,30 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# How far below the best, in percent; bands, because equal steps of colour hide the summit.
+# Percent below the best. The bands have unequal width: equal steps would hide the summit.
 _BANDS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 100.0)
 _RASTERIZED = 20_000
 
 
 @dataclass(frozen=True)
 class SurfacePanel:
-    """A measure over a grid, and what to draw on it.
+    """A measure over a grid, with paths, points and regions to draw on it.
 
     Attributes
     ----------
     title : str
-        Such as ``"training topics"``.
+        The title, such as ``"training topics"``.
     x, y, values : array_like, shape (settings,)
-        A full grid in any order, as `Surface` and ``surfaces/*.csv`` have it.
+        A full grid in any order, as in `Surface` and ``surfaces/*.csv``.
     paths : mapping of str to sequence of (x, y)
-        Search paths of optimisers, several a name: iterates joined by lines.
+        Search paths by method, drawn as iterates joined by lines.
     evaluations : mapping of str to (x, y)
-        Settings that were measured, as dots.
+        Evaluated settings by method, drawn as dots.
     points : mapping of str to (x, y)
-        What methods chose.
+        The chosen setting of each method.
     boxes : pandas.DataFrame, optional
-        `CertifiedOptimum.boxes_`: the region that may hold a better setting; all else is
-        excluded, and drawn pale.
+        `CertifiedOptimum.boxes_`: the region that may have a better setting. The rest is excluded, and
+        drawn pale.
     near : (low x, high x), (low y, high y), optional
         The box in which no grid point is significantly worse than the recommended setting.
     """
@@ -89,18 +89,18 @@ class SurfacePanel:
 
     @property
     def best(self) -> tuple[float, float, float]:
-        """The grid's best point: x, y, value; the first of equals."""
+        """The best point of the grid: x, y, value; the first of ties."""
         values = np.asarray(self.values, np.float64)
         at = int(values.argmax())
         return float(np.asarray(self.x)[at]), float(np.asarray(self.y)[at]), values[at]
 
     def matrix(self) -> tuple[Doubles, Doubles, Doubles]:
-        """Return the axes and the values, shape (rows, columns).
+        """Return the two axes and the values, shape (y, x).
 
         Raises
         ------
         InputError
-            Where the settings are no full grid.
+            If the settings are not a full grid.
         """
         xs, column = np.unique(np.asarray(self.x, np.float64), return_inverse=True)
         ys, row = np.unique(np.asarray(self.y, np.float64), return_inverse=True)
@@ -108,7 +108,7 @@ class SurfacePanel:
         matrix[row, column] = self.values
         if row.size != matrix.size or not row.size or np.isnan(matrix).any():
             raise InputError(
-                "the settings of a surface are no full grid",
+                "the settings of a surface are not a full grid",
                 value=f"{row.size} settings, {xs.size} by {ys.size} values",
                 accepted="every value of one parameter with every value of the other",
             )
@@ -123,18 +123,18 @@ def surface(
     measure: str,
     title: str = "",
 ) -> Figure:
-    """Draw how far below its best a measure is, over two parameters.
+    """Draw a measure over two parameters, in percent below its best value.
 
     Parameters
     ----------
     panels : sequence of SurfacePanel
-        Drawn side by side, on the same axes and colours.
+        Drawn side by side, with the same axes and colours.
     axes : sequence of two ParameterAxis
-        What x and y are; the columns of boxes are called by their names.
+        The parameters x and y; their names are in the columns of boxes.
     measure : str
         The measure's title, such as ``"MAP"``.
     title : str
-        Put above all panels.
+        The title above all panels.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def surface(
     Raises
     ------
     InputError
-        For a panel that is no full grid.
+        If a panel is not a full grid.
     """
     width = COLUMN if len(panels) == 1 else PAGE
     figure, [panes] = new_figure(width, 3.1, columns=len(panels), sharex=True, sharey=True)
@@ -167,7 +167,7 @@ def surface(
 
 
 def _below(values: Doubles) -> Doubles:
-    """Return how far values are below the highest, in percent of it."""
+    """Return the distance of values from the highest, in percent of it."""
     best = float(values.max())
     loss = np.zeros_like(values) if best == 0.0 else 100.0 * (best - values) / abs(best)
     return np.clip(loss, 0.0, 100.0)
@@ -185,7 +185,7 @@ def _colour_bar(figure: Figure, panes: Sequence[Axes], label: str) -> None:
 
 
 def _colours() -> dict[str, Any]:
-    """Return matplotlib's options of a colour a band."""
+    """Return matplotlib's options for one colour a band."""
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
@@ -195,7 +195,7 @@ def _colours() -> dict[str, Any]:
         cmap = colormaps.get_cmap(asked.cmap or "cividis")
     except ValueError:
         raise InputError("unknown cmap", value=asked.cmap, accepted="a colour map of matplotlib") from None
-    # The best is brightest: what is drawn on it is dark.
+    # The best band is the brightest, because points and lines on it are dark.
     shades = cmap(np.linspace(1.0, 0.12, len(_BANDS) - 1))
     return {"cmap": ListedColormap(shades), "norm": BoundaryNorm(_BANDS, len(_BANDS) - 1)}
 
@@ -224,8 +224,8 @@ def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> None:
         pale = Rectangle((0, 0), 1, 1, transform=ax.transAxes, facecolor="white", alpha=0.65)
         pale.set_zorder(1.1)
         ax.add_patch(pale)
-        # The inner half of the outline, and all lines between boxes, vanish below the heat map
-        # that is drawn once more inside the region.
+        # The heat map, drawn again inside the region, hides the inner half of the outline and the lines
+        # between boxes.
         ax.add_patch(PathPatch(region, facecolor="none", edgecolor="black", lw=1.1, zorder=1.2))
         inner = draw()
         inner.set_zorder(1.3)
@@ -236,7 +236,7 @@ def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> None:
 
 
 def _edges(axis: Doubles, *, log: bool) -> Doubles:
-    """Return the edges of cells around an axis' points."""
+    """Return the edges of the cells around an axis' points."""
     points: Doubles = np.log(axis) if log else axis
     if points.size == 1:
         edges = np.array([points[0] - 0.05, points[0] + 0.05])
@@ -256,7 +256,7 @@ def _corners(boxes: pd.DataFrame, axes: Sequence[ParameterAxis]) -> Doubles:
 
 
 def _region(corners: Doubles) -> Any:
-    """Return the union of boxes as a compound path; all turn the same way."""
+    """Return the union of boxes as a compound path; all boxes have the same orientation."""
     from matplotlib.path import Path
 
     (x0, x1), (y0, y1) = corners
@@ -282,7 +282,7 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
     for name, paths in panel.paths.items():
         for path in paths:
             draw(name, *path, outline=1.5, ls="-", lw=0.9, ms=2.4, mew=0, zorder=4)
-    # Each smaller than the one below it, so that all that chose the same are seen.
+    # Sizes decrease, so that coinciding points remain visible.
     for size, (name, point) in zip(itertools.count(10.5, -2.3), panel.points.items(), strict=False):
         draw(name, *point, outline=2.4, ms=max(size, 3.0), mec="black", mew=0.9, zorder=6, clip_on=False)
     if panel.near is not None:
@@ -292,12 +292,12 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
         extent = [high - low for low, high in panel.near]
         box = Rectangle(corners[0], *extent, fill=False, ls="--", lw=1.1, zorder=5, edgecolor="black")
         box.set_path_effects(thin_outline(2.4))
-        handles.setdefault("not significantly worse, on all topics", ax.add_patch(box))
+        handles.setdefault("not significantly worse (all topics)", ax.add_patch(box))
     if panel.boxes is not None:
         from matplotlib.patches import Patch
 
         patch = Patch(facecolor="none", edgecolor="black", lw=1.1)
-        handles.setdefault("a better setting is not excluded", patch)
+        handles.setdefault("a better setting is possible", patch)
 
 
 def _alt(panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> str:
@@ -314,13 +314,13 @@ def _alt(panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> str:
         ends = [setting(axes, corner) for corner in zip(*panel.near, strict=True)]
         text += f" No point from {ends[0]} to {ends[1]} is significantly worse than the recommended setting."
     if panel.boxes is not None:
-        text += f" {_left(panel, panel.boxes, axes)}"
+        text += f" {_certificate_text(panel, panel.boxes, axes)}"
     return text
 
 
-def _left(panel: SurfacePanel, boxes: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
+def _certificate_text(panel: SurfacePanel, boxes: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
     if not len(boxes):
-        return "The certificate excludes that any setting of the range is better than Optimal."
+        return "The certificate proves that no setting in the range is better than Optimal."
     corners = _corners(boxes, axes)
     ranges = ", ".join(
         f"{axis.label} from {axis.text(low.min())} to {axis.text(high.max())}"
@@ -334,7 +334,7 @@ def _left(panel: SurfacePanel, boxes: pd.DataFrame, axes: Sequence[ParameterAxis
         for axis, values in zip(axes, panel.matrix(), strict=False)
     )
     area = f" ({float((sides[0] * sides[1]).sum()) / whole:.1%} of the area)" if whole > 0.0 else ""
-    return f"The certificate leaves {len(boxes):,} boxes{area} for a better setting, {ranges}."
+    return f"A better setting is possible in {len(boxes):,} boxes{area}, {ranges}."
 
 
 _MARK: dict[str, Any] = {"ls": "none", "mec": "black", "mew": 0.6, "ms": 5, "zorder": 5}
@@ -349,20 +349,20 @@ def best_profiles(
     measure: str,
     title: str = "",
 ) -> Figure:
-    """Draw the measure along each parameter through Direct's choice, and what other methods chose.
+    """Draw the measure along each parameter through Direct's choice, with the choices of other methods.
 
     Parameters
     ----------
     lines : pandas.DataFrame
-        One of `lmtune.tuning.experiment.run.measure_profiles`' tables, or of ``lines/*.csv``.
+        A table of `lmtune.tuning.experiment.run.measure_profiles`, or of ``lines/*.csv``.
     axes : sequence of ParameterAxis
         The parameters to draw.
     chosen : mapping of str to mapping of str to float
-        By method the parameters that it chose, and as ``train`` the measure there.
+        By method, the chosen parameters, and the measure there as ``train``.
     measure : str
         The measure's title, such as ``"MAP"``.
     title : str
-        Put above all panels.
+        The title above all panels.
 
     Returns
     -------
@@ -372,7 +372,7 @@ def best_profiles(
     Raises
     ------
     InputError
-        For a table without such a line.
+        If the table has no line through Direct's choice.
     """
     parts = {axis: lines[lines["line"] == f"{BEST}{axis.name}"].sort_values("position") for axis in axes}
     parts = {axis: part for axis, part in parts.items() if len(part)}
@@ -407,9 +407,9 @@ def best_profiles(
 
 
 _NUMBERED = 10
-_BESIDE = 9.0  # pixels at 100 an inch, which a number takes
+_BESIDE = 9.0  # width of a number, in pixels at 100 an inch
 _WIDTH = 0.5
-# A smaller part of the range would make small differences look large.
+# Minimum lengths of an axis, because a shorter one exaggerates small differences.
 _LEAST, _LEAST_RATIO = 0.2, 10.0
 _OFFSETS = ((-5, 4, "right"), (5, 4, "left"), (-5, -9, "right"), (5, -9, "left"))
 
@@ -418,29 +418,29 @@ _OFFSETS = ((-5, 4, "right"), (5, 4, "left"), (-5, -9, "right"), (5, -9, "left")
 def parameter_spread(
     parameters: pd.DataFrame, axes: Sequence[ParameterAxis] = TWO_STAGE, *, title: str = ""
 ) -> Figure:
-    """Draw the parameters of every fold, method and measure.
+    """Draw the parameters of each fold, method and measure.
 
     Parameters
     ----------
     parameters : pandas.DataFrame
-        Columns measure, method, fold, and the parameters by name, such as one collection's rows
-        of ``parameters.csv``.
+        Columns measure, method, fold, and the parameters by name; for example one collection's rows of
+        ``parameters.csv``.
     axes : sequence of ParameterAxis
-        The parameters: two span a plane, which has a point a fold; any other number has a row of
-        panels each, which have a column of points a method.
+        The parameters. Two are drawn as a plane with a point for each fold. Otherwise each parameter has
+        a row of panels, with a column of points for each method.
     title : str
-        Put above all panels.
+        The title above all panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A column of panels a measure, on the same axes; beside the points of a plane are the folds'
-        numbers, where there are at most 10. `alt_text` describes it.
+        A column of panels for each measure, on the same axes. The points of a plane have fold numbers if
+        there are at most 10 folds. `alt_text` describes it.
 
     Raises
     ------
     InputError
-        For an empty table.
+        If the table is empty.
     """
     if not len(parameters):
         raise InputError("no parameters to draw", accepted="one fold or more")
@@ -460,7 +460,7 @@ def parameter_spread(
             part = of_measure[of_measure["method"].eq(method)]
             if plane:
                 across, up = (part[axis.name] for axis in axes)
-                # Smaller one by one: what lies on top of another leaves it in sight.
+                # Sizes decrease, so that coinciding points remain visible.
                 _points(rows[0][column], across, up, method, style, max(8.0 - 1.3 * number, 3.0))
             else:
                 places = number + _WIDTH * (np.arange(len(part)) / max(len(part) - 1, 1) - 0.5)
@@ -485,7 +485,7 @@ def parameter_spread(
 def _number_folds(
     ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], number: int, look: Look
 ) -> None:
-    """Write the folds' numbers beside their points, those of points that coincide side by side."""
+    """Write fold numbers beside the points; coinciding points share one text."""
     right, above, align = _OFFSETS[number % len(_OFFSETS)]
     near: dict[str, Any] = {"textcoords": "offset points", "ha": align, "color": look.color}
     points = part[[axis.name for axis in axes]].to_numpy(np.float64)
@@ -504,7 +504,7 @@ def _points(ax: Axes, x: ArrayLike, y: ArrayLike, method: str, look: Look, size:
 
 
 def _set_range(ax: Axes, which: str, parameters: pd.DataFrame, axis: ParameterAxis) -> None:
-    """Give an axis, x or y, the range of what was chosen, and more where that is small."""
+    """Set the range of an axis, x or y, to the chosen values, widened if small."""
     values = parameters[axis.name].to_numpy()
     if axis.is_log and values.min() > 0.0:
         low, high = np.exp(_limits(np.log(values), np.log(_LEAST_RATIO)))
@@ -541,7 +541,7 @@ def _range_text(values: Doubles, axis: ParameterAxis) -> str:
 
 
 _LONGEST_NAME = 24
-_DRAWN = 1000  # steps of a line; of more, the range in each of so many stretches
+_DRAWN = 1000  # steps of a line; with more, as many intervals with their ranges
 CHOSEN, FOLDS = "all topics' choice", "folds' choices"
 
 
@@ -551,9 +551,9 @@ def fusion_pictures(result: FusionResult, runs: RunSet, qrels: Qrels) -> Iterato
     Parameters
     ----------
     result : FusionResult
-        What `lmtune.fusion.fusing.fuse_runs` returned.
+        The result of `lmtune.fusion.fusing.fuse_runs`.
     runs, qrels
-        What it was given.
+        The runs and judgments of the result.
     """
     for row in result.rows:
         if not row.flat:
@@ -573,22 +573,21 @@ def fusion_pictures(result: FusionResult, runs: RunSet, qrels: Qrels) -> Iterato
 
 @in_style
 def weight_profiles(lines: Mapping[str, Steps], row: FusedRow, *, title: str = "") -> Figure:
-    """Draw the mean in sample along each run's share of the weights, the other runs in their proportions.
+    """Draw the in-sample mean along each run's weight share, with the other runs in proportion.
 
     Parameters
     ----------
     lines : mapping of str to Steps
-        By run, from no weight of its own to nothing else.
+        By run, the mean over its share from 0 to 1.
     row : FusedRow
-        What was chosen on all topics and in each fold, where the mean is flat, and the interval.
+        The weights of all topics and of each fold, the flat range, and the interval.
     title : str
-        Put above all panels.
+        The title above all panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel a run. Every step is drawn; of more than 1,000, the range of values on every
-        thousandth of the line.
+        A panel a run. Lines with more than 1,000 steps are drawn as ranges over thousandths of the line.
     """
     figure, panels, columns = new_panels(len(lines), 1.9, sharey=True)
     for ax, (name, steps) in zip(panels, lines.items(), strict=True):
@@ -597,7 +596,7 @@ def weight_profiles(lines: Mapping[str, Steps], row: FusedRow, *, title: str = "
     for ax in panels[::columns]:
         ax.set_ylabel(f"{row.measure.title}, in sample")
     legend_below(figure, 2 if columns == 1 else 5)
-    text = f"{row.measure.title} in sample along each run's share, the other runs in their proportions."
+    text = f"{row.measure.title} in sample along each run's share, with the other runs in proportion."
     for name, steps in lines.items():
         best = int(steps.value.argmax())
         text += (
@@ -614,7 +613,7 @@ def _draw_weight(ax: Axes, name: str, steps: Steps, row: FusedRow) -> None:
     ax.axvspan(low, high, color="#F0E442", alpha=0.45, lw=0, zorder=0, label="within 0.001 of the best")
     if name in row.interval:
         end: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "solid_capstyle": "butt"}
-        ax.plot(row.interval[name], (0.02, 0.02), color="#56B4E9", lw=3, label="95% over resamples", **end)
+        ax.plot(row.interval[name], (0.02, 0.02), color="#56B4E9", lw=3, label="95% CI (bootstrap)", **end)
     if steps.at.size <= _DRAWN:
         edges = np.repeat(np.append(steps.at, steps.end), 2)[1:-1]
         ax.plot(edges, np.repeat(steps.value, 2), color="#555555", lw=0.7, label="the measure")
@@ -631,12 +630,12 @@ def _draw_weight(ax: Axes, name: str, steps: Steps, row: FusedRow) -> None:
 
 
 def _ranges(steps: Steps) -> tuple[Doubles, Doubles, Doubles]:
-    """Return the middles of stretches of the line, and the lowest and highest value on each."""
+    """Return the midpoints of the intervals of the line, and the lowest and highest value on each."""
     edges = np.linspace(0.0, 1.0, _DRAWN + 1)[:-1]
-    held = steps.value[np.searchsorted(steps.at, edges, "right") - 1]
+    at_edges = steps.value[np.searchsorted(steps.at, edges, "right") - 1]
     at = np.concatenate((edges, steps.at))
     order = np.argsort(at, kind="stable")
-    value = np.concatenate((held, steps.value))[order]
+    value = np.concatenate((at_edges, steps.value))[order]
     first = np.flatnonzero(order < _DRAWN)
     lowest, highest = np.minimum.reduceat(value, first), np.maximum.reduceat(value, first)
     return edges + 0.5 / _DRAWN, lowest, highest

@@ -1,4 +1,4 @@
-"""The look that all pictures share, and how they are saved."""
+"""The style of all pictures, and how they are saved."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _MOST_PANELS = 3
 
 FORMATS = ("png", "svg", "pdf")
 FOLDER_FORMATS = ("png", "svg")
-"""Those of a picture in a results folder."""
+"""The formats of a picture in a results folder."""
 
 _DOTS_PER_INCH, _DOTS_ON_SCREEN = 300, 120
-_LARGER = 1.6  # on a screen, where a point is a small one: an SVG file's own size
-# Characters of a line that is drawn, and of one that stands upright beside an axis.
+_LARGER = 1.6  # scale of SVG files, since a point is small on screens
+# Characters of a line, and of a vertical axis label.
 _LONGEST, _LONGEST_UPRIGHT = 80, 48
 _MANY_DECADES = 2.5
 _STYLE = Path(__file__).with_name("lmtune.mplstyle")
@@ -54,28 +54,28 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 class Look(NamedTuple):
-    """How a system is drawn: told apart by colour, and by line and marker without colour."""
+    """A system's colour, line style and marker; line and marker are distinct without colour too."""
 
     color: str
     line: str | tuple[int, tuple[int, ...]]
     marker: str
 
     def options(self) -> dict[str, Any]:
-        """Return the options that matplotlib's functions of lines take."""
+        """Return the keyword arguments of matplotlib's line functions."""
         return {"color": self.color, "ls": self.line, "marker": self.marker}
 
 
 class ParameterAxis(NamedTuple):
-    """How a parameter is shown: by its symbol, on a scale of its own.
+    """The symbol, unit and scale of a parameter's axis.
 
     Attributes
     ----------
     name : str
-        The parameter's name; lambda and mu are shown as letters.
+        The parameter's name; lambda and mu have Greek letters as symbols.
     unit : str
-        What it is counted in, if anything.
+        The unit, if any.
     is_log : bool
-        Whether its axis is logarithmic, for a positive number of any magnitude.
+        Whether the axis is logarithmic, for positive numbers of any magnitude.
     """
 
     name: str
@@ -84,7 +84,7 @@ class ParameterAxis(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The symbol that stands for it in a sentence."""
+        """The symbol for sentences."""
         return _SYMBOLS.get(self.name, self.name)
 
     @property
@@ -93,7 +93,7 @@ class ParameterAxis(NamedTuple):
         return f"{self.symbol} ({self.unit})" if self.unit else self.symbol
 
     def text(self, value: float) -> str:
-        """Print a value."""
+        """Format a value."""
         return tokens(value) if self.is_log else f"{value:.3f}"
 
 
@@ -101,7 +101,7 @@ TWO_STAGE = (ParameterAxis("lambda"), ParameterAxis("mu", "tokens", is_log=True)
 """The parameters of two-stage smoothing."""
 
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# Okabe and Ito's colours, distinguishable with colour-vision deficiencies.
 _LOOKS = {
     "Direct": Look("#0072B2", "-", "o"),
     "RankNet": Look("#D55E00", "--", "^"),
@@ -125,20 +125,20 @@ _FURTHER = (
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with what a page needs to show it.
+    """A figure with its file name, caption and place on a page.
 
     Attributes
     ----------
     name : str
-        Fit for a file name, without suffix.
+        The file name without suffix.
     title : str
-        A caption.
+        The caption.
     figure : matplotlib.figure.Figure
         The figure.
     group, part : str
-        The collection, and within it the measure and fold that it belongs to.
+        The collection; the measure and fold.
     lead : bool
-        Whether it supports the recommendation, and stands beside it.
+        Whether the picture supports the recommendation, and is printed beside it.
     """
 
     name: str
@@ -150,12 +150,12 @@ class Picture:
 
     @property
     def alt(self) -> str:
-        """The figure in a sentence or two, with the main numbers."""
+        """The figure in words, with its main numbers."""
         return alt_text(self.figure)
 
 
 def looks(names: Sequence[str]) -> dict[str, Look]:
-    """Give each system a look; the methods of a tuning experiment always have the same ones."""
+    """Return the look of each system; the methods of tuning experiments have fixed looks."""
     others = [name for name in names if name not in _LOOKS]
     further = {name: _FURTHER[i % len(_FURTHER)] for i, name in enumerate(others)}
     return {name: _LOOKS.get(name) or further[name] for name in names}
@@ -163,7 +163,7 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
 
 @contextlib.contextmanager
 def styled() -> Iterator[None]:
-    """Draw in this style, whatever the user's own settings, which are as before afterwards."""
+    """Draw in this style; the user's settings are ignored, and restored afterwards."""
     import matplotlib as mpl
 
     with mpl.rc_context():
@@ -190,7 +190,7 @@ def in_style(draw: Callable[_P, _R]) -> Callable[_P, _R]:
     def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         import matplotlib as mpl
 
-        with styled(), mpl.rc_context({"text.parse_math": False}):  # a name may hold dollars
+        with styled(), mpl.rc_context({"text.parse_math": False}):  # names may contain dollar signs
             return draw(*args, **kwargs)
 
     return wrapper
@@ -198,18 +198,18 @@ def in_style(draw: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @dataclass
 class Canvas:
-    """What a user has asked of a picture.
+    """The user's options of a picture.
 
     Attributes
     ----------
     ax : matplotlib.axes.Axes, optional
-        Draw here, in place of a new figure.
+        Axes to draw on instead of a new figure.
     figsize : (float, float), optional
-        The width and height of a new figure, in inches.
+        Width and height of a new figure, in inches.
     cmap : str or Colormap, optional
-        Colours of a surface, the last for the best.
+        Colour map of a surface; its last colour is for the best value.
     is_coloured : bool
-        Whether the picture has used `cmap`.
+        Whether the picture used `cmap`.
     """
 
     ax: Axes | None = None
@@ -222,44 +222,49 @@ _CANVAS: ContextVar[Canvas | None] = ContextVar("canvas", default=None)
 
 
 def canvas() -> Canvas:
-    """Return what was asked of the picture that is being drawn."""
+    """Return the options of the current picture."""
     return _CANVAS.get() or Canvas()
 
 
 @contextlib.contextmanager
 def drawn_on(asked: Canvas) -> Iterator[None]:
-    """Draw a picture as it is asked for.
+    """Draw a picture with a user's options.
 
     Raises
     ------
     InputError
-        For something else than axes, a size beside them, and colours of a picture without a surface.
+        If `ax` is not matplotlib's axes, `ax` and `figsize` are both given, or a picture without a surface
+        has a `cmap`.
     """
     from matplotlib.axes import Axes
 
     if not isinstance(asked.ax, Axes | None):
         raise InputError("bad ax", value=asked.ax, accepted="axes of matplotlib")
     if asked.ax is not None and asked.figsize is not None:
-        raise InputError("figsize beside ax", value=asked.figsize, accepted="one of them")
+        raise InputError("figsize and ax exclude each other", value=asked.figsize, accepted="one of them")
     token = _CANVAS.set(asked)
     try:
         yield
     finally:
         _CANVAS.reset(token)
     if asked.cmap is not None and not asked.is_coloured:
-        raise InputError("this picture has no surface", value=asked.cmap, accepted="no cmap")
+        raise InputError("cmap is for surfaces; this picture has none", value=asked.cmap, accepted="no cmap")
 
 
 def new_figure(
     width: float, height: float, *, rows: int = 1, columns: int = 1, **options: Any
 ) -> tuple[Figure, list[list[Axes]]]:
-    """Make a figure, in inches, or take the axes asked for; options go to `Figure.subplots`."""
+    """Return a new figure of a size in inches, or the user's axes; options go to `Figure.subplots`."""
     from matplotlib.figure import Figure
 
     asked = canvas()
     if asked.ax is not None:
         if rows * columns > 1:
-            raise InputError("several panels for one ax", value=rows * columns, accepted="plot() without ax")
+            raise InputError(
+                "the picture has several panels, but ax is a single one",
+                value=rows * columns,
+                accepted="plot() without ax",
+            )
         return cast("Figure", asked.ax.figure), [[asked.ax]]
     figure = Figure(figsize=asked.figsize or (width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
@@ -274,7 +279,7 @@ def new_panels(
     most: int = _MOST_PANELS,
     **options: Any,
 ) -> tuple[Figure, list[Axes], int]:
-    """Make panels of a height in inches, at most so many side by side; return how many that are, too."""
+    """Return a figure, its panels of a height in inches, and the number of columns, at most `most`."""
     columns, rows = min(count, most), -(-count // most)
     width = width or (COLUMN if columns == 1 else PAGE)
     figure, grid = new_figure(width, above + height * rows, rows=rows, columns=columns, **options)
@@ -285,7 +290,7 @@ def new_panels(
 
 
 def legend_below(figure: Figure, columns: int, handles: dict[str, Any] | None = None) -> None:
-    """Explain below all panels what is labelled in any of them, or the handles given."""
+    """Add one legend below all panels, of their labels or of the handles."""
     asked = canvas().ax
     if handles is None:
         handles = {}
@@ -299,7 +304,7 @@ def legend_below(figure: Figure, columns: int, handles: dict[str, Any] | None = 
 
 
 def label_below(figure: Figure, text: str) -> None:
-    """Label the x axes of all panels together."""
+    """Add one label below the x axes of all panels."""
     asked = canvas().ax
     if asked is None:
         figure.supxlabel(text, fontsize="medium")
@@ -308,9 +313,9 @@ def label_below(figure: Figure, text: str) -> None:
 
 
 def finish(figure: Figure, alt: str, title: str = "") -> Figure:
-    """Put a title above all panels, lay a figure out, and attach the text that `alt_text` gives back.
+    """Add the title, lay the figure out, and attach the text for `alt_text`.
 
-    Of a figure of the user's nothing but the axes asked for is changed.
+    In a user's figure, only the user's axes are changed.
     """
     asked = canvas().ax
     if asked is not None:
@@ -322,7 +327,7 @@ def finish(figure: Figure, alt: str, title: str = "") -> Figure:
         figure.suptitle(title, fontsize="medium")
     _make_drawable(figure, figure.axes)
     figure.set_label(visible(" ".join(alt.split())))
-    # Once and for all: laying out what is laid out already would move it a little each time.
+    # Only once: each further layout would move the panels a little.
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -332,7 +337,7 @@ def finish(figure: Figure, alt: str, title: str = "") -> Figure:
 
 
 def _make_drawable(artist: Artist, panels: Sequence[Axes]) -> None:
-    """Write texts, which may hold names of the user's, and numbers as any font can."""
+    """Make texts, which may contain the user's names, and tick labels drawable by any font."""
     from matplotlib.text import Text
 
     for text in cast("list[Text]", artist.findobj(Text)):
@@ -351,9 +356,7 @@ def _on_screen(figure: Figure) -> bytes:
 
 
 def drawable(line: str, longest: int = _LONGEST) -> str:
-    """Return a line that may hold a name of the user's, fit to be drawn.
-
-    Control characters are written as escapes, and of a long line the middle is left out.
+    """Escape control characters of a line, and shorten a long line in the middle.
 
     Examples
     --------
@@ -366,7 +369,7 @@ def drawable(line: str, longest: int = _LONGEST) -> str:
 
 
 def _write_plain_numbers(axis: Axis) -> None:
-    """Take matplotlib's powers of ten, which only mathematics can write, from a logarithmic axis."""
+    """Replace matplotlib's powers of ten on a logarithmic axis, which need mathtext, by plain numbers."""
     from matplotlib.ticker import LogFormatterMathtext, NullFormatter
 
     if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
@@ -375,17 +378,17 @@ def _write_plain_numbers(axis: Axis) -> None:
 
 
 def alt_text(figure: Figure) -> str:
-    """Return a figure of this package in words."""
+    """Return the description of a figure of this package."""
     return str(figure.get_label())
 
 
 def render(figure: Figure, format_: str) -> bytes:
-    """Return a figure as PNG, SVG or PDF; the same figure always gives the same bytes.
+    """Return a figure as PNG, SVG or PDF; equal figures give equal bytes.
 
     Raises
     ------
     InputError
-        For another format.
+        If the format is unknown.
     """
     check_choice("unknown picture format", format_, FORMATS)
     metadata = dict(_METADATA[format_])
@@ -402,24 +405,24 @@ def render(figure: Figure, format_: str) -> bytes:
 
 
 def rendered(name: str, figure: Figure) -> dict[str, bytes]:
-    """Return the files of a figure in a results folder, by their names."""
+    """Return the files of a figure in a results folder, by file name."""
     return {f"{name}.{format_}": render(figure, format_) for format_ in FOLDER_FORMATS}
 
 
 def save(figure: Figure, path: PathLike) -> None:
-    """Write a figure whole or not at all; equal figures give equal bytes.
+    """Write a figure atomically; equal figures give equal bytes.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
-        From any function of this package, or another.
+        Any figure.
     path : path-like
-        Its suffix, ``.png`` (300 dots an inch), ``.svg`` or ``.pdf``, is the format.
+        The file; its suffix selects the format: ``.png`` (300 dots an inch), ``.svg`` or ``.pdf``.
 
     Raises
     ------
     InputError
-        For another suffix.
+        If the suffix is unknown.
     """
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
@@ -430,17 +433,17 @@ def save(figure: Figure, path: PathLike) -> None:
 
 
 def setting(axes: Sequence[ParameterAxis], values: Iterable[float]) -> str:
-    """Print a setting: ``λ = 0.400, μ = 2,500``."""
+    """Format a setting: ``λ = 0.400, μ = 2,500``."""
     return ", ".join(f"{axis.symbol} = {axis.text(value)}" for axis, value in zip(axes, values, strict=True))
 
 
 def tokens(number: float) -> str:
-    """Print a positive number of any magnitude, such as a mu."""
+    """Format a positive number of any magnitude, such as mu."""
     return f"{number:,.0f}" if number >= 1000.0 else f"{number:.4g}"
 
 
 def log_ticks(axis: Axis, low: float, high: float, *, most: int = 12) -> None:
-    """Put plain numbers on a logarithmic axis: powers of ten, and 2 and 5 times those if few."""
+    """Label a logarithmic axis with plain numbers: powers of ten, with few also 2 and 5 times those."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     steps = (1.0,) if math.log10(high / low) > _MANY_DECADES else (1.0, 2.0, 5.0)
@@ -450,7 +453,7 @@ def log_ticks(axis: Axis, low: float, high: float, *, most: int = 12) -> None:
 
 
 def thin_outline(width: float = 2.2) -> list[Any]:
-    """Return path effects that set lines off from whatever is below them."""
+    """Return path effects: a white outline that separates lines from the background."""
     from matplotlib import patheffects
 
     return [patheffects.withStroke(linewidth=width, foreground="white")]

@@ -235,7 +235,7 @@ def test_a_surface_over_one_lambda_or_setting_is_drawn() -> None:
         values = np.linspace(0.1, 0.2, lambdas.size)
         figure = surface([SurfacePanel("all", lambdas, mus, values)], measure="MAP")
         assert render(figure, "png")
-    with pytest.raises(InputError, match="no full grid"):
+    with pytest.raises(InputError, match="not a full grid"):
         surface([SurfacePanel("all", LAMBDAS[1:], MUS[1:], VALUES[1:])], measure="MAP")
 
 
@@ -344,8 +344,8 @@ def test_recall_curves_that_look_alike_are_one_with_all_names() -> None:
     curve = np.linspace(0.6, 0.1, 11)
     figure = recall_precision_curves({"Direct": curve, "RankNet": curve - 0.02, "Approx": curve + 0.001})
     [ax] = figure.axes
-    assert [str(line.get_label()) for line in ax.lines] == ["Direct and Approx, as one", "RankNet"]
-    assert "Direct and Approx are drawn as one" in alt_text(figure)
+    assert [str(line.get_label()) for line in ax.lines] == ["Direct and Approx (one line)", "RankNet"]
+    assert "Direct and Approx have one line" in alt_text(figure)
     every: list[Any] = [line.get_markevery() for line in ax.lines]
     marked = [set(range(11)[first::step]) for first, step in every]
     assert not marked[0] & marked[1]

@@ -309,7 +309,7 @@ def test_what_a_bound_excludes_is_never_chosen(found: tuple[ChoiceResult, Prepar
     assert raced.bound(measure) == full.bound(measure)
     assert full.recommended is not None
     assert effects(raced, (measure, "Direct")) == []
-    with pytest.raises(InputError, match="left untuned"):
+    with pytest.raises(InputError, match="a race dropped some"):
         raced.plot()
 
 
