@@ -1,1 +1,1 @@
-"""A page on which parameters are dragged: every setting's rankings and measures at once."""
+"""The explorer: a local page with sliders for parameters, and live measures and rankings."""

@@ -1,4 +1,4 @@
-"""What a page asks of a view, as JSON holds it."""
+"""Answers to a page's questions about a view, as JSON content."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from lmtune.models.parameter import Parameter, Setting
 from lmtune.models.weighted import Weighted
 from lmtune.tuning.experiment.run import significantly_worse
 
-_CLOSE = 1e-9  # relative: where a score is no sum over terms, it is off by far more
-_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # keeps all lengths
-_LONGEST = 4000  # characters of a document that are shown
+_SUM_TOLERANCE = 1e-9  # relative; scores that are not sums over terms differ by much more
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # does not change lengths
+_LONGEST = 4000  # characters of a document on the page
 
 
 def description(view: View) -> dict[str, Any]:
-    """Return what does not depend on a setting: names, parameters, measures, topics, marks."""
+    """Return the content that does not depend on a setting: names, parameters, measures, topics, marks."""
     return {
         "name": view.pool.name,
         "model": view.model,
         "documents": view.index.num_docs,
-        "parameters": [_parameter(own) for own in view.space.parameters],
+        "parameters": [_parameter(parameter) for parameter in view.space.parameters],
         "axes": [view.space.names[axis] for axis in view.axes],
         "measures": [str(measure) for measure in view.measures],
         "labels": [measure.label for measure in view.measures],
@@ -49,20 +49,20 @@ def description(view: View) -> dict[str, Any]:
 
 
 def _half(topics: Sequence[str]) -> str:
-    """Return which topics are in the half to choose on, a 1 or a 0 each; "" where these are too few."""
+    """Return a 1 for each topic of the half to choose on and a 0 for the others; "" for too few topics."""
     if len(topics) < 2 * FEWEST:
         return ""
     chosen = set(cross_validation(topics, 2)[0].train)
     return "".join("1" if topic in chosen else "0" for topic in topics)
 
 
-def _parameter(own: Parameter) -> dict[str, Any]:
+def _parameter(parameter: Parameter) -> dict[str, Any]:
     names = ("name", "what", "unit", "low", "high", "scale", "share")
-    return {name: getattr(own, name) for name in names} | {"fixed": own.is_fixed}
+    return {name: getattr(parameter, name) for name in names} | {"fixed": parameter.is_fixed}
 
 
 def measured(view: View, setting: Setting) -> dict[str, Any]:
-    """Return a setting's value of each measure: means, and topic by topic."""
+    """Return the measures of a setting: means, and values by topic."""
     vector = view.vector(setting)
     values = view.value(vector)
     return {
@@ -75,61 +75,60 @@ def measured(view: View, setting: Setting) -> dict[str, Any]:
 
 
 def command(view: View, vector: Doubles) -> str:
-    """Return the command that writes a setting's run; of runs, the one that measures their weights."""
-    depth = view.depth != DEPTH
+    """Return the command that writes a setting's run; for runs, the command that evaluates the weights."""
+    has_depth = view.depth != DEPTH
     if not view.model:
         weights = ",".join(f"{name}={value!r}" for name, value in view.space.named(vector).items())
         words = ["lmtune", "fuse", *view.source, "--weights", weights]
         words += [word for measure in view.measures for word in ("-m", str(measure))]
-        return shlex.join([*words, *(["--depth", str(view.depth)] if depth else [])])
+        return shlex.join([*words, *(["--depth", str(view.depth)] if has_depth else [])])
     fixed = find_model(view.model).fixed
     words = ["lmtune", "search", *view.source, "--model", view.model]
     for name, value in view.space.named(vector).items():
         words += [] if name in fixed else ["--set", f"{name}={value!r}"]
-    return shlex.join([*words, *(["--hits", str(view.depth)] if depth else [])])
+    return shlex.join([*words, *(["--hits", str(view.depth)] if has_depth else [])])
 
 
 def compared(view: View, setting: Setting, pinned: Setting, topics: str) -> dict[str, Any]:
-    """Compare a setting with a pinned one by paired t-tests, with intervals.
+    """Compare a setting with the pinned one by paired t-tests, with intervals.
 
-    There is no test of a setting with itself, nor on a single topic. `topics` are those that count, as for
-    a surface.
+    A setting is not tested against itself, nor on a single topic. `topics` selects topics as in `surface`.
     """
-    now, then = view.vector(setting), view.vector(pinned)
-    counts = _counting(view, topics)
+    vector, pinned_vector = view.vector(setting), view.vector(pinned)
+    selected = _selected(view, topics)
     names = [str(measure) for measure in view.measures]
-    if counts.sum() == 1:
-        [[values]], [[others]] = view.value(now)[counts][None], view.value(then)[counts][None]
-        single = [_single(*own) for own in zip(names, values.tolist(), others.tolist(), strict=True)]
+    if selected.sum() == 1:
+        [[values]], [[others]] = view.value(vector)[selected][None], view.value(pinned_vector)[selected][None]
+        single = [_single(*row) for row in zip(names, values.tolist(), others.tolist(), strict=True)]
         return {"contrasts": single, "confidence": 0.95, "notes": ["no test on a single topic"]}
-    same = bool((now == then).all())  # a setting is no other's equal by chance
-    found = compare(
-        view.value(then)[counts],
-        {"setting": view.value(now)[counts]},
+    is_same = bool((vector == pinned_vector).all())
+    comparison = compare(
+        view.value(pinned_vector)[selected],
+        {"setting": view.value(vector)[selected]},
         measures=names,
-        topics=[topic for topic, is_in in zip(view.pool.topics, counts, strict=True) if is_in],
+        topics=[topic for topic, is_in in zip(view.pool.topics, selected, strict=True) if is_in],
     )
 
-    def known(value: float) -> float | None:  # JSON has no NaN
+    def finite(value: float) -> float | None:  # JSON has no NaN
         return value if math.isfinite(value) else None
 
     return {
         "contrasts": [
             {
-                "measure": own.measure,
-                "mean": own.mean,
-                "pinned": own.against_mean,
-                "difference": own.difference,
-                "interval": [None if same else known(end) for end in own.interval],
-                "p": None if same else known(own.tested["t"].p_value),
-                "better": own.wins,
-                "equal": own.ties,
-                "worse": own.losses,
+                "measure": contrast.measure,
+                "mean": contrast.mean,
+                "pinned": contrast.against_mean,
+                "difference": contrast.difference,
+                "interval": [None if is_same else finite(end) for end in contrast.interval],
+                "p": None if is_same else finite(contrast.tested["t"].p_value),
+                "better": contrast.wins,
+                "equal": contrast.ties,
+                "worse": contrast.losses,
             }
-            for own in found.contrasts
+            for contrast in comparison.contrasts
         ],
-        "confidence": found.interval_confidence,
-        "notes": [] if same else list(found.notes),
+        "confidence": comparison.interval_confidence,
+        "notes": [] if is_same else list(comparison.notes),
     }
 
 
@@ -141,43 +140,43 @@ def _single(measure: str, value: float, pinned: float) -> dict[str, Any]:
 
 
 def ranked(view: View, topic: str, setting: Setting, pinned: Setting) -> dict[str, Any]:
-    """Return a topic's two rankings, each document with its gain and its place in the other."""
+    """Return a topic's two rankings, each document with its gain and its rank in the other one."""
     [t] = view.pool.positions([topic]).tolist()
-    sides = {name: view.vector(own) for name, own in (("pinned", pinned), ("setting", setting))}
-    tops = {name: view.pool.top(t, vector, view.depth) for name, vector in sides.items()}
-    places = {name: {int(at): place for place, at in enumerate(top, 1)} for name, top in tops.items()}
+    vectors = {"pinned": view.vector(pinned), "setting": view.vector(setting)}
+    tops = {name: view.pool.top(t, vector, view.depth) for name, vector in vectors.items()}
+    ranks = {name: {int(at): rank for rank, at in enumerate(top, 1)} for name, top in tops.items()}
     rows = view.pool.candidates.rows(t)
     gains, docs = view.pool.candidates.gain[rows], view.pool.candidates.doc[rows]
-    shown: dict[str, Any] = {"topic": topic, "text": view.queries.get(topic, "")}
+    answer: dict[str, Any] = {"topic": topic, "text": view.queries.get(topic, "")}
     for name, other in (("pinned", "setting"), ("setting", "pinned")):
         top = tops[name][:SHOWN]
-        scores = view.scores(t, top, sides[name]).tolist()
-        shown[name] = [
-            {"docno": docno, "score": score, "gain": int(gains[at]), "other": places[other].get(int(at))}
+        scores = view.scores(t, top, vectors[name]).tolist()
+        answer[name] = [
+            {"docno": docno, "score": score, "gain": int(gains[at]), "other": ranks[other].get(int(at))}
             for docno, score, at in zip(view.index.docnos(docs[top]), scores, top, strict=True)
         ]
-    return shown
+    return answer
 
 
 def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Setting) -> dict[str, Any]:
-    """Return a document's score for a topic term by term, by two settings, and its text where that is kept.
+    """Return a document's score for a topic term by term, with two settings, and its text if available.
 
-    A term's contribution is the score of the document by that term alone; `isSum` tells whether these
-    add up to the score, as they do where a formula is a sum over terms; `account` tells it as engines do.
-    `columns` are the names of what else the model knows of a term. The text is in pieces, of which every
-    other one is a query term.
+    A term's contribution is the document's score by that term alone. `isSum`: whether the contributions
+    add up to the score, as for formulas that are sums over terms. `account`: the explanation in the form of
+    search engines. `columns`: the headers of further facts about terms. The text is a list of pieces; those
+    at odd positions are query terms.
     """
     [t] = view.pool.positions([topic]).tolist()
-    vector, own = view.vector(setting), view.pool.candidates.rows(t)
+    vector, rows = view.vector(setting), view.pool.candidates.rows(t)
     [number] = view.index.doc_numbers([docno]).tolist()
-    [places] = np.nonzero(view.pool.candidates.doc[own] == number)
+    [places] = np.nonzero(view.pool.candidates.doc[rows] == number)
     if number < 0 or not places.size:
         raise InputError(
             "not among the topic's candidates", value=docno, accepted="a document of its rankings"
         )
-    then = view.vector(pinned)
-    score, before = (view.scores(t, places, own).item() for own in (vector, then))
-    parts, others = (view.parts(t, int(places[0]), own) for own in (vector, then))
+    pinned_vector = view.vector(pinned)
+    score, pinned_score = (view.scores(t, places, at).item() for at in (vector, pinned_vector))
+    parts, pinned_parts = (view.parts(t, int(places[0]), at) for at in (vector, pinned_vector))
     total, formula = sum(parts.values()), view.pool.formula
     times = "weight" if isinstance(formula, Weighted) else "times"
     columns = {"times": times, "tf": "tf", "value": formula.value_name} if view.model else {}
@@ -186,50 +185,51 @@ def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Sett
     if formula.is_likelihood:
         columns["probability"] = "P(w|D)"
     account = explain_document(view.pool, topic, docno, view.space.named(vector)) if view.model else None
-    known = _terms(view, t, int(places[0]), vector) if view.model else {name: {} for name in parts}
+    facts = _term_facts(view, t, int(places[0]), vector) if view.model else {name: {} for name in parts}
     return {
         "docno": docno,
         "score": score,
-        "pinned": before,
-        "length": int(view.pool.candidates.length[own][places[0]]),
+        "pinned": pinned_score,
+        "length": int(view.pool.candidates.length[rows][places[0]]),
         "columns": columns,
         "terms": [
-            {"term": name, "contribution": part, "pinned": others.get(name, 0.0), **known[name]}
-            | ({"probability": math.exp(part / known[name]["times"])} if formula.is_likelihood else {})
+            {"term": name, "contribution": part, "pinned": pinned_parts.get(name, 0.0), **facts[name]}
+            | ({"probability": math.exp(part / facts[name]["times"])} if formula.is_likelihood else {})
             for name, part in parts.items()
         ],
-        "isSum": abs(total - score) <= _CLOSE * max(1.0, abs(score)),
+        "isSum": abs(total - score) <= _SUM_TOLERANCE * max(1.0, abs(score)),
         "account": None if account is None else "\n".join(account.lines()),
         "text": None if view.texts is None else _marked(view, view.texts.of([docno])[0], list(parts)),
     }
 
 
-def _terms(view: View, t: int, place: int, vector: Doubles) -> dict[str, dict[str, Any]]:
-    """Return by term of a topic how often the query has it, and what a document and the index hold of it."""
+def _term_facts(view: View, t: int, candidate: int, vector: Doubles) -> dict[str, dict[str, Any]]:
+    """Return by query term its weight in the query, and its statistics in a document and the index."""
     pool = view.pool
-    tf, values = pool.tf_block(pool.candidates, t)[:, place].tolist(), pool.value[pool.term_rows(t)].tolist()
-    found: dict[str, dict[str, Any]] = {}
-    weights = zip(view.weights(t, vector), view.made(t, vector), strict=True)
+    tf = pool.tf_block(pool.candidates, t)[:, candidate].tolist()
+    values = pool.value[pool.term_rows(t)].tolist()
+    facts: dict[str, dict[str, Any]] = {}
+    weights = zip(view.weights(t, vector), view.weight_origins(t, vector), strict=True)
     for column, (times, made), count, value in zip(pool.columns[t], weights, tf, values, strict=True):
-        own = found.setdefault(column.term, {"times": times, "made": made, "tf": [], "value": [], "of": []})
-        own["tf"].append(count)
-        own["value"].append(value)
-        own["of"].append(pool.formula.group_names[column.group] if pool.formula.group_names else "")
-    return found
+        fact = facts.setdefault(column.term, {"times": times, "made": made, "tf": [], "value": [], "of": []})
+        fact["tf"].append(count)
+        fact["value"].append(value)
+        fact["of"].append(pool.formula.group_names[column.group] if pool.formula.group_names else "")
+    return facts
 
 
 def _marked(view: View, text: str, terms: list[str]) -> list[str]:
-    """Return a text's beginning in pieces, at odd places those that are analysed to a query term."""
-    wanted = {word for term in terms for word in term.split()}
+    """Return the beginning of a text in pieces; those at odd positions are analysed to a query term."""
+    query_terms = {word for term in terms for word in term.split()}
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(' ')[0] or text[:_LONGEST]} …"
-    small, done, pieces = shown.translate(_SMALL), 0, [""]
+    lower, done, pieces = shown.translate(_LOWER), 0, [""]
     for token in tokenize(shown):
-        begin = small.index(token.translate(_SMALL), done)
+        begin = lower.index(token.translate(_LOWER), done)
         end = begin + len(token)
-        is_wanted = not wanted.isdisjoint(view.index.analyze(token))
+        is_query_term = not query_terms.isdisjoint(view.index.analyze(token))
         pieces[-1] += shown[done:begin]
-        pieces += [shown[begin:end], ""] if is_wanted else []
-        pieces[-1] += "" if is_wanted else shown[begin:end]
+        pieces += [shown[begin:end], ""] if is_query_term else []
+        pieces[-1] += "" if is_query_term else shown[begin:end]
         done = end
     pieces[-1] += shown[done:]
     return pieces
@@ -238,39 +238,41 @@ def _marked(view: View, text: str, terms: list[str]) -> list[str]:
 def surface(
     view: View, surfaces: Surfaces, setting: Setting, measure: str, smooth: bool, topics: str, plane: str
 ) -> dict[str, Any]:
-    """Return what is known so far of a measure over a plane or along lines: means over topics.
+    """Return the means of a measure over a plane or along lines, as far as they are computed.
 
     Parameters
     ----------
-    view, surfaces : View, Surfaces
-        What is shown, and its points.
+    view : View
+        The view.
+    surfaces : Surfaces
+        The view's points.
     setting : mapping of str to float
-        Where planes and lines go through.
+        The setting that the plane or the lines contain.
     measure : str
-        One of the view's.
+        A measure of the view.
     smooth : bool
-        Its smooth form instead, of all topics.
+        Whether to return the measure's smooth form, over all topics.
     topics : str
-        Which count: a 1 for each that does and a 0 for the others, in the pool's order; "" for all.
+        The selected topics: a 1 for each one and a 0 for the others, in the pool's order; "" for all.
     plane : str
-        Two of the view's axes, with a comma between them; "" for a line along each.
+        Two of the view's axes, separated by a comma; "" for a line along each axis.
 
     Returns
     -------
     dict
-        ``near`` says of each point once all are known, of three topics or more, whether it is not
-        significantly worse than the best one, by a paired t-test over these very topics; None before.
+        ``near`` is None until all points are computed, and for fewer than three topics. Then it has a
+        boolean for each point: not significantly worse than the best, by a paired t-test on the same topics.
     """
     names = [str(own) for own in view.measures]
     check_choice("not among the page's measures", measure, names)
-    place = names.index(measure)
+    number = names.index(measure)
     points = surfaces.ask(
-        view.vector(setting), view.measures[place] if smooth else None, plane_of(view, plane)
+        view.vector(setting), view.measures[number] if smooth else None, plane_of(view, plane)
     )
-    done = points.done / len(points.order)  # before the values, which are filled in before it is told
-    values = points.values[:, 0 if smooth else place]
+    done = points.done / len(points.order)  # read before the values: the worker writes them in that order
+    values = points.values[:, 0 if smooth else number]
     if not smooth:
-        values = values[:, _counting(view, topics)]
+        values = values[:, _selected(view, topics)]
     means, near = values.mean(axis=1), None
     if done == 1.0 and values.shape[1] >= FEWEST:
         near = (~np.isnan(means)).tolist()
@@ -287,21 +289,21 @@ def surface(
     }
 
 
-def _counting(view: View, topics: str) -> Booleans:
-    """Return which topics count, of a 1 for each that does and a 0 for the others; "" for all.
+def _selected(view: View, topics: str) -> Booleans:
+    """Return the mask of the selected topics from a 1 or a 0 for each topic; "" selects all.
 
     Raises
     ------
     InputError
-        For anything else, and where none does.
+        If the text is invalid or selects no topic.
     """
     if topics and (len(topics) != len(view.pool.topics) or set(topics) - {"0", "1"} or "1" not in topics):
-        raise InputError("not a choice of topics", value=topics, accepted="0 and 1, one a topic")
-    return np.array([own == "1" for own in topics or "1" * len(view.pool.topics)])
+        raise InputError("not a selection of topics", value=topics, accepted="a 0 or 1 for each topic")
+    return np.array([digit == "1" for digit in topics or "1" * len(view.pool.topics)])
 
 
 def plane_of(view: View, plane: str) -> tuple[int, ...]:
-    """Return the places of a plane's parameters; of none for ""."""
+    """Return the indices of a plane's two parameters; an empty tuple for ""."""
     names = [view.space.names[axis] for axis in view.axes]
     pairs = {f"{one},{other}": (one, other) for one in names for other in names if one != other}
     if plane and plane not in pairs:

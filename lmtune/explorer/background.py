@@ -1,4 +1,4 @@
-"""Many settings, planned and measured while the page is in use: a grid of two parameters, or lines."""
+"""Background evaluation of a page's pictures: grids over two parameters, and lines."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from lmtune.tuning.pairs import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS, SurrogateCost, lists_depth, objective_for, smooth_form
 
-_SECONDS = 0.01  # of a turn: what a drag may have to wait
-_HELD = 1 << 28  # bytes of values by topic, as long as that is more than what is shown
-_KNOWN = 64  # grids and lines that are kept: a drag of three parameters asks for new ones at each step
-_WAITING = 4  # of these, not measured yet: those of two pages
+_SECONDS = 0.01  # the duration of a turn, and so the delay of a slider
+_MOST_BYTES = 1 << 28  # of cached values by topic; the latest picture is always kept
+_MOST_PICTURES = 64  # cached grids and lines: with three parameters each slider step needs new ones
+_MOST_WAITING = 4  # unfinished pictures: those of two pages
 
 _T = TypeVar("_T")
 
 
 class OutdatedError(Exception):
-    """A page has asked for something else meanwhile."""
+    """The page has sent a later question of the same kind."""
 
 
 class Turns:
-    """One piece of work at a time; of a page's questions only the latest."""
+    """Run one piece of work at a time, and only the latest question of each kind and page."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._latest: dict[tuple[str, str], int] = {}
 
     def take(self, page: str, kind: str, serial: int, work: Callable[[], _T]) -> _T:
-        """Do some work for a page, unless it has asked for more of this kind since.
+        """Run a page's work, unless the page has sent a later question of this kind.
 
         Raises
         ------
         OutdatedError
-            If it has.
+            If there is a later question.
         """
         key = page, kind
         self._latest[key] = max(serial, self._latest.get(key, serial))
@@ -58,33 +58,39 @@ class Turns:
             return work()
 
     def between(self, work: Callable[[], _T]) -> _T:
-        """Do a short piece of other work."""
+        """Run a short piece of other work."""
         with self._turn:
             return work()
 
 
-def told(error: BaseException) -> str:
-    """Return an error as a line for a page; where it lies inside lmtune the log says where."""
+def error_line(error: BaseException) -> str:
+    """Return an error as one line for a page; print the traceback of an internal error."""
     if isinstance(error, InputError):
         return str(error)
     note("".join(traceback.format_exception(error)).rstrip())
-    return " ".join(f"an error inside lmtune, see its terminal: {type(error).__name__}: {error}".split())
+    return " ".join(f"internal error, details in the terminal: {type(error).__name__}: {error}".split())
 
 
 @dataclass(eq=False)
 class Points:
-    """Settings and what is known of them so far; equal to nothing but itself.
+    """The settings of a picture and their values so far; compared by identity.
 
     Attributes
     ----------
     settings : numpy.ndarray of float64, shape (points, parameters)
-        In the order in which they are drawn; NaN for what lies on no plane.
+        In drawing order; NaN for points outside a triangle.
     shape : tuple of int
-        Of a grid over two parameters, or (lines, points of each).
-    values : numpy.ndarray of float64, shape (points, measures, topics), or (points, 1, 1) of a smooth form
-        That of a smooth form is the mean over topics. NaN where nothing is known yet.
+        The shape of the grid, or (lines, points a line).
+    values : numpy.ndarray of float64, shape (points, measures, topics), or (points, 1, 1) for a smooth form
+        The measures; a smooth form has its mean over topics. NaN for points not yet evaluated.
     order : sequence of int
-        In which the points are measured: coarse first.
+        The order of evaluation, coarse to fine.
+    done : int
+        The number of evaluated points.
+    error : str
+        The error that ended the evaluation, if any.
+    fill : callable
+        Evaluates settings.
     """
 
     settings: Doubles
@@ -97,11 +103,11 @@ class Points:
 
 
 _Key = tuple[str, tuple[int, ...], tuple[float, ...]]
-"""The function of some points: all measures, or a measure's smooth form; the plane, and around what."""
+"""The identity of a picture: smooth form (or "" for all measures), plane, and the fixed parameters."""
 
 
 class Surfaces:
-    """The points that pages have asked for: measured in a thread, and kept."""
+    """The pictures that pages have requested: evaluated in a thread, and cached."""
 
     def __init__(self, view: View, turns: Turns) -> None:
         self._view, self._turns = view, turns
@@ -114,34 +120,36 @@ class Surfaces:
         self._worker.start()
 
     def ask(self, setting: Doubles, smooth: Measure | None = None, plane: Sequence[int] = ()) -> Points:
-        """Return the known points of a plane, or of the lines through a setting; the others follow.
+        """Return the points of a plane, or of lines through a setting; missing values are computed later.
 
         Parameters
         ----------
         setting : numpy.ndarray of float64, shape (parameters,)
-            Where the plane or the lines go through.
+            A setting on the plane or the lines.
         smooth : Measure, optional
-            Its smooth form instead of the measures.
+            The measure whose smooth form to evaluate instead of the measures.
         plane : sequence of int
-            Two of the view's axes; none for a line along each.
+            Two of the view's axes; empty for a line along each axis.
         """
-        around = _settled_apart(self._view, setting, plane)
-        key = "" if smooth is None else str(smooth), tuple(plane), tuple(around.tolist())
+        fixed = _fixed_part(self._view, setting, plane)
+        key = "" if smooth is None else str(smooth), tuple(plane), tuple(fixed.tolist())
         with self._more:
             if key not in self._known:
-                self._known[key] = self._new(around, smooth, plane)
+                self._known[key] = self._new(fixed, smooth, plane)
                 self._waiting.append(self._known[key])
-                while len(self._known) > _KNOWN or (len(self._known) > 1 and self._held() > _HELD):
+                while len(self._known) > _MOST_PICTURES or (
+                    len(self._known) > 1 and self._cached_bytes() > _MOST_BYTES
+                ):
                     self._drop(self._known[next(iter(self._known))])
-                while len(self._waiting) > _WAITING:  # nobody has asked for it since
+                while len(self._waiting) > _MOST_WAITING:  # the least recently requested
                     self._drop(self._waiting[0])
                 self._more.notify()
-            elif self._known[key] in self._waiting:  # what was asked for last comes first
+            elif self._known[key] in self._waiting:  # the latest request is first
                 self._waiting.remove(self._known[key])
                 self._waiting.append(self._known[key])
             return self._known[key]
 
-    def _held(self) -> int:
+    def _cached_bytes(self) -> int:
         return sum(points.values.nbytes for points in self._known.values())
 
     def _new(self, setting: Doubles, smooth: Measure | None, plane: Sequence[int]) -> Points:
@@ -157,22 +165,22 @@ class Surfaces:
         return self._view.values(settings).transpose(1, 2, 0)
 
     def _smooth(self, measure: Measure) -> Callable[[Doubles], Doubles]:
-        view, made = self._view, list[SurrogateCost]()
+        view, costs = self._view, list[SurrogateCost]()
 
         def fill(settings: Doubles) -> Doubles:
-            if not made:
+            if not costs:
                 objective = objective_for(smooth_form(measure), view.pool, view.depth)
                 depth = lists_depth(objective, view.pool, view.depth)
                 if depth not in self._lists:
                     self._lists[depth] = Lists.build(view.pool, view.space, depth=depth)
-                made.append(SurrogateCost(self._lists[depth], objective, view.pool.positions()))
-            found = [-made[0](setting, ALPHAS[-1]).value for setting in settings]
-            return np.array(found).reshape(-1, 1, 1)
+                costs.append(SurrogateCost(self._lists[depth], objective, view.pool.positions()))
+            values = [-costs[0](setting, ALPHAS[-1]).value for setting in settings]
+            return np.array(values).reshape(-1, 1, 1)
 
         return fill
 
     def end(self) -> None:
-        """Measure no more: a thread that still computes when Python ends would abort it."""
+        """Stop the thread; Python would abort if it still computed at exit."""
         with self._more:
             self._ended = True
             self._more.notify()
@@ -182,8 +190,8 @@ class Surfaces:
         while (points := self._next()) is not None:
             try:
                 self._measure(points)
-            except BaseException as error:  # told, and begun again when it is asked for again
-                points.error = told(error)
+            except BaseException as error:  # sent to the page; a new request starts again
+                points.error = error_line(error)
             with self._more:
                 if points.error:
                     self._drop(points)
@@ -191,17 +199,17 @@ class Surfaces:
                     self._waiting.remove(points)
 
     def _next(self) -> Points | None:
-        """Wait for points to measure; None once there is no more to do."""
+        """Wait for a picture to evaluate; None after `end`."""
         with self._more:
             self._more.wait_for(lambda: self._ended or bool(self._waiting))
             return None if self._ended else self._waiting[-1]
 
     def _measure(self, points: Points) -> None:
-        """Measure points, many at a time where they are quick, until others are asked for."""
+        """Evaluate points, in batches if fast, until another picture is requested."""
         together = 1
         while not self._ended and points.done < len(points.order) and points is self._latest():
             begun = time.perf_counter()
-            self._turns.between(partial(_some, points, together))
+            self._turns.between(partial(_fill_next, points, together))
             spent = max(time.perf_counter() - begun, 1e-6)
             together = max(1, min(2 * together, int(together * _SECONDS / spent)))
 
@@ -210,66 +218,67 @@ class Surfaces:
             return self._waiting[-1] if self._waiting else None
 
     def _drop(self, points: Points) -> None:
-        """Forget points, so that they are measured anew where they are asked for again."""
-        self._known = {key: kept for key, kept in self._known.items() if kept is not points}
-        self._waiting = [kept for kept in self._waiting if kept is not points]
+        """Remove a picture from the cache; a new request evaluates it again."""
+        self._known = {key: other for key, other in self._known.items() if other is not points}
+        self._waiting = [other for other in self._waiting if other is not points]
 
 
-def _some(points: Points, count: int) -> None:
+def _fill_next(points: Points, count: int) -> None:
     at = list(points.order[points.done : points.done + count])
     points.values[at] = points.fill(points.settings[at])
     points.done += len(at)
 
 
 _POINTS = 33
-"""Along each of two parameters, and along a line; half as many of many, and of a smooth form."""
+"""Points along each parameter of a plane, and along a line; half as many for many lines and smooth forms."""
 
-_MANY = 8  # lines: more have half the points
-_DIGITS = 9  # significant ones, by which two settings are told apart
+_MANY = 8  # with more lines, each has half the points
+_DIGITS = 9  # significant digits in comparisons of settings
 
 
 def shared(space: ParameterSpace, plane: Sequence[int]) -> list[int]:
-    """Return the places of all parameters that share 1 with both of a plane's: it is a triangle then."""
+    """Return the indices of the shares that a plane's two parameters belong to; the plane is a triangle."""
     return next((axes for axes in shares(space.parameters).values() if set(plane) <= {*axes} and plane), [])
 
 
-def _settled_apart(view: View, setting: Doubles, plane: Sequence[int]) -> Doubles:
-    """Return what all settings of a plane, or of a single line, have in common: one of them."""
-    apart, group = setting.copy(), shared(view.space, plane) if len(plane) > 1 else []
+def _fixed_part(view: View, setting: Doubles, plane: Sequence[int]) -> Doubles:
+    """Return a setting that is the same for all settings of a plane, or of a single line."""
+    fixed, group = setting.copy(), shared(view.space, plane) if len(plane) > 1 else []
     if group:
         rest = [axis for axis in group if axis not in plane]
-        total = apart[rest].sum()
-        apart[rest] = apart[rest] / total if total > 0.0 else 1.0 / len(rest)
-        apart[list(plane)] = 0.0
+        total = fixed[rest].sum()
+        fixed[rest] = fixed[rest] / total if total > 0.0 else 1.0 / len(rest)
+        fixed[list(plane)] = 0.0
     else:
         for axis in plane or (view.axes if len(view.axes) == 1 else ()):
-            apart = view.space.with_value(apart, axis, view.space.parameters[axis].low)
-    return np.array([float(f"{value:.{_DIGITS}g}") for value in apart])
+            fixed = view.space.with_value(fixed, axis, view.space.parameters[axis].low)
+    return np.array([float(f"{value:.{_DIGITS}g}") for value in fixed])
 
 
 def plan(
     view: View, setting: Doubles, plane: Sequence[int], *, is_coarse: bool = False
 ) -> tuple[Doubles, tuple[int, int]]:
-    """Return settings to measure through a setting, shape (points, parameters), and the shape of the picture.
+    """Return the settings of a picture and its shape.
 
     Parameters
     ----------
     view : View
-        Whose parameters.
+        The view.
     setting : numpy.ndarray of float64, shape (parameters,)
-        Where the plane, or the lines, go through.
+        A setting on the plane or the lines.
     plane : sequence of int
-        Two of the view's axes; none for a line along each.
+        Two of the view's axes; empty for a line along each axis.
     is_coarse : bool
-        Whether half the points do.
+        Whether to use half the points.
 
     Returns
     -------
-    settings, shape
-        A grid over two parameters, or lines, each from its low end to its high one, evenly on its scale. Of
-        parameters that share 1 a plane is a triangle: a point has as much of the two as it is far along the
-        grid, from 0 to 1, and the others what is left, in their proportions. Where the two are more than 1
-        there is no setting: NaN.
+    settings : numpy.ndarray of float64, shape (points, parameters)
+        A grid over two parameters, or lines, evenly spaced on the parameters' scales. For two of several
+        shares the plane is a triangle: the two shares are the grid coordinates, from 0 to 1, and the
+        other shares divide the rest in proportion. Points where the two add up to more than 1 are NaN.
+    shape : tuple of int
+        The shape of the grid, or (lines, points a line).
     """
     space = view.space
     is_whole = len(view.axes) == len(plane) or (not plane and len(view.axes) <= _MANY)
@@ -296,7 +305,7 @@ def _triangle(
     space: ParameterSpace, setting: Doubles, plane: Sequence[int], group: list[int], each: int
 ) -> Doubles:
     rest = [axis for axis in group if axis not in plane]
-    first, second = (own.ravel() for own in np.mgrid[:each, :each])
+    first, second = (index.ravel() for index in np.mgrid[:each, :each])
     grid = np.tile(setting, (each * each, 1))
     grid[:, plane[0]], grid[:, plane[1]] = first / (each - 1), second / (each - 1)
     grid[:, rest] = setting[rest] * ((each - 1 - first - second) / (each - 1))[:, None]
@@ -307,12 +316,12 @@ def _triangle(
 
 
 def _along(parameter: Parameter, each: int) -> list[float]:
-    """Return values from a parameter's low end to its high one, evenly on its scale."""
-    places = np.linspace(0.0, 1.0, each).tolist()
-    return [parameter.clip(parameter.between(parameter.low, parameter.high, share)) for share in places]
+    """Return values of a parameter from low to high, evenly spaced on its scale."""
+    fractions = np.linspace(0.0, 1.0, each).tolist()
+    return [parameter.clip(parameter.between(parameter.low, parameter.high, share)) for share in fractions]
 
 
 def coarse_first(shape: tuple[int, int]) -> list[int]:
-    """Return a grid's places, every eighth along both sides first, then those between."""
+    """Return the indices of a grid's points, every eighth along both sides first, then the finer ones."""
     rows, columns = shape
     return sorted(range(rows * columns), key=lambda at: -math.gcd(*divmod(at, columns), 8))

@@ -1,4 +1,4 @@
-"""Views of a collection, of results on it, and of runs."""
+"""Open views of a collection, of results on it, and of runs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from lmtune.tuning.space import EXPAND, MODEL, Choice, ParameterSpace
 if TYPE_CHECKING:
     import pandas as pd
 
-_MANY = 5000  # settings of an afternoon: enough for regions to be worth their time
+_MANY = 5000  # settings in a long session: enough for regions to pay off
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page shows."""
+    """Options of the page's content."""
 
     measures: tuple[str, ...] = usual(
         (), "AP,P@10 ...; default: AP, Bpref, P@10; of runs nDCG@10, AP, P@10.", flag="--measure -m"
@@ -52,12 +52,12 @@ class Shown:
     model: str | None = usual(None, f"{NAMES} or fields with --fields; default: two-stage.")
     results: Path | None = usual(
         None,
-        "Show the settings that lmtune tune --output found, and the ways there; of tune --choose with menus.",
+        "Show the settings and search paths of a results folder; for tune --choose with menus.",
         flag="--from",
         metavar="RESULTS",
     )
     depth: int = option(DEPTH, "Run depth.", low=1)
-    text: str = option("{contents}", "What is shown of a document: fields in braces.")
+    text: str = option("{contents}", "Text of a document on the page: fields in braces.")
 
 
 def open_collection(
@@ -67,23 +67,23 @@ def open_collection(
     *,
     progress: Progress = silent,
 ) -> View:
-    """Open a collection, with what was tuned on it where results are named.
+    """Open a view of a collection, with tuning results on it if a results folder is given.
 
     Parameters
     ----------
     collection : Collection
         Documents, topics and judgments.
     shown : Shown
-        Measures, model and results.
+        Measures, model and results folder.
     ranges : callable
-        Given the model's name: where its parameters can be dragged, where that differs from its own ranges.
+        Takes the model's name; returns the ranges of sliders that differ from the model's own ranges.
     progress : Progress
-        Called while documents are indexed and topics extracted.
+        Called while documents are indexed and topics are extracted.
 
     Raises
     ------
     InputError
-        For what is missing, malformed or does not belong together.
+        If files are missing or malformed, or results and options contradict each other.
     """
     tuned = None
     model = named_model(shown.model or "two-stage", collection.fields)
@@ -91,7 +91,7 @@ def open_collection(
         tuned, recorded = read_results(shown.results).of_collection(collection.name)
         if shown.model not in (None, tuned.model):
             raise InputError(
-                "--model beside --from, whose results are another's", value=shown.model, accepted=tuned.model
+                "--model contradicts the model of --from", value=shown.model, accepted=tuned.model
             )
         model = tuned.model
         collection = collection.as_recorded(recorded)
@@ -99,18 +99,18 @@ def open_collection(
         Plan.measures if tuned is None else tuple(dict.fromkeys(str(row.measure) for row in tuned.rows))
     )
     plan = Plan(measures=measures, model=model, ranges=dict(ranges(model)), depth=shown.depth)  # type: ignore[arg-type]
-    ready = prepare(collection, Split(), plan, in_folds=False, progress=progress)
-    for text in ready.notes[1:]:  # the first is of folds
+    prepared = prepare(collection, Split(), plan, in_folds=False, progress=progress)
+    for text in prepared.notes[1:]:  # the first note is about folds
         note(text)
-    texts = _texts(collection, ready, shown.text)
+    texts = _texts(collection, prepared, shown.text)
     default, space = find_model(model).default, plan.space
     start = {p.name: p.clip(default[p.name]) for p in space.parameters}
     return View(
-        pool=ready.pool,
+        pool=prepared.pool,
         space=space,
         measures=plan.measures,
         model=model,
-        queries=ready.dataset.topics,
+        queries=prepared.dataset.topics,
         marks=(
             Mark("default" if start == default else "start", "", start),
             *(() if tuned is None else _inside(marks(tuned), space)),
@@ -118,8 +118,8 @@ def open_collection(
         source=collection.words(),
         texts=texts,
         depth=shown.depth,
-        regions=_regions(ready.pool, plan.space, shown.depth),
-        stamp=stamp_of(ready.index),
+        regions=_regions(prepared.pool, plan.space, shown.depth),
+        stamp=stamp_of(prepared.index),
     )
 
 
@@ -130,41 +130,41 @@ def open_choices(
     *,
     progress: Progress = silent,
 ) -> Choosing:
-    """Open what was chosen on a collection; the other cases are opened when they are asked for.
+    """Open the chosen case of a results folder with choices; other cases open on request.
 
     Parameters
     ----------
     collection, shown, ranges, progress
-        As for `open_collection`; the results are a folder of choices.
+        As for `open_collection`; the results are a folder of `lmtune tune --choose`.
 
     Raises
     ------
     InputError
-        As `open_collection`, and for what is chosen and given as well.
+        As `open_collection`, and if an option is also a choice.
     """
     results = shown.results or Path()
     stored = read_choices(results)
     choices, plan = stored.results.record["choices"], stored.results.record["plan"]
     model = shown.model or plan["model"].partition("+" if EXPAND in choices else "\0")[0]
-    given = {} if MODEL in choices and shown.model is None else {MODEL: model}
-    cases = make_cases([Choice(name, tuple(values)) for name, values in choices.items()], collection, given)
+    options = {} if MODEL in choices and shown.model is None else {MODEL: model}
+    cases = make_cases([Choice(name, tuple(values)) for name, values in choices.items()], collection, options)
     measures = shown.measures or tuple(str(row.measure) for row in stored.results.results[0].rows[::2])
 
     def view(number: int) -> View:
-        own = results if number == stored.final else None
-        case = replace(shown, measures=measures, model=cases[number].plan.model, results=own)
+        folder = results if number == stored.final else None
+        case = replace(shown, measures=measures, model=cases[number].plan.model, results=folder)
         return open_collection(cases[number].collection, case, ranges, progress=progress)
 
     return Choosing(choices, [case.values for case in cases], stored.final, view)
 
 
 def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silent) -> View:
-    """Open judgments and runs, whose weights, shares of 1, are the parameters.
+    """Open a view of runs; their weights, shares of 1, are the parameters.
 
     Parameters
     ----------
     files : sequence of path
-        Judgments, then two runs or more.
+        Judgments, then two or more runs.
     shown : Shown
         Measures.
     progress : Progress
@@ -173,11 +173,13 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
     Raises
     ------
     InputError
-        As `lmtune.fusion.fusing.fuse_runs`; for a model or results, which runs do not have.
+        As `lmtune.fusion.fusing.fuse_runs`, and if a model or a results folder is given.
     """
     for name, value in (("--model", shown.model), ("--from", shown.results)):
         if value is not None:
-            raise InputError(f"{name} with runs", value=str(value), accepted="a collection, or runs alone")
+            raise InputError(
+                f"{name} does not apply to runs", value=str(value), accepted="a collection, or runs alone"
+            )
     qrels, *paths = files
     runs: dict[str, dict[str, dict[str, float]]] = {}
     for label, path in named_files(paths).items():
@@ -202,28 +204,28 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
 
 
 def _inside(every: Iterable[Mark], space: ParameterSpace) -> Iterator[Mark]:
-    """Yield the marks inside the ranges that are shown, and say which are not."""
+    """Yield the marks inside the ranges of the page; print a note for each other one."""
     for mark in every:
         settings = [mark.setting, *mark.path]
         inside = [space.contains(step) for step in settings]
         if inside[0]:
             yield mark._replace(path=mark.path if all(inside) else ())
         else:
-            note(f"{mark.name} for {mark.measure} is outside the ranges, and not shown")
+            note(f"{mark.name} for {mark.measure} is outside the ranges and is not shown")
 
 
 def marks(result: CollectionResult) -> Iterator[Mark]:
-    """Yield each method's setting on all topics, its search path, and the bound that is proven.
+    """Yield the setting of each method on all topics, with its search path and proven bound.
 
     Parameters
     ----------
     result : CollectionResult
-        Of the collection that is shown.
+        The result on the page's collection.
     """
     best = result.recommended
     for row in result.rows:
         if row.method == DEFAULT:
-            continue  # the page has it already
+            continue  # already on the page
         chosen, kind = row.final or row.fits[0], row.method.lower()
         keys = [file_name(f"{stem}-final") for stem in (f"{kind}-{row.measure}", kind)]
         traces = [result.traces[key] for key in keys if key in result.traces]
@@ -232,31 +234,31 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
 
 
 def way_up(trace: pd.DataFrame, names: list[str], measure: str) -> list[dict[str, float]]:
-    """Return the settings through which a search came to its best: each better than those before it.
+    """Return the path of a search to its best setting: the settings better than all before them.
 
     Parameters
     ----------
     trace : pandas.DataFrame
         `lmtune.tuning.tuner.Tuner.results_`: a row a setting, with its ``start``, the parameters, and the
-        ``cost`` or else the measure.
+        ``cost`` or the measure.
     names : list of str
         The parameters.
     measure : str
-        The column that the search maximises where there is no cost.
+        The column that the search maximises if there is no cost.
     """
-    worth = -trace["cost"].to_numpy() if "cost" in trace else trace[measure].to_numpy()
+    objective = -trace["cost"].to_numpy() if "cost" in trace else trace[measure].to_numpy()
     start = trace["start"].to_numpy()
-    steps = np.flatnonzero(start == start[worth.argmax()])
-    best = np.maximum.accumulate(worth[steps])
+    steps = np.flatnonzero(start == start[objective.argmax()])
+    best = np.maximum.accumulate(objective[steps])
     better = steps[np.append(True, best[1:] > best[:-1])]
     return [dict(zip(names, step, strict=True)) for step in trace[names].to_numpy()[better].tolist()]
 
 
-def _texts(collection: Collection, ready: Prepared, template: str) -> Texts | None:
+def _texts(collection: Collection, prepared: Prepared, template: str) -> Texts | None:
     try:
-        return open_texts(collection, ready.dataset, template, index=ready.index)
+        return open_texts(collection, prepared.dataset, template, index=prepared.index)
     except InputError as error:
-        note(f"documents are shown without their text: {error}")
+        note(f"documents are shown without text: {error}")
         return None
 
 

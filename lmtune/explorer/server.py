@@ -1,4 +1,4 @@
-"""The page and its server: one address of this machine, a token in every path, nothing from a network."""
+"""The page and its server: a local address, a secret token in every path, no external resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import numpy as np
 from lmtune.collections.texts import Texts
 from lmtune.errors import InputError, check_choice, visible
 from lmtune.explorer import answers
-from lmtune.explorer.background import OutdatedError, Surfaces, Turns, plan, told
+from lmtune.explorer.background import OutdatedError, Surfaces, Turns, error_line, plan
 from lmtune.explorer.view import View
 from lmtune.measures.judges.selection import put_label, read_sheet
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 MODULES = ("main", "source", "sliders", "surface", "profiles", "topics", "document", "share")
-"""The page's scripts; they import each other as ``explore/NAME``."""
+"""The modules of the page; they import each other as ``explore/NAME``."""
 
 _FILES = {f"{name}.js": "text/javascript" for name in (*MODULES, "judge")} | {"explore.css": "text/css"}
-"""What the pages load, with its type."""
+"""The files of the pages, with their media types."""
 
 _NAMES = json.dumps({"imports": {f"explore/{name}": f"./{name}.js" for name in MODULES}})
 
 
 def policy() -> str:
-    """Return the content security policy of the page that a server shows: its own files alone."""
+    """Return the content security policy of a served page: only its own files."""
     names = base64.b64encode(hashlib.sha256(_NAMES.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self' 'sha256-{names}'; style-src 'self'; "
@@ -51,26 +51,26 @@ def policy() -> str:
 
 
 def page(script: str = "main", title: str = "lmtune explore") -> str:
-    """Return the page that a server shows, which loads a script of `_FILES` from beside it."""
+    """Return a served page, which loads a script of `_FILES`."""
     return _render(names=_NAMES, style="", policy="", kept="", script=script, title=title)
 
 
 def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
-    """Return the page with what it shows of a fixed set of settings, as one file.
+    """Return the page as one file, with the answers for a fixed set of settings.
 
     Parameters
     ----------
     view : View
-        What is shown.
+        The view.
     turns : Turns
-        Settings are measured one by one, so that open pages are answered meanwhile.
+        Settings are measured in separate turns, so that open pages still get answers.
     state : mapping
-        The page's: ``setting``, ``pinned``, ``measure`` and ``plane``, two axes with a comma between them.
+        The page's state: ``setting``, ``pinned``, ``measure`` and ``plane`` (two axes, separated by a comma).
 
     Raises
     ------
     InputError
-        For a setting outside the ranges, and a measure or axes that are not shown.
+        If a setting is outside the ranges, or the page lacks the measure or the axes.
     """
     check_choice("not among the page's measures", state["measure"], [*map(str, view.measures)])
     setting, pinned = view.vector(state["setting"]), view.vector(state["pinned"])
@@ -126,7 +126,7 @@ def _render(**parts: str) -> str:
 
 
 _LONGEST, _LARGEST = 1 << 16, 1e300
-_LEFT = 499  # whoever asked has left: a status that nobody reads
+_DISCONNECTED = 499  # status for a client that has disconnected
 _ANSWERS: dict[str, Callable[..., Any]] = {
     "description": answers.description,
     "measured": answers.measured,
@@ -144,23 +144,23 @@ _HEADERS = {
 
 
 class Answering:
-    """The state that a server's pages share, and whose turn it is to be answered.
+    """Answers to the questions of pages, one at a time; base class of the pages' sessions.
 
     Parameters
     ----------
     kinds : mapping of str to callable
-        What answers each kind of question; its parameters are the question's arguments.
+        The function that answers each kind of question; its parameters are the question's arguments.
     """
 
     script, title = "main", "lmtune explore"
     others: Mapping[str, Answering] = MappingProxyType({})
-    """Who answers at further paths below the page's own."""
+    """Sessions at further paths below the page's path."""
 
     def __init__(self, kinds: Mapping[str, Callable[..., Any]]) -> None:
         self.turns, self._kinds = Turns(), dict(kinds)
 
     def end(self) -> None:
-        """Stop what goes on in the background."""
+        """Stop background work."""
 
     def answer(self, kind: str, asked: Mapping[str, Any]) -> Any:
         """Answer a page's question.
@@ -168,39 +168,40 @@ class Answering:
         Parameters
         ----------
         kind : str
-            One of the kinds.
+            The kind of the question.
         asked : mapping
-            The arguments of what answers it; ``page`` and ``serial``, which page asks and how often it has.
+            The question's arguments, ``page`` (an identifier) and ``serial`` (a counter of the page's
+            questions of this kind).
 
         Raises
         ------
         InputError
-            For a question that makes no sense.
+            If the question is invalid.
         OutdatedError
-            Where the page has asked the same of another setting since.
+            If the page has sent a later question of this kind.
         """
         work = self._kinds.get(kind)
         if work is None:
-            raise InputError("no such question", value=kind, accepted=", ".join(self._kinds))
+            raise InputError("unknown question", value=kind, accepted=", ".join(self._kinds))
         values = arguments(kind, asked, ["page", "serial", *inspect.signature(work).parameters])
         page, serial = values.pop("page"), values.pop("serial")
         return self.turns.take(page, kind, serial, lambda: work(**values))
 
     def export(self, asked: Mapping[str, Any]) -> str:
-        """Return a copy of the page in a state."""
-        raise InputError("no copies of this page", value=sorted(asked), accepted="lmtune explore's")
+        """Return the page as one file, in a state."""
+        raise InputError("this page cannot be exported", value=sorted(asked), accepted="lmtune explore's")
 
 
 class Session(Answering):
-    """A view and its surfaces: answers are those of `lmtune.explorer.answers`.
+    """The session of a view and its surfaces; `lmtune.explorer.answers` has the answers.
 
     Parameters
     ----------
     view : View
-        What is shown.
+        The view.
     menus : mapping, optional
-        Of a choice among views: ``choices``, their values by name; ``cases``, the values of each view, by
-        the path of `Answering.others`; ``now``, the path of this one.
+        The menus of several cases: ``choices``, the options by name; ``cases``, the options of each case by
+        its path in `Answering.others`; ``now``, the path of this case.
     """
 
     def __init__(self, view: View, menus: Mapping[str, Any] | None = None) -> None:
@@ -210,28 +211,28 @@ class Session(Answering):
         self._kinds["surface"] = partial(answers.surface, view, self._surfaces)
 
     def end(self) -> None:
-        """Stop measuring in the background."""
+        """Stop the evaluation in the background."""
         self._surfaces.end()
 
     def export(self, asked: Mapping[str, Any]) -> str:
-        """Return a copy of the page in a state: ``setting``, ``pinned``, ``measure``, ``plane``."""
+        """Return the page as one file, in a state: ``setting``, ``pinned``, ``measure``, ``plane``."""
         state = arguments("export", asked, ["setting", "pinned", "measure", "plane"])
         return exported(self.view, self.turns, state)
 
 
-class _Later(Answering):
-    """A session that the first question opens."""
+class _LazySession(Answering):
+    """A session that is opened by its first question."""
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
         super().__init__({})
         self._open, self._session = open_session, cast("Session | None", None)
 
     def answer(self, kind: str, asked: Mapping[str, Any]) -> Any:
-        """Answer as the session does, once it is open."""
+        """Open the session if necessary, and answer."""
         return self._opened().answer(kind, asked)
 
     def export(self, asked: Mapping[str, Any]) -> str:
-        """Return a copy of the page in a state."""
+        """Return the page as one file, in a state."""
         return self._opened().export(asked)
 
     def end(self) -> None:
@@ -248,18 +249,18 @@ class _Later(Answering):
 
 
 class Choosing(Session):
-    """The session of a view, and those of the views that may be chosen instead, opened when they are.
+    """The session of a case of categorical parameters; sessions of other cases are opened on request.
 
     Parameters
     ----------
     choices : mapping of str to sequence of str
-        Values by name.
+        Options by name.
     cases : sequence of mapping of str to str
-        The value of each choice.
+        The options of each case.
     now : int
-        The case to begin with.
+        The initial case.
     open_view : callable
-        Opens a case's view.
+        Opens the view of a case.
     """
 
     def __init__(
@@ -278,35 +279,35 @@ class Choosing(Session):
             return Session(open_view(number), menus(number))
 
         super().__init__(open_view(now), menus(now))
-        self.others = {path: _Later(partial(session, number)) for number, path in enumerate(paths)}
+        self.others = {path: _LazySession(partial(session, number)) for number, path in enumerate(paths)}
         self.others[f"case-{now}"] = Session(self.view, menus(now))
 
     def end(self) -> None:
-        """Stop measuring in the background, everywhere."""
-        for own in self.others.values():
-            own.end()
+        """Stop the evaluation in the background, of all cases."""
+        for session in self.others.values():
+            session.end()
         super().end()
 
 
 def arguments(kind: str, asked: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return a question's arguments, checked: their names, and the type of each.
+    """Check a question's arguments, by name and type, and return them.
 
     Raises
     ------
     InputError
-        For what is missing, too much, or of another kind.
+        If an argument is missing, unknown or of the wrong type.
     """
     if set(asked) != set(names):
-        raise InputError(f"no such question: {kind}", value=sorted(asked), accepted=", ".join(names))
+        raise InputError(f"wrong arguments of {kind}", value=sorted(asked), accepted=", ".join(names))
     for name, value in asked.items():
-        is_right, accepted = _ARGUMENTS[name]
-        if not is_right(value):
-            raise InputError(f"no such question: {kind}, {name}", value=value, accepted=accepted)
+        is_valid, accepted = _ARGUMENTS[name]
+        if not is_valid(value):
+            raise InputError(f"wrong argument {name} of {kind}", value=value, accepted=accepted)
     return dict(asked)
 
 
 def _is_number(value: Any) -> bool:
-    """Tell a number that a float and JSON can hold."""
+    """Return whether a value is a number within the range of floats and JSON."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
@@ -327,7 +328,7 @@ _ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class _Guard:
-    """Lets through what this page itself asks of this address, with its token; nothing else."""
+    """Accepts only requests from this page: same host and origin, valid token."""
 
     def __init__(self, app: ASGIApp, token: str, hosts: frozenset[str]) -> None:
         self._app, self._token, self._hosts = app, token, hosts
@@ -340,42 +341,42 @@ class _Guard:
             request = Request(scope)
             host, origin = request.headers.get("host", ""), request.headers.get("origin")
             token = request.url.path.lstrip("/").partition("/")[0]
-            wrong = (
+            is_refused = (
                 host not in self._hosts
                 or origin not in (None, f"http://{host}")
                 or not secrets.compare_digest(token.encode(), self._token.encode())
             )
-            if wrong:
-                refusal = PlainTextResponse("Not for you: open the address that lmtune printed.\n", 403)
+            if is_refused:
+                refusal = PlainTextResponse("Access denied: open the address that lmtune printed.\n", 403)
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
 def make_app(session: Answering, token: str, hosts: frozenset[str]) -> Starlette:
-    """Make the application: ``/TOKEN/`` is the page, ``/TOKEN/ask/KIND`` answers what is posted.
+    """Make the application: ``/TOKEN/`` is the page, ``/TOKEN/ask/KIND`` answers posted questions.
 
-    So are ``/TOKEN/PATH/`` and what is below it of each of `Answering.others`.
+    Each session of `Answering.others` has the same routes below ``/TOKEN/PATH/``.
 
     Parameters
     ----------
     session : Answering
-        Who answers.
+        The session.
     token : str
-        Secret; the first part of every path.
+        The secret first part of every path.
     hosts : frozenset of str
-        The only values of the Host header that are answered, ports included.
+        The accepted values of the Host header, with ports.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
-    sessions = {f"/{token}": session, **{f"/{token}/{path}": own for path, own in session.others.items()}}
-    routes = [route for home, own in sessions.items() for route in _routes(home, own)]
+    sessions = {f"/{token}": session} | {f"/{token}/{path}": other for path, other in session.others.items()}
+    routes = [route for home, one in sessions.items() for route in _routes(home, one)]
     return Starlette(routes=routes, middleware=[Middleware(_Guard, token=token, hosts=hosts)])
 
 
 def _routes(home: str, session: Answering) -> list[Route]:
-    """Make what is below a path of a session's page."""
+    """Return the routes of a session's page below a path."""
     from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
@@ -398,12 +399,12 @@ def _routes(home: str, session: Answering) -> list[Route]:
         try:
             return await run_in_threadpool(work, await _posted(request))
         except ClientDisconnect:
-            return Response(status_code=_LEFT)
+            return Response(status_code=_DISCONNECTED)
         except OutdatedError:
             return Response(status_code=409, headers=_HEADERS)
         except Exception as error:
             status = 400 if isinstance(error, InputError) else 500
-            return JSONResponse({"error": visible(told(error))}, status, headers=_HEADERS)
+            return JSONResponse({"error": visible(error_line(error))}, status, headers=_HEADERS)
 
     async def ask(request: Request) -> Response:
         kind = request.path_params["kind"]
@@ -423,12 +424,12 @@ def _routes(home: str, session: Answering) -> list[Route]:
 
 
 async def _posted(request: Request) -> dict[str, Any]:
-    """Read what was posted: a JSON object.
+    """Read the posted JSON object.
 
     Raises
     ------
     InputError
-        For anything else, and for more than a page ever asks.
+        If the body is anything else, or too long.
     """
     try:
         body = b""
@@ -441,7 +442,7 @@ async def _posted(request: Request) -> dict[str, Any]:
             raise ValueError
         return asked
     except (ValueError, RecursionError):
-        raise InputError("not a question", accepted=f"a JSON object of {_LONGEST} bytes at most") from None
+        raise InputError("not a question", accepted=f"a JSON object of at most {_LONGEST} bytes") from None
 
 
 def serve(session: Answering, host: str, port: int, opened: Callable[[str], None]) -> None:
@@ -450,18 +451,18 @@ def serve(session: Answering, host: str, port: int, opened: Callable[[str], None
     Parameters
     ----------
     session : Answering
-        Who answers.
+        The session.
     host : str
         An address of this machine.
     port : int
-        0 for a free one.
+        The port; 0 for a free one.
     opened : callable
-        Called with the page's address once it answers.
+        Called with the page's address when the server listens.
 
     Raises
     ------
     InputError
-        Where the address cannot be had.
+        If the address is not available.
     """
     import uvicorn
 
@@ -472,7 +473,9 @@ def serve(session: Answering, host: str, port: int, opened: Callable[[str], None
             listening.bind((host, port))
         except OSError as error:
             raise InputError(
-                f"cannot listen there ({error.strerror})", value=f"{host}:{port}", accepted="--port 0"
+                f"cannot listen on this address ({error.strerror})",
+                value=f"{host}:{port}",
+                accepted="--port 0",
             ) from None
         number, token = listening.getsockname()[1], secrets.token_urlsafe(24)
         named = f"[{host}]" if family == socket.AF_INET6 else host
@@ -488,16 +491,16 @@ def serve(session: Answering, host: str, port: int, opened: Callable[[str], None
 
 
 class Sheet(NamedTuple):
-    """What a page shows of a file to fill in.
+    """A file of pairs to judge, with the texts of topics and documents.
 
     Attributes
     ----------
     path : Path
-        The file; what it holds is read afresh for each answer.
+        The file; each answer reads it again.
     queries : mapping of str to str
-        Topics' text.
+        The topics' texts.
     texts : Texts or None
-        The documents'.
+        The documents' texts, if available.
     """
 
     path: Path
@@ -506,7 +509,7 @@ class Sheet(NamedTuple):
 
 
 def pairs(sheet: Sheet) -> dict[str, Any]:
-    """Return the file's name and its pairs."""
+    """Return the file's name and pairs."""
     return {
         "name": sheet.path.name,
         "pairs": [
@@ -516,9 +519,9 @@ def pairs(sheet: Sheet) -> dict[str, Any]:
 
 
 def document(sheet: Sheet, docno: str) -> dict[str, Any]:
-    """Return a document's text, or why there is none."""
+    """Return a document's text, or the reason why there is none."""
     if sheet.texts is None:
-        return {"text": None, "why": "There is no text: --collection says whose documents these are."}
+        return {"text": None, "why": "No text: name the collection with --collection."}
     try:
         text = sheet.texts.of([docno])[0] or None
         return {"text": text, "why": "" if text else "The document has no text."}
@@ -527,12 +530,12 @@ def document(sheet: Sheet, docno: str) -> dict[str, Any]:
 
 
 def save_label(sheet: Sheet, topic: str, docno: str, label: int | None) -> dict[str, Any]:
-    """Save a label, or take it back; return all pairs' labels as they are saved."""
+    """Save a label, or remove it with None; return the saved labels of all pairs."""
     return {"labels": [entry.label for entry in put_label(sheet.path, topic, docno, label)]}
 
 
 class Labelling(Answering):
-    """The state of the page."""
+    """The session of the page for judging pairs."""
 
     script, title = "judge", "lmtune judge"
 

@@ -1,4 +1,4 @@
-"""What a page shows: candidates, measures, settings worth a look; and every setting's values, fast."""
+"""The view behind a page: candidates, measures, marked settings, and fast evaluation of settings."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ from lmtune.models.weighted import Weighted
 from lmtune.tuning.space import ParameterSpace
 
 SHOWN = 50
-"""Documents of a ranking that a page shows."""
+"""Documents of a ranking on the page."""
 
 _REMEMBERED = 8
-# A factor nearer to 1 changes no digit that is shown.
-_TOLD = 5e-3
+# Factors within this distance of 1 print as 1.
+_FACTOR_TOLERANCE = 5e-3
 
 
 class Mark(NamedTuple):
-    """A setting that is shown from the start.
+    """A setting marked on the page.
 
     Attributes
     ----------
     name : str
-        A method's, such as ``Direct``.
+        The method, such as ``Direct``.
     measure : str
-        What it was tuned for; "" for any.
+        The measure that it was tuned for; "" for any.
     setting : dict of str to float
+        The parameters.
     path : sequence of dict of str to float
-        The settings that the search went through; empty where none were kept.
+        The settings on the search path; empty if unknown.
     bound : float or None
-        What no setting exceeds on all topics, where that was proved.
+        The proven upper bound over all settings on all topics, if any.
     recommended : bool
-        Whether it is what tuning says to use: the page begins with it.
+        Whether this is the recommended setting; the page starts with it.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Mark(NamedTuple):
 
 
 def stamp_of(index: Index) -> int:
-    """Return when an index's files last changed, in nanoseconds; 0 where it has none."""
+    """Return the time of an index's last change in nanoseconds; 0 if it has no files."""
     folder = getattr(index, "path", None)
     if folder is None:
         return 0
@@ -65,30 +66,30 @@ def stamp_of(index: Index) -> int:
 
 @dataclass(frozen=True)
 class View:
-    """A collection, or runs side by side, and what of it is shown.
+    """A collection or a set of runs, with the measures and marks of its page.
 
     Attributes
     ----------
     pool : CandidatePool
         The candidates of all topics.
     space : ParameterSpace
-        Where parameters can be dragged.
+        The parameters and the ranges of their sliders.
     measures : tuple of Measure
-        What is shown of a setting.
+        The measures on the page.
     model : str
-        As the command line names it; "" for runs.
+        The model's name on the command line; "" for runs.
     queries : mapping of str to str
-        Topics' text; "" of runs.
+        The topics' texts; empty for runs.
     marks : tuple of Mark
-        The model's own setting first.
+        The default setting first.
     source : Sequence of str
-        What the command line was given to open it, for commands that are shown.
+        The command-line arguments of the collection or the runs, for printed commands.
     texts : Texts or None
-        The documents', where they are kept.
+        The documents' texts, if available.
     depth : int
         Run depth.
     regions : Regions or None
-        The candidates cell by cell, where that makes settings several times faster.
+        The candidates by regions of parameter space, if these make evaluation faster.
     stamp : int
         `stamp_of` the index when it was opened.
     """
@@ -108,7 +109,7 @@ class View:
 
     @property
     def index(self) -> Index:
-        """Where documents' names come from."""
+        """The index, for document identifiers."""
         return self.pool.index
 
     def vector(self, setting: Setting) -> Doubles:
@@ -117,16 +118,15 @@ class View:
         Raises
         ------
         InputError
-            For a name that is no parameter's, and a value outside its range.
+            If a name is not a parameter, or a value is outside its range.
         """
         vector = self.space.vector({**self.default, **setting})
         for axes in shares(self.space.parameters).values():
             if not vector[axes].sum() > 0.0:
-                raise InputError("shares that add up to nothing", value=setting, accepted="one above 0")
+                raise InputError("the shares add up to 0", value=setting, accepted="at least one above 0")
         for parameter, value in zip(self.space.parameters, vector.tolist(), strict=True):
-            low = (
-                0.0 if parameter.share else parameter.low
-            )  # what others leave of 1 may be less than is searched
+            # A share may be below the searched range: the rest that others leave of 1.
+            low = 0.0 if parameter.share else parameter.low
             if not parameter.is_counted and not low <= value <= parameter.high:
                 raise InputError(
                     f"{parameter.name} is outside its range",
@@ -137,11 +137,12 @@ class View:
 
     @property
     def axes(self) -> list[int]:
-        """The places of the parameters along which a page draws.
+        """The indices of the parameters that are axes of pictures.
 
-        The last of two that share 1 does what the first leaves; so does that of three, if they are all.
+        The last of two shares follows from the first and is no axis; so does the last of three shares if
+        there are no other parameters.
         """
-        axes = [at for at, own in enumerate(self.space.parameters) if not own.is_fixed]
+        axes = [number for number, parameter in enumerate(self.space.parameters) if not parameter.is_fixed]
         for group in shares(self.space.parameters).values():
             if len(group) == 2 or len(axes) == len(group) == 3:
                 axes.remove(group[-1])
@@ -149,17 +150,17 @@ class View:
 
     @property
     def default(self) -> dict[str, float]:
-        """The setting to begin with."""
+        """The initial setting."""
         return self.marks[0].setting
 
     def values(self, settings: Doubles, *, threads: int | None = None) -> Doubles:
-        """Measure settings, shape (settings, parameters): shape (topics, settings, measures)."""
+        """Measure settings, shape (settings, parameters); return shape (topics, settings, measures)."""
         return measure_settings(
             self.pool, settings, self.measures, depth=self.depth, regions=self.regions, threads=threads
         )
 
     def value(self, vector: Doubles) -> Doubles:
-        """Measure one setting, shape (topics, measures); the last few are remembered."""
+        """Measure one setting, shape (topics, measures); the last few results are cached."""
         key = vector.tobytes()
         if key not in self._known:
             if len(self._known) >= _REMEMBERED:
@@ -172,33 +173,35 @@ class View:
         return self.pool.formula.differentiate(self.pool.topic_documents(t, places), vector)[0]
 
     def weights(self, t: int, vector: Doubles) -> list[float]:
-        """Return how often topic t's query has each of its columns, or its weight there."""
+        """Return the query's count, or weight, of each column of topic t."""
         counts = self.pool.count[..., self.pool.term_rows(t)]
         if isinstance(self.pool.formula, Weighted):
             counts = self.pool.formula.weights(counts, vector)[0]
         weights: list[float] = counts.tolist()
         return weights
 
-    def made(self, t: int, vector: Doubles) -> list[str]:
-        """Say of each column of topic t's query what its weight is made of."""
+    def weight_origins(self, t: int, vector: Doubles) -> list[str]:
+        """Return the parts of the query's weight of each column of topic t, as text."""
         formula, counts = self.pool.formula, self.pool.count[..., self.pool.term_rows(t)]
         if not isinstance(formula, Weighted):
             return [""] * counts.shape[-1]
         origins = formula.origins(counts, vector)
-        said = []
+        texts = []
         for at, times in enumerate(counts[0].tolist()):
             parts = [f"query {origins['original'][at]:.3g}"] if times else []
             shown = [(name, float(origins[name][at])) for name in formula.features] if times else []
-            factors = [f"{name} ×{factor:.3g}" for name, factor in shown if abs(factor - 1.0) >= _TOLD]
+            factors = [
+                f"{name} ×{factor:.3g}" for name, factor in shown if abs(factor - 1.0) >= _FACTOR_TOLERANCE
+            ]
             parts[:1] = [f"{parts[0]} ({', '.join(factors)})"] if factors else parts[:1]
             expansion = origins["expansion"][at] if "expansion" in origins else 0.0
-            said.append(" + ".join([*parts, *([f"expansion {expansion:.3g}"] if expansion else [])]))
-        return said
+            texts.append(" + ".join([*parts, *([f"expansion {expansion:.3g}"] if expansion else [])]))
+        return texts
 
-    def parts(self, t: int, place: int, vector: Doubles) -> dict[str, float]:
-        """Return what each term of topic t gives a candidate alone; of runs, each one's part of the sum."""
+    def parts(self, t: int, candidate: int, vector: Doubles) -> dict[str, float]:
+        """Return the contribution of each term of topic t, or of each run, to a candidate's score."""
         if not self.model:
-            at = np.array([place])
+            at = np.array([candidate])
             _, columns = self.pool.formula.differentiate(self.pool.topic_documents(t, at), vector)
             return dict(zip(self.space.names, (vector * columns[:, 0]).tolist(), strict=True))
-        return term_parts(self.pool, t, place, vector)
+        return term_parts(self.pool, t, candidate, vector)

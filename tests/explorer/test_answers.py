@@ -244,7 +244,7 @@ def test_a_triangle_holds_every_mixture_of_runs(names: str, plane: str, tmp_path
 
 def test_shares_that_are_all_nothing_are_refused(tmp_path: Path) -> None:
     view = opened_of(tmp_path, model="fields:title,contents")
-    with pytest.raises(InputError, match="add up to nothing"):
+    with pytest.raises(InputError, match="the shares add up to 0"):
         answers.measured(view, {"w_title": 0.0, "w_contents": 0.0})
     alone = answers.measured(view, {"w_title": 1e-9, "w_contents": 0.999})
     assert sum(alone["setting"][name] for name in ("w_title", "w_contents")) == pytest.approx(1.0)
@@ -328,7 +328,7 @@ def test_runs_have_weights(tmp_path: Path) -> None:
     assert methods["linear"]["weights"] == setting
     own = lmtune.evaluate(tmp_path / "qrels", output, ["AP"])
     assert own["AP"].item() == pytest.approx(shown["means"][0], abs=1e-12)
-    with pytest.raises(InputError, match="--model with runs"):
+    with pytest.raises(InputError, match="--model does not apply to runs"):
         open_runs([tmp_path / "qrels"], Shown(model="bm25"))
 
 

@@ -173,7 +173,7 @@ def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
     run(opened, f"{part('rankings')}.querySelectorAll('ol')[1].querySelector('button').click()")
     wait(opened, f"!{part('explained')}.hidden && {part('explained')}.querySelectorAll('tbody tr').length")
     said = run(opened, f"return {part('explained')}.textContent")
-    assert "the terms add up to it" in said
+    assert "the sum of the terms" in said
     terms = f"{part('explained')}.querySelectorAll('tbody tr').length"
     bars = f"{part('explained')}.querySelectorAll('.part').length"
     assert run(opened, f"return {bars} === 2 * {terms}")
@@ -451,8 +451,8 @@ def test_one_half_chooses_and_the_other_checks(opened: Chrome) -> None:
     wait(opened, f"{part('progress')}.hidden")
     run(opened, f"{part('half')}.click()")
     caption = f"{part('comparison')}.querySelector('caption').textContent"
-    wait(opened, caption, lambda text: "on the 4 topics held back from the picture" in text)
-    assert "Holds for one setting, chosen on the others" in run(opened, f"return {caption}")
+    wait(opened, caption, lambda text: "on the 4 topics not in the picture" in text)
+    assert "Valid for one setting, chosen on the other topics" in run(opened, f"return {caption}")
     wait(opened, f"{part('near')}.textContent", lambda text: "of 4 of 8 topics" in text)
     assert "best of half for AP" in options(opened)  # and there it has gone
     assert not run(opened, f"return {part('undo')}.disabled")

@@ -110,7 +110,7 @@ def test_keys_label_move_and_undo_and_it_is_gone_on_with(browser: Chrome, home: 
         assert "--collection" in run(browser, f"return {part('text')}.textContent")
         press(browser, "2", "2")
         until(lambda: labels(home) == ["1", "0", "2", "2"])
-        assert run(browser, f"return {progress}").endswith("4 of 4 judged · all are judged")
+        assert run(browser, f"return {progress}").endswith("4 of 4 judged · all judged")
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
 

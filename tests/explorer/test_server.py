@@ -49,7 +49,7 @@ def test_the_page_may_load_its_own_files_alone(client: Any) -> None:
 @pytest.mark.parametrize("path", ["/", "/wrong/", "/wrong/main.js", f"/{TOKEN}x/", "/wrong/ask/measured"])
 def test_a_wrong_token_gets_nothing(path: str, client: Any) -> None:
     found = client.get(path)
-    assert (found.status_code, found.text) == (403, "Not for you: open the address that lmtune printed.\n")
+    assert (found.status_code, found.text) == (403, "Access denied: open the address that lmtune printed.\n")
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_questions_are_answered(client: Any) -> None:
     ("kind", "given", "said"),
     [
         ("measured", {"setting": {"lambda": 7}}, "lambda"),
-        ("measured", {"setting": 7}, "no such question"),
-        ("measured", {}, "no such question"),
-        ("nothing", {}, "no such question"),
+        ("measured", {"setting": 7}, "wrong argument setting of measured"),
+        ("measured", {}, "wrong arguments of measured"),
+        ("nothing", {}, "unknown question"),
         ("ranked", {"topic": "77", "setting": {}, "pinned": {}}, "topic"),
         (
             "surface",
@@ -98,22 +98,22 @@ def test_questions_are_answered(client: Any) -> None:
         (
             "surface",
             {"setting": {}, "measure": "AP", "smooth": False, "topics": "11", "plane": ""},
-            "a choice",
+            "selection of topics",
         ),
         (
             "surface",
             {"setting": {}, "measure": "AP", "smooth": False, "topics": "000000", "plane": ""},
-            "choice of topics",
+            "selection of topics",
         ),
         (
             "surface",
             {"setting": {}, "measure": "AP", "smooth": False, "topics": "1000x0", "plane": ""},
-            "choice of topics",
+            "selection of topics",
         ),
         ("measured", {"setting": {"mu": "5"}}, "setting"),
         ("measured", {"setting": {"mu": 10**400}}, "setting"),
         ("measured", {"setting": {"\ud800": 1}}, "no such parameter"),
-        ("measured", {"setting": {}, "more": 1}, "no such question"),
+        ("measured", {"setting": {}, "more": 1}, "wrong arguments of measured"),
         ("ranked", {"topic": "\ud800", "setting": {}, "pinned": {}}, "topic"),
     ],
 )
@@ -189,7 +189,7 @@ def test_an_error_inside_is_no_bad_question(
             f"/{TOKEN}/ask/measured", json={"page": "p", "serial": 3, "setting": {"mu": 123.5}}
         )
     assert found.status_code == 500
-    assert found.json()["error"].startswith(f"an error inside lmtune, see its terminal: {error.__name__}")
+    assert found.json()["error"].startswith(f"internal error, details in the terminal: {error.__name__}")
     assert "Traceback" in caplog.text
 
 

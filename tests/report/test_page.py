@@ -132,7 +132,7 @@ def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
     differences = values["MAP", RANKNET] - values["MAP", DIRECT]
     test = stats.ttest_rel(values["MAP", RANKNET], values["MAP", DIRECT])
     low, high = test.confidence_interval(0.95)
-    shown = f"RankNet minus Direct, MAP: {low:+.4f} to {high:+.4f}"
+    shown = f"RankNet minus Direct, MAP: [{low:+.4f}, {high:+.4f}]"
     assert f'aria-label="{shown}"' in text
     cells = re.findall(r'scope="row">RankNet</th>(.*?)</tr>', text, re.DOTALL)
     plain = [re.sub(r"<[^>]*>", " ", cell).split() for cell in cells]

@@ -1,8 +1,8 @@
-// A document's score, term by term, and its text.
+// A document's score term by term, and its text.
 
 import { cell, headed, short } from "explore/topics";
 
-// What stands in a term's row under each name of its columns.
+// The cells of a term's row, by column.
 const SHOWN = {
   times: (own) => Number(own.times.toPrecision(4)),
   tf: (own) => own.tf.map((count, i) => `${own.of[i]} ${count}`.trim()).join(", "),
@@ -21,7 +21,7 @@ export function drawDocument(parent, answer, isRuns) {
   const largest = Math.max(...parts.map(Math.abs));
   const below = parts.filter((own) => own < 0).length;
   const isSigned = below > 0 && parts.some((own) => own > 0);
-  const bar = isSigned ? "bar, to the left below 0" : below ? "bar, how far below 0" : "bar";
+  const bar = isSigned ? "bar (negative to the left)" : below ? "bar (below 0)" : "bar";
   cell(table.tHead.rows[0], bar, "th", { scope: "col" });
   for (const own of answer.terms) {
     const row = document.createElement("tr");
@@ -33,20 +33,20 @@ export function drawDocument(parent, answer, isRuns) {
     for (const [kind, value] of bars) drawBar(drawn, largest > 0 ? value / largest : 0, isSigned, kind);
     table.tBodies[0].append(row);
   }
-  const sum = answer.isSum ? "the terms add up to it" : "not a sum over terms: what each gives alone is shown";
-  cell(parent, `score ${short(answer.score)}, with the pinned setting ${short(answer.pinned)} (the pale bars); ${sum}${isRuns ? "" : `; length ${answer.length}`}`, "p");
-  const scroll = cell(parent, "", "div", { className: "scroll", tabIndex: 0, ariaLabel: "the score's parts" });
+  const sum = answer.isSum ? "the sum of the terms" : "not a sum over terms; each row has the score by this term alone";
+  cell(parent, `score ${short(answer.score)}, with the pinned setting ${short(answer.pinned)} (pale bars); ${sum}${isRuns ? "" : `; document length ${answer.length}`}`, "p");
+  const scroll = cell(parent, "", "div", { className: "scroll", tabIndex: 0, ariaLabel: "parts of the score" });
   scroll.setAttribute("role", "region");
   scroll.append(table);
   if (answer.account !== null) {
-    const told = cell(parent, "", "details");
-    cell(told, "as search engines explain it", "summary");
-    cell(told, answer.account, "pre", { className: "scroll", tabIndex: 0 });
+    const account = cell(parent, "", "details");
+    cell(account, "explanation in the form of search engines", "summary");
+    cell(account, answer.account, "pre", { className: "scroll", tabIndex: 0 });
   }
   if (answer.text !== null) parent.append(marked(answer.text));
 }
 
-// A term's share of the largest part, beside its number; where some are below 0, from the middle.
+// Draw a term's contribution as a share of the largest one; from the middle if signs differ.
 function drawBar(parent, share, isSigned, kind) {
   const bar = cell(parent, "", "div", { className: `part${share < 0 ? " below" : ""}${kind}`, ariaHidden: "true" });
   const width = Math.abs(share) * (isSigned ? 50 : 100);
@@ -54,7 +54,7 @@ function drawBar(parent, share, isSigned, kind) {
   bar.style.marginLeft = isSigned ? `${share < 0 ? 50 - width : 50}%` : "0";
 }
 
-// Pieces of the text, of which every other one is a query term.
+// Draw the pieces of the text; those at odd positions are query terms.
 function marked(pieces) {
   const box = document.createElement("p");
   box.className = "document";

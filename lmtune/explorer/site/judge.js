@@ -1,4 +1,4 @@
-// A page to judge pairs on: a topic, a document's text, keys 0 to 3. Each label is saved at once.
+// The page for judging pairs: topic, document text, keys 0 to 3. Each label is saved immediately.
 
 import { ask } from "explore/source";
 import { cell } from "explore/topics";
@@ -39,7 +39,7 @@ function build(name) {
   put(moves, "undo", "button", { onclick: undo }).textContent = "u undo";
 }
 
-// Show a pair; what is asked for meanwhile overtakes a text that is slow to come.
+// Show a pair. A text that arrives after the next pair is shown is ignored.
 async function show(place) {
   now = Math.max(0, Math.min(pairs.length - 1, place));
   const pair = pairs[now];
@@ -59,7 +59,7 @@ async function show(place) {
 
 function draw() {
   const done = pairs.filter((pair) => pair.label !== null).length;
-  const rest = done === pairs.length ? " · all are judged" : "";
+  const rest = done === pairs.length ? " · all judged" : "";
   parts.progress.textContent = `Pair ${now + 1} · ${done} of ${pairs.length} judged${rest}`;
   [...parts.labels.children].forEach((button, gain) => {
     button.setAttribute("aria-pressed", String(pairs[now].label === gain));
@@ -72,7 +72,7 @@ function tell(error) {
   parts.problem.hidden = false;
 }
 
-// One after the other: a later label must not overtake an earlier one.
+// Save one label after the other, so that a later label cannot overtake an earlier one.
 function save(pair, label) {
   const { topic, docno } = pair;
   pair.label = label;

@@ -1,4 +1,4 @@
-// The page: its state, and who draws what of it.
+// The page: its state, and the calls of the modules that draw it.
 
 import { ask, changed as moved, exportPage, isKept, keptState, latencies } from "explore/source";
 import { makeSliders } from "explore/sliders";
@@ -22,15 +22,15 @@ page.innerHTML = `
 <section class="controls" aria-label="parameters">
   <p class="buttons" data-part="menus" hidden></p>
   <div data-part="sliders"></div>
-  <p class="buttons"><label>go to <select data-part="marks"></select></label>
+  <p class="buttons"><label>Go to <select data-part="marks"></select></label>
   <button type="button" data-part="undo" disabled>Undo</button></p>
-  <p class="buttons"><label data-part="name-label">name <input data-part="name" size="8" maxlength="24" placeholder="pin 1"></label>
+  <p class="buttons"><label data-part="name-label">Name <input data-part="name" size="8" maxlength="24" placeholder="pin 1"></label>
   <button type="button" data-part="pin">Pin this setting</button>
-  <button type="button" data-part="back">Back to the pinned one</button></p>
+  <button type="button" data-part="back">Back to the pinned setting</button></p>
 </section>
 <section class="comparison" data-part="comparison" aria-live="polite"></section>
-<section class="picture"><p class="buttons"><label>measure <select data-part="measure"></select></label>
-  <label data-part="smooth-label"><input type="checkbox" data-part="smooth"> its smooth form</label>
+<section class="picture"><p class="buttons"><label>Measure <select data-part="measure"></select></label>
+  <label data-part="smooth-label"><input type="checkbox" data-part="smooth"> Smooth approximation</label>
   <progress data-part="progress" max="1" aria-label="settings measured"></progress></p>
   <div data-part="surface"></div><div data-part="profiles"></div><p data-part="along"></p><p data-part="under"></p><p data-part="near"></p><p data-part="bound"></p></section>
 <section class="taking"><p><code data-part="command"></code></p>
@@ -39,18 +39,18 @@ page.innerHTML = `
   <button type="button" data-part="svg">Picture (SVG)</button>
   <button type="button" data-part="html">This view (HTML)</button></p></section>
 <section class="topics"><div data-part="strip"></div>
-  <p class="buttons"><span data-part="counts"></span> <span data-part="choices"><button type="button" data-part="losing">Look at those that lose</button>
-  <button type="button" data-part="winning">at those that win</button>
-  <button type="button" data-part="everyone">at all</button></span></p>
-  <p><label data-part="half-label"><input type="checkbox" data-part="half"> choose on half of the topics, check on the other half</label></p>
-  <p><label>find a topic <input type="search" data-part="filter"></label></p>
+  <p class="buttons"><span data-part="counts"></span> <span data-part="choices"><button type="button" data-part="losing">Show topics that lose</button>
+  <button type="button" data-part="winning">Show topics that win</button>
+  <button type="button" data-part="everyone">Show all topics</button></span></p>
+  <p><label data-part="half-label"><input type="checkbox" data-part="half"> Choose on half of the topics, test on the other half</label></p>
+  <p><label>Find a topic <input type="search" data-part="filter"></label></p>
   <div class="scroll" tabindex="0" role="region" aria-label="topics"><table data-part="topics"><caption></caption>
   <thead><tr><th scope="col">topic</th><th scope="col">text</th><th scope="col" class="number">value</th><th scope="col" class="number">difference</th></tr></thead>
   <tbody></tbody></table></div></section>
 <section class="rankings" data-part="rankings" hidden></section>
 <section class="explained" data-part="explained" hidden></section>`;
 
-// Of choices: a menu each. Another combination is another page, below the same token.
+// A menu for each categorical parameter. Each combination has its own page below the same token.
 if (about.menus && !isKept) {
   const { choices, cases, now } = about.menus;
   const token = location.pathname.split("/")[1];
@@ -72,22 +72,22 @@ if (about.menus && !isKept) {
 
 const parameters = about.parameters;
 const axes = parameters.filter((own) => about.axes.includes(own.name));
-const isWhole = axes.length <= 2; // the picture stays where the setting moves
+const isWhole = axes.length <= 2; // the picture does not depend on the setting
 const names = parameters.map((own) => own.name);
 const start = about.marks[0].setting;
-// The page begins with the default pinned against what is recommended, or else the best that the surface has.
+// The page starts with the default pinned, at the recommended setting or the best point of the surface.
 const recommended = about.marks.find((own) => own.recommended)?.setting;
 const labels = Object.fromEntries(about.measures.map((measure, i) => [measure, about.labels[i]]));
 const state = { setting: { ...start }, pinned: { ...start }, measure: about.measures[0], topic: null, docno: null, smooth: false, topics: null, half: false, plane: axes.length === 2 ? about.axes : null };
 let waitsForBest = !keptState && !location.hash && !recommended && isWhole;
 if (!location.hash && recommended) state.setting = { ...recommended };
 Object.assign(state, keptState ?? (location.hash ? fromAddress() : {}));
-const past = []; // what Undo goes back to
+const past = []; // the states for Undo
 const tried = new Set();
 let changed = -Infinity;
 let answer = null;
 let before = null;
-let pictures = {}; // what is known of the plane, and of the lines
+let pictures = {}; // the values of the plane and of the lines so far
 let compared = null;
 
 function fromAddress() {
@@ -129,7 +129,7 @@ function tell(error) {
   byName("problem").hidden = !error;
 }
 
-// What goes on by itself tells of what is wrong, and never that all is well.
+// Background loops show errors but do not clear them.
 const guardedLoop = (work) => () => work().catch(tell);
 const guarded = (work) => (...given) => work(...given).then(() => tell(null), tell);
 
@@ -141,7 +141,7 @@ const surface = makeSurface(byName("surface"), parameters, change, tellPoint);
 const drawProfiles = makeProfiles(byName("profiles"), axes.length === 2 ? [] : axes, isWhole || isKept ? null : chooseAxis, tellPoint);
 const table = makeComparison(byName("comparison"));
 
-// One step of Undo is a whole drag: what changes without a rest.
+// One step of Undo reverts a whole drag: changes without a pause.
 function remember() {
   if (performance.now() - changed > 700) past.push({ setting: { ...state.setting }, pinned: { ...state.pinned } });
   changed = performance.now();
@@ -152,13 +152,13 @@ function remember() {
 const asText = (isIn) => about.topics.map((_, i) => (isIn(i) ? "1" : "0")).join("");
 const half = new Set(about.topics.map((_, i) => i).filter((i) => about.half[i] === "1"));
 
-// One half of the topics draws the picture, and the setting is compared on the other.
+// Half of the topics is in the picture; the comparison is on the other half.
 function halve(isHalved) {
   waitsForBest = isHalved && isWhole;
   choose(isHalved ? half : null, isHalved);
 }
 
-// Whose means the surface shows: some topics', or all of them.
+// Select the topics of the picture; null for all.
 function choose(topics, isHalved = false) {
   if (state.half !== isHalved) {
     state.half = byName("half").checked = isHalved;
@@ -172,7 +172,7 @@ function choose(topics, isHalved = false) {
   look();
 }
 
-// A plane has the two that were chosen last.
+// The axes of the plane are the last two selected parameters.
 function chooseAxis(name) {
   if (state.plane?.includes(name)) return;
   state.plane = [state.plane?.[1], name].filter(Boolean);
@@ -197,7 +197,7 @@ const follow = guarded(async () => {
   if (found === null) return;
   answer = found;
   tried.add(JSON.stringify(found.setting));
-  // A copy has settings of its own, and what it shows is of the nearest.
+  // An exported page shows the nearest of its settings.
   if (isKept) state.setting = { ...found.setting };
   if (isKept) showSliders(state.setting, true);
   toAddress();
@@ -206,7 +206,7 @@ const follow = guarded(async () => {
   drawTable();
   look();
   await Promise.all([compareThem(), rankThem()]);
-  if (answer.changed) throw new Error("the index has changed since: start lmtune explore again");
+  if (answer.changed) throw new Error("the index has changed: start lmtune explore again");
 });
 
 async function compareThem() {
@@ -240,7 +240,7 @@ async function explainThem() {
 }
 const explain = guarded(explainThem);
 
-// What all settings of a picture have in common: the others' values, of those that share 1 their proportions.
+// The part that all settings of a picture share: other parameters, and the proportions of other shares.
 function through(setting, plane) {
   if (isWhole) return "";
   const rests = plane ? [pairOf(parameters, plane)[1]].filter((rest) => rest.length) : [];
@@ -258,7 +258,7 @@ let looking = 0;
 const look = guardedLoop(async () => {
   const own = ++looking;
   const topics = state.topics ? asText((i) => state.topics.has(i)) : "";
-  // Ask for what is not known; say whether all is.
+  // Request missing values; return whether the picture is complete.
   const fetched = async (kind, plane) => {
     const wanted = [state.measure, state.smooth, topics, plane, through(state.setting, plane)].join();
     if (pictures[kind]?.wanted === wanted && pictures[kind].done >= 1) return true;
@@ -283,14 +283,14 @@ const look = guardedLoop(async () => {
   }
 });
 
-// The two axes along which the measure goes farthest.
+// The two axes with the largest ranges of the measure.
 function mattering() {
   const ranges = importances(pictures.lines);
   const best = about.axes.map((_, i) => i).sort((a, b) => ranges[b] - ranges[a]).slice(0, 2);
   return best.sort((a, b) => a - b).map((i) => about.axes[i]);
 }
 
-// Where nobody has moved anything yet, go to the top of the picture.
+// Go to the best point of the picture, unless the user has changed the setting.
 function toBest() {
   if (!waitsForBest || (state.topics && !state.half) || state.smooth) return;
   const best = bestOf(pictures.plane ?? pictures.lines);
@@ -314,7 +314,7 @@ function drawPicture() {
   const some = state.topics ? ` of ${state.topics.size} of ${about.topics.length} topics` : "";
   const { plane, lines } = pictures;
   byName("near").textContent = plane?.near
-    ? `Outlined: not significantly worse than the best drawn, ${short(bestOf(plane).value)}${some}, by a paired t-test each; exploratory, as these topics chose it.`
+    ? `Outlined: not significantly worse than the best point, ${short(bestOf(plane).value)}${some} (paired t-test for each point; exploratory, because the same topics chose the best).`
     : "";
   const here = through(state.setting, state.plane);
   const isHere = (setting) => through(setting, state.plane) === here;
@@ -323,7 +323,7 @@ function drawPicture() {
   byName("along").textContent = lines ? drawProfiles(lines, shown) : "";
   const bounds = about.marks.filter((own) => own.bound !== null && own.measure === state.measure);
   byName("bound").textContent = bounds.length
-    ? `No setting, one a fold, exceeds ${short(Math.ceil(bounds[0].bound * 1e4) / 1e4)} on the test topics: proven.`
+    ? `Proven: no settings, one for each fold, exceed ${short(Math.ceil(bounds[0].bound * 1e4) / 1e4)} on the test topics.`
     : "";
 }
 
@@ -339,8 +339,8 @@ function drawTable() {
   const given = { topics: about.topics, place: place(), now: answer.values, then: before.values };
   const differences = answer.values.map((own, i) => own[place()] - before.values[i][place()]);
   const [wins, losses] = drawStrip(differences, state.topics);
-  const chosen = state.topics ? `; the ${state.topics.size} ${state.half ? "to choose on" : "chosen"} are looked at` : "";
-  byName("counts").textContent = `${wins} topics better than pinned, ${losses} worse${chosen}.`;
+  const chosen = state.topics ? `; the picture has ${state.topics.size} ${state.half ? "to choose on" : "selected topics"}` : "";
+  byName("counts").textContent = `${wins} topics better than with the pinned setting, ${losses} worse${chosen}.`;
   drawTopics(byName("topics"), { ...given, filter, chosen: state.topics, open: state.topic, onOpen: isKept ? null : onOpen });
 }
 const open = guarded(rankThem);
@@ -354,8 +354,8 @@ const pin = guarded(async () => {
 
 byName("title").textContent = isRuns ? about.name : `${about.name}: ${about.model}`;
 byName("hint").textContent = isKept
-  ? "A copy: sliders go to the nearest of the settings that it keeps."
-  : "Drag a slider, or the ring on the picture. Pin a setting to compare with it; open a topic to see what moved, and a document to see why.";
+  ? "An exported page: sliders select the nearest of its settings."
+  : "Move a slider or the ring on the picture. Pin a setting to compare others with it. Open a topic to see its rankings, and a document to see its score.";
 for (const measure of about.measures) byName("measure").append(new Option(labels[measure], measure));
 byName("measure").value = state.measure;
 function listMarks() {

@@ -1,4 +1,4 @@
-// The measure along each parameter, the others as they are: small pictures of one scale, what matters most first.
+// The measure along each parameter with the others fixed: small plots on one scale, the largest range first.
 
 import { placeOf, valueAt } from "explore/source";
 import { element, shown } from "explore/surface";
@@ -6,7 +6,7 @@ import { cell, short } from "explore/topics";
 
 const MOST = 12;
 
-// How far the measure goes along each line, as far as it is known.
+// The range of the known values of each line.
 export function importances({ shape, values }) {
   const lines = Array.from({ length: shape[0] }, (_, line) => values.slice(line * shape[1], (line + 1) * shape[1]));
   return lines.map((line) => {
@@ -20,7 +20,7 @@ export function makeProfiles(parent, axes, onChoose, onPoint) {
   const box = isAlone ? { x: 8, y: 8, width: 424, height: 200 } : { x: 8, y: 8, width: 144, height: 64 };
   const made = axes.map((own) => {
     const kind = onChoose ? "button" : "figure";
-    const figure = cell(parent, "", kind, onChoose ? { type: "button", title: `${own.what}: choose as an axis` } : {});
+    const figure = cell(parent, "", kind, onChoose ? { type: "button", title: `${own.what}: use as an axis` } : {});
     figure.className = "profile";
     const said = cell(figure, own.name, "strong");
     const range = cell(figure, "", "small");
@@ -70,10 +70,10 @@ export function makeProfiles(parent, axes, onChoose, onPoint) {
         onPoint(value === null ? "" : `${own.name} ${shown(valueAt(own, step / (each - 1)))}: ${short(value)}`);
       };
     });
-    const some = made.length > MOST ? ` The ${MOST} that matter most of ${made.length}.` : "";
-    const ordered = isAlone ? "" : ` along each, the others as they are, the largest range first (how far ${state.label} goes along it)`;
-    const choose = onChoose ? " Click on one to make it an axis of the picture above." : "";
-    const near = points.near ? " Wide: not significantly worse than the best of these, by a paired t-test each; exploratory." : "";
-    return `${state.label} from ${short(low)} to ${short(high)}${ordered}.${near}${some}${choose}`;
+    const some = made.length > MOST ? ` These are ${MOST} of ${made.length} parameters.` : "";
+    const ordered = isAlone ? "" : " along each parameter, with the others fixed; the largest range first";
+    const choose = onChoose ? " Click a plot to use its parameter as an axis of the picture above." : "";
+    const near = points.near ? " Wide line: not significantly worse than the best of these (paired t-test for each point, exploratory)." : "";
+    return `${state.label} in [${short(low)}, ${short(high)}]${ordered}.${near}${some}${choose}`;
   };
 }

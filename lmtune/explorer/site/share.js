@@ -1,8 +1,8 @@
-// The comparison with what is pinned, and what can be taken away.
+// The comparison with the pinned setting, and the exports.
 
 import { cell, headed, short, signed } from "explore/topics";
 
-const COLUMNS = ["setting", "pinned", "difference", "interval", "p", "+/=/−"];
+const COLUMNS = ["setting", "pinned", "difference", "95% CI", "p", "W/T/L"];
 
 function fields(own, labels) {
   return [
@@ -10,14 +10,14 @@ function fields(own, labels) {
     short(own.mean),
     short(own.pinned),
     signed(own.difference),
-    own.interval.includes(null) ? "–" : own.interval.map((value) => signed(value)).join(" to "),
+    own.interval.includes(null) ? "–" : `[${own.interval.map((value) => signed(value)).join(", ")}]`,
     own.p === null ? "–" : own.p < 0.0001 ? "<0.0001" : short(own.p),
     `${own.better}/${own.equal}/${own.worse}`,
   ];
 }
 
-// `held` topics, where any, were held back from the picture.
-export function drawComparison(table, answer, labels, tried, held) {
+// `testTopics`: the number of topics that are not in the picture, if it covers half of them.
+export function drawComparison(table, answer, labels, tried, testTopics) {
   const body = document.createElement("tbody");
   for (const own of answer.contrasts) {
     const row = document.createElement("tr");
@@ -27,14 +27,13 @@ export function drawComparison(table, answer, labels, tried, held) {
     body.append(row);
   }
   table.tBodies[0].replaceWith(body);
-  const percent = Math.round(answer.confidence * 100);
   const notes = answer.notes.length ? ` ${answer.notes.join(" ")}` : "";
-  const many = tried > 1 ? `; ${tried} settings tried here, and the more are tried, the less a small p means` : "";
-  const kind = held
-    ? "Holds for one setting, chosen on the others"
-    : "Exploratory: the topics that are looked at also choose";
-  const on = held ? `, on the ${held} topics held back from the picture` : "";
-  table.caption.textContent = `Against what is pinned${on}: paired t-test, ${percent}% interval. ${kind}${many}.${notes}`;
+  const many = tried > 1 ? `; ${tried} settings tried, and each further one makes a small p less meaningful` : "";
+  const kind = testTopics
+    ? "Valid for one setting, chosen on the other topics"
+    : "Exploratory: the same topics choose and test the setting";
+  const on = testTopics ? `, on the ${testTopics} topics not in the picture` : "";
+  table.caption.textContent = `Compared with the pinned setting${on}: paired t-test. ${kind}${many}.${notes}`;
 }
 
 export function makeComparison(parent) {
@@ -43,7 +42,7 @@ export function makeComparison(parent) {
   scroll.className = "scroll";
   scroll.tabIndex = 0;
   scroll.setAttribute("role", "region");
-  scroll.setAttribute("aria-label", "comparison with what is pinned");
+  scroll.setAttribute("aria-label", "comparison with the pinned setting");
   scroll.append(table);
   parent.append(scroll);
   return table;
@@ -58,10 +57,10 @@ export function asCsv(answer) {
   return [names, ...rows].map((row) => row.map(quoted).join(",")).join("\n") + "\n";
 }
 
-// The picture as a file of its own, with the colours that the page shows now.
+// The picture as a separate file, with the page's current colours.
 export function asSvg(svg) {
   const copy = svg.cloneNode(true);
-  // Attributes, as the page's policy allows no styles.
+  // Colours are attributes, because the page's policy does not allow inline styles.
   for (const own of copy.querySelectorAll("[tabindex]")) own.removeAttribute("tabindex");
   const wanted = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "paint-order"];
   wanted.push("font-family", "font-size", "font-weight");

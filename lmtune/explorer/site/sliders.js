@@ -1,4 +1,4 @@
-// A slider and a number field for each parameter; of runs the slider is the bar of its share.
+// A slider and a number field for each parameter; for runs the slider is the bar of the share.
 
 import { placeOf, steps, valueAt } from "explore/source";
 
@@ -23,7 +23,7 @@ export function makeSliders(parent, parameters, onChange, areShares = false) {
       field.addEventListener("change", () => {
         const value = Number(field.value);
         const inside = field.value !== "" && value >= own.low && value <= own.high;
-        field.setCustomValidity(inside ? "" : `${own.low} to ${own.high}`);
+        field.setCustomValidity(inside ? "" : `enter a number from ${own.low} to ${own.high}`);
         if (inside) onChange({ [own.name]: value });
         else field.reportValidity();
       });

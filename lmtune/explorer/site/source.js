@@ -1,4 +1,4 @@
-// Where answers come from: lmtune behind this page's address, or settings kept in this file.
+// The source of answers: the server of this page, or the settings in an exported file.
 
 const kept = document.getElementById("kept");
 const content = kept ? JSON.parse(kept.textContent) : null;
@@ -7,12 +7,12 @@ const serials = {};
 const waiting = {};
 
 export const isKept = content !== null;
-// Of a slider, from one end to the other: in a copy from one kept setting to the next.
+// The steps of a slider; in an exported page, the settings in the file.
 export const steps = content ? Object.values(content.pictures)[0].shape[1] - 1 : 1000;
 export const keptState = content ? { ...content.state, plane: content.state.plane ? content.state.plane.split(",") : null } : null;
 export const latencies = [];
 
-// Ask a question. An answer that a later question of its kind has overtaken is null.
+// Ask a question. The answer is null if a later question of the same kind has been asked.
 export async function ask(kind, given = {}) {
   if (content) return answerKept(kind, given);
   const serial = (serials[kind] = (serials[kind] ?? 0) + 1);
@@ -32,7 +32,7 @@ export async function ask(kind, given = {}) {
     return serial === serials[kind] ? answer : null;
   } catch (error) {
     if (error.name === "AbortError") return null;
-    throw error instanceof TypeError ? new Error("lmtune has ended: start it again, and reload") : error;
+    throw error instanceof TypeError ? new Error("lmtune is not running: start it again and reload the page") : error;
   }
 }
 
@@ -43,7 +43,7 @@ export async function exportPage({ setting, pinned, measure, plane }) {
   return response.text();
 }
 
-// A parameter's place from 0 to 1 on the scale along which it is dragged, and back.
+// A parameter's position from 0 to 1 on its slider, and back.
 export function placeOf(parameter, value) {
   const { low, high, scale } = parameter;
   if (scale === "log") return Math.log(value / low) / Math.log(high / low);
@@ -60,7 +60,7 @@ export function valueAt(parameter, place) {
 
 const sum = (names, setting) => names.reduce((total, name) => total + setting[name], 0);
 
-// A setting with some values changed: those that share 1 with them get what is left, in their proportions.
+// A setting with some values changed. Other shares of the same group divide the rest of 1 in proportion.
 export function changed(parameters, setting, some) {
   const next = { ...setting, ...some };
   for (const share of new Set(parameters.filter((own) => own.share && own.name in some).map((own) => own.share))) {
@@ -71,7 +71,7 @@ export function changed(parameters, setting, some) {
     for (const name of others)
       next[name] = Number((left * (total > 0 ? setting[name] / total : 1 / others.length)).toFixed(6));
     const largest = others.reduce((most, name) => (next[name] > next[most] ? name : most));
-    const rest = sum(group.filter((name) => name !== largest), next); // the largest takes what rounding leaves
+    const rest = sum(group.filter((name) => name !== largest), next); // the largest share absorbs rounding
     next[largest] = Math.max(0, Number((1 - rest).toFixed(6)));
   }
   return next;
@@ -109,5 +109,5 @@ function answerKept(kind, given) {
       error: "",
     };
   }
-  throw new Error("this copy holds means and topics only: lmtune explore shows documents");
+  throw new Error("this exported page has means and topics only; run lmtune explore to see documents");
 }

@@ -1,10 +1,10 @@
-// The measure over two parameters as a square, or, where these share 1 with others, as a triangle.
+// The measure over two parameters as a square, or as a triangle for two of several shares.
 
 import { isKept, placeOf, steps, valueAt } from "explore/source";
 import { short } from "explore/topics";
 
 const SVG = "http://www.w3.org/2000/svg";
-// Cividis: told apart by all eyes, and in grey.
+// Cividis: readable with colour-vision deficiencies, and in grey.
 const RAMP = [
   [0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115],
   [138, 134, 120], [165, 157, 118], [195, 180, 105], [225, 204, 85], [254, 232, 56],
@@ -26,8 +26,8 @@ export function element(name, attributes, parent) {
 
 export const shown = (value) => Number(value.toPrecision(3)).toLocaleString("en");
 
-// Where two places from 0 to 1 lie in the picture, and back; what they stand for. The corners of a point's cell,
-// in steps of the grid, and from each to the next the point beside it there.
+// The geometry of a square: the map from two positions in [0, 1] to the picture and back, the values of positions,
+// and the corners and neighbours of a point's cell in steps of the grid.
 function squareOf(pair) {
   const box = { x: 62, y: 12, width: 330, height: 330 };
   return {
@@ -44,11 +44,11 @@ function squareOf(pair) {
   };
 }
 
-// The two are the corners below, the others, in their proportions, the one above.
+// The geometry of a triangle: the two parameters are the lower corners, the others in proportion the upper one.
 function triangleOf(pair, others) {
   const box = { x: 62, y: 34, width: 330, height: 286 };
   const middle = box.x + box.width / 2;
-  const corners = [pair[0].name, pair[1].name, others.length > 1 ? `the ${others.length} others` : others[0].name];
+  const corners = [pair[0].name, pair[1].name, others.length > 1 ? `${others.length} others` : others[0].name];
   return {
     box,
     corners,
@@ -70,7 +70,7 @@ function triangleOf(pair, others) {
   };
 }
 
-// Two parameters by their names, and what shares 1 with both of them.
+// Two parameters by name, and the other shares of their group.
 export function pairOf(parameters, plane) {
   const pair = plane.map((name) => parameters.find((own) => own.name === name));
   const isShared = pair[0].share && pair[0].share === pair[1].share;
@@ -79,12 +79,12 @@ export function pairOf(parameters, plane) {
 
 export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
   const svg = element("svg", { class: "surface", viewBox: "0 0 480 400", role: "group" }, parent);
-  // What is seen, as one picture; the ring beside it can be reached.
+  // One picture for assistive technology; the ring can be focused.
   const picture = element("g", { role: "img" }, svg);
   let last = null;
   let drawn = null;
   let [plane, pair, form, box] = [null, null, null, null];
-  describe("no setting is measured yet");
+  describe("no setting evaluated yet");
 
   function describe(words) {
     svg.setAttribute("aria-label", words);
@@ -118,7 +118,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
   });
   svg.addEventListener("pointerleave", () => onPoint(""));
 
-  // What is known of the point that is nearest to the pointer.
+  // The text about the point nearest to the pointer.
   function under(event) {
     if (!drawn) return "";
     const places = placesOf(event);
@@ -134,7 +134,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
   }
 
   const handle = element("circle", { class: "handle", r: 9, tabindex: 0, role: "slider", visibility: "hidden" }, svg);
-  handle.setAttribute("aria-label", "the setting: arrow keys move it, with Shift ten times as far");
+  handle.setAttribute("aria-label", "setting: arrow keys move it, with Shift ten times as far");
   handle.addEventListener("keydown", (event) => {
     const move = form.moves[event.key];
     if (!move) return;
@@ -163,7 +163,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     write(up.name, [12, middle], { "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` });
   }
 
-  // A triangle's corners are a run alone each; lines of equal shares, numbered where each of them begins.
+  // Label a triangle: corners are single runs; lines of equal shares have numbers at their ends.
   function edges() {
     const line = (from, to) => element("path", { class: "guide", d: `M${form.point(...from)}L${form.point(...to)}` }, picture);
     for (const share of [0.25, 0.5, 0.75]) {
@@ -176,7 +176,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
       write(short(share, 2), [below[0], below[1] + 16], { "text-anchor": "middle" });
       write(short(share, 2), [right[0] + 8, right[1] + 2]);
     }
-    const most = [26, 26, 44]; // letters that there is room for
+    const most = [26, 26, 44]; // letters that fit
     [[1, 0, 20], [0, 1, 20], [0, 0, -10]].forEach(([u, v, down], i) => {
       const [x, y] = form.point(u, v);
       const text = form.corners[i].length > most[i] ? `${form.corners[i].slice(0, most[i] - 1)}…` : form.corners[i];
@@ -184,7 +184,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     });
   }
 
-  // What the colours stand for: from the highest value down to where all that is lower looks the same.
+  // The colour bar, from the highest value to the cut; all lower values have one colour.
   function bar(low, high, isCut) {
     const [x, width, parts] = [box.x + box.width + 14, 14, 40];
     for (let i = 0; i < parts; i++) {
@@ -205,7 +205,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
       if (value === null) return;
       const row = Math.floor(place / columns);
       const column = place % columns;
-      // A point that was measured early stands for its neighbours until they are.
+      // A coarse point fills the cells of its neighbours until they are evaluated.
       let reach = 1;
       while (reach < 8 && row % (2 * reach) === 0 && column % (2 * reach) === 0) {
         const next = (row + reach < rows ? row + reach : row - reach) * columns + column;
@@ -220,13 +220,13 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     for (const [, cell] of parts) element("path", cell, parent);
   }
 
-  // A place between points of a grid in the picture, of a square inside its range.
+  // A position between grid points in the picture; squares are clipped to their range.
   function edge(shape, ...between) {
     const places = between.map((own, i) => own / (shape[i] - 1));
     return form.point(...(form.corners ? places : form.inside(places)));
   }
 
-  // The edge, along cells, between what is not significantly worse than the best and all else.
+  // The outline of the cells that are not significantly worse than the best.
   function outline({ shape, near }, parent) {
     const [rows, columns] = shape;
     const isNear = (row, column) => row >= 0 && row < rows && column >= 0 && column < columns && near[row * columns + column];
@@ -242,7 +242,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     for (const kind of ["near halo", "near"]) element("path", { class: kind, d }, parent);
   }
 
-  // Nothing is drawn beyond a triangle's edge.
+  // Clip the picture to the triangle.
   function clipped() {
     if (!form.corners) return picture;
     const corners = [[0, 0], [1, 0], [0, 1]].map((own) => form.point(...own));
@@ -251,7 +251,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     return element("g", { "clip-path": "url(#triangle)" }, picture);
   }
 
-  // Names beside their marks, each where no other name or mark is yet, as far as there is room.
+  // Names beside their marks, without overlaps if there is room.
   function names(marks) {
     const taken = marks.map(({ at: [x, y] }) => ({ x: x - 6, y: y - 6, width: 12, height: 12 }));
     const meets = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
@@ -287,8 +287,8 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
       }
       const [x, y] = at(mark.setting);
       element("path", { class: "mark", d: `M${x - 5} ${y}h10M${x} ${y - 5}v10` }, picture);
-      const here = `${Math.round(x / 2)} ${Math.round(y / 2)}`; // one name for what is in one place
-      if (form.corners?.includes(mark.name)) continue; // it stands there
+      const here = `${Math.round(x / 2)} ${Math.round(y / 2)}`; // marks at the same point share a text
+      if (form.corners?.includes(mark.name)) continue; // the corner has the name
       marks.set(here, { name: marks.has(here) ? `${marks.get(here).name}, ${mark.name}` : mark.name, at: [x, y] });
     }
     names([...marks.values()]);

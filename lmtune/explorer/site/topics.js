@@ -1,4 +1,4 @@
-// Topics by their difference from the pinned setting: as a strip, in a table; one of them opened.
+// Topics by difference from the pinned setting: a strip, a table, and the rankings of one topic.
 
 const SHOWN = 200;
 
@@ -10,7 +10,7 @@ export function cell(row, text, kind = "td", options = {}) {
   return made;
 }
 
-// An empty table with a head: names of rows to the left, of numbers to the right, as they stand below.
+// An empty table with a header: names left, numbers right.
 export function headed(names, numbers) {
   const table = document.createElement("table");
   const row = document.createElement("tr");
@@ -21,7 +21,7 @@ export function headed(names, numbers) {
   return table;
 }
 
-// Figures as everywhere in lmtune: four digits, without the zero before the point, differences with their sign.
+// As in all of lmtune: four decimals, and differences with their sign.
 export const short = (value, digits = 4) => value.toFixed(digits);
 
 export function signed(value, digits = 4) {
@@ -39,8 +39,8 @@ function button(text, onClick, label = text) {
   return made;
 }
 
-// Draw the topics' table; `now` and `then` hold each topic's values of all measures. Without `onOpen` there is
-// nothing behind a topic.
+// Draw the table of topics. `now` and `then`: each topic's values of all measures, with the setting and with the
+// pinned one. Without `onOpen` topics cannot be opened.
 export function drawTopics(parent, { topics, place, now, then, filter, chosen, open, onOpen }) {
   const wanted = filter.trim().toLowerCase();
   const rows = topics
@@ -53,7 +53,7 @@ export function drawTopics(parent, { topics, place, now, then, filter, chosen, o
     const row = document.createElement("tr");
     row.classList.toggle("open", topic.id === open);
     const name = cell(row, onOpen ? "" : topic.id, "th", { scope: "row" });
-    if (onOpen) name.append(button(topic.id, () => onOpen(topic.id), `topic ${topic.id}: show its rankings`));
+    if (onOpen) name.append(button(topic.id, () => onOpen(topic.id), `topic ${topic.id}: show rankings`));
     cell(row, topic.text, "td", { className: "text" });
     cell(row, short(topic.value), "td", { className: "number" });
     const sign = topic.difference > 0 ? "better" : topic.difference < 0 ? "worse" : "equal";
@@ -61,14 +61,14 @@ export function drawTopics(parent, { topics, place, now, then, filter, chosen, o
     body.append(row);
   }
   parent.querySelector("tbody").replaceWith(body);
-  const more = rows.length > SHOWN ? `, the first ${SHOWN} are shown` : "";
-  parent.querySelector("caption").textContent = `${rows.length} topics by their difference${more}`;
+  const more = rows.length > SHOWN ? ` (the first ${SHOWN})` : "";
+  parent.querySelector("caption").textContent = `${rows.length} topics, largest difference first${more}`;
 }
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// A strip of all topics' differences, the largest gain first. Dragging over it chooses topics; those that are not
-// chosen are faint.
+// A strip of all topics' differences, the largest gain first. Dragging over it selects topics; the others are
+// faint.
 export function makeStrip(parent, onChoose) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "strip");
@@ -115,13 +115,13 @@ export function makeStrip(parent, onChoose) {
         svg.append(path);
       }
     const [wins, losses] = [1, -1].map((sign) => differences.filter((value) => Math.sign(value) === sign).length);
-    svg.setAttribute("aria-label", `${wins} topics better, ${losses} worse than with the pinned setting`);
+    svg.setAttribute("aria-label", `${wins} topics better and ${losses} worse than with the pinned setting`);
     return [wins, losses];
   };
 }
 
 const JUDGED = (gain) =>
-  gain > 0 ? ["relevant", "●", `relevant (${gain})`] : gain === 0 ? ["nonrelevant", "○", "judged nonrelevant"] : ["unjudged", "·", "not judged"];
+  gain > 0 ? ["relevant", "●", `relevant (${gain})`] : gain === 0 ? ["nonrelevant", "○", "judged non-relevant"] : ["unjudged", "·", "not judged"];
 
 // Draw a topic's two rankings side by side.
 export function drawRankings(parent, answer, chosen, onOpen) {
@@ -143,8 +143,8 @@ export function drawRankings(parent, answer, chosen, onOpen) {
       row.append(button(own.docno, () => onOpen(own.docno), `${own.docno}: its score term by term`));
       if (own.docno === chosen) row.classList.add("open");
       if (side === "setting" && moved) {
-        const says = own.other === null ? "not in the other ranking" : `was at ${own.other}`;
-        cell(row, moved, "span", { className: "moved", title: says });
+        const title = own.other === null ? "not in the other ranking" : `rank ${own.other} with the pinned setting`;
+        cell(row, moved, "span", { className: "moved", title });
       }
       list.append(row);
     });
@@ -155,7 +155,7 @@ export function drawRankings(parent, answer, chosen, onOpen) {
   }
   const links = document.createElementNS(SVG, "svg");
   links.setAttribute("class", "links");
-  links.setAttribute("aria-hidden", "true"); // each document says where it was
+  links.setAttribute("aria-hidden", "true"); // each document has its old rank as text
   sides.firstChild.after(links);
   sides.tabIndex = 0;
   sides.setAttribute("role", "region");
@@ -164,7 +164,7 @@ export function drawRankings(parent, answer, chosen, onOpen) {
   link(links, answer, ...sides.querySelectorAll("ol"));
 }
 
-// Join a document's two places.
+// Join the two ranks of each document by a line.
 function link(svg, answer, pinned, setting) {
   const top = svg.getBoundingClientRect().top;
   const height = svg.parentNode.scrollHeight;

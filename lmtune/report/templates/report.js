@@ -80,7 +80,7 @@
     const means = kept.length === 0 ? [] : heads.slice(2).map((_, place) =>
       kept.reduce((sum, row) => sum + row.keys[place + 2], 0) / kept.length);
     const total = document.createElement("tr");
-    const label = cell("th", kept.length === rows.length ? "Mean" : "Mean of these topics");
+    const label = cell("th", kept.length === rows.length ? "Mean" : "Mean of these");
     label.scope = "row";
     total.append(label, cell("td", "", "num"));
     means.forEach((mean, place) =>
