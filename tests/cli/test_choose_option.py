@@ -78,8 +78,7 @@ def test_the_folder_keeps_what_the_table_shows(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "why"),
-    [("", "dropped by successive halving"), ("--certify 0.01", "its bound excludes it")],
+    ("more", "why"), [("", "dropped by successive halving"), ("--certify 0.01", "its bound excludes it")]
 )
 def test_a_race_says_what_is_not_tuned_and_why(run: Run, more: str, why: str) -> None:
     status, out, said = run(f"{CHOOSE} --race {more} --output kept")
