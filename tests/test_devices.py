@@ -87,8 +87,8 @@ def test_steps_wait_for_nothing(loss: str, network: str, device: str) -> None:
     objective: Any = make_objective(parse_loss(loss), task.pairs, "cpu" if draws else device)
     if draws:
         objective.generator = None  # there is none on such a device
-    for batch in run.staged(0, 0, objective):
-        launches(partial(run.make_step, batch, objective), device)
+    for batch in run.staged_batches(0, 0, objective):
+        launches(partial(run.train_step, batch, objective), device)
 
 
 @pytest.mark.parametrize("network", ["b64", "attention:8-1-2"])

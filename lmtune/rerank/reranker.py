@@ -1,4 +1,4 @@
-"""A reranker: a scorer with what its lists need, learnt (fold by fold), applied, kept in a folder."""
+"""Rerankers: training (also by fold), scoring, saving and loading."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ from lmtune.rerank.text.training import TextLearner, TextTrained
 from lmtune.rerank.training.loop import HISTORY, SECONDS, StepProgress, TrainingOptions
 
 CUTOFFS = (1, 3, 5, 10)
-"""Of the nDCG that is reported on test queries."""
+"""Cutoffs of the nDCG values reported for test queries."""
 
 _RECORD = "made.json"
 _MODEL = "model.json"
-_OF_TEXT = (
+_TEXT_MODEL_FILES = (
     *("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*"),
     *("merges.txt", "*.model", "*.jinja", "model-*.safetensors", "model.safetensors.index.json"),
 )
-MODEL_KIND = FolderKind(_RECORD, (WEIGHTS, TREES, "scorer.*", _MODEL, HISTORY, SECONDS, _RECORD, *_OF_TEXT))
-"""A model's folder; ``scorer.*`` is of one's own scorers."""
+MODEL_KIND = FolderKind(
+    _RECORD, (WEIGHTS, TREES, "scorer.*", _MODEL, HISTORY, SECONDS, _RECORD, *_TEXT_MODEL_FILES)
+)
+"""The files of a model's folder; ``scorer.*`` are those of custom scorers."""
 
 _VERSION = 3
 _KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
@@ -62,24 +64,28 @@ _SCORERS: dict[str, type[Scorer]] = {learner.scorer.kind: learner.scorer for lea
 
 
 def learner_of(settings: Settings, normalisation: Normalisation | None = None) -> Learner:
-    """Return what learns as settings ask: a network that reads text, one on features, or neither.
+    """Create the learner that settings name: a network on texts or features, trees, or a custom one.
 
     Parameters
     ----------
     settings : Settings
     normalisation : Normalisation, optional
-        Of the features of a network; None takes them as they are given.
+        Scaling of a network's features; None uses them unchanged.
 
     Raises
     ------
+    InputError
+        If the settings name a custom ranker without its class, as those of a saved model do.
     MissingExtraError
-        For a network that reads text, where the extra is not installed.
+        If the network reads text, but the extra ``text`` is not installed.
     """
     ranker = settings.ranker
     if ranker.name == NETWORK.name:
         kind: Any = TextLearner if reads_text(settings.network) else NetworkLearner
     elif ranker.learner is None and ranker.name not in LEARNERS:
-        raise InputError("no ranker that can be trained here", value=ranker.name, accepted="Ranker.of")
+        raise InputError(
+            "cannot train this ranker: its class is unknown", value=ranker.name, accepted="Ranker.of"
+        )
     else:
         kind = ranker.learner or _learner(ranker.name)
     learner: Learner = kind(settings, normalisation)
@@ -88,16 +94,16 @@ def learner_of(settings: Settings, normalisation: Normalisation | None = None) -
 
 @dataclass(frozen=True, eq=False)
 class Reranker:
-    """From features as they come, or texts, to scores.
+    """A trained scorer with the feature names and the settings of its input.
 
     Attributes
     ----------
     scorer : Scorer
-        A network, trees, or a network that reads text.
+        A network on features or texts, or trees.
     names : tuple of str
-        The features, in order; none for a network that reads text.
+        Feature names in order; empty for a network that reads text.
     facts : mapping
-        What making the same lists again takes.
+        Parameters that recreate the scorer's input from a run, such as the depth.
     """
 
     scorer: Scorer
@@ -105,21 +111,25 @@ class Reranker:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def with_text(self, options: Mapping[str, Any], *, file: PathLike | None = None) -> Self:
-        """Return the same of a reranker that reads text, with some of its `TextOptions` changed.
+        """Return a copy of a text reranker with some of its `TextOptions` changed.
 
         Raises
         ------
         InputError
-            For one that reads none, and for what a causal model learnt with.
+            If the reranker does not read text, or an option is fixed by training: the prompt, the
+            answers and the adapters' rank.
         """
         if not isinstance(self.scorer, TextTrained):
-            accepted = "none of its options"
+            accepted = "no options of texts"
             raise InputError("the model reads no text", file=file, value=min(options), accepted=accepted)
         for name in ("prompt", "answers", "lora"):
             if name in options:
                 accepted = "--max-length, --passages, --overlap, --text, --batch-tokens"
                 raise InputError(
-                    f"a trained model has its own {name}", file=file, value=options[name], accepted=accepted
+                    f"a trained model's {name} cannot change",
+                    file=file,
+                    value=options[name],
+                    accepted=accepted,
                 )
         changed = TextOptions(**{**self.facts["text"], **options})
         self.scorer.network.cut(changed)
@@ -133,22 +143,22 @@ class Reranker:
         Parameters
         ----------
         data : RankingData
-            Features as they come, not normalised; or lists with texts.
+            Raw features, not normalised; or lists with texts.
         progress : callable or bool, optional
-            Of texts called with (documents done, in all, how fast); True draws a bar.
+            Called with (documents done, total, speed) while texts are scored; True draws a bar.
         **how
-            ``device``, the CPU by default; of texts ``bf16``, whether to compute in bfloat16, and
-            ``checkpoint``, a folder to keep scores in and to go on from.
+            ``device``, default the CPU. For texts also ``bf16``, whether to compute in bfloat16, and
+            ``checkpoint``, a folder that stores scores, to resume from.
 
         Raises
         ------
         InputError
-            For another number of features than in training; of texts, for a document without any.
+            If the number of features differs from training, or a document has no text.
         """
         return self.scorer.score(data, progress=counted(progress, "scoring"), **how)
 
     def check_features(self, names: Sequence[str], *, file: PathLike | None = None) -> None:
-        """Raise InputError unless features are those that the reranker was trained on."""
+        """Raise InputError if feature names differ from those in training."""
         known, names = list(self.names), list(names)
         if known == names:
             return
@@ -161,19 +171,22 @@ class Reranker:
         )
 
     def report(self, test: RankingData) -> Iterator[str]:
-        """Yield what `report` does of test queries' scores."""
+        """Yield lines with the mean measures of test queries; see `report`."""
         return report([(test, self.score(test))], self.scorer.settings.validation_measure)
 
 
 def report(tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: Measure) -> Iterator[str]:
-    """Yield lines with the means of test queries' measures, one a convention for empty queries.
+    """Yield lines with the mean measures of test queries.
+
+    Queries without relevant documents are left out in the first line, and count 0 in a second, which
+    is yielded only if it differs.
 
     Parameters
     ----------
     tested : iterable of (RankingData, numpy.ndarray)
-        Queries and their rows' scores; those of several folds count together.
+        Queries and their rows' scores; means are over the queries of all folds.
     measure : Measure
-        What validation chose by: it is there beside nDCG at `CUTOFFS`.
+        The validation measure, reported in addition to nDCG at `CUTOFFS`.
     """
     measures = reported(measure)
     values, (names, convention) = measured(tested, measures), column_names(measures)
@@ -188,7 +201,7 @@ def report(tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: 
 
 
 def reported(measure: Measure) -> tuple[Measure, ...]:
-    """Return what is reported where validation chooses by a measure: it, and nDCG at `CUTOFFS`."""
+    """Return the reported measures: the validation measure, and nDCG at `CUTOFFS`."""
     names = tuple(map(exponential_ndcg, CUTOFFS))
     return names if measure in names else (measure, *names)
 
@@ -196,12 +209,12 @@ def reported(measure: Measure) -> tuple[Measure, ...]:
 def measured(
     tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measures: Sequence[Measure]
 ) -> NDArray[np.float64]:
-    """Measure queries by their rows' scores.
+    """Compute measures of each query from its rows' scores.
 
     Returns
     -------
     numpy.ndarray of float64, shape (queries, measures)
-        NaN where a query does not count.
+        NaN for queries on which a measure is not defined.
     """
     values = [
         np.column_stack([Measurer(name, data).values(scores) for name in measures]) for data, scores in tested
@@ -219,22 +232,22 @@ def learn(
     facts: Mapping[str, Any] | None = None,
     **how: Unpack[TrainingOptions],
 ) -> Reranker:
-    """Learn to rerank: normalise features and train what the settings ask for.
+    """Train a reranker: normalise features, and fit the network or the ranker of the settings.
 
     Parameters
     ----------
     train, validation : RankingData
-        What to learn from and to choose by, features as they come.
+        Training queries, and queries that select the best epoch; with raw features.
     settings : Settings
-        Of the training; the ranker ``lambdamart`` grows trees, on features as they come.
+        Settings of training. The ranker ``lambdamart`` uses raw features.
     normalisation : Normalisation, optional
-        Of a network's features; its defaults by default.
+        Scaling of a network's features; default ``Normalisation()``.
     names : sequence of str, optional
-        The features'; "1", "2", ... by default, as in LETOR files.
+        Feature names; default "1", "2", ..., as in LETOR files.
     facts : mapping, optional
-        What else to remember, such as what making the same features again takes.
+        Further data to store with the model, such as parameters of its features.
     **how
-        ``device``, ``checkpoint``, ``checkpoint_every`` and ``progress``, as for
+        ``device``, ``checkpoint``, ``checkpoint_every`` and ``progress``; see
         `lmtune.rerank.learners.feature_networks.fit`.
 
     Returns
@@ -252,41 +265,46 @@ def learn(
 
 
 def check_folder(path: PathLike) -> None:
-    """Raise InputError at once where `save_model` would in the end."""
+    """Raise InputError if `save_model` could not write to a path; for a check before training."""
     check_directory(path, MODEL_KIND)
 
 
 def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) -> None:
-    """Write a reranker's folder, whole or not at all.
+    """Write a reranker's folder atomically.
 
-    It holds ``model.safetensors`` (weights and normaliser) or ``trees.txt``, ``model.json``
-    (settings, features), ``history.csv`` (a row an epoch or a tree), for a network ``seconds.csv``
-    (the epochs' times, which alone differ between equal trainings), and ``made.json``. A network that
-    reads text is kept as transformers and sentence-transformers' CrossEncoder load it.
+    The folder has these files:
+
+    - ``model.safetensors`` (weights and normaliser) or ``trees.txt``; for a network that reads text,
+      the files that transformers and sentence-transformers' CrossEncoder load;
+    - ``model.json``: settings and feature names;
+    - ``history.csv``: one row per epoch or tree;
+    - ``seconds.csv``, for a network: the epochs' times, the only file that differs between repeated
+      trainings;
+    - ``made.json``: the `record`.
 
     Parameters
     ----------
     path : path-like
         The folder; an older model is replaced.
     reranker : Reranker
-        What to keep.
+        The model to save.
     record : mapping
-        How it was made; goes to ``made.json``.
+        How the model was trained; written to ``made.json``.
 
     Raises
     ------
     InputError
-        Where the path is something else than an older model.
+        If the path exists and is not a model's folder.
     """
     scorer = reranker.scorer
     with atomic_directory(path, MODEL_KIND) as folder:
-        kept = scorer.save(folder)
+        items = scorer.save(folder)
         model = {
             "version": _VERSION,
             "kind": scorer.kind,
-            "settings": kept.pop("settings"),
+            "settings": items.pop("settings"),
             "features": reranker.names,
-            **kept,
+            **items,
             "validation": scorer.validation if np.isfinite(scorer.validation) else None,
             "facts": dict(reranker.facts),
         }
@@ -296,59 +314,61 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
 
 
 def read_record(path: PathLike) -> Any:
-    """Return what a model's folder says of how it was made; of ``text:MODEL`` and its like, the name.
+    """Return the content of a model's ``made.json``; for ``text:MODEL`` or ``decoder:MODEL``, the name.
 
     Raises
     ------
     InputError
-        Where there is no model, or nothing that can be read.
+        If the folder is not a model's, or the file is not readable.
     """
-    return {"network": str(path)} if reads_text(str(path)) else read_json(_model_home(path) / _RECORD)
+    return {"network": str(path)} if reads_text(str(path)) else read_json(_model_folder(path) / _RECORD)
 
 
-def _model_home(path: PathLike) -> Path:
-    home = Path(path)
-    if not is_folder(home) or not (home / _MODEL).is_file():
+def _model_folder(path: PathLike) -> Path:
+    folder = Path(path)
+    if not is_folder(folder) or not (folder / _MODEL).is_file():
         raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
-    return home
+    return folder
 
 
 def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] | None = None) -> Reranker:
-    """Read a reranker's folder back; or a model of others, ``text:MODEL`` or ``decoder:MODEL``.
+    """Load a reranker from its folder, or a model trained elsewhere, ``text:MODEL`` or ``decoder:MODEL``.
 
     Parameters
     ----------
     path : path-like
-        What `save_model` wrote.
+        A folder that `save_model` wrote.
     *scorers
-        Kinds of scorers besides lmtune's, which one's own learners made.
+        Classes of custom scorers, in addition to lmtune's.
     text : mapping, optional
-        Of a model that reads text, the `TextOptions` that are to be other than in training.
+        Changes to the `TextOptions` of training, for a model that reads text.
 
     Raises
     ------
     InputError
-        Where it is not one, damaged, or of another kind of scorers.
+        If the folder is not a model's or is damaged, or the class of its scorer is unknown.
     """
     if reads_text(str(path)):
         options = TextOptions(**(text or {}))
         facts = {"text": asdict(options), "depth": FeatureSettings.depth}
         return Reranker(TextTrained.untrained(str(path), options), (), facts)
-    home = _model_home(path)
+    folder = _model_folder(path)
     try:
-        kept = parse_json(read_bytes(home / _MODEL))
-        if kept["version"] != _VERSION:
-            value, accepted = kept["version"], str(_VERSION)
-            raise InputError("a model of another version", file=home / _MODEL, value=value, accepted=accepted)
-        kept = unsealed(kept, kinds=_KINDS)
-        files = {name: read_whole(home / name, expected) for name, expected in kept["digests"].items()}
+        model = parse_json(read_bytes(folder / _MODEL))
+        if model["version"] != _VERSION:
+            value, accepted = model["version"], str(_VERSION)
+            raise InputError(
+                "unsupported model version", file=folder / _MODEL, value=value, accepted=accepted
+            )
+        model = unsealed(model, kinds=_KINDS)
+        files = {name: read_whole(folder / name, expected) for name, expected in model["digests"].items()}
         kinds = _SCORERS | {scorer.kind: scorer for scorer in scorers}
-        if kept["kind"] not in kinds:
-            accepted = f"{', '.join(kinds)}; in Python load_model(path, SCORER) with one's own"
-            raise InputError("a model of another kind", value=kept["kind"], accepted=accepted)
-        scorer = kinds[kept["kind"]].load(home, files, kept)
-        made = Reranker(scorer, tuple(kept["features"]), kept["facts"])
-        return made.with_text(text, file=path) if text else made
+        if model["kind"] not in kinds:
+            accepted = f"{', '.join(kinds)}; in Python load_model(path, SCORER) with a custom scorer"
+            raise InputError("unknown kind of model", value=model["kind"], accepted=accepted)
+        scorer = kinds[model["kind"]].load(folder, files, model)
+        reranker = Reranker(scorer, tuple(model["features"]), model["facts"])
+        return reranker.with_text(text, file=path) if text else reranker
     except InputError as error:
         error.file = error.file or os.fspath(path)
         raise
@@ -366,19 +386,19 @@ def learn_folds(
     checkpoint_every: int | None,
     progress: Progress,
 ) -> Iterator[tuple[TrainingData, Reranker]]:
-    """Learn a reranker of each fold, normalised by that fold's training data.
+    """Train a reranker on each fold, with features normalised by the fold's training data.
 
     Parameters
     ----------
     parts : sequence of TrainingData
-        The folds, or the one that there is.
+        The folds, or a single item without folds.
     settings, normalisation
         As for `lmtune.rerank.reranker.learn`.
     device, checkpoint, checkpoint_every
-        As for `lmtune.rerank.learners.feature_networks.fit`; each of several folds has a folder in
-        `checkpoint`, and one of several devices: see `lmtune.devices`.
+        As for `lmtune.rerank.learners.feature_networks.fit`. Each fold has a subfolder of `checkpoint`,
+        and uses one of several devices; see `lmtune.devices`.
     progress : Progress
-        Called while each is trained.
+        Called during each training.
 
     Yields
     ------
@@ -395,14 +415,14 @@ def learn_folds(
     shared = {"settings": settings, "normalisation": normalisation, "checkpoint_every": checkpoint_every}
     tasks: list[Task] = []
     for part in parts:
-        own = {name: getattr(part, name) for name in ("train", "validation", "names", "facts")}
-        own["checkpoint"] = checkpoint and checkpoint / part.fold
-        own["progress"] = None if spread else partial(progress, f"{part.label}training")
-        tasks.append((learn, shared | own))
-    learnt = in_task_order(run_on_devices(tasks, device))
+        of_fold = {name: getattr(part, name) for name in ("train", "validation", "names", "facts")}
+        of_fold["checkpoint"] = checkpoint and checkpoint / part.fold
+        of_fold["progress"] = None if spread else partial(progress, f"{part.label}training")
+        tasks.append((learn, shared | of_fold))
+    rerankers = in_task_order(run_on_devices(tasks, device))
     for done, part in enumerate(parts, 1):
-        with timed(f"{part.label}{quantity(len(part.train.queries), 'query', 'queries')} learnt from"):
-            reranker = next(learnt)
+        with timed(f"{part.label}{quantity(len(part.train.queries), 'query', 'queries')} trained on"):
+            reranker = next(rerankers)
         if spread:
             progress("folds", done, len(parts))
         yield part, reranker

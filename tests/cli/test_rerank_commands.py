@@ -614,12 +614,15 @@ def test_topics_count_by_their_weights(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--loss", "song", "--topic-weights", "{all}"), "a loss that takes no weights of topics: 'song'"),
+        (("--loss", "song", "--topic-weights", "{all}"), "the loss does not support topic weights: 'song'"),
         (("--topic-weights", "{some}"), "topic 12 has no weight"),
-        (("--loss", "ranknet@teacher"), "a loss on a teacher's scores, and no teacher: 'ranknet@teacher'"),
+        (("--loss", "ranknet@teacher"), "the loss needs a teacher's scores: 'ranknet@teacher'"),
         (("--loss", "song@teacher"), "unknown loss: 'song@teacher'"),
         (("--loss", "ranknet@teacher:weight=0"), "weight"),
-        (("--loss", "ranknet@teacher:beside=song:weight=0.5", "--teacher", "{teacher}"), "beside it goes no"),
+        (
+            ("--loss", "ranknet@teacher:beside=song:weight=0.5", "--teacher", "{teacher}"),
+            "bad option beside of ranknet@teacher",
+        ),
         (("--loss", "ranknet@teacher", "--teacher", "{few}"), "the teacher lacks a topic: '12'"),
         (("--negatives", "0-10"), "bad range of ranks: '0-10'; accepted: FIRST-LAST, from 1, such as 10-100"),
     ],

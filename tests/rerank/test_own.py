@@ -92,7 +92,7 @@ def test_a_model_by_ones_own_loss_is_kept_and_scores_but_trains_no_other(tmp_pat
     again = load_model(tmp_path / "m")
     assert again.score(TEST).tobytes() == model.score(TEST).tobytes()
     assert again.scorer.label == "my-pairs-mlp:8"
-    with pytest.raises(InputError, match="no loss that networks can be trained with: 'my-pairs'"):
+    with pytest.raises(InputError, match="the loss cannot train networks: 'my-pairs'"):
         learn(TRAIN, VALIDATION, again.scorer.settings)
 
 
@@ -103,7 +103,7 @@ def test_ones_own_scorer_is_kept_and_read_where_it_is_named(tmp_path: Path) -> N
     again = load_model(tmp_path / "m", Grown)
     assert isinstance(again.scorer, Grown)
     assert again.score(TEST).tobytes() == model.score(TEST).tobytes()
-    with pytest.raises(InputError, match="a model of another kind: 'grown'; accepted: network, trees, text"):
+    with pytest.raises(InputError, match="unknown kind of model: 'grown'; accepted: network, trees, text"):
         load_model(tmp_path / "m")
 
 
@@ -122,7 +122,7 @@ def test_options_of_ones_own_are_checked() -> None:
 
 
 def test_a_loss_that_is_no_scalar_is_refused() -> None:
-    with pytest.raises(InputError, match=r"a loss gave no scalar: \(8,\); accepted: a tensor of shape"):
+    with pytest.raises(InputError, match=r"a loss returned no scalar: \(8,\); accepted: a tensor of shape"):
         learn(TRAIN, VALIDATION, replace(SMALL, loss=Loss.of(no_scalar)))
 
 

@@ -1,1 +1,1 @@
-"""Learners and scorers of lists with features: networks, and boosted trees."""
+"""Learners and scorers on features: networks and boosted trees."""

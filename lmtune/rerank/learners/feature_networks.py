@@ -30,7 +30,7 @@ from lmtune.rerank.training.loop import (
     Training,
     TrainingOptions,
     TrainingRun,
-    run_through,
+    run_training,
 )
 
 WEIGHTS = "model.safetensors"
@@ -178,7 +178,7 @@ class Trained(FeatureScorer, Training):
         tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
         content = save(prefixed("network", self.weights) | prefixed("normaliser", tensors))
         folder.joinpath(WEIGHTS).write_bytes(content)
-        return self.save_course(folder)
+        return self.save_history(folder)
 
     @classmethod
     def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
@@ -186,7 +186,7 @@ class Trained(FeatureScorer, Training):
         del home
         tensors = load(files[WEIGHTS])
         arrays = {name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()}
-        course, weights = cls.read_course(files, kept), without_prefix("network", tensors)
+        course, weights = cls.load_history(files, kept), without_prefix("network", tensors)
         normaliser = Normaliser.from_arrays(arrays)
         trained = cls(weights=weights, features=len(kept["features"]), normaliser=normaliser, **course)
         trained.network()  # to see that it can be made
@@ -270,7 +270,7 @@ def fit(
         )
         return ListTask(train, validation, settings, network.to(device), partial(Feed, device=device))
 
-    run = run_through(make, settings, identity, how, watch)
+    run = run_training(make, settings, identity, how, watch)
     return Trained.of(run, features=train.features.shape[1])
 
 

@@ -36,7 +36,7 @@ from lmtune.rerank.training.loop import (
     Training,
     TrainingOptions,
     TrainingRun,
-    run_through,
+    run_training,
 )
 
 _AT_A_TIME = 1024
@@ -289,13 +289,13 @@ class TextTrained(Training):
     def save(self, folder: Path) -> dict[str, Any]:
         """Write the network as transformers load it, and the course; see `Scorer`."""
         self.network.save(folder)
-        return self.save_course(folder)
+        return self.save_history(folder)
 
     @classmethod
     def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
         """Make it of what `save` wrote."""
         network = load_network(f"{TEXT}{home}", TextOptions(**kept["facts"]["text"]))
-        return cls(weights=network.state_dict(), network=network, **cls.read_course(files, kept))
+        return cls(weights=network.state_dict(), network=network, **cls.load_history(files, kept))
 
 
 class TextLearner(Learner):
@@ -423,7 +423,7 @@ def fit(
         feed = partial(TextFeed, device=device, bf16=settings.amp_bf16)
         return ListTask(train, validation, settings, network, feed)
 
-    run = run_through(make, settings, identity, how, watch)
+    run = run_training(make, settings, identity, how, watch)
     network: Any = run.network
     network.load_state_dict(run.best)
     run.best = network.state_dict()

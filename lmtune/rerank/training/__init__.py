@@ -1,1 +1,1 @@
-"""Training, whatever is learnt: steps, losses in them, checkpoints, devices, processes."""
+"""The training loop of networks: steps, losses, checkpoints and processes."""

@@ -1,8 +1,8 @@
-"""Training's state on disk: a killed training, resumed, ends as one that was never killed.
+"""Checkpoints of training; a resumed training gives the same result as an uninterrupted one.
 
-A folder holds ``checkpoint.json`` (position, history, and what the training is of) and the
-``state-*.safetensors`` that it names. Both are written beside and renamed, the JSON last, so that
-there is a whole checkpoint whenever the process dies.
+A folder contains ``checkpoint.json`` (position, history, and the training's identity) and the
+``state-*.safetensors`` that it names. Writes are atomic, and the JSON file is written last, so the
+folder always has a complete checkpoint.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ _VERSION = 4
 def save_checkpoint(
     folder: PathLike, identity: Mapping[str, Any], tensors: Mapping[str, Tensor], record: Mapping[str, Any]
 ) -> None:
-    """Keep a training's state; the one kept before is then removed.
+    """Write a training's state, then remove the previous checkpoint.
 
     Parameters
     ----------
     folder : path-like
-        Made where it is missing.
+        Created if missing.
     identity : mapping
-        What the training is of, as JSON holds it: only the same can be resumed from it.
+        Settings and digests of the data, as JSON values. Only a training with the same identity can
+        resume from the checkpoint.
     tensors : mapping of str to Tensor
         The state.
     record : mapping
-        What else to keep, as JSON holds it.
+        The rest of the state, as JSON values.
 
     Raises
     ------
@@ -51,13 +52,13 @@ def save_checkpoint(
     content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     home, name = Path(folder), f"state-{digest}.safetensors"
-    kept = {"version": _VERSION, "state": name, "identity": identity, "record": record}
-    for file, data in ((name, content), (_FILE, sealed_text(kept).encode())):
+    index = {"version": _VERSION, "state": name, "identity": identity, "record": record}
+    for file, data in ((name, content), (_FILE, sealed_text(index).encode())):
         with atomic_write(home / file, mode="binary") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-    # Older states, and what processes that were killed while writing have left.
+    # Remove older states, and temporary files of processes that were killed while writing.
     for old in (*home.glob("state-*.safetensors"), *home.glob(".*.tmp")):
         if old.name != name and old.name.startswith(("state-", ".state-", f".{_FILE}.")):
             old.unlink(missing_ok=True)
@@ -66,49 +67,49 @@ def save_checkpoint(
 def load_checkpoint(
     folder: PathLike, identity: Mapping[str, Any]
 ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Read a training's state back.
+    """Read a training's state.
 
     Parameters
     ----------
     folder : path-like
         The checkpoint's folder.
     identity : mapping
-        What the training to be resumed is of.
+        Identity of the training to resume.
 
     Returns
     -------
     tuple of dict and dict, or None
-        Tensors (on the CPU) and record; None where there is no checkpoint.
+        Tensors (on the CPU) and record; None if there is no checkpoint.
 
     Raises
     ------
     InputError
-        If the checkpoint is of something else, or damaged.
+        If the checkpoint is damaged, or the training has another identity.
     """
     path = Path(folder) / _FILE
     if not path.is_file():
         return None
-    new = "the same settings and data, or another folder"
+    accepted = "the same settings and data, or another folder"
     try:
         content = parse_json(read_bytes(path))
         if content["version"] != _VERSION:
             raise InputError(
-                "checkpoint of another version", file=path, value=content["version"], accepted=new
+                "checkpoint of another version", file=path, value=content["version"], accepted=accepted
             )
-        kept = unsealed(content, kinds={"state": str, "identity": dict, "record": dict})
+        content = unsealed(content, kinds={"state": str, "identity": dict, "record": dict})
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("damaged checkpoint", file=path, accepted="another folder") from error
-    theirs, record = kept["identity"], kept["record"]
-    ours = json.loads(json.dumps(identity))
-    for key in sorted({*theirs, *ours}):
-        if theirs.get(key) != ours.get(key):
+    stored, record = content["identity"], content["record"]
+    current = json.loads(json.dumps(identity))
+    for key in sorted({*stored, *current}):
+        if stored.get(key) != current.get(key):
             raise InputError(
-                f"checkpoint of another {key} ({_short(theirs.get(key))})",
+                f"checkpoint of another {key} ({_shortened(stored.get(key))})",
                 file=path,
-                value=ours.get(key),
-                accepted=new,
+                value=current.get(key),
+                accepted=accepted,
             )
-    state = Path(folder) / Path(str(kept["state"])).name
+    state = Path(folder) / Path(str(content["state"])).name
     tensors = read_bytes(state)
     if f"state-{hashlib.blake2b(tensors, digest_size=16).hexdigest()}.safetensors" != state.name:
         raise InputError("damaged checkpoint", file=state, accepted="another folder")
@@ -119,7 +120,7 @@ def load_checkpoint(
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return an optimizer's state as named tensors."""
+    """Return an optimizer's state as tensors named ``NUMBER.KEY``."""
     return {
         f"{number}.{key}": value
         for number, state in optimizer.state_dict()["state"].items()
@@ -129,7 +130,7 @@ def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `pack_optimizer` returned."""
+    """Load the tensors of `pack_optimizer` into an optimizer."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         number, _, key = name.partition(".")
@@ -139,16 +140,16 @@ def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Ten
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Put a prefix and a colon before names."""
+    """Add a prefix and a colon to the names of tensors."""
     return {f"{prefix}:{name}": tensor for name, tensor in tensors.items()}
 
 
 def without_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names have the prefix, without it."""
+    """Return the tensors whose names have a prefix, with the prefix removed."""
     start = f"{prefix}:"
     return {name.removeprefix(start): t for name, t in tensors.items() if name.startswith(start)}
 
 
-def _short(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

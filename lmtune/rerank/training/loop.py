@@ -1,4 +1,4 @@
-"""A training: epochs and steps, all of its state, repeatable to the bit and resumable at any step."""
+"""The training loop: epochs, steps and state; bitwise reproducible and resumable at any step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from lmtune.rerank.training.objectives import BatchLabels, Objective, make_objec
 
 
 def _check_finite(is_finite: bool, message: str, value: float | None = None) -> None:
-    """Raise InputError where a training has come to numbers that are none."""
     if not is_finite:
         accepted = "a smaller learning rate, clipping, or another loss"
         raise InputError(message, value=value, accepted=accepted)
@@ -35,7 +34,7 @@ def _check_finite(is_finite: bool, message: str, value: float | None = None) -> 
 
 StepProgress = Callable[[int, int, str], None]
 HISTORY, SECONDS = "history.csv", "seconds.csv"
-"""Of a model: a row an epoch; the epochs' times, which alone differ between equal trainings."""
+"""Files of a model: one row per epoch; the epochs' times, which differ between repeated trainings."""
 
 _MOMENTUM = 0.9
 _MANY_WEIGHTS = 1 << 21
@@ -50,12 +49,12 @@ class Epoch:
     epoch : int
         From 1.
     loss, objective : float
-        Means over queries, as training went; `objective` is what the loss estimates where its
-        value is only a way to a gradient (SONG), else the loss.
+        Means over queries during the epoch. For SONG, whose loss value only serves to compute gradients,
+        `objective` is the estimated objective; for other losses it equals the loss.
     rate : float
-        The last step's learning rate.
+        Learning rate of the last step.
     validation : float
-        Mean nDCG at the settings' cutoff on the validation data; NaN without.
+        Mean of the validation measure; NaN without validation data.
     """
 
     epoch: int
@@ -66,30 +65,28 @@ class Epoch:
 
 
 class ListFeed(Protocol):
-    """Lists as networks take them."""
+    """Network inputs for the lists of a data set."""
 
     def inputs(self, network: Any, rows: NDArray[np.int64]) -> tuple[Any, ...]:
-        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
+        """Return the network's input for padded rows, shape (batch, items); -1 marks padding."""
 
     def scores(self, network: Any) -> Tensor:
-        """Score every row, nothing dropped out, shape (rows,)."""
+        """Score every row without dropout, shape (rows,)."""
 
 
 class ListTask:
-    """Lists in batches, a network that scores them, and how it is measured.
+    """Training batches, the network to train, and its validation.
 
     Parameters
     ----------
     train : RankingData
-        What to learn from.
     validation : RankingData, optional
-        What to measure on.
+        Queries on which the validation measure is computed after each epoch.
     settings : Settings
-        Of the training.
     network : torch.nn.Module
-        With a layer ``last``, on the device that it is trained on.
+        On the device of training, with an attribute ``last``, the layer that computes the score.
     feed : callable
-        Gives what `ListFeed` says of either data.
+        Creates the `ListFeed` of the training or the validation data.
     """
 
     def __init__(
@@ -109,13 +106,13 @@ class ListTask:
         self.measurer = None if validation is None else Measurer(settings.validation_measure, validation)
 
     def pairs(self) -> RelevantPairs:
-        """Return the relevant pairs of all lists; items are numbered by their rows."""
+        """Return all (query, relevant item) pairs; items are numbered by their rows."""
         return RelevantPairs.from_lists(self.train.starts, np.asarray(self.train.labels))
 
     def batches(self, epoch: int, start: int) -> Iterator[Batch]:
-        """Yield an epoch's batches from a step on, whatever was yielded before.
+        """Yield an epoch's batches from step `start` on.
 
-        For a GPU this and `inputs` run in a thread of their own, and draw nothing of torch's generators.
+        With a GPU, this and `inputs` run in a thread, so they must not use torch's random generators.
         """
         settings = self.settings
         return batches(
@@ -129,15 +126,15 @@ class ListTask:
         )
 
     def inputs(self, batch: Batch, part: slice) -> tuple[Any, ...]:
-        """Return what the network takes for some of a batch's queries."""
+        """Return the network's input for a slice of a batch's queries."""
         return self.feed.inputs(self.network, batch.rows[part])
 
-    def renew_last_layer(self) -> None:
-        """Draw the weights of the network's last layer anew."""
+    def reinitialise_last_layer(self) -> None:
+        """Draw new weights for the network's last layer."""
         reinitialise_last_layer(self.network, seed=self.settings.seed + 1, layer=self.network.last)
 
     def measure(self) -> float:
-        """Return the mean of the settings' measure on the validation data; NaN without."""
+        """Return the mean of the validation measure; NaN without validation data."""
         if self.validation_feed is None or self.measurer is None:
             return math.nan
         scores = self.validation_feed.scores(self.network)
@@ -146,7 +143,7 @@ class ListTask:
 
 
 class _Staged(NamedTuple):
-    """A batch as this process sees it, on the device."""
+    """A batch with this process's part of it on the device."""
 
     batch: Batch
     part: slice
@@ -155,17 +152,17 @@ class _Staged(NamedTuple):
 
 
 class TrainingRun:
-    """A training in progress."""
+    """The state of a training in progress, and its steps."""
 
     def __init__(self, task: ListTask, settings: Settings, device: str) -> None:
         self.task, self.settings, self.device = task, settings, device
         self.network: nn.Module = task.network
         self.optimizer = self._new_optimizer()
-        of_lists = task.pairs, device, task.teacher, task.weights
-        self.objective = make_objective(settings.loss, *of_lists)
-        self.warm: Objective | None = None
+        arguments = task.pairs, device, task.teacher, task.weights
+        self.objective = make_objective(settings.loss, *arguments)
+        self.warm_up_objective: Objective | None = None
         if settings.warm_up:
-            self.warm = make_objective(settings.warm_up_loss, *of_lists)
+            self.warm_up_objective = make_objective(settings.warm_up_loss, *arguments)
         self.epoch, self.step = 0, 0
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)
         self.history: list[Epoch] = []
@@ -174,40 +171,41 @@ class TrainingRun:
         self.best_epoch = 0
 
     @property
-    def finished(self) -> bool:
-        """Whether no epoch is left, or patience is at its end."""
+    def is_finished(self) -> bool:
+        """Whether all epochs are done, or patience is exhausted."""
         patience = self.settings.patience
-        late = patience is not None and self.best_epoch > 0
+        can_stop = patience is not None and self.best_epoch > 0
         return self.epoch >= self.settings.epochs or (
-            late and self.epoch - self.best_epoch >= (patience or 0)
+            can_stop and self.epoch - self.best_epoch >= (patience or 0)
         )
 
     def train_epoch(self, save: Callable[[], None], every: int | None, progress: StepProgress | None) -> None:
-        """Go on to the end of the present epoch."""
+        """Train until the end of the current epoch."""
         begin, settings, steps = time.perf_counter(), self.settings, self.task.steps
         if self.epoch == settings.warm_up > 0 and self.step == 0:
-            self.task.renew_last_layer()
+            self.task.reinitialise_last_layer()
             self.optimizer = self._new_optimizer()
-        warming = self.epoch < settings.warm_up
-        objective = self.warm if warming and self.warm is not None else self.objective
+        is_warm_up = self.epoch < settings.warm_up
+        warm_up = self.warm_up_objective if is_warm_up else None
+        objective = self.objective if warm_up is None else warm_up
         self.network.train()
-        seen = 0
-        staged = self.staged(self.epoch, self.step, objective)
+        documents = 0
+        staged = self.staged_batches(self.epoch, self.step, objective)
         for batch in prefetch(staged, self.device):
-            self.make_step(batch, objective)
+            self.train_step(batch, objective)
             self.step += 1
-            seen += int(np.count_nonzero(batch.batch.mask))
+            documents += int(np.count_nonzero(batch.batch.mask))
             if progress is not None:
-                words = f"{self._words()}, {seen / (time.perf_counter() - begin):.3g} documents a second"
-                progress(self.epoch * steps + self.step, settings.epochs * steps, words)
+                status = f"{self._status()}, {documents / (time.perf_counter() - begin):.3g} documents/s"
+                progress(self.epoch * steps + self.step, settings.epochs * steps, status)
             if every is not None and self.step % every == 0 and self.step < steps:
                 save()
         objective.check()
-        self._end_epoch(warming)
+        self._end_epoch(is_warm_up)
         self.seconds.append(time.perf_counter() - begin)
 
-    def staged(self, epoch: int, start: int, objective: Objective) -> Iterator[_Staged]:
-        """Yield an epoch's batches from a step on, on the device."""
+    def staged_batches(self, epoch: int, start: int, objective: Objective) -> Iterator[_Staged]:
+        """Yield an epoch's batches from step `start` on, with their arrays on the device."""
         for step, batch in enumerate(self.task.batches(epoch, start), start):
             part, seed = distributed.process_part(batch.queries.size), _seed(self.settings.seed, epoch, step)
             share = 1.0
@@ -217,14 +215,14 @@ class TrainingRun:
             labels = BatchLabels.of(batch, seed, self.device, part, share)
             yield _Staged(batch, part, labels, self.task.inputs(batch, part))
 
-    def make_step(self, staged: _Staged, objective: Objective) -> None:
-        """Learn from a batch."""
+    def train_step(self, staged: _Staged, objective: Objective) -> None:
+        """Update the weights with one batch."""
         settings, (batch, part, labels, inputs) = self.settings, staged
         rate = rate_at(settings, self.epoch, self.step, self.task.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        # Seeded anew at each step, so that resuming needs no generator's state.
+        # Seed each step, so that checkpoints need no generator state.
         torch.manual_seed(_seed(settings.seed, self.epoch, self.step, distributed.process_number()))
         with autocast(self.device, bf16=settings.amp_bf16):
             scores = self.network(*inputs)
@@ -248,43 +246,42 @@ class TrainingRun:
         if settings.optimizer == "sgd":
             return torch.optim.SGD(weights, lr=rate, momentum=_MOMENTUM, weight_decay=decay)
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-        # One pass over the memory of many weights, which is what such a step takes its time with, and
-        # on a GPU one kernel for all of them.
+        # The fused implementation reads the memory of large networks once, and needs one kernel on a GPU.
         many = sum(weight.numel() for weight in self.network.parameters()) > _MANY_WEIGHTS
         fused = many or torch.device(self.device).type == "cuda"
         return kind(weights, lr=rate, weight_decay=decay, fused=fused)
 
-    def _end_epoch(self, warming: bool) -> None:
+    def _end_epoch(self, is_warm_up: bool) -> None:
         loss, objective, count = self.totals.tolist()
         mean = loss / count
         _check_finite(math.isfinite(mean), f"the loss is no longer finite in epoch {self.epoch + 1}", mean)
         rate = float(self.optimizer.param_groups[0]["lr"])
-        measured = self.task.measure()
+        validation = self.task.measure()
         self.epoch, self.step = self.epoch + 1, 0
         self.totals.zero_()
-        self.history.append(Epoch(self.epoch, loss / count, objective / count, rate, measured))
+        self.history.append(Epoch(self.epoch, loss / count, objective / count, rate, validation))
         best = self.history[self.best_epoch - 1].validation if self.best_epoch else -math.inf
-        if not warming and (math.isnan(measured) or measured > best):
+        if not is_warm_up and (math.isnan(validation) or validation > best):
             self.best_epoch = self.epoch
             state = self.network.state_dict()
             self.best = {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
 
-    def _words(self) -> str:
+    def _status(self) -> str:
         if not self.history:
             return "epoch 1"
         last, measure = self.history[-1], self.settings.validation_measure.label
         return f"epoch {self.epoch + 1}, loss {last.loss:.4f}, {measure} {last.validation:.4f}"
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return all that `restore` needs: tensors, and what JSON can hold; once finished little."""
+        """Return the arguments of `restore`: tensors, and JSON values. Finished runs omit most tensors."""
         tensors = checkpoints.prefixed("best", self.best)
-        if not self.finished:
+        if not self.is_finished:
             tensors |= {"totals": self.totals}
             tensors |= checkpoints.prefixed("network", self.network.state_dict())
             tensors |= checkpoints.prefixed("optimizer", checkpoints.pack_optimizer(self.optimizer))
             tensors |= checkpoints.prefixed("loss", self.objective.state())
-            if self.warm is not None:
-                tensors |= checkpoints.prefixed("warm-up", self.warm.state())
+            if self.warm_up_objective is not None:
+                tensors |= checkpoints.prefixed("warm-up", self.warm_up_objective.state())
         record = {
             "epoch": self.epoch,
             "step": self.step,
@@ -295,19 +292,19 @@ class TrainingRun:
         return tensors, record
 
     def restore(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        """Go back to a state."""
+        """Restore a state that `state` returned."""
         self.best = checkpoints.without_prefix("best", tensors)
         self.epoch, self.step = record["epoch"], record["step"]
         self.best_epoch = record["best_epoch"]
         self.history = [Epoch(**row) for row in record["history"]]
         self.seconds = list(record["seconds"])
-        if self.finished:
+        if self.is_finished:
             return
         self.network.load_state_dict(checkpoints.without_prefix("network", tensors))
         checkpoints.unpack_optimizer(self.optimizer, checkpoints.without_prefix("optimizer", tensors))
         self.objective.restore(checkpoints.without_prefix("loss", tensors))
-        if self.warm is not None:
-            self.warm.restore(checkpoints.without_prefix("warm-up", tensors))
+        if self.warm_up_objective is not None:
+            self.warm_up_objective.restore(checkpoints.without_prefix("warm-up", tensors))
         self.totals = tensors["totals"].to(self.device)
 
 
@@ -322,7 +319,7 @@ def csv_rows(content: bytes) -> list[list[str]]:
 
 
 class TrainingOptions(TypedDict, total=False):
-    """Where and how a training goes on, as `fit` takes it."""
+    """Options of `fit` that do not change its result: device, checkpoints and progress."""
 
     device: str
     checkpoint: Path | None
@@ -332,20 +329,20 @@ class TrainingOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Training:
-    """A training that has come to its end.
+    """The result of a finished training.
 
     Attributes
     ----------
     settings : Settings
-        What was asked for.
     weights : dict of str to Tensor
-        Those of the best epoch, on the CPU.
+        Weights of the best epoch, on the CPU.
     history : tuple of Epoch
-        One row an epoch.
+        One item per epoch.
     seconds : tuple of float
-        Each epoch's time; apart, for it alone differs between equal runs.
+        Time of each epoch; not in `history`, because it differs between repeated trainings.
     best_epoch : int
-        The first with the highest validation value, warm-up left out; the last without validation.
+        The first epoch after the warm-up with the highest validation value; without validation data, the
+        last epoch.
     """
 
     settings: Settings
@@ -357,12 +354,12 @@ class Training:
 
     @classmethod
     def of(cls, run: TrainingRun, **more: Any) -> Self:
-        """Take what a run has come to, and a subclass's own attributes."""
+        """Create the result of a finished run; `more` are attributes of a subclass."""
         history, seconds = tuple(run.history), tuple(run.seconds)
         return cls(run.settings, run.best, history, seconds, run.best_epoch, **more)
 
-    def save_course(self, folder: Path) -> dict[str, Any]:
-        """Write how the training went; return what else there is to keep."""
+    def save_history(self, folder: Path) -> dict[str, Any]:
+        """Write history and times as CSV files; return settings and best epoch as JSON values."""
         rows = [asdict(row) for row in self.history]
         seconds = ((epoch, f"{spent:.3f}") for epoch, spent in enumerate(self.seconds, 1))
         folder.joinpath(HISTORY).write_text(csv_text(rows[0], ([*row.values()] for row in rows)))
@@ -370,73 +367,72 @@ class Training:
         return {"settings": self.settings.as_record(), "best_epoch": self.best_epoch}
 
     @staticmethod
-    def read_course(files: Mapping[str, bytes], kept: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all but the weights of what `save_course` has kept."""
+    def load_history(files: Mapping[str, bytes], model: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the attributes that `save_history` wrote: all but the weights."""
         rows = csv_rows(files[HISTORY])
         return {
-            "settings": Settings.from_record(kept["settings"]),
+            "settings": Settings.from_record(model["settings"]),
             "history": tuple(Epoch(int(epoch), *map(float, rest)) for epoch, *rest in rows),
             "seconds": tuple(float(spent) for _, spent in csv_rows(files[SECONDS])),
-            "best_epoch": kept["best_epoch"],
+            "best_epoch": model["best_epoch"],
         }
 
     @property
     def validation(self) -> float:
-        """The best epoch's validation value."""
+        """Validation value of the best epoch."""
         return self.history[self.best_epoch - 1].validation
 
     @property
     def label(self) -> str:
-        """Its name in a run."""
+        """The default tag of runs; see `Settings.label`."""
         return self.settings.label
 
     @property
     def summary(self) -> str:
-        """The best epoch, in a line."""
+        """One line with the best epoch and its validation value."""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
             f"validation {self.settings.validation_measure.label} {self.validation:.4f}"
         )
 
 
-def run_through(
+def run_training(
     make: Callable[[], ListTask],
     settings: Settings,
     identity: Mapping[str, Any],
     how: TrainingOptions,
     watch: Callable[[TrainingRun], None] | None = None,
 ) -> TrainingRun:
-    """Train to the end, from where an interrupted training of the same identity has stopped.
+    """Train all epochs, resuming from a checkpoint with the same identity if there is one.
 
     Parameters
     ----------
     make : callable
-        Makes the task; what it draws for it is the training's own.
+        Creates the task. Its random draws do not change the caller's generators.
     settings : Settings
-        Of the training.
     identity : mapping
-        What it is of, as JSON holds it.
+        Settings and digests of the data, as JSON values.
     how, watch
-        As for `fit`.
+        See `lmtune.rerank.learners.feature_networks.fit`.
 
     Raises
     ------
     InputError
-        As `fit`.
+        As `lmtune.rerank.learners.feature_networks.fit`.
     """
     device, checkpoint = how.get("device", "cpu"), how.get("checkpoint")
     with repeatable(device):
         run = TrainingRun(make(), settings, device)
-        kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
-        if kept is not None:
-            run.restore(*kept)
+        state = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
+        if state is not None:
+            run.restore(*state)
 
         def save() -> None:
             if checkpoint is not None and distributed.process_number() == 0:
                 checkpoints.save_checkpoint(checkpoint, identity, *run.state())
 
         progress = counted(how.get("progress"), "training")
-        while not run.finished:
+        while not run.is_finished:
             run.train_epoch(save, how.get("checkpoint_every"), progress)
             save()
             if watch is not None:

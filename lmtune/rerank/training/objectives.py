@@ -1,4 +1,4 @@
-"""Losses in training: of a network's scores of a batch, with what they remember from step to step."""
+"""Training objectives: losses of a batch's scores, with state for those that keep running estimates."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from lmtune.rerank.training.distributed import sum_over_processes
 
 @dataclass(frozen=True)
 class BatchLabels:
-    """A batch, or one process's part of it, as losses see it besides the scores.
+    """The arguments of a loss besides the scores, for a batch or one process's part of it.
 
     Attributes
     ----------
     seed : int
-        Of whatever the loss draws for the whole batch.
+        Seed of the loss's random draws for the whole batch.
     labels, mask : Tensor, shape (batch, items)
-        Grades and, True, where there is an item.
+        Relevance grades; the mask is False on padding.
     queries : Tensor of int64, shape (batch,)
-        Numbers of the queries.
+        Query numbers in the training data.
     rows : Tensor of int64, shape (batch, items)
-        Rows of the items in the training data, -1 on padding.
+        Rows of the items in the training data; -1 on padding.
     first : int
-        How many of the batch's queries other processes have that stand before these.
+        Number of the batch's queries before this part, on other processes.
     share : float
-        Of the queries that the batch's mean is over, those that are here, in [0, 1].
+        This part's share of the queries in the batch's mean, in [0, 1].
     """
 
     seed: int
@@ -71,40 +71,40 @@ class BatchLabels:
         part: slice = slice(0, None),
         share: float = 1.0,
     ) -> BatchLabels:
-        """Bring a batch, or a part of its queries, to a device."""
+        """Copy a batch, or a part of its queries, to a device."""
         arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
         labels, mask, queries, rows = (to_device(array[part], device) for array in arrays)
         return cls(seed, labels, mask, queries, rows, part.start, share)
 
 
 class Objective:
-    """A loss in training, of scores alone and with no memory unless a subclass says so."""
+    """Base class of training objectives; without state unless a subclass overrides `state`."""
 
     def weigh(self, weights: Tensor) -> None:
-        """Let the training data's queries count by weights, shape (queries,), of mean 1."""
+        """Set weights of the training data's queries, shape (queries,), with mean 1."""
         raise NotImplementedError
 
     def __call__(self, batch: BatchLabels, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the scalar whose backward is the gradient, and the objective's estimate."""
+        """Return the scalar to differentiate, and the estimated objective."""
         raise NotImplementedError
 
     def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell which queries of padded lists the mean is over: those with a relevant item; shape (batch,)."""
+        """Return a mask of the queries in the mean, those with a relevant item, shape (batch,)."""
         counts: NDArray[np.bool_] = np.any((labels > 0) & mask, axis=1)
         return counts
 
     def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
-        """Tell the other processes what is remembered of one's own part of a batch's queries."""
+        """Synchronise the estimates of a batch's queries with the other processes."""
 
     def check(self) -> None:
-        """Raise InputError for what was wrong with a batch and could not be said without a wait."""
+        """Raise InputError for errors in earlier batches, which are not checked at once on a GPU."""
 
     def state(self) -> dict[str, Tensor]:
-        """Return what the loss remembers."""
+        """Return the state for checkpoints."""
         return {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` returned."""
+        """Restore a state that `state` returned."""
 
 
 def make_objective(
@@ -114,33 +114,32 @@ def make_objective(
     teacher: NDArray[np.float32] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Objective:
-    """Make a loss ready for training.
+    """Create the training objective of a loss.
 
     Parameters
     ----------
     loss : Loss
-        Of a network.
+        A loss that can train networks.
     pairs : callable
-        Gives the training data's relevant pairs, for each of which some losses keep a number.
+        Returns the training data's relevant pairs; SONG's losses keep an estimate for each.
     device : str
-        Where their state lives.
+        Device of the objective's state.
     teacher : numpy.ndarray of float32, shape (rows,), optional
         A teacher's scores of the training data, 0 or more.
     weights : numpy.ndarray of float64, shape (queries,), optional
-        What the training data's queries count, above 0; only their ratios matter.
+        Weights of the training data's queries, above 0; only their ratios matter.
 
     Raises
     ------
     InputError
-        For a loss that no network can be trained by, one on a teacher's scores without these, and one that
-        takes no weights with them.
+        If the loss cannot train networks, needs a teacher and has none, or does not support weights.
     """
     if loss.family == TAUGHT:
         check_teacher(loss, teacher is not None)
         beside = parse_loss(loss.options.get("beside", TeacherOptions.beside))
         if beside.family not in (FUNCTION, LAMBDAS):
             raise InputError(
-                f"{loss.name}: beside it goes no such loss", value=beside, accepted=f"{', '.join(LOSSES)}"
+                f"bad option beside of {loss.name}", value=beside, accepted=f"{', '.join(LOSSES)}"
             )
         objective: Objective = _Taught(
             loss, make_objective(beside, pairs, device), torch.as_tensor(teacher, device=device)
@@ -149,48 +148,48 @@ def make_objective(
         objective = _OBJECTIVES[loss.family](loss, pairs, device)
     else:
         accepted = ", ".join(loss_names())
-        raise InputError("no loss that networks can be trained with", value=loss.name, accepted=accepted)
+        raise InputError("the loss cannot train networks", value=loss.name, accepted=accepted)
     if weights is not None:
         check_weighted(loss)
         objective.weigh(torch.as_tensor(weights / weights.mean(), device=device))
     return objective
 
 
-def check_teacher(loss: Loss | Ranker, there: bool) -> None:
-    """Raise InputError where a loss on a teacher's scores has none."""
-    if isinstance(loss, Loss) and loss.family == TAUGHT and not there:
+def check_teacher(loss: Loss | Ranker, has_teacher: bool) -> None:
+    """Raise InputError if a loss needs a teacher's scores and there is no teacher."""
+    if isinstance(loss, Loss) and loss.family == TAUGHT and not has_teacher:
         raise InputError(
-            "a loss on a teacher's scores, and no teacher",
+            "the loss needs a teacher's scores",
             value=loss.name,
-            accepted="--teacher RUN, of train, crossval and compare",
+            accepted="--teacher RUN with train, crossval or compare",
         )
 
 
 def check_weighted(loss: Loss | Ranker) -> None:
-    """Raise InputError where a loss cannot let queries count by weights: where it gives none for each."""
+    """Raise InputError if a loss does not support query weights, as it has no value per query."""
     if isinstance(loss, Ranker):
         return
     function = loss.function or LOSSES.get(loss.name.removesuffix(TEACHER))
     each = function is not None and "reduce" in inspect.signature(function).parameters
     if not each and loss.family != LAMBDAS:
-        accepted = f"{', '.join(LOSSES)}; these by LOSS{TEACHER}; lambdas:FILE"
-        raise InputError("a loss that takes no weights of topics", value=loss.name, accepted=accepted)
+        accepted = f"{', '.join(LOSSES)}, also as LOSS{TEACHER}; lambdas:FILE"
+        raise InputError("the loss does not support topic weights", value=loss.name, accepted=accepted)
 
 
 class _OfScores(Objective):
-    """A function of scores and labels, `lmtune.losses`' or a user's lambdas."""
+    """A stateless function of scores and labels: a loss of `lmtune.losses`, or custom."""
 
     def __init__(
         self, loss: Callable[..., Tensor], options: Mapping[str, Any], device: str, draws: int = 1
     ) -> None:
         self.loss, self.options, self.draws = loss, options, draws
-        generates = "generator" in inspect.signature(loss).parameters
-        self.generator = torch.Generator(device) if generates else None
+        is_random = "generator" in inspect.signature(loss).parameters
+        self.generator = torch.Generator(device) if is_random else None
         self.weights: Tensor | None = None
 
     @classmethod
     def named(cls, loss: Loss, device: str) -> Self:
-        """Take one of `LOSSES`, of stochastic scores where its options say so."""
+        """Create one of `LOSSES`, with Gumbel noise on the scores if the option ``gumbel`` is set."""
         function, options = LOSSES[loss.name.removesuffix(TEACHER)], dict(loss.options)
         for other in ("weight", "beside"):
             options.pop(other, None)
@@ -201,28 +200,28 @@ class _OfScores(Objective):
         self.weights = weights
 
     def __call__(self, batch: BatchLabels, scores: Tensor) -> tuple[Tensor, Tensor]:
-        drawn = {}
+        random = {}
         if self.generator is not None:
-            # Drawn from the step's own seed: there is no state to keep.
-            drawn["generator"] = self.generator.manual_seed(batch.seed)
-            # What other processes draw: on the CPU the parts are then those of one process.
+            # Seeded in each step, so checkpoints need no generator state.
+            random["generator"] = self.generator.manual_seed(batch.seed)
+            # Skip the draws of other processes. On the CPU, the draws then equal those of one process.
             before = batch.first * self.draws * batch.labels.shape[1]
             torch.rand(before, generator=self.generator, device=self.generator.device, dtype=torch.float64)
-        each = {} if self.weights is None else {"reduce": "none"}
-        value = self.loss(scores, batch.labels, mask=batch.mask, **each, **drawn, **self.options)
+        reduction = {} if self.weights is None else {"reduce": "none"}
+        value = self.loss(scores, batch.labels, mask=batch.mask, **reduction, **random, **self.options)
         if self.weights is not None:
-            # Not over the weights' sum: a batch of light queries is to make a small step.
+            # Divide by the number of queries, not by their weights: small weights make a small step.
             counted = ((batch.labels > 0) & batch.mask).any(dim=1).sum().clamp(min=1)
             value = (value * self.weights[batch.queries].to(value.dtype)).sum() / counted
         if value.ndim:
             raise InputError(
-                "a loss gave no scalar", value=tuple(value.shape), accepted="a tensor of shape ()"
+                "a loss returned no scalar", value=tuple(value.shape), accepted="a tensor of shape ()"
             )
         return value, value.detach()
 
 
 class _Taught(Objective):
-    """A function of scores and a teacher's scores, with a weight beside another loss."""
+    """A loss on a teacher's scores, combined with a loss on labels by a weight."""
 
     def __init__(self, loss: Loss, beside: Objective, teacher: Tensor) -> None:
         self.taught = _OfScores.named(loss, str(teacher.device))
@@ -243,8 +242,8 @@ class _Taught(Objective):
         return value, value.detach()
 
 
-class _Remembering(Objective):
-    """SONG and its relatives, which keep running estimates."""
+class _Stateful(Objective):
+    """SONG and other losses that keep running estimates."""
 
     def __init__(self, module: Song | ListwiseCrossEntropy, pairs: RelevantPairs) -> None:
         self.module, self.pairs = module, pairs
@@ -255,18 +254,18 @@ class _Remembering(Objective):
 
     def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
         position = np.searchsorted(self.pairs.queries, queries)
-        here_rows = np.zeros(queries.size, np.bool_)
-        here_rows[part] = True
+        is_local = np.zeros(queries.size, np.bool_)
+        is_local[part] = True
         counts = self.pairs.counts[position]
         before = np.repeat(self.pairs.starts[position] - np.cumsum(counts) + counts, counts)
-        of_pairs = before + np.arange(before.size), np.repeat(here_rows, counts)
-        remembered = [(self.module.state.estimate, *of_pairs)]
+        of_pairs = before + np.arange(before.size), np.repeat(is_local, counts)
+        estimates = [(self.module.state.estimate, *of_pairs)]
         if isinstance(self.module, KSong):
-            remembered += [(kept, position, here_rows) for kept in self.module.query_state()]
-        for kept, index, here in remembered:
-            slots = to_device(index, kept.device)
-            values = torch.where(to_device(here, kept.device), kept[slots], 0.0)
-            kept[slots] = sum_over_processes(values)
+            estimates += [(estimate, position, is_local) for estimate in self.module.query_state()]
+        for estimate, index, local in estimates:
+            slots = to_device(index, estimate.device)
+            values = torch.where(to_device(local, estimate.device), estimate[slots], 0.0)
+            estimate[slots] = sum_over_processes(values)
 
     def check(self) -> None:
         self.module.state.check()
@@ -280,7 +279,7 @@ class _Remembering(Objective):
 
 def _of_song(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Objective:
     known = pairs()
-    return _Remembering(SONGS[loss.name](known, **loss.options).to(device), known)
+    return _Stateful(SONGS[loss.name](known, **loss.options).to(device), known)
 
 
 _OBJECTIVES: dict[str, Callable[[Loss, Callable[[], RelevantPairs], str], Objective]] = {

@@ -122,7 +122,7 @@ def test_it_learns_and_is_kept(gpt: Path, tmp_path: Path, lora: int) -> None:
     assert [weight.requires_grad for weight in again.scorer.network.parameters()] == [
         weight.requires_grad for weight in trained.network.parameters()
     ]
-    with pytest.raises(InputError, match="a trained model has its own prompt: 'x'"):
+    with pytest.raises(InputError, match="a trained model's prompt cannot change: 'x'"):
         load_model(folder, text={"prompt": "x"})
 
 

@@ -107,14 +107,14 @@ def test_trees_follow_the_heavy_lists() -> None:
 
 def test_what_takes_no_weights_says_so() -> None:
     settings = Settings(loss=parse_loss("song"), network="linear", epochs=1)
-    with pytest.raises(InputError, match="takes no weights of topics: "):
+    with pytest.raises(InputError, match="does not support topic weights: "):
         feature_networks.fit(WEIGHTED, None, settings)
 
     def own(scores, labels, *, mask):  # type: ignore[no-untyped-def]
         return (scores * labels * mask).sum()
 
     settings = Settings(loss=Loss.of(own), network="linear", epochs=1)
-    with pytest.raises(InputError, match="takes no weights of topics: 'own'"):
+    with pytest.raises(InputError, match="does not support topic weights: 'own'"):
         feature_networks.fit(WEIGHTED, None, settings)
     for weights in ([1.0, 0.0, 1.0, 1.0], [1.0, np.inf, 1.0, 1.0]):
         with pytest.raises(InputError, match="weight is out of range"):
