@@ -48,12 +48,12 @@ def test_no_two_have_one_device(tmp_path: Path) -> None:
     third: list[str] = []
 
     def wait() -> None:
-        with spreading._taken(["a", "b"], tmp_path) as own:
+        with spreading._lock_free_device(["a", "b"], tmp_path) as own:
             third.append(own)
 
     waiting = threading.Thread(target=wait)
-    with spreading._taken(["a", "b"], tmp_path) as one:
-        with spreading._taken(["a", "b"], tmp_path) as other:
+    with spreading._lock_free_device(["a", "b"], tmp_path) as one:
+        with spreading._lock_free_device(["a", "b"], tmp_path) as other:
             assert [one, other] == ["a", "b"]
             waiting.start()
             waiting.join(0.3)
@@ -62,6 +62,6 @@ def test_no_two_have_one_device(tmp_path: Path) -> None:
     assert third == ["b"]
     with (
         pytest.raises(InputError, match="several devices on other machines"),
-        spreading._taken(["a", "b"], tmp_path / "none"),
+        spreading._lock_free_device(["a", "b"], tmp_path / "none"),
     ):
         pass

@@ -1,4 +1,4 @@
-"""Folders of LETOR files as they are handed out: train, validation and test, once or in folds."""
+"""Reader of LETOR data sets: folders with training, validation and test files, or folds of these."""
 
 from __future__ import annotations
 
@@ -47,33 +47,37 @@ def read_letor_folder(
     Parameters
     ----------
     path : path-like
-        Holds ``train.txt``, ``test.txt`` and ``vali.txt`` (or ``valid``, ``validation``, ``dev``; or
-        LETOR 2's ``trainingset``, ``validationset``, ``testset``), or folders ``Fold1``, ``Fold2``,
-        ... that do. Names may begin with a set's, as Yahoo's ``set1.train.txt`` do; where there are
-        several sets, the path goes on with one's name, ``FOLDER/set1``. Files may end in ``.letor``,
-        ``.svm``, ``.svmlight``, ``.libsvm`` or ``.dat`` as well, and may be compressed. Instead of a
-        validation file ``vali_queries.txt`` may list the training queries that are held out, one a
-        line.
+        A folder with ``train.txt``, ``test.txt`` and ``vali.txt``, or with folders ``Fold1``, ``Fold2``,
+        ... of these.
+
+        - The validation file can also be ``valid``, ``validation`` or ``dev``. LETOR 2's names
+          ``trainingset``, ``validationset`` and ``testset`` are accepted.
+        - Extensions are ``.txt``, ``.letor``, ``.svm``, ``.svmlight``, ``.libsvm`` and ``.dat``, also
+          compressed.
+        - Names can have a prefix, such as Yahoo's ``set1.train.txt``. If the folder has several sets,
+          use ``FOLDER/set1``.
+        - Instead of a validation file, ``vali_queries.txt`` can list held-out training queries, one
+          per line.
     validation : str, optional
-        Instead of either: another file of training queries, or a share of them, such as ``0.2``,
-        to be drawn.
+        Replaces the validation file: a file that lists training queries, or a share of them to draw,
+        such as ``0.2``.
     seed : int
-        Of that draw.
+        Seed of that draw.
     cache : path-like, optional
-        A folder to keep columnar forms in; beside the files, if large, by default.
+        A folder for columnar copies of the files. Default: next to the files, if they are large.
     repeated : {"error", "last"}
-        As for `lmtune.io.letor.read_letor`.
+        See `lmtune.io.letor.read_letor`.
 
     Returns
     -------
     list of RankingSplit
-        One for each fold, by number, or one for the folder; with equally many features in its
-        three parts, whose queries stand as in the files.
+        One per fold, by number, or one for the folder. Its parts have the same number of features, and
+        their queries are in the files' order.
 
     Raises
     ------
     InputError
-        Naming what is missing, comes in two forms or cannot be held out; as `read_letor`.
+        If a file is missing, ambiguous or invalid, or queries cannot be held out.
     """
     home, prefix = _letor_home(path)
     folds = [folder for folder in home.iterdir() if folder.is_dir() and re.fullmatch(r"Fold\d+", folder.name)]
@@ -91,17 +95,17 @@ def read_letor_folder(
         width = max(data.features.shape[1] for data in parts.values())
         train, test = parts["train"].widened(width), parts["test"].widened(width)
         if "validation" in parts:
-            chosen = parts["validation"].widened(width)
+            held_out = parts["validation"].widened(width)
         else:
-            train, chosen = _hold_out(train, validation or str(folder / _HELD_OUT), seed)
-        splits.append(RankingSplit(name_of(folder if folds else path), train, chosen, test))
+            train, held_out = _hold_out(train, validation or str(folder / _HELD_OUT), seed)
+        splits.append(RankingSplit(name_of(folder if folds else path), train, held_out, test))
     return splits
 
 
 def _read(
     files: Mapping[str, Path], caches: Mapping[str, bool | Path], repeated: Literal["error", "last"]
 ) -> dict[str, RankingData]:
-    """Read the parts, whose features' ids count from 0 if any of them has a feature 0."""
+    """Read the parts; feature ids count from 0 in all of them if any has a feature 0."""
 
     def read(*, zero_based: bool) -> dict[str, RankingData]:
         return {
@@ -117,13 +121,7 @@ def _read(
 
 
 def _letor_home(path: PathLike) -> tuple[Path, str]:
-    """Return the folder that a path means, and what the names of its files begin with.
-
-    Raises
-    ------
-    InputError
-        Where there is none.
-    """
+    """Split a path into the folder and the prefix of its files' names."""
     home, prefix = Path(path), ""
     if not home.exists() and any(home.parent.glob(f"{escape(home.name)}.*")):
         home, prefix = home.parent, f"{home.name}."
@@ -133,7 +131,7 @@ def _letor_home(path: PathLike) -> tuple[Path, str]:
 
 
 def _find(folder: Path, prefix: str, validation: str | None) -> dict[str, Path]:
-    """Return each part's file; none for validation where training queries are to be held out."""
+    """Return each part's file; without "validation" if training queries are held out."""
     files = {}
     for part, names in _NAMES.items():
         if part == "validation" and validation is not None:
@@ -149,7 +147,7 @@ def _find(folder: Path, prefix: str, validation: str | None) -> dict[str, Path]:
                 f"several {part} files",
                 file=folder,
                 value=listed,
-                accepted="one; or FOLDER/SET, of SET.train.txt ...",
+                accepted="one file, or FOLDER/SET for SET.train.txt ...",
             )
         if candidates:
             files[part] = candidates[0]
@@ -159,68 +157,67 @@ def _find(folder: Path, prefix: str, validation: str | None) -> dict[str, Path]:
 
 
 def _hold_out(data: RankingData, wanted: str, seed: int) -> tuple[RankingData, RankingData]:
-    """Part data by query: what stays, and what is held out; either in the data's order.
+    """Split training data into the remaining and the held-out queries, both in the data's order.
 
     Parameters
     ----------
     data : RankingData
         Training data.
     wanted : str
-        A share of the queries, to be drawn, or a file with one of them a line.
+        A share of the queries to draw, or a file with one query per line.
     seed : int
-        Of the draw.
+        Seed of the draw.
 
     Raises
     ------
     InputError
-        For a share outside (0, 1), an unknown query, one listed twice, or where no query would be
-        left on either side.
+        If the share is outside (0, 1), a query is unknown or listed twice, or either side is empty.
     """
     try:
         share = float(wanted)
     except ValueError:
-        held = _listed(wanted, data.queries)
+        held_out = _read_queries(wanted, data.queries)
     else:
-        held = draw_queries(data.queries, share, seed)
+        held_out = draw_queries(data.queries, share, seed)
     return (
-        data.select([query for query in data.queries if query not in held]),
-        data.select([query for query in data.queries if query in held]),
+        data.select([query for query in data.queries if query not in held_out]),
+        data.select([query for query in data.queries if query in held_out]),
     )
 
 
-def _listed(path: str, queries: Sequence[str]) -> set[str]:
-    known, held = set(queries), set[str]()
+def _read_queries(path: str, queries: Sequence[str]) -> set[str]:
+    known, held_out = set(queries), set[str]()
     for number, line in read_lines(path):
         query = line.strip()
         if not query:
             continue
-        if query in held or query not in known:
+        if query in held_out or query not in known:
             raise InputError(
-                "query listed twice" if query in held else "no such training query",
+                "query listed twice" if query in held_out else "no such training query",
                 file=path,
                 line=number,
                 value=query,
-                accepted="a training query a line, each once",
+                accepted="one training query per line, each once",
             )
-        held.add(query)
-    if not held or held == known:
+        held_out.add(query)
+    if not held_out or held_out == known:
         raise InputError("no query is left", file=path, accepted="some of the training queries")
-    return held
+    return held_out
 
 
 def draw_queries(queries: Sequence[str], share: float, seed: int) -> set[str]:
-    """Draw a share of queries, one at least, leaving one at least.
+    """Draw a share of the queries at random, at least one and not all.
 
     Raises
     ------
     InputError
-        For a share outside (0, 1), or fewer than two queries.
+        If the share is outside (0, 1), or there are fewer than two queries.
     """
     if not 0.0 < share < 1.0 or len(queries) < 2:
         raise InputError(
             "bad share of validation queries",
             value=share,
-            accepted="above 0 and below 1, of two queries or more",
+            accepted="above 0 and below 1, with at least two queries",
         )
     count = min(max(1, round(share * len(queries))), len(queries) - 1)
     order = np.random.default_rng(seed).permutation(len(queries))

@@ -164,7 +164,7 @@ def test_what_is_refused(home: Path) -> None:
     given = ("train", *where(home), "--output", home / "no")
     for arguments, problem in {
         (*given, "--net", f"text:{home / 'c'}"): "no language model here",
-        (*given, "--net", f"text:{home / 'bert'}", "--ranker", "lambdamart"): "trees read no text",
+        (*given, "--net", f"text:{home / 'bert'}", "--ranker", "lambdamart"): "trees cannot read text",
         ("train", home / "c", "--output", home / "no", "--net", f"text:{home / 'bert'}"): "no texts to read",
         (*given, *net(home), "--text", "{nothing}"): "nothing",
         (*given, *net(home), "--passages", "best"): "passages",

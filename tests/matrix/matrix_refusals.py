@@ -11,7 +11,7 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ("one-topic", "rerank-(train|crossval|compare|trees)", "no validation topic|needs two topics"),
     ("(two|three)-(topics|documents)", "rerank-(crossval|compare)", "no validation topic whose ranked"),
     ("one-document-runs", "rerank-(crossval|compare)", "no validation topic whose ranked"),
-    ("one-document-runs", "rerank-trees", "too few for a single split"),
+    ("one-document-runs", "rerank-trees", "too few training rows for a split"),
     ("odd-ids", "rerank-features", "cannot write a query: 'q#2'"),
     ("all-judged", "judge", "all documents that count are judged"),
 )

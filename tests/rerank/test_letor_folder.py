@@ -90,7 +90,10 @@ def test_repeated_features(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("2\n\n2\n", r"held\.txt:3: query listed twice: '2'"),
-        ("7\n", r"held\.txt:1: no such training query: '7'; accepted: a training query a line, each once"),
+        (
+            "7\n",
+            r"held\.txt:1: no such training query: '7'; accepted: one training query per line, each once",
+        ),
         ("", r"held\.txt: no query is left"),
         ("1\n2\n3\n", r"held\.txt: no query is left; accepted: some of the training queries"),
     ],
@@ -117,7 +120,7 @@ def test_shares_are_drawn_by_seed() -> None:
     assert {len(held) for held in drawn} == {6}
     assert len(draw_queries(queries, 0.001, 0)) == 1
     assert len(draw_queries(queries, 0.999, 0)) == len(queries) - 1
-    with pytest.raises(InputError, match="of two queries or more"):
+    with pytest.raises(InputError, match="with at least two queries"):
         draw_queries(["1"], 0.5, 0)
 
 

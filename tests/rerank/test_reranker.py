@@ -255,7 +255,7 @@ def test_weights_of_another_network_are_refused_before_it_takes_memory(
         return tensor
 
     monkeypatch.setattr("torch.nn.init.kaiming_uniform_", drawn)
-    with pytest.raises(InputError, match="the weights are of another network"):
+    with pytest.raises(InputError, match="the weights do not match the network"):
         load_model(home)
     assert taken == []
 

@@ -1,4 +1,4 @@
-"""Networks trained on features: their lists, scores and validation measure."""
+"""Networks on features: training, scoring and storage."""
 
 from __future__ import annotations
 
@@ -36,54 +36,53 @@ from lmtune.rerank.training.loop import (
 WEIGHTS = "model.safetensors"
 """The file of a network's weights."""
 
-# Rows scored at a time: on the CPU what stays in its caches.
+# Rows per forward pass; on the CPU few enough for its caches.
 _ROWS, _DEVICE_ROWS = 4096, 1 << 16
 _QUERIES, _ITEM_PAIRS = 64, 1 << 24
 
 
 class Feed:
-    """A data set's features, gathered row by row for a network.
+    """Network inputs from a data set's features; see `ListFeed`.
 
-    They live on the device; those that would take more than its free memory allows stay where they
-    are, and batches of them are copied as they are asked for.
+    Features are copied to the device at once. If they do not fit into its free memory, each batch is copied
+    when it is needed.
 
     Parameters
     ----------
     data : RankingData
-        Its features are copied.
     device : str
-        Where to.
+        Device of the network.
     """
 
     def __init__(self, data: RankingData, device: str | torch.device) -> None:
         self.data, self.device = data, torch.device(device)
-        self._here: Tensor | None = None
+        self._on_device: Tensor | None = None
         if fits(4 * data.features.size, self.device):
-            self._here = torch.tensor(np.asarray(data.features), dtype=torch.float32).to(self.device)
+            self._on_device = torch.tensor(np.asarray(data.features), dtype=torch.float32).to(self.device)
         else:
             size = f"{data.features.nbytes / 2**30:.1f} GiB of features"
-            note(f"{size} are copied to {device} batch by batch: they do not fit its free memory")
+            note(f"{size} do not fit into the free memory of {device}: copied batch by batch")
 
     def take(self, rows: NDArray[np.int64]) -> Tensor:
-        """Return the features of some rows, (rows, features), on the device."""
-        if self._here is None:
+        """Return the features of some rows on the device, shape (rows, features)."""
+        if self._on_device is None:
             return to_device(np.asarray(self.data.features[rows], np.float32), self.device)
-        return self._here.index_select(0, to_device(rows, self.device))
+        return self._on_device.index_select(0, to_device(rows, self.device))
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yield the features of all rows, some at a time."""
+        """Yield the features of all rows on the device, in chunks."""
         size = _ROWS if self.device.type == "cpu" else _DEVICE_ROWS
         for first in range(0, len(self.data.features), size):
             rows = slice(first, first + size)
-            if self._here is not None:
-                yield self._here[rows]
+            if self._on_device is not None:
+                yield self._on_device[rows]
             else:
                 yield to_device(np.asarray(self.data.features[rows], np.float32), self.device)
 
     def inputs(self, network: Pointwise | Attention, rows: NDArray[np.int64]) -> tuple[Tensor, ...]:
-        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding.
+        """Return the network's input for padded rows, shape (batch, items); -1 marks padding.
 
-        Networks that score each item by itself get the items without the padding, and their places.
+        A `Pointwise` network gets only the items, and their positions in the flattened table.
         """
         valid = rows >= 0
         mask = to_device(valid, self.device)
@@ -98,7 +97,7 @@ class Feed:
         Parameters
         ----------
         network : Pointwise or Attention
-            Set to evaluate, and left so.
+            Left in evaluation mode.
 
         Returns
         -------
@@ -109,7 +108,7 @@ class Feed:
             return torch.cat([network.items(part) for part in self.chunks()])
         data = self.data
         scores = torch.empty(data.labels.size, device=self.device)
-        # Lists of like length together, so that little is padding.
+        # Batch lists of similar length, to reduce padding.
         order = np.argsort(data.lengths, kind="stable")
         first = 0
         while first < order.size:
@@ -117,9 +116,9 @@ class Feed:
             while chosen.size > 1 and chosen.size * int(data.lengths[chosen[-1]]) ** 2 > _ITEM_PAIRS:
                 chosen = chosen[: chosen.size // 2]
             lists = batch_of(data, chosen, None, None, None)
-            places = to_device(np.flatnonzero(lists.mask), self.device)
-            padded = network(*self.inputs(network, lists.rows)).view(-1).index_select(0, places)
-            scores.index_copy_(0, to_device(lists.rows[lists.mask], self.device), padded)
+            positions = to_device(np.flatnonzero(lists.mask), self.device)
+            of_items = network(*self.inputs(network, lists.rows)).view(-1).index_select(0, positions)
+            scores.index_copy_(0, to_device(lists.rows[lists.mask], self.device), of_items)
             first += chosen.size
         return scores
 
@@ -131,9 +130,9 @@ class Trained(FeatureScorer, Training):
     Attributes
     ----------
     features : int
-        Features that the network takes.
+        Number of features.
     normaliser : Normaliser, optional
-        Scales features first; None takes them as they are.
+        Scales features before scoring; None uses them unchanged.
     """
 
     features: int
@@ -142,21 +141,21 @@ class Trained(FeatureScorer, Training):
     scales: ClassVar = True
 
     def network(self) -> Pointwise | Attention:
-        """Make the network with its weights, ready to score.
+        """Create the network with its weights, in evaluation mode.
 
         Raises
         ------
         InputError
-            Where the weights are of another network; one that is far larger takes no memory.
+            If the weights do not match the network of the settings.
         """
-        with torch.device("meta"):
+        with torch.device("meta"):  # allocates no memory, even if damaged settings name a huge network
             network = make_network(self.settings.network, self.features, dropout=self.settings.dropout)
         weights = {name: tensor.clone() for name, tensor in self.weights.items()}
         try:
             network.load_state_dict(weights, assign=True)
         except RuntimeError:
             raise InputError(
-                "the weights are of another network",
+                "the weights do not match the network",
                 value=self.settings.network,
                 accepted="the network that was trained",
             ) from None
@@ -165,7 +164,7 @@ class Trained(FeatureScorer, Training):
     def score(
         self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
     ) -> NDArray[np.float32]:
-        """Score every row of data, shape (rows,)."""
+        """Score every row, shape (rows,)."""
         del progress
         device = how.get("device", "cpu")
         scaled = data if self.normaliser is None else self.normaliser.transform(data)
@@ -173,7 +172,7 @@ class Trained(FeatureScorer, Training):
         return scores
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write weights, normaliser and course; see `Scorer`."""
+        """Write weights, normaliser and history; see `Scorer`."""
         arrays = {} if self.normaliser is None else self.normaliser.to_arrays()
         tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
         content = save(prefixed("network", self.weights) | prefixed("normaliser", tensors))
@@ -181,15 +180,15 @@ class Trained(FeatureScorer, Training):
         return self.save_history(folder)
 
     @classmethod
-    def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
-        """Make it of what `save` wrote."""
-        del home
+    def load(cls, folder: Path, files: Mapping[str, bytes], model: Mapping[str, Any]) -> Self:
+        """Load the scorer that `save` wrote; see `Scorer`."""
+        del folder
         tensors = load(files[WEIGHTS])
         arrays = {name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()}
-        course, weights = cls.load_history(files, kept), without_prefix("network", tensors)
+        history, weights = cls.load_history(files, model), without_prefix("network", tensors)
         normaliser = Normaliser.from_arrays(arrays)
-        trained = cls(weights=weights, features=len(kept["features"]), normaliser=normaliser, **course)
-        trained.network()  # to see that it can be made
+        trained = cls(weights=weights, features=len(model["features"]), normaliser=normaliser, **history)
+        trained.network()  # checks that the weights match
         return trained
 
 
@@ -199,7 +198,7 @@ class NetworkLearner(Learner):
     scorer = Trained
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> Trained:
-        """Scale features, and train."""
+        """Scale features and train the network of the settings."""
         if self.normalisation is None:
             return fit(train, validation, self.settings, **how)
         normaliser = self.normalisation.fit(train)
@@ -215,32 +214,30 @@ def fit(
     watch: Callable[[TrainingRun], None] | None = None,
     **how: Unpack[TrainingOptions],
 ) -> Trained:
-    """Train a network.
+    """Train a network on features.
 
-    The same data, settings, device and number of torch threads give the same weights, bit for bit,
-    whether the training is interrupted or not. Where ``torchrun`` started several processes (see
-    `lmtune.rerank.training.distributed`) all get the same result, that of one process up to rounding;
-    with dropout, up to what is dropped.
+    The same data, settings, device and number of torch threads give bitwise equal weights, also after an
+    interruption. If ``torchrun`` started several processes (see `lmtune.rerank.training.distributed`), all
+    return the same result. It equals that of one process up to rounding, and up to the draws of dropout.
 
     Parameters
     ----------
     train : RankingData
-        What to learn from, normalised.
+        Training queries, with normalised features.
     validation : RankingData, optional
-        What chooses the epoch; without, the last one is kept.
+        Queries that select the best epoch. Without, the last epoch's weights are returned.
     settings : Settings
-        Everything else.
     device : str
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. On a GPU, too, float32 is float32, not TF32; labels and
-        features live there as far as they fit.
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. GPUs compute in float32 too, not TF32. Features are stored
+        on the device if they fit into its memory.
     checkpoint : path, optional
-        A folder to keep the training's state in after each epoch, and to resume from.
+        A folder that stores the training's state after each epoch, to resume from.
     checkpoint_every : int, optional
-        Keep it after so many steps as well.
+        Also store the state after every this many steps.
     progress : callable or bool, optional
-        Called with (steps done, steps in all, a few words); True draws a bar.
+        Called with (steps done, total, status); True draws a bar.
     watch : callable, optional
-        Called after each epoch with the training in progress, to look at its network.
+        Called with the `TrainingRun` after each epoch.
 
     Returns
     -------
@@ -249,15 +246,15 @@ def fit(
     Raises
     ------
     InputError
-        For unknown names, data that do not fit, a checkpoint of another training, or a loss that
-        is no longer finite.
+        If a name is unknown, training and validation data do not match, the checkpoint is of another
+        training, or the loss is no longer finite.
     """
     device = how.get("device", "cpu")
     check_device(device)
     for name, data in check_training_data(train, validation).items():
         if not np.isfinite(data.features).all():
             raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
-    digest = digest_of(train, validation) if how.get("checkpoint") else ""  # which takes a while
+    digest = digest_of(train, validation) if how.get("checkpoint") else ""  # slow for large data
     identity = {"settings": settings.as_record(), "data": digest}
 
     def make() -> ListTask:
@@ -275,7 +272,7 @@ def fit(
 
 
 def digest_of(train: RankingData, validation: RankingData | None) -> str:
-    """Return what tells features and labels to learn from, and to choose by, from others."""
+    """Return a digest of training and validation data: features, labels, teacher scores and weights."""
     digest = hashlib.blake2b(digest_size=16)
     for data in (train, validation):
         if data is not None:

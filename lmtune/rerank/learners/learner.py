@@ -1,4 +1,4 @@
-"""Learners of lists, and the scorers that they make."""
+"""Base classes of learners, and of the scorers that they train."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lmtune.rerank.training.loop import StepProgress, TrainingOptions
 
 
 class ScoringOptions(TypedDict, total=False):
-    """Where scores are computed; of texts, which take long, how precisely, and where they are kept."""
+    """Options of `Scorer.score`: the device; for texts also bfloat16 and a folder to resume from."""
 
     device: str
     bf16: bool
@@ -29,16 +29,16 @@ class ScoringOptions(TypedDict, total=False):
 
 
 class Scorer(Protocol):
-    """Scores lists' rows; a learner has made it.
+    """A trained model that scores documents.
 
     Attributes
     ----------
     kind : str
-        The name of such scorers in a model's folder.
+        The name of this class of scorers in a model's folder.
     scales : bool
-        Whether features are to be on a common scale.
+        Whether features must be normalised first.
     has_rate : bool
-        Whether it is trained at a learning rate, in epochs.
+        Whether it is trained in epochs with a learning rate.
     """
 
     kind: ClassVar[str]
@@ -47,52 +47,51 @@ class Scorer(Protocol):
 
     @property
     def settings(self) -> Any:
-        """The settings asked for, with the measure that validation chose by."""
+        """The settings of training; they have an attribute `validation_measure`."""
 
     @property
     def label(self) -> str:
-        """Its name in a run."""
+        """The default tag of runs."""
 
     @property
     def summary(self) -> str:
-        """The outcome of the training, in a line."""
+        """One line with the result of training."""
 
     @property
     def validation(self) -> float:
-        """The best epoch's or round's validation value; NaN without."""
+        """Validation value of the best epoch or round; NaN without validation data."""
 
     def score(
         self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
     ) -> NDArray[np.floating]:
-        """Score every row, shape (rows,); of texts `progress` is called with (done, in all, how fast)."""
+        """Score every row, shape (rows,); for texts, `progress` gets (done, total, speed)."""
 
     def source(self, facts: Mapping[str, Any], depth: int | None) -> ListSource:
-        """Return what makes of a run what the scorer takes, as in training, or of another depth."""
+        """Return the source that makes the scorer's input from a run, as in training or to another depth."""
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write its files; return its settings and what else `load` takes, as JSON holds it."""
+        """Write the scorer's files; return ``"settings"`` and further items for `load`, as JSON values."""
 
     @classmethod
-    def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
-        """Make it of its files' content and what the model's record says."""
+    def load(cls, folder: Path, files: Mapping[str, bytes], model: Mapping[str, Any]) -> Self:
+        """Load a scorer from its folder, the content of its files, and ``model.json``."""
 
 
 @dataclass(frozen=True)
 class Learner(ABC):
-    """Learns a scorer of lists, as settings ask.
+    """Base class of learners, which train scorers.
 
-    One's own is a subclass; `lmtune.rerank.Ranker.of` makes of it what settings name.
+    For a custom learner, write a subclass and pass ``Settings(ranker=lmtune.rerank.Ranker.of(subclass))``.
 
     Attributes
     ----------
     settings : Settings
-        All but the data.
     normalisation : Normalisation, optional
-        How features are scaled where the scorer wants that; None takes them as they are given.
+        Scaling of features, for scorers that need it; None uses them unchanged.
     scorer : type
-        What it makes.
+        The class of the trained scorer.
     options : type
-        A dataclass of the options that `settings.ranker` has for it.
+        A dataclass of the learner's options, set by ``settings.ranker.options``.
     """
 
     settings: Settings
@@ -101,24 +100,24 @@ class Learner(ABC):
     options: ClassVar[type[Any]] = NoOptions
 
     def check(self, *, lists: bool = True) -> None:
-        """Raise InputError at once where nothing could be learnt in the end.
+        """Raise InputError if the settings cannot be trained; for a check before reading data.
 
         Parameters
         ----------
         lists : bool
-            Whether there is a run, whose documents have text.
+            Whether the data come from a run, so that documents have text.
         """
         del lists
         parse_network(self.settings.network)
 
     def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
-        """Return what is to be seen of a run's documents: their features, unless a learner reads texts."""
+        """Return the source of a run's lists: features, or texts for learners that read text."""
         del text
         return features
 
     @abstractmethod
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> Scorer:
-        """Learn from lists, and choose by others.
+        """Train a scorer; `validation` selects the best epoch or round.
 
         Raises
         ------
@@ -128,10 +127,10 @@ class Learner(ABC):
 
 
 class FeatureScorer:
-    """A scorer that takes features of a run's documents."""
+    """Base class of scorers on features."""
 
     def source(self, facts: Mapping[str, Any], depth: int | None) -> ListSource:
-        """Return the features' settings."""
-        usual = FeatureSettings()
-        depth = depth or facts.get("depth", usual.depth)
-        return FeatureSettings(facts.get("lambda", usual.lambda_), facts.get("mu", usual.mu), depth)
+        """Return the settings of the features, as in training or to another depth."""
+        default = FeatureSettings()
+        depth = depth or facts.get("depth", default.depth)
+        return FeatureSettings(facts.get("lambda", default.lambda_), facts.get("mu", default.mu), depth)

@@ -1,15 +1,16 @@
-"""Networks that score the items of a query.
+"""Networks that score the items of a query, by name.
 
-``linear``: one weight a feature. ``two-layer``: 10 hidden tanh units, the network of Yue and
-Burges's SPSA paper (2007). ``b64`` to ``b1024``: Bruch et al. (2019): ReLU layers of 64, 32 and 16
-units, larger ones with further layers of twice the width before them, batch norm over the input
-and after each layer; ``b:256-64`` has layers of these widths instead. ``mlp:256-128-64``: ReLU
-layers of these widths without batch norm. ``attention``: the context-aware ranker of Pobrotyn et
-al. (2020), self-attention over a query's items; ``attention:128-2-2`` names width, blocks and
-heads.
+- ``linear``: one weight per feature.
+- ``two-layer``: 10 hidden tanh units (Yue and Burges 2007, the SPSA paper).
+- ``b64`` to ``b1024``: the networks of Bruch et al. (2019). ``b64`` has ReLU layers of 64, 32 and 16
+  units; the larger ones put layers of twice the width before them. Batch norm is applied to the
+  input and after each layer. ``b:256-64`` sets the widths of the layers.
+- ``mlp:256-128-64``: ReLU layers of these widths, without batch norm.
+- ``attention``: the context-aware ranker of Pobrotyn et al. (2020), with self-attention over the
+  query's items. ``attention:128-2-2`` sets width, blocks and heads.
 
-What cannot change a ranking or is taken back by the next layer is left out: the score's own bias,
-biases before a batch norm and of the attention's keys.
+Parameters without effect are omitted: the bias of the score, biases before batch norm, and biases of
+attention keys.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ _HIDDEN = 10
 _MOST_WIDTH, _MOST_LAYERS = 65536, 64
 
 _ACCEPTED = "linear, two-layer, b64, b128, b256, b512, b1024, b:256-64, mlp:256-128-64, attention[:128-2-2]"
-"""Names that `make_network` takes, for messages."""
+"""Names that `make_network` accepts, for messages."""
 
 
 class Pointwise(nn.Module):
-    """Scores each item by itself; padding is never looked at.
+    """Scores each item independently; padding is not computed.
 
     Parameters
     ----------
     body : nn.Sequential
-        From (items, features) to (items, 1).
+        Maps (items, features) to (items, 1).
     """
 
     def __init__(self, body: nn.Sequential) -> None:
@@ -48,37 +49,37 @@ class Pointwise(nn.Module):
 
     @property
     def last(self) -> nn.Linear:
-        """The layer that gives the score."""
+        """The layer that computes the score."""
         return cast("nn.Linear", self.body[-1])
 
     def items(self, features: Tensor) -> Tensor:
         """Score items: (items, features) to (items,)."""
         return _scores_of(self.last, self.body[:-1](features)).squeeze(-1)
 
-    def forward(self, features: Tensor, mask: Tensor, places: Tensor | None = None) -> Tensor:
+    def forward(self, features: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """Score queries: (batch, items, features) and (batch, items) to (batch, items).
 
-        The score of padding, where `mask` is False, is 0. Instead of a padded table `features`
-        may hold the items alone, (items in all, features), in the order of the mask; with their
-        `places` in it, counted row by row, a GPU need not be waited for.
+        Padding, where `mask` is False, has score 0. `features` can also contain only the items,
+        shape (all items, features), in the mask's order. Their `positions` in the flattened mask
+        avoid a synchronisation with the GPU.
         """
         of_items = self.items(features if features.dim() == 2 else features[mask])
-        if places is None:
-            places = mask.view(-1).nonzero().squeeze(1)
-        return of_items.new_zeros(mask.numel()).scatter(0, places, of_items).view(mask.shape)
+        if positions is None:
+            positions = mask.view(-1).nonzero().squeeze(1)
+        return of_items.new_zeros(mask.numel()).scatter(0, positions, of_items).view(mask.shape)
 
 
 class Attention(nn.Module):
-    """Scores a query's items in view of each other (Pobrotyn et al., 2020).
+    """Scores a query's items jointly by self-attention (Pobrotyn et al., 2020).
 
-    A linear layer, blocks of self-attention and a two-layer network (each with a residual
-    connection, layer norm first), and a linear layer to the score. No position is given: permuting
-    the items permutes the scores.
+    A linear layer is followed by blocks and a linear layer that computes the score. Each block has
+    self-attention and a two-layer network, both with a residual connection and layer norm first.
+    There are no position embeddings: permuting the items permutes the scores.
 
     Parameters
     ----------
     features, width, blocks, heads : int
-        Features in, units inside, blocks, and heads in each.
+        Number of features, hidden units, blocks, and heads per block.
     dropout : float
         In [0, 1).
     """
@@ -92,9 +93,9 @@ class Attention(nn.Module):
 
     def forward(self, features: Tensor, mask: Tensor) -> Tensor:
         """Score queries: (batch, items, features) and (batch, items) to (batch, items)."""
-        # What padding holds must not reach the weights' gradients, not even as 0 * inf.
+        # Values of padding must not reach the weights' gradients, not even as 0 * inf.
         x = self.first(torch.where(mask[..., None], features, 0.0))
-        # A query without an item attends to its padding: finite, and never looked at.
+        # A query without items attends to its padding, so that no score is NaN; its scores are not used.
         attended = (mask | ~mask.any(-1, keepdim=True))[:, None, None, :]
         for block in self.blocks:
             x = block(x, attended)
@@ -117,18 +118,18 @@ class _Block(nn.Module):
         batch, items, width = x.shape
         parts = self.inputs(self.norms[0](x)).view(batch, items, 3, self.heads, -1)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(
+        context = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=attended, dropout_p=self.dropout if self.training else 0.0
         )
-        x = x + self.drop(self.output(seen.transpose(1, 2).reshape(batch, items, width)))
+        x = x + self.drop(self.output(context.transpose(1, 2).reshape(batch, items, width)))
         result: Tensor = x + self.drop(self.feed(self.norms[1](x)))
         return result
 
 
 def _scores_of(last: nn.Linear, hidden: Tensor) -> Tensor:
-    """Apply the layer that gives scores, (..., its outputs), in float32 whatever came before computes in.
+    """Apply the last layer in float32, also under autocast.
 
-    bfloat16 has so few numbers that different items would get the same score.
+    bfloat16 has so few values that different items would have equal scores.
     """
     with autocast(hidden.device, bf16=False):
         scores: Tensor = last(hidden.to(last.weight.dtype))
@@ -136,10 +137,10 @@ def _scores_of(last: nn.Linear, hidden: Tensor) -> Tensor:
 
 
 class ItemNorm(nn.BatchNorm1d):
-    """Batch norm over items; over those of all processes where several train together."""
+    """Batch norm over items, in data parallel training over those of all processes."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise (items, features); with fewer than two items by the running statistics."""
+        """Normalise (items, features); fewer than two items are normalised by the running statistics."""
         if not self.training or (world_size() == 1 and x.shape[0] > 1):
             return super().forward(x)
         if world_size() == 1:
@@ -151,20 +152,20 @@ class ItemNorm(nn.BatchNorm1d):
     def _over_processes(self, x: Tensor) -> Tensor:
         assert self.running_mean is not None
         assert self.running_var is not None
-        # In float64, as torch does it on the CPU, so that the parts do not show.
+        # In float64, as in torch on the CPU, so that the division into parts does not change the result.
         exact = x.double()
         count = sum_over_processes(exact.new_full((1,), x.shape[0]))
-        enough, count = count > 1, count.clamp(min=1)
-        mean = torch.where(enough, sum_over_processes(exact.sum(0)) / count, self.running_mean)
+        is_enough, count = count > 1, count.clamp(min=1)
+        mean = torch.where(is_enough, sum_over_processes(exact.sum(0)) / count, self.running_mean)
         exact = exact - mean
         variance = sum_over_processes(exact.square().sum(0)) / count
-        variance = torch.where(enough, variance, self.running_var)
-        share = (self.momentum or 0.0) * enough
+        variance = torch.where(is_enough, variance, self.running_var)
+        share = (self.momentum or 0.0) * is_enough
         unbiased = variance.detach() * count / (count - 1).clamp(min=1)
         self.running_mean.lerp_(mean.detach().to(self.running_mean), share.to(self.running_mean))
         self.running_var.lerp_(unbiased.to(self.running_var), share.to(self.running_var))
         if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(enough.squeeze(0))
+            self.num_batches_tracked.add_(is_enough.squeeze(0))
         normal = (exact * torch.rsqrt(variance + self.eps)).to(x.dtype)
         return normal * self.weight + self.bias if self.affine else normal
 
@@ -172,31 +173,31 @@ class ItemNorm(nn.BatchNorm1d):
 def make_network(
     name: str, features: int, *, dropout: float = 0.0, norm_momentum: float = 0.9, seed: int = 0
 ) -> Pointwise | Attention:
-    """Make a network with weights drawn by a seed.
+    """Create a network with random weights.
 
     Parameters
     ----------
     name : str
-        See the module's text; case does not matter.
+        A name from this module's docstring; case does not matter.
     features : int
-        Features an item.
+        Number of features.
     dropout : float
-        In [0, 1), after each hidden layer; 0 where there is none.
+        Dropout after each hidden layer, in [0, 1).
     norm_momentum : float
-        In [0, 1), what a step leaves of batch norm's running statistics (Keras's momentum; torch's is
-        what it adds).
+        Momentum m of batch norm's running statistics, in [0, 1): new = m old + (1 - m) batch, as in
+        Keras. Torch's momentum is 1 - m.
     seed : int
-        The same seed gives the same weights; torch's own generator is left as it was.
+        Seed of the weights. Torch's global generator does not change.
 
     Returns
     -------
     Pointwise or Attention
-        ``network(features, mask)`` gives scores.
+        ``network(features, mask)`` returns scores.
 
     Raises
     ------
     InputError
-        For an unknown name, fewer features than one, or another dropout.
+        If the name is unknown, there are no features, or the dropout is out of bounds.
     """
     if not 0.0 <= dropout < 1.0:
         raise InputError("bad dropout", value=dropout, accepted="0 or more, below 1")
@@ -211,17 +212,17 @@ def make_network(
         if kind == "two-layer":
             layers = [nn.Linear(features, _HIDDEN), nn.Tanh()]
             return Pointwise(nn.Sequential(*layers, nn.Linear(_HIDDEN, 1, bias=False)))
-        # 1 - 0.9 is not torch's default, 0.1, to the last bit.
+        # Rounded, because 1 - 0.9 differs from torch's default 0.1 in the last bits.
         return _perceptron(features, widths, dropout, round(1.0 - norm_momentum, 12) if kind == "b" else None)
 
 
 def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
-    """Read a network's name: its kind, and widths or width, blocks and heads.
+    """Parse a network's name into its kind and its widths, or (width, blocks, heads) for attention.
 
     Raises
     ------
     InputError
-        For a name that `make_network` does not know.
+        If the name is unknown.
     """
     text = name.strip().lower()
     if text in ("linear", "two-layer"):
@@ -240,7 +241,7 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
         raise InputError(
             "bad attention network",
             value=name,
-            accepted="attention:WIDTH-BLOCKS-HEADS, a width that the heads divide",
+            accepted="attention:WIDTH-BLOCKS-HEADS, where WIDTH is a multiple of HEADS",
         )
     layers = widths[1] if kind == "attention" else len(widths)
     if max(widths) > _MOST_WIDTH or layers > _MOST_LAYERS:
@@ -249,7 +250,7 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _perceptron(features: int, widths: tuple[int, ...], dropout: float, norm: float | None) -> Pointwise:
-    """Make layers with batch norm, whose steps' share in its statistics is `norm`, or without any."""
+    """Create ReLU layers; with batch norm of torch's momentum `norm`, or None for no batch norm."""
     layers: list[nn.Module] = [] if norm is None else [ItemNorm(features, momentum=norm, affine=False)]
     last = features
     for width in widths:

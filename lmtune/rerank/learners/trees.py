@@ -1,4 +1,4 @@
-"""LambdaMART by LightGBM: the baseline of boosted trees, which networks are compared with."""
+"""LambdaMART by LightGBM: boosted trees, the baseline of networks."""
 
 from __future__ import annotations
 
@@ -34,18 +34,17 @@ _MOST_ROWS = 10_000  # LightGBM's limit
 
 @dataclass(frozen=True, eq=False)
 class LambdaMart(FeatureScorer):
-    """Boosted trees that score documents, and how they came about.
+    """Boosted trees that score documents, and the history of their training.
 
     Attributes
     ----------
     settings : TreeSettings
-        What was asked for.
     text : str
-        The trees up to the best round, as LightGBM writes them to a file.
+        The trees up to the best round, in LightGBM's file format.
     best_round : int
-        From 1.
+        Number of trees, from 1.
     history : tuple of float
-        The validation measure's mean after each tree, over the queries that count.
+        Mean of the validation measure after each tree.
     """
 
     settings: TreeSettings
@@ -60,49 +59,49 @@ class LambdaMart(FeatureScorer):
 
     @cached_property
     def _booster(self) -> Any:
-        # Before LightGBM sees it: on a text cut short it aborts the process.
+        # Check first: LightGBM aborts the process on truncated text.
         if not self.text.startswith("tree\n") or "\nend of trees" not in self.text:
-            raise InputError("no LightGBM model, or cut short", accepted="what LightGBM wrote")
+            raise InputError("not a complete LightGBM model", accepted="a file that LightGBM wrote")
         try:
             return _lightgbm().Booster(model_str=self.text)
         except Exception as error:
-            raise InputError(f"no LightGBM model ({error})") from error
+            raise InputError(f"not a LightGBM model ({error})") from error
 
     @property
     def features(self) -> int:
-        """How many features the trees take."""
+        """Number of features."""
         return int(self._booster.num_feature())
 
     @property
     def trees(self) -> int:
-        """How many trees there are."""
+        """Number of trees."""
         return int(self._booster.num_trees())
 
     @property
     def gains(self) -> list[float]:
-        """Gains of the splits by each feature in training, as LightGBM sums it."""
+        """LightGBM's gain importance: the summed gain of each feature's splits in training."""
         return [float(gain) for gain in self._booster.feature_importance("gain")]
 
     @property
     def validation(self) -> float:
-        """The best round's validation value."""
+        """Validation value of the best round."""
         return self.history[self.best_round - 1]
 
     @property
     def summary(self) -> str:
-        """The best round, in a line."""
+        """One line with the number of trees and the validation value."""
         measure = self.settings.validation_measure.label
         return f"{self.best_round} trees, validation {measure} {self.validation:.4f}"
 
     def score(
         self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]
     ) -> NDArray[np.float64]:
-        """Score every row, shape (rows,), whatever the device.
+        """Score every row on the CPU, shape (rows,).
 
         Raises
         ------
         InputError
-            For another number of features than in training.
+            If the number of features differs from training.
         """
         del progress, how
         if data.features.shape[1] != self.features:
@@ -116,38 +115,38 @@ class LambdaMart(FeatureScorer):
         return np.asarray(self._booster.predict(data.features), np.float64)
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write the trees and the validation value after each; see `Scorer`."""
+        """Write the trees and the history of validation values; see `Scorer`."""
         folder.joinpath(TREES).write_text(self.text, encoding="utf-8")
         folder.joinpath(HISTORY).write_text(csv_text(["round", "validation"], enumerate(self.history, 1)))
         return {"settings": asdict(self.settings), "best_round": self.best_round}
 
     @classmethod
-    def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
-        """Make it of what `save` wrote."""
-        del home
+    def load(cls, folder: Path, files: Mapping[str, bytes], model: Mapping[str, Any]) -> Self:
+        """Load the scorer that `save` wrote; see `Scorer`."""
+        del folder
         history = tuple(float(value) for _, value in csv_rows(files[HISTORY]))
         text = files[TREES].decode(errors="replace")
-        trees = cls(TreeSettings(**kept["settings"]), text, kept["best_round"], history)
-        trees.trees  # noqa: B018 - to see that it can be read
+        trees = cls(TreeSettings(**model["settings"]), text, model["best_round"], history)
+        trees.trees  # noqa: B018 - checks that LightGBM can parse the text
         return trees
 
 
 class TreeLearner(Learner):
-    """Grows trees on features as they come."""
+    """Trains LambdaMART on raw features."""
 
     scorer = LambdaMart
     options = TreeSettings
 
     def check(self, *, lists: bool = True) -> None:
-        """Raise InputError for a network that reads text, MissingExtraError without LightGBM."""
+        """Raise InputError if the network reads text, MissingExtraError if LightGBM is not installed."""
         if reads_text(self.settings.network):
-            raise InputError("trees read no text", value=self.settings.label, accepted="another ranker")
+            raise InputError("trees cannot read text", value=self.settings.label, accepted="another ranker")
         if find_spec("lightgbm") is None:
             raise MissingExtraError(self.settings.label, "neural")
         super().check(lists=lists)
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> LambdaMart:
-        """Grow trees: of the options `progress` alone has a use."""
+        """Train LambdaMART; of the options only `progress` is used."""
         settings = self.settings
         trees = self.options(**settings.ranker.options, measure=settings.measure, seed=settings.seed)
         return fit(train, validation, trees, progress=how.get("progress"))
@@ -160,19 +159,18 @@ def fit(
     *,
     progress: StepProgress | bool | None = None,
 ) -> LambdaMart:
-    """Grow trees by LambdaMART (Burges 2010), until the validation measure no longer rises.
+    """Train LambdaMART (Burges 2010) with early stopping by the validation measure.
 
     The same data and settings give the same trees.
 
     Parameters
     ----------
     train, validation : RankingData
-        What to learn from and what tells when to stop. Features need no normalisation. Queries' weights
-        multiply their gradients.
+        Training queries, and queries for early stopping. Features need no normalisation. Query weights
+        multiply gradients.
     settings : TreeSettings, optional
-        Everything else.
     progress : callable or bool, optional
-        Called with (trees grown, trees at most, a few words); True draws a bar.
+        Called with (trees grown, maximum, status); True draws a bar.
 
     Returns
     -------
@@ -181,8 +179,8 @@ def fit(
     Raises
     ------
     InputError
-        For labels that are no whole numbers up to 30, a query of more than 10,000 rows, data whose features
-        differ in number, or no relevant document in either, or too few rows for a single split.
+        If labels are not integers up to 30, a query has more than 10,000 rows, the numbers of features
+        differ, a part has no relevant document, or there are too few rows for a split.
     MissingExtraError
         If LightGBM is not installed.
     """
@@ -197,41 +195,41 @@ def fit(
         params=settings.parameters(),
     )
     booster = lightgbm.Booster(settings.parameters(), data)
-    # LightGBM's own measure gives 1 to queries without a relevant document: ours chooses.
+    # LightGBM's NDCG is 1 for queries without a relevant document, so validation uses ours.
     held_out = data.create_valid(
         validation.features, label=validation.labels, group=validation.lengths, params=settings.parameters()
     )
     booster.add_valid(held_out, "validation")
     measurer = Measurer(settings.validation_measure, validation)
-    measured: list[float] = []
+    history: list[float] = []
 
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
         return "validation", measurer.mean(scores), True
 
-    best, told = 0, counted(progress, "growing trees")
+    best, report = 0, counted(progress, "growing trees")
     for grown in range(1, settings.rounds + 1):
         try:
-            stuck = booster.update()
+            cannot_split = booster.update()
         except lightgbm.basic.LightGBMError as error:
             raise InputError(f"LightGBM cannot grow a tree ({' '.join(str(error).split())})") from None
-        if stuck and grown == 1:
+        if cannot_split and grown == 1:
             raise InputError(
-                "the training data are too few for a single split",
+                "too few training rows for a split",
                 value=len(train.labels),
                 accepted="more rows, or smaller min_rows and min_hessian",
             )
         value = booster.eval_valid(measure)[0][2]
-        measured.append(value)
-        if value > measured[best]:
+        history.append(value)
+        if value > history[best]:
             best = grown - 1
-        if told is not None:
-            told(grown, settings.rounds, f"{measurer.measure.label} {value:.4f}")
-        if stuck or grown - 1 - best >= settings.patience:
+        if report is not None:
+            report(grown, settings.rounds, f"{measurer.measure.label} {value:.4f}")
+        if cannot_split or grown - 1 - best >= settings.patience:
             break
-    if not math.isfinite(measured[best]):
-        raise InputError("the validation value is not finite", value=measured[best])
+    if not math.isfinite(history[best]):
+        raise InputError("the validation value is not finite", value=history[best])
     text = booster.model_to_string(num_iteration=best + 1)
-    return LambdaMart(settings, text, best + 1, tuple(measured))
+    return LambdaMart(settings, text, best + 1, tuple(history))
 
 
 def _check(train: RankingData, validation: RankingData) -> None:
@@ -239,13 +237,13 @@ def _check(train: RankingData, validation: RankingData) -> None:
         whole = (data.labels == np.floor(data.labels)) & (data.labels <= _HIGHEST_LABEL)
         if not whole.all():
             raise InputError(
-                f"LambdaMART cannot take a label of the {name} data",
+                f"bad label in the {name} data for LambdaMART",
                 value=float(data.labels[int(np.argmin(whole))]),
-                accepted=f"whole numbers from 0 to {_HIGHEST_LABEL}",
+                accepted=f"integers from 0 to {_HIGHEST_LABEL}",
             )
         if (most := int(data.lengths.max(initial=0))) > _MOST_ROWS:
             raise InputError(
-                f"LambdaMART cannot take as many rows of a query of the {name} data",
+                f"too many rows of a query in the {name} data for LambdaMART",
                 value=most,
                 accepted=f"up to {_MOST_ROWS:,}",
             )
