@@ -132,7 +132,7 @@ class Reranker:
                     accepted=accepted,
                 )
         changed = TextOptions(**{**self.facts["text"], **options})
-        self.scorer.network.cut(changed)
+        self.scorer.network.set_options(changed)
         return replace(self, facts={**self.facts, "text": asdict(changed)})
 
     def score(

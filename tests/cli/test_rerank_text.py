@@ -165,11 +165,18 @@ def test_what_is_refused(home: Path) -> None:
     for arguments, problem in {
         (*given, "--net", f"text:{home / 'c'}"): "no language model here",
         (*given, "--net", f"text:{home / 'bert'}", "--ranker", "lambdamart"): "trees cannot read text",
-        ("train", home / "c", "--output", home / "no", "--net", f"text:{home / 'bert'}"): "no texts to read",
+        (
+            "train",
+            home / "c",
+            "--output",
+            home / "no",
+            "--net",
+            f"text:{home / 'bert'}",
+        ): "the network needs texts",
         (*given, *net(home), "--text", "{nothing}"): "nothing",
         (*given, *net(home), "--passages", "best"): "passages",
         (*given, *net(home), "--text", "{contents"): "bad template",
-        ("compare", home / "c", "--net", f"text:{home / 'bert'}"): "no texts to read",
+        ("compare", home / "c", "--net", f"text:{home / 'bert'}"): "the network needs texts",
     }.items():
         code, out, err = run(*arguments)
         assert (code, out) == (2, "")

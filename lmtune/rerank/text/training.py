@@ -1,4 +1,4 @@
-"""Rerankers of texts: lists of texts, training by them, and scores of many."""
+"""Text rerankers: lists of texts, training and scoring."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ from lmtune.rerank.training.loop import (
     run_training,
 )
 
-_AT_A_TIME = 1024
+_BLOCK_ROWS = 1024
 
 
 class Texts(Protocol):
-    """Documents' texts by docno."""
+    """Source of documents' texts by docno."""
 
     def of(self, docnos: Sequence[str]) -> list[str]:
-        """Return documents' texts, as a model is to read them.
+        """Return the texts of documents, as the model's input.
 
         Raises
         ------
         InputError
-            For a document without text.
+            If a document has no text.
         """
 
 
 @dataclass(frozen=True)
 class GivenTexts:
-    """Documents' texts in memory.
+    """Documents' texts in a mapping.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class GivenTexts:
     by_docno: Mapping[str, str]
 
     def of(self, docnos: Sequence[str]) -> list[str]:
-        """Return documents' texts; see `Texts`."""
+        """Return the texts of documents; see `Texts`."""
         try:
             return [self.by_docno[docno] for docno in docnos]
         except KeyError as error:
@@ -76,18 +76,18 @@ class GivenTexts:
 
 @dataclass(frozen=True, eq=False)
 class TextLists(RankingData):
-    """Queries, each with a list of documents, as `RankingData`, and all their texts.
+    """`RankingData` with the texts of queries and documents.
 
     There are no features: their shape is (rows, 0).
 
     Attributes
     ----------
     topics : mapping of str to str
-        The text of each query, by identifier.
+        Query texts by identifier.
     texts : Texts
-        Those of the documents, by docno.
+        Document texts by docno.
     options : TextOptions
-        How they are cut.
+        How texts are truncated or divided into passages.
     """
 
     topics: Mapping[str, str] = field(default_factory=dict)
@@ -108,23 +108,23 @@ class TextLists(RankingData):
         texts: Texts | Mapping[str, str],
         options: TextOptions | None = None,
     ) -> TextLists:
-        """Make lists of documents with labels.
+        """Create lists from a mapping of labels.
 
         Parameters
         ----------
         topics : mapping of str to str
             Query texts by identifier.
         run : mapping of str to mapping of str to float
-            The label of each query's documents, by docno, in the order that ties keep.
+            The label of each document, by query and docno. Ties in scores keep this order.
         texts : Texts, or mapping of str to str
-            Those of the documents.
+            Document texts by docno.
         options : TextOptions, optional
-            The defaults by default.
+            Default ``TextOptions()``.
 
         Raises
         ------
         InputError
-            For a query without text or documents, and a label out of range.
+            If a query has no text or no documents, or a label is out of range.
         """
         labels = [label for documents in run.values() for label in documents.values()]
         return cls(
@@ -139,31 +139,31 @@ class TextLists(RankingData):
         )
 
     def pairs(self, rows: ArrayLike) -> tuple[list[str], list[str]]:
-        """Return the texts of rows' queries and documents.
+        """Return the query texts and the document texts of rows.
 
         Raises
         ------
         InputError
-            For a document without text.
+            If a document has no text.
         """
         chosen = np.asarray(rows, np.int64)
         queries = [self.topics[self.queries[q]] for q in self.query_of_row[chosen].tolist()]
         docnos = self.docnos or ()
         return queries, self.texts.of([docnos[row] for row in chosen.tolist()])
 
-    def blocks(self, rows: int = _AT_A_TIME) -> Iterator[NDArray[np.int64]]:
-        """Yield all rows, some at a time."""
+    def blocks(self, rows: int = _BLOCK_ROWS) -> Iterator[NDArray[np.int64]]:
+        """Yield all row numbers in blocks of at most `rows`."""
         every = np.arange(self.labels.size)
         for first in range(0, every.size, rows):
             yield every[first : first + rows]
 
     def text_digest(self) -> str:
-        """Return what tells these texts from others; every document is read.
+        """Return a digest of all texts and the options; reads every document.
 
         Raises
         ------
         InputError
-            For a document without text.
+            If a document has no text.
         """
         digest = hashlib.blake2b(repr(self.options).encode(), digest_size=16)
         for rows in self.blocks():
@@ -174,21 +174,20 @@ class TextLists(RankingData):
 
 
 def _check_texts(lists: Any) -> TextLists:
-    """Return lists with texts as such; raise InputError for others."""
     if not isinstance(lists, TextLists):
-        raise InputError("no texts to read", accepted="lists of a run, whose documents have text")
+        raise InputError("the lists have no texts", accepted="lists of a run, with texts of the documents")
     return lists
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """Texts of a run's documents, as `lmtune.rerank.sources.ListSource` has it.
+    """Texts of a run's documents; a `lmtune.rerank.sources.ListSource`.
 
     Attributes
     ----------
     options : TextOptions
     depth : int
-        Documents of a topic, from the top.
+        Number of documents per topic, from the top.
     """
 
     options: TextOptions
@@ -201,31 +200,31 @@ class TextSource:
         collection: Collection,
         progress: Progress = silent,
     ) -> RunFeatures:
-        """Take the best documents of a run's topics; labels are gains, as in `run_data`.
+        """Return lists of the top documents of each topic, with their texts; labels as in `run_data`.
 
         Raises
         ------
         InputError
-            For a bad depth, an empty run, a topic without text, or texts that cannot be had.
+            If the depth is out of bounds, the run is empty, a topic has no text, or texts cannot be read.
         """
         check_least("bad depth", self.depth, 1)
         texts = open_texts(collection, dataset, self.options.template, progress=progress)
-        taken = {
+        gains = {
             topic: {
                 docno: max(0, dataset.qrels.get(topic, {}).get(docno, 0))
                 for docno in in_order(scores)[: self.depth]
             }
             for topic, scores in of_known_topics(run, dataset.topics).items()
         }
-        return RunFeatures(TextLists.of(dataset.topics, taken, texts, self.options), dataset, texts.index)
+        return RunFeatures(TextLists.of(dataset.topics, gains, texts, self.options), dataset, texts.index)
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return none: there are no features."""
+        """Return an empty tuple: there are no features."""
         del fields
         return ()
 
     def facts(self, fields: Sequence[str]) -> dict[str, Any]:
-        """Return what a model must remember."""
+        """Return options and depth, as JSON values."""
         del fields
         return {"text": asdict(self.options), "depth": self.depth}
 
@@ -235,12 +234,12 @@ _SCORES = "scores.sqlite"
 
 @dataclass(frozen=True)
 class TextTrained(Training):
-    """A reranker of texts that was trained.
+    """A trained text reranker.
 
     Attributes
     ----------
     network : CrossEncoder
-        With the weights of the best epoch.
+        The network with the weights of the best epoch.
     """
 
     network: CrossEncoder
@@ -249,7 +248,7 @@ class TextTrained(Training):
 
     @classmethod
     def untrained(cls, name: str, options: TextOptions) -> Self:
-        """Take a cross-encoder that was trained elsewhere, ``text:MODEL``.
+        """Create a reranker from a model that was trained elsewhere, ``text:MODEL``.
 
         Raises
         ------
@@ -267,113 +266,111 @@ class TextTrained(Training):
         Raises
         ------
         InputError
-            For a document without text.
+            If a document has no text.
         """
         lists = _check_texts(data)
         device, folder, bf16 = how.get("device", "cpu"), how.get("checkpoint"), how.get("bf16", False)
-        of = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
+        identity = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
         network = self.network.to(device)
         feed = TextFeed(lists, device, bf16=bf16)
         begin = time.perf_counter()
-        scores = feed.scores(network, _kept_scores(folder, of), progress)
+        scores = feed.scores(network, _open_stored_scores(folder, identity), progress)
         spent = time.perf_counter() - begin
-        note(
-            f"{quantity(len(scores), 'document')} scored in {spent:.1f} s, {len(scores) / spent:.3g} a second"
-        )
+        note(f"{quantity(len(scores), 'document')} scored in {spent:.1f} s, {len(scores) / spent:.3g} per s")
         return scores.numpy()
 
     def source(self, facts: Mapping[str, Any], depth: int | None) -> ListSource:
-        """Return what reads a run's documents, as in training or to another depth."""
+        """Return the source of texts, as in training or to another depth."""
         return TextSource(TextOptions(**facts["text"]), depth or facts["depth"])
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write the network as transformers load it, and the course; see `Scorer`."""
+        """Write the network in transformers' format, and the history; see `Scorer`."""
         self.network.save(folder)
         return self.save_history(folder)
 
     @classmethod
-    def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
-        """Make it of what `save` wrote."""
-        network = load_network(f"{TEXT}{home}", TextOptions(**kept["facts"]["text"]))
-        return cls(weights=network.state_dict(), network=network, **cls.load_history(files, kept))
+    def load(cls, folder: Path, files: Mapping[str, bytes], model: Mapping[str, Any]) -> Self:
+        """Load the scorer that `save` wrote; see `Scorer`."""
+        network = load_network(f"{TEXT}{folder}", TextOptions(**model["facts"]["text"]))
+        return cls(weights=network.state_dict(), network=network, **cls.load_history(files, model))
 
 
 class TextLearner(Learner):
-    """Trains a network that reads texts."""
+    """Trains a network on texts."""
 
     scorer = TextTrained
 
     def check(self, *, lists: bool = True) -> None:
-        """Raise InputError without texts, or for a model that cannot be had."""
+        """Raise InputError if there are no texts, or the model is not found."""
         if not lists:
             accepted = "--run, of a collection with documents"
-            raise InputError("no texts to read", value=self.settings.network, accepted=accepted)
+            raise InputError("the network needs texts", value=self.settings.network, accepted=accepted)
         find_language_model(self.settings.network)
 
     def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
-        """Return texts, as many of a topic as there would be features."""
+        """Return the source of texts, to the depth of the features' settings."""
         return TextSource(text, features.depth)
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> TextTrained:
-        """Train on lists with texts: see `fit`."""
+        """Train on lists with texts; see `fit`."""
         return fit(_check_texts(train), _check_texts(validation), self.settings, **how)
 
 
-def _kept_scores(folder: Path | None, of: str) -> KeptValues | None:
-    """Open the scores that are kept in a folder, for scoring that was interrupted to go on from."""
+def _open_stored_scores(folder: Path | None, identity: str) -> KeptValues | None:
+    """Open the scores stored by an interrupted scoring of the same texts by the same model."""
     if folder is None:
         return None
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from error
-    return KeptValues(folder / _SCORES, of)
+    return KeptValues(folder / _SCORES, identity)
 
 
 class TextFeed:
-    """Lists' texts, read as a network takes them.
+    """Network inputs from lists of texts; see `ListFeed`.
 
     Parameters
     ----------
     lists : TextLists
     device : str
-        Where the network is.
+        Device of the network.
     bf16 : bool
-        Whether it computes scores in bfloat16.
+        Whether `scores` computes in bfloat16.
     """
 
     def __init__(self, lists: TextLists, device: str, *, bf16: bool = False) -> None:
         self.lists, self.device, self.bf16 = lists, device, bf16
 
     def inputs(self, network: CrossEncoder, rows: NDArray[np.int64]) -> tuple[Any, ...]:
-        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
+        """Return the network's input for padded rows, shape (batch, items); -1 marks padding."""
         valid = rows >= 0
         pieces = network.encode(*self.lists.pairs(rows[valid]))
         return pieces, torch.from_numpy(valid).to(self.device)
 
     @torch.no_grad()
     def scores(
-        self, network: CrossEncoder, kept: KeptValues | None = None, progress: StepProgress | None = None
+        self, network: CrossEncoder, stored: KeptValues | None = None, progress: StepProgress | None = None
     ) -> Tensor:
-        """Score every row, nothing dropped out; in blocks, pairs of like length together."""
+        """Score every row without dropout, in blocks that are stored in `stored` if given."""
         network.eval()
         out = np.empty(self.lists.labels.size, np.float32)
         begin, scored = time.perf_counter(), 0
         for rows in self.lists.blocks():
             first = int(rows[0])
-            found = np.frombuffer((kept and kept.get(str(first))) or b"", np.float32)
-            if len(found) == rows.size:
-                out[rows] = found
+            earlier = np.frombuffer((stored and stored.get(str(first))) or b"", np.float32)
+            if len(earlier) == rows.size:
+                out[rows] = earlier
                 continue
             pieces = network.encode(*self.lists.pairs(rows))
             with autocast(self.device, bf16=self.bf16):
-                out[rows] = network.of_pairs(pieces).cpu().numpy()
+                out[rows] = network.score_pairs(pieces).cpu().numpy()
             scored += rows.size
-            if kept is not None:
-                kept.put(str(first), out[rows].tobytes())
+            if stored is not None:
+                stored.put(str(first), out[rows].tobytes())
             if progress is not None:
                 rate = scored / (time.perf_counter() - begin)
-                progress(first + rows.size, out.size, f"{rate:.3g} documents a second")
+                progress(first + rows.size, out.size, f"{rate:.3g} documents/s")
         return torch.from_numpy(out)
 
 
@@ -385,25 +382,26 @@ def fit(
     watch: Callable[[TrainingRun], None] | None = None,
     **how: Unpack[TrainingOptions],
 ) -> TextTrained:
-    """Train a network on texts, as `lmtune.rerank.learners.feature_networks.fit` does on features.
+    """Train a network on texts.
 
-    The gradient of a step goes through the network in micro-batches of `TextOptions.batch_tokens`, so that
-    a step holds one micro-batch's graph however many documents it has; what that takes is said first.
+    Gradients are computed in micro-batches of `TextOptions.batch_tokens`, so that the memory of a step
+    does not depend on its number of documents. A note reports the memory needed before training starts.
 
     Parameters
     ----------
     train, validation : TextLists
-        What to learn from and to choose the epoch by.
+        Training queries, and queries that select the best epoch.
     settings : Settings
-        Its network is ``text:MODEL``, see `lmtune.rerank.text.cross_encoder.find_model`.
+        The network is ``text:MODEL`` or ``decoder:MODEL``; see
+        `lmtune.rerank.text.cross_encoder.find_language_model`.
     watch, **how
         As for `lmtune.rerank.learners.feature_networks.fit`.
 
     Raises
     ------
     InputError
-        As there, and for a model that cannot be had, a document without text, or more memory than there
-        is.
+        As `lmtune.rerank.learners.feature_networks.fit`; and if the model cannot be loaded, a document
+        has no text, or memory is too small.
     """
     device = how.get("device", "cpu")
     check_device(device)
@@ -412,7 +410,7 @@ def fit(
         "settings": settings.as_record(),
         "options": asdict(train.options),
         "data": digest_of(train, validation),
-        # Every text is read, so that none is missing later.
+        # Reads every text, so that a missing text is reported before training.
         "texts": [data.text_digest() for data in (train, validation) if data is not None],
     }
 
@@ -431,30 +429,29 @@ def fit(
 
 
 def _check_memory(network: CrossEncoder, settings: Settings, device: str) -> None:
-    """Say how much memory training takes at most, as far as weights and graphs go.
+    """Print the maximum memory of training, for weights and graphs.
 
-    Weights count with the best epoch's copy, those that are learnt with their gradients and what the
-    optimizer keeps of them. Graphs are
-    measured on one piece of the greatest length.
+    Weights include the copy of the best epoch, gradients and the optimizer's state. The size of graphs is
+    measured on one piece of maximum length.
 
     Raises
     ------
     InputError
-        Where there is less.
+        If more memory is needed than is free.
     """
-    of_optimizer = {"adam": 2, "adamw": 2, "sgd": 1}.get(settings.optimizer, 0)
-    learnt = sum(weight.nbytes for weight in network.parameters() if weight.requires_grad)
-    weights = 2 * sum(weight.nbytes for weight in network.parameters()) + learnt * (1 + of_optimizer)
+    optimizer_copies = {"adam": 2, "adamw": 2, "sgd": 1}.get(settings.optimizer, 0)
+    trained = sum(weight.nbytes for weight in network.parameters() if weight.requires_grad)
+    weights = 2 * sum(weight.nbytes for weight in network.parameters()) + trained * (1 + optimizer_copies)
     graphs = network.graph_bytes()
-    needed, there = weights + graphs, _available_bytes(device)
+    needed, free = weights + graphs, _available_bytes(device)
     note(
         f"training takes up to {_megabytes(needed)} besides libraries: {_megabytes(weights)} for weights, "
         f"{_megabytes(graphs)} for the graph of {network.batch_tokens} tokens"
-        + ("" if there is None else f"; {_megabytes(there)} are free")
+        + ("" if free is None else f"; {_megabytes(free)} are free")
     )
-    if there is not None and needed > there:
+    if free is not None and needed > free:
         raise InputError(
-            f"training takes more memory than the {_megabytes(there)} that are free",
+            f"training needs more than the {_megabytes(free)} of free memory",
             value=_megabytes(needed),
             accepted="a smaller --batch-tokens, --max-length or model",
         )

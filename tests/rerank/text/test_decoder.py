@@ -54,7 +54,7 @@ def asked(gpt: Path, text: str, words: tuple[str, str] = ("yes", "no")) -> float
 @pytest.mark.parametrize("lora", [0, 4])
 def test_scores_are_the_models_own(gpt: Path, lora: int) -> None:
     network = load_network(f"decoder:{gpt}", TextOptions(prompt=PROMPT, lora=lora))
-    scores = network.of_pairs(network.encode(["panda"] * 3, list(TEXTS.values()))).tolist()
+    scores = network.score_pairs(network.encode(["panda"] * 3, list(TEXTS.values()))).tolist()
     wanted = [asked(gpt, f"query : panda document : {text} relevant :") for text in TEXTS.values()]
     assert scores == pytest.approx(wanted, rel=1e-4, abs=1e-6)
 
@@ -62,7 +62,7 @@ def test_scores_are_the_models_own(gpt: Path, lora: int) -> None:
 def test_the_document_may_come_first_and_answers_be_others(gpt: Path) -> None:
     options = TextOptions(prompt="{document} : {query} relevant", answers="panda,whale")
     network = load_network(f"decoder:{gpt}", options)
-    [score] = network.of_pairs(network.encode(["the sea"], ["a bear eats"])).tolist()
+    [score] = network.score_pairs(network.encode(["the sea"], ["a bear eats"])).tolist()
     assert score == pytest.approx(asked(gpt, "a bear eats : the sea relevant", ("panda", "whale")), rel=1e-4)
 
 
@@ -141,7 +141,7 @@ def test_one_that_was_not_trained_is_asked_as_it_is(gpt: Path) -> None:
     [
         (
             {"prompt": "{query} alone"},
-            "bad prompt: '{query} alone'; accepted: {query} and {document} in it, each once",
+            "bad prompt: '{query} alone'; accepted: a text with {query} and {document}, each once",
         ),
         ({"prompt": "{query} {query} {document}"}, "bad prompt"),
         ({"prompt": PROMPT, "answers": "yes"}, "bad answers: 'yes'; accepted: two answers of one token each"),
@@ -156,5 +156,5 @@ def test_bad_prompts_and_answers_are_refused(gpt: Path, options: dict[str, Any],
 
 
 def test_adapters_are_of_decoders_alone(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only a causal model takes adapters"):
+    with pytest.raises(InputError, match="only causal models support lora"):
         load_network(f"text:{tiny_bert(tmp_path)}", TextOptions(lora=4))

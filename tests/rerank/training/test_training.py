@@ -125,7 +125,7 @@ def test_schedules() -> None:
         ({"clip": 0.0}, "clip"),
         ({"seed": -1}, "seed"),
         ({"list_relevant": 0}, "list relevant"),
-        ({"list_size": None, "list_relevant": 2}, "no sample"),
+        ({"list_size": None, "list_relevant": 2}, "needs list_size"),
         ({"loss": parse_loss("song"), "list_size": 2}, "too small for SONG's estimates: .*2 documents, 2"),
         ({"loss": parse_loss("k-song"), "list_size": 9, "list_relevant": 1}, "too small for SONG's"),
         ({"warm_up": 1, "warm_up_loss": parse_loss("cross-entropy"), "list_relevant": 1}, "too small for"),
