@@ -1,1 +1,1 @@
-"""From text to an inverted index: analysis, the `Index` protocol, the embedded columnar index."""
+"""Text analysis, the `Index` protocol, and the embedded inverted index."""

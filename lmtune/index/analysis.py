@@ -1,4 +1,4 @@
-"""From text to index terms, as Anserini's DefaultEnglishAnalyzer does it: tokens, stopwords, stems."""
+"""Analyse text into index terms, as Anserini's DefaultEnglishAnalyzer does: tokens, stopwords, stems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmtune.io.files import read_bytes
 Stemmer = Callable[[str], str]
 
 STEMMERS = ("porter", "krovetz", "none")
-"""The accepted names, beside those of Snowball's algorithms."""
+"""Accepted stemmers, in addition to Snowball's algorithms."""
 
 
 @lru_cache(maxsize=8)
@@ -27,15 +27,15 @@ def load_stemmer(name: str) -> Stemmer:
     Parameters
     ----------
     name : str
-        ``"porter"`` (Martin Porter's own program, as in Lucene's PorterStemFilter), ``"krovetz"``
-        (Krovetz's own program, which Lucene's KStemFilter rewrites with a dictionary of its own),
-        ``"none"``, one of Snowball's algorithms, such as ``"english"`` (Porter2), ``"german"``, or one's own:
-        the name of an entry point of the group ``lmtune.stemmers`` in an installed package.
+        ``"porter"`` (Martin Porter's program, as in Lucene's PorterStemFilter), ``"krovetz"`` (Krovetz's
+        program; Lucene's KStemFilter is a rewrite with another dictionary), ``"none"``, one of Snowball's
+        algorithms, such as ``"english"`` (Porter2) or ``"german"``, or a custom stemmer: the name of an
+        entry point of the group ``lmtune.stemmers`` in an installed package.
 
     Returns
     -------
     callable
-        From a word to its stem.
+        Maps a word to its stem.
 
     Raises
     ------
@@ -60,7 +60,10 @@ def load_stemmer(name: str) -> Stemmer:
 
 
 def _installed(name: str, known: Sequence[str]) -> Stemmer:
-    """Return another package's; a name in an index's settings thus runs nothing that was not installed."""
+    """Return the stemmer of an entry point.
+
+    A name in an index's settings can thus run only code of installed packages.
+    """
     from importlib.metadata import entry_points
 
     points = entry_points(group="lmtune.stemmers")
@@ -80,22 +83,22 @@ def _porter() -> Stemmer:
         if len(word) < 3:
             return word
         if word.endswith(("ed", "ing", "eds", "ings")) or "bl" in word or "log" in word:
-            word = _departures(word)
+            word = _apply_departures(word)
         return str(published(word))
 
     return porter
 
 
-# Snowball's Porter stemmer keeps to the published algorithm. Porter's program departs from it in
-# that it halves every doubled consonant before ed and ing, turns bli (not only abli) into ble, and
-# turns logi into log. Where it does so, the word is replaced by one that the published algorithm
-# takes to the same stem: the doubled letter halved and the ending gone, as step 1b leaves it, or
-# ending in ble or log, which steps 1 and 2 leave alone.
+# Snowball's Porter stemmer is the published algorithm. Porter's program departs from it in three points: it
+# reduces every doubled consonant before ed and ing, it changes bli (not only abli) to ble, and logi to log.
+# In these cases the word is replaced by one with the same stem in the published algorithm: either without
+# the ending and the doubled letter (the result of step 1b), or with the ending ble or log (which steps 1
+# and 2 do not change).
 _DOUBLED = re.compile(r"(.*([^aeioulszbdfgmnprt]))\2(?:ed|ing)s?", re.DOTALL)
 _BLI_LOGI = re.compile(r"(.*)(bl|log)(?:[iy](?:ed|ing)?s?|ies)", re.DOTALL)
 
 
-def _departures(word: str) -> str:
+def _apply_departures(word: str) -> str:
     doubled = _DOUBLED.fullmatch(word)
     if doubled is not None:
         kinds = _kinds(doubled[1] + doubled[2])
@@ -108,7 +111,7 @@ def _departures(word: str) -> str:
 
 
 def _kinds(stem: str) -> str:
-    """Return a v for each vowel and a c for each consonant; y is a vowel after a consonant."""
+    """Return v for each vowel and c for each consonant; y is a vowel after a consonant."""
     kinds = ""
     for letter in stem:
         vowel = letter in "aeiou" or (letter == "y" and kinds[-1:] == "c")
@@ -117,18 +120,18 @@ def _kinds(stem: str) -> str:
 
 
 _ASTRAL = re.compile(r"[^\x00-\uffff]")
-_STAND_IN = "\ue000\ue001"
+_PLACEHOLDER = "\ue000\ue001"
 
 
 def _with_surrogates(word: str, stem: Stemmer) -> str:
-    """Stem as Java does, to which a character beyond U+FFFF is two."""
+    """Stem as Java does, with two characters for each one beyond U+FFFF."""
     characters = iter(_ASTRAL.findall(word))
-    stemmed = stem(_ASTRAL.sub(_STAND_IN, word))
-    return re.sub(_STAND_IN, lambda _: next(characters), stemmed)
+    stemmed = stem(_ASTRAL.sub(_PLACEHOLDER, word))
+    return re.sub(_PLACEHOLDER, lambda _: next(characters), stemmed)
 
 
 _KROVETZ_LONGEST = 24
-"""Words with more letters are their own stems to the library; Lucene stems up to 49."""
+"""The library does not stem words with more letters; Lucene stems words of up to 49."""
 
 
 def _krovetz() -> Stemmer:
@@ -154,13 +157,13 @@ LUCENE_ENGLISH = frozenset(_ENGLISH.split())
 """The 33 words of ``org.apache.lucene.analysis.en.EnglishAnalyzer``."""
 
 STOPWORD_LISTS = ("lucene", "none")
-"""The lists that have a name; any other is a file."""
+"""Built-in stopword lists; any other name is a file."""
 
 _ACCEPTED = "lucene, none, or the path of a file with one word a line"
 
 
 def load_stopwords(name: str) -> frozenset[str]:
-    """Return the words that a list drops, in lower case.
+    """Return the words of a stopword list, in lower case.
 
     Parameters
     ----------
@@ -176,7 +179,7 @@ def load_stopwords(name: str) -> frozenset[str]:
     Raises
     ------
     InputError
-        If the name is neither known nor a file, or if the file is not UTF-8 or has a line of
+        If the name is neither a built-in list nor a file, or if the file is not UTF-8 or has a line with
         several words.
     """
     if name == "lucene":
@@ -203,7 +206,7 @@ def load_stopwords(name: str) -> frozenset[str]:
 
 
 def default_stopwords(stemmer: str) -> str:
-    """Return the list that fits a stemmer: ``"lucene"`` for English, ``"none"`` for other languages."""
+    """Return the default list of a stemmer: ``"lucene"`` for English, ``"none"`` for other languages."""
     if stemmer in (*STEMMERS, "english"):
         return "lucene"
     import Stemmer as PyStemmer
@@ -212,32 +215,31 @@ def default_stopwords(stemmer: str) -> str:
 
 
 _ANALYSIS_VERSION = 1
-"""Raised whenever the same settings come to give other terms."""
+"""To be increased whenever the same settings yield other terms."""
 
 _POSSESSIVES = ("'s", "\N{RIGHT SINGLE QUOTATION MARK}s", "\N{FULLWIDTH APOSTROPHE}s")
 
 
 @dataclass(frozen=True)
 class Analyzer:
-    """Turns text into index terms: tokens, possessives off, lower case, stopwords, stems.
+    """Analyses text into index terms: tokens, possessives removed, lower case, stopwords, stems.
 
     With ``"porter"`` and ``"none"`` the terms are those of Anserini's ``DefaultEnglishAnalyzer``
     (Lucene 9.9.1: StandardTokenizer, EnglishPossessiveFilter, LowerCaseFilter, StopFilter,
-    PorterStemFilter). With ``"krovetz"`` a few words differ, whose forms Lucene's dictionary and
-    the Krovetz stemmer's own give differently (later, cursor), and words of over 24 letters.
+    PorterStemFilter). With ``"krovetz"`` a few stems differ (later, cursor), because Lucene has another
+    dictionary; so do words of more than 24 letters.
 
     Parameters
     ----------
     stemmer : str
-        How words are stemmed: ``"porter"``, ``"krovetz"``, ``"none"``, or one of Snowball's algorithms,
-        such as ``"german"``.
+        The stemmer: ``"porter"``, ``"krovetz"``, ``"none"``, or one of Snowball's algorithms, such as
+        ``"german"``.
     stopwords : str
-        ``"lucene"`` (the 33 words of Lucene's EnglishAnalyzer), ``"none"``, or the path of a
-        UTF-8 file with one word a line, which is read once, here. Words are dropped before they
-        are stemmed. By default, or where it is empty, what `default_stopwords` says of the stemmer.
-
+        ``"lucene"`` (the 33 words of Lucene's EnglishAnalyzer), ``"none"``, or the path of a UTF-8 file with
+        one word a line, which is read once. Stopwords are removed before stemming. If empty, the default of
+        the stemmer, by `default_stopwords`.
     words : frozenset of str, optional
-        The stopwords, where they are known already: then no file is read.
+        The stopwords, if they are known; no file is read then.
 
     Raises
     ------
@@ -264,32 +266,32 @@ class Analyzer:
             object.__setattr__(self, "words", load_stopwords(self.stopwords))
 
     def term(self, token: str) -> str | None:
-        """Return the index term of a token, or None where the token is a stopword."""
+        """Return the index term of a token, or None if the token is a stopword."""
         word = lower_case(token)
         if word.endswith(_POSSESSIVES):
             word = word[:-2]
-        if word in self._dropped:
+        if word in self._stopwords:
             return None
         return load_stemmer(self.stemmer)(word)
 
     def analyze(self, text: str) -> list[str]:
-        """Return the index terms of a text in order, repeats kept."""
+        """Return the index terms of a text in order, with repetitions."""
         return [term for token in tokenize(text) if (term := self.term(token)) is not None]
 
     @property
     def settings(self) -> dict[str, str | list[str]]:
-        """What makes an equal analyzer elsewhere: the words of a file go with its name."""
-        named: dict[str, str | list[str]] = {"stemmer": self.stemmer, "stopwords": self.stopwords}
-        return named if self.stopwords in STOPWORD_LISTS else {**named, "words": sorted(self._dropped)}
+        """Settings that recreate the analyzer; for a stopword file they include its words."""
+        names: dict[str, str | list[str]] = {"stemmer": self.stemmer, "stopwords": self.stopwords}
+        return names if self.stopwords in STOPWORD_LISTS else {**names, "words": sorted(self._stopwords)}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Analyzer:
-        """Make the analyzer that `settings` describes."""
+        """Create an analyzer from `settings` of another one."""
         words = settings.get("words")
         return cls(settings["stemmer"], settings["stopwords"], None if words is None else frozenset(words))
 
     @property
-    def _dropped(self) -> frozenset[str]:
+    def _stopwords(self) -> frozenset[str]:
         assert self.words is not None
         return self.words
 
@@ -297,5 +299,5 @@ class Analyzer:
     def fingerprint(self) -> str:
         """A hexadecimal digest that changes when the terms of some text may change."""
         settings = [f"analysis {_ANALYSIS_VERSION}", f"stemmer {self.stemmer}", "stopwords"]
-        text = "\n".join([*settings, *sorted(self._dropped)])
+        text = "\n".join([*settings, *sorted(self._stopwords)])
         return hashlib.sha256(text.encode()).hexdigest()

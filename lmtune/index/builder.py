@@ -1,4 +1,4 @@
-"""Building an embedded index."""
+"""Build an embedded index."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from lmtune.index.protocol import StoredIndex
 
 
-# Below this much input, starting workers takes longer than they save.
+# Below this input size, starting workers takes longer than it saves.
 _WORTH_WORKERS = 8 << 20
-# A worker's share of the input at a time: small enough that all end at about the same time.
+# Tasks for each worker: enough for all workers to finish at about the same time.
 _SHARES_PER_WORKER = 4
 _LEAST_SHARE = 1 << 20
 # Tokens and postings take about 5 bytes of memory for each byte of text.
@@ -41,8 +41,8 @@ _MEMORY_PER_INPUT = 8
 _Columns: TypeAlias = dict[str, StoredColumn]
 
 
-class How(NamedTuple):
-    """How indexes are built, as `build_index` takes it."""
+class BuildOptions(NamedTuple):
+    """Options of building; see `build_index`."""
 
     workers: int | None
     memory_bytes: int
@@ -65,35 +65,34 @@ def build_index(
 ) -> ColumnarIndex:
     """Index a collection.
 
-    The index's bytes depend on the documents and the analyzer alone, not on the number of
-    workers or the memory. Nothing is left behind when building fails or is interrupted.
+    The bytes of the index depend only on the documents and the analyzer, not on the number of workers or the
+    memory budget. No files remain if building fails or is interrupted.
 
     Parameters
     ----------
     source : DocumentSource
         The documents.
     path : path-like
-        The index's folder. An index that is there already is replaced once the new one is whole.
+        The folder of the index. An existing index is replaced when the new one is complete.
     analyzer : Analyzer
-        Turns text into terms.
+        Analyses text into terms.
     fields : sequence of str
-        Fields of the documents to index too, as `build_field` does.
+        Fields that are also indexed, as by `build_field`.
     positions : bool
-        Whether to keep where terms stand, but for the fields: a byte or two a token.
+        Whether to store term positions (one or two bytes a token); fields have none.
     workers : int, optional
-        How many processes read and analyse, at least 1; by default as `joblib.parallel_config` says,
-        or the number of cores. With 1, or little input, this process does it.
+        Number of processes that read and analyse, at least 1. The default is that of
+        `joblib.parallel_config`, or the number of cores. With 1, or little input, this process does the work.
     memory_bytes : int, optional
-        A budget for all processes together. Beyond it come the interpreters themselves, the
-        batches being read, the vocabulary and the docnos (about 200 bytes for each term, 120 for
-        each document).
+        Memory budget of all processes together. It does not include the interpreters, the batches being
+        read, the vocabulary (about 200 bytes for each term) and the docnos (about 120 for each document).
     progress : callable, optional
-        Called in this thread with the bytes done and the bytes in all (0 if not known).
+        Called in this thread with the bytes done and the total bytes (0 if not known).
     beside : mapping of path to Analyzer, optional
-        Further analyzers, by their indexes' folders: documents are read and made tokens once for all, and
-        each index has the bytes that it has when it is built alone.
+        Further analyzers, by the folders of their indexes. Documents are read and tokenized once for all.
+        Each index has the same bytes as if it were built alone.
     finish : callable, optional
-        Called with the index before it takes its place, to add to its folder.
+        Called with the complete index before it is moved to `path`, to add files to its folder.
 
     Returns
     -------
@@ -103,26 +102,27 @@ def build_index(
     Raises
     ------
     InputError
-        If a document cannot be read, two share a docno, there are none at all, a file of them
-        changes meanwhile, or ``path`` is something else than an index, or at the end another one;
-        as `build_field`.
+        If a document cannot be read, two documents share a docno, there are no documents, a document file
+        changes during the call, ``path`` is not an index, or another process writes an index there; and as
+        `build_field`.
     """
     with _new_folders({Path(path): analyzer, **(beside or {})}) as folders:
-        made, *_ = write_indexes(source, folders, How(workers, memory_bytes, progress, positions))
+        options = BuildOptions(workers, memory_bytes, progress, positions)
+        written, *_ = write_indexes(source, folders, options)
         (first, _), *others = folders.items()
         for field in fields:
-            how: Any = {"workers": workers, "memory_bytes": memory_bytes, "beside": dict(others)}
-            build_field(source, first, field, analyzer, **how)
+            same: Any = {"workers": workers, "memory_bytes": memory_bytes, "beside": dict(others)}
+            build_field(source, first, field, analyzer, **same)
         if finish is not None:
             finish(ColumnarIndex.open(first, verify=False))
-    return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
+    return ColumnarIndex.open(path, verify=False, fingerprint=written.fingerprint)
 
 
 @contextlib.contextmanager
 def _new_folders(analyzers: Mapping[Path, Analyzer]) -> Iterator[dict[Path, Analyzer]]:
-    """Give new folders, which stand at the paths at the end."""
-    with contextlib.ExitStack() as made:
-        folders = [made.enter_context(atomic_directory(path, manifest.INDEX_KIND)) for path in analyzers]
+    """Yield temporary folders, which replace the paths at the end."""
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(atomic_directory(path, manifest.INDEX_KIND)) for path in analyzers]
         yield dict(zip(folders, analyzers.values(), strict=True))
 
 
@@ -137,28 +137,28 @@ def build_field(
     progress: Count | None = None,
     beside: Mapping[Path, Analyzer] | None = None,
 ) -> ColumnarIndex:
-    """Index one field of the documents beside the index that they have; see `ColumnarIndex.field`.
+    """Index one field of the documents in the folder of their index; see `ColumnarIndex.field`.
 
-    It is an index of its own, in the other's folder: documents have the same numbers, and terms
-    their frequencies, documents their lengths in this field. Parameters are as for `build_index`.
+    The field's index is a separate index with the same document numbers; term frequencies and document
+    lengths are those of the field. Parameters are as in `build_index`.
 
     Raises
     ------
     InputError
         As `build_index`, and for a field that no document has.
     """
-    view, whole = field_of(source, field), {Path(index): analyzer, **(beside or {})}
-    places = {Path(own, manifest.FIELDS_FOLDER, field): analyzer for own, analyzer in whole.items()}
-    path = next(iter(places))
-    with _new_folders(places) as folders:
-        made, *_ = write_indexes(view, folders, How(workers, memory_bytes, progress))
-        if not made.total_terms:
+    view, indexes = field_of(source, field), {Path(index): analyzer, **(beside or {})}
+    paths = {Path(parent, manifest.FIELDS_FOLDER, field): analyzer for parent, analyzer in indexes.items()}
+    path = next(iter(paths))
+    with _new_folders(paths) as folders:
+        written, *_ = write_indexes(view, folders, BuildOptions(workers, memory_bytes, progress))
+        if not written.total_terms:
             raise no_field(source, field)
-    return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
+    return ColumnarIndex.open(path, verify=False, fingerprint=written.fingerprint)
 
 
 def no_field(source: DocumentSource, field: str) -> InputError:
-    """Return what to raise for a field that no document has."""
+    """Return the error for a field that no document has."""
     return InputError(
         "no document has this field, or a word in it",
         file=source.name,
@@ -168,25 +168,28 @@ def no_field(source: DocumentSource, field: str) -> InputError:
 
 
 def write_indexes(
-    source: DocumentSource, analyzers: Mapping[Path, Analyzer], how: How
+    source: DocumentSource, analyzers: Mapping[Path, Analyzer], options: BuildOptions
 ) -> list[manifest.Manifest]:
-    """Write an index under each analysis into an empty folder."""
-    if how.workers is not None:
-        check_least("bad number of workers", how.workers, 1)
+    """Write an index for each analyzer into its empty folder."""
+    if options.workers is not None:
+        check_least("bad number of workers", options.workers, 1)
     with unchanged(source):
         digest = source.digest()
         try:
-            written = _index_text(source, analyzers, how)
+            written = _index_text(source, analyzers, options)
         except DuplicateDocnoError as error:
             raise duplicate(source, str(error)) from None
-    return [_keep(source, digest, folder, own, *written[folder]) for folder, own in analyzers.items()]
+    return [
+        _write_manifest(source, digest, folder, analyzer, *written[folder])
+        for folder, analyzer in analyzers.items()
+    ]
 
 
-def _keep(
+def _write_manifest(
     source: DocumentSource, digest: str, folder: Path, analyzer: Analyzer, columns: _Columns, postings: int
 ) -> manifest.Manifest:
-    """Write the manifest of columns that stand in a folder."""
-    made = manifest.Manifest(
+    """Write the manifest of a folder's columns."""
+    content = manifest.Manifest(
         source=source.name,
         source_digest=digest,
         analyzer=analyzer.settings,
@@ -201,91 +204,93 @@ def _keep(
             if name in columns
         },
     )
-    manifest.write_manifest(folder, made)
-    return made
+    manifest.write_manifest(folder, content)
+    return content
 
 
 def _index_text(
-    source: DocumentSource, analyzers: Mapping[Path, Analyzer], how: How
+    source: DocumentSource, analyzers: Mapping[Path, Analyzer], options: BuildOptions
 ) -> dict[Path, tuple[_Columns, int]]:
-    """Write the columns; return them and the number of postings, by folder."""
+    """Write the columns; return the columns and the number of postings, by folder."""
     scratch = {folder / "runs": analyzer for folder, analyzer in analyzers.items()}
     for folder in scratch:
         folder.mkdir()
-    found = {}
-    for folder, runs in zip(scratch, _invert(source, scratch, how), strict=True):
+    written = {}
+    for folder, runs in zip(scratch, _invert(source, scratch, options), strict=True):
         if not runs:
             raise InputError("no documents", file=source.name, accepted="at least one document")
         columns = merge_docs(runs, folder.parent)
-        merged, postings = merge_postings(runs, folder.parent, how.memory_bytes)
+        merged, postings = merge_postings(runs, folder.parent, options.memory_bytes)
         shutil.rmtree(folder)
-        found[folder.parent] = columns | merged, postings
-    return found
+        written[folder.parent] = columns | merged, postings
+    return written
 
 
-def _invert(source: DocumentSource, analyzers: Mapping[Path, Analyzer], how: How) -> list[list[SortedRun]]:
-    """Return each analyzer's runs."""
-    given = _given(how.workers)
-    done, size, workers = 0, source.size, width(given)
+def _invert(
+    source: DocumentSource, analyzers: Mapping[Path, Analyzer], options: BuildOptions
+) -> list[list[SortedRun]]:
+    """Invert all documents; return the runs of each analyzer."""
+    requested = _requested_workers(options.workers)
+    done, size, workers = 0, source.size, width(requested)
 
     def report(finished: int) -> None:
         nonlocal done
         done += finished
-        if how.progress is not None:
-            how.progress(done, size)
+        if options.progress is not None:
+            options.progress(done, size)
 
     batches = source.batches()
     first = list(_take(batches, _WORTH_WORKERS))
-    every = itertools.chain(first, batches)
+    all_batches = itertools.chain(first, batches)
     if workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS:
-        inverter = Inverter("run", analyzers, how.memory_bytes, how.positions)
-        for batch in every:
+        inverter = Inverter("run", analyzers, options.memory_bytes, options.positions)
+        for batch in all_batches:
             inverter.add(batch.read())
             report(batch.size)
         return inverter.finish()
-    most = max(how.memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
-    share = min(max(size // (workers * _SHARES_PER_WORKER) or most, _LEAST_SHARE), most)
-    memory = how.memory_bytes // workers
-    make = partial(Inverter, analyzers=analyzers, memory_bytes=memory, positions=how.positions)
+    largest_share = max(options.memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
+    share = min(max(size // (workers * _SHARES_PER_WORKER) or largest_share, _LEAST_SHARE), largest_share)
+    memory = options.memory_bytes // workers
+    make = partial(Inverter, analyzers=analyzers, memory_bytes=memory, positions=options.positions)
     sizes: list[int] = []
 
     def tasks() -> Iterator[Task]:
-        while part := list(_take(every, share)):
+        while part := list(_take(all_batches, share)):
             sizes.append(sum(batch.size for batch in part))
             yield invert, {"make": make, "batches": part}
 
-    # What merging will need is there by the time that the workers are done.
+    # Load the code for merging while the workers are busy.
     threading.Thread(target=load_kernels).start()
     runs: dict[int, list[list[SortedRun]]] = {}
-    for place, written in run_all(tasks(), given):
-        runs[place] = written
-        report(sizes[place])
-    parts = [runs[place] for place in sorted(runs)]
+    for task, written in run_all(tasks(), requested):
+        runs[task] = written
+        report(sizes[task])
+    parts = [runs[task] for task in sorted(runs)]
     return [[run for part in parts for run in part[number]] for number in range(len(analyzers))]
 
 
-def _given(workers: int | None) -> int | None:
+def _requested_workers(workers: int | None) -> int | None:
     return workers if workers is not None or width() else cores()
 
 
 def workers_for(workers: int | None, size: int) -> int | None:
-    """Return what to ask `lmtune.parallel.run_all` for: 0 where too little input is known of."""
-    given = _given(workers)
-    return 0 if width(given) == 1 or 0 < size < _WORTH_WORKERS else given
+    """Return the number of workers for `lmtune.parallel.run_all`: 0 for one worker or little input."""
+    requested = _requested_workers(workers)
+    return 0 if width(requested) == 1 or 0 < size < _WORTH_WORKERS else requested
 
 
 def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch]:
-    """Yield batches until they come to ``size`` bytes."""
+    """Yield batches until they have ``size`` bytes together."""
     while size > 0 and (batch := next(batches, None)) is not None:
         yield batch
         size -= batch.size
 
 
 def duplicate(source: DocumentSource, docno: str) -> InputError:
-    """Return what to raise for a docno that comes twice."""
-    places = source.locate(docno)
-    file, line = places[1] if len(places) > 1 else (source.name, None)
-    first = f", as at {places[0][0]}:{places[0][1]}" if places else ""
+    """Return the error for a docno that occurs twice."""
+    locations = source.locate(docno)
+    file, line = locations[1] if len(locations) > 1 else (source.name, None)
+    first = f", as at {locations[0][0]}:{locations[0][1]}" if locations else ""
     return InputError(
         f"a second document of the same docno{first}",
         file=file,

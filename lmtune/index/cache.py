@@ -1,4 +1,4 @@
-"""The index of a collection: the one that is there if it is current, else a new one."""
+"""Open the cached index of a collection, or build it if there is none or it is stale."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from lmtune.io.documents import DocumentSource
 
 HOME = "indexes"
-"""The folder, under the current one, that holds built indexes."""
+"""Default folder of built indexes, in the current folder."""
 
 
 def cached_path(
     source: DocumentSource, analyzer: Analyzer, home: PathLike = HOME, *, positions: bool = False
 ) -> Path:
-    """Return where a collection's index is kept: ``indexes/NAME.STEMMER.STOPWORDS.DIGEST``.
+    """Return the folder of a collection's cached index: ``indexes/NAME.STEMMER.STOPWORDS.DIGEST``.
 
-    The digest tells collections of one name apart: it is of the path of the documents where they
-    are files, of the analysis, of the index's format, and of whether it has positions: who needs these
-    takes nothing away from who has opened an index without.
+    The digest distinguishes collections with the same name. It covers the path of the documents (if they are
+    files), the analysis, the index format, and whether the index has positions. An index with positions thus
+    does not replace one without that another process has open.
     """
     words = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
     name = ".".join(part.replace(os.sep, "_").replace(":", "_") for part in words)
     origin = source.origin if isinstance(source, FileDocuments) else source.name
     parts = [INDEX_FORMAT, origin, analyzer.settings, *(["positions"] if positions else [])]
-    whole = json.dumps(parts, sort_keys=True)
-    digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+    text = json.dumps(parts, sort_keys=True)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return Path(home, f"{name}.{digest[:8]}")
 
 
@@ -59,31 +59,31 @@ def index_for(
     progress: Count | bool | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> ColumnarIndex:
-    """Open the collection's index, building it first where there is none that is current.
+    """Open the collection's index; build it first if there is none or it is not current.
 
-    Of several processes that find none, one builds it and the others wait.
+    If several processes need it at the same time, one builds it and the others wait.
 
     Parameters
     ----------
     source : DocumentSource, or others
-        The documents; or a frame, rows, texts by docno, as `lmtune.io.frames` has it.
+        The documents; or a data frame, rows, or texts by docno, as accepted by `lmtune.io.frames`.
     analyzer : Analyzer, optional
         Tokenisation, stopwords and stemming; Anserini's default English analysis if not given.
     name : str
-        What to call documents that have no name: their index stands under it.
+        Name of documents that have none; part of the name of the index's folder.
     fields : sequence of str
-        Fields of the documents that the index must have too; see `ColumnarIndex.field`.
+        Fields that the index must also have; see `ColumnarIndex.field`.
     positions : bool
-        Whether the index must have positions; one without stays beside it.
+        Whether the index must have positions. An existing index without positions is not replaced.
     home : path-like
-        The folder that holds built indexes.
+        The folder of built indexes.
     beside : iterable of Analyzer
-        Others that will be asked for: where an index has to be built, those that they lack are built too,
-        in one pass over the documents.
+        Further analyzers that will be needed. If an index has to be built, the missing indexes of these are
+        built too, in the same pass over the documents.
     progress : callable or bool, optional
-        Called with (bytes indexed, bytes in all) while building; True draws a bar.
+        Called with (bytes indexed, total bytes) while building; True shows a progress bar.
     on_build : callable, optional
-        Called with the index's folder and the reason before building.
+        Called before building, with the index's folder and the reason.
 
     Returns
     -------
@@ -92,26 +92,29 @@ def index_for(
     Raises
     ------
     InputError
-        For documents that cannot be indexed.
+        If the documents cannot be indexed.
     """
     source, analyzer = as_documents(source, name=name), analyzer or Analyzer()
     views = {field: field_of(source, field) for field in fields}
     report = counted(progress, "indexing")
 
-    def read(own: Analyzer) -> ColumnarIndex:
+    def read(wanted: Analyzer) -> ColumnarIndex:
+        with_positions = cached_path(source, wanted, home, positions=True)
         try:
-            return _open_current(cached_path(source, own, home, positions=positions), source, own, positions)
+            path = cached_path(source, wanted, home, positions=positions)
+            return _open_current(path, source, wanted, positions)
         except StaleError as reason:
-            if not positions:  # one that has positions serves as well
+            if not positions:  # an index with positions can be used too
                 with contextlib.suppress(StaleError):
-                    return _open_current(cached_path(source, own, home, positions=True), source, own)
+                    return _open_current(with_positions, source, wanted)
             raise reason from None
 
     def build() -> ColumnarIndex:
         others = {
-            cached_path(source, own, home, positions=positions): (own, partial(read, own)) for own in beside
+            cached_path(source, other, home, positions=positions): (other, partial(read, other))
+            for other in beside
         }
-        with _lacking(others, path, on_build) as more:
+        with _missing_indexes(others, path, on_build) as more:
             return build_index(source, path, analyzer, positions=positions, progress=report, beside=more)
 
     path = cached_path(source, analyzer, home, positions=positions)
@@ -120,38 +123,38 @@ def index_for(
 
         def build_it(field: str = field, view: DocumentSource = view) -> ColumnarIndex:
             others = {}
-            for own in beside:
+            for other in beside:
                 with contextlib.suppress(StaleError):
-                    kept = read(own).path / FIELDS_FOLDER / field
-                    others[kept] = own, partial(_open_current, kept, view, own)
-            with _lacking(others, index.path / FIELDS_FOLDER / field, on_build) as more:
-                whole = {kept.parents[1]: own for kept, own in more.items()}
-                return build_field(source, index.path, field, analyzer, progress=report, beside=whole)
+                    folder = read(other).path / FIELDS_FOLDER / field
+                    others[folder] = other, partial(_open_current, folder, view, other)
+            with _missing_indexes(others, index.path / FIELDS_FOLDER / field, on_build) as more:
+                indexes = {folder.parents[1]: other for folder, other in more.items()}
+                return build_field(source, index.path, field, analyzer, progress=report, beside=indexes)
 
-        kept = index.path / FIELDS_FOLDER / field
-        build_once(kept, partial(_open_current, kept, view, analyzer), build_it, on_build)
+        field_path = index.path / FIELDS_FOLDER / field
+        build_once(field_path, partial(_open_current, field_path, view, analyzer), build_it, on_build)
     return index
 
 
 @contextlib.contextmanager
-def _lacking(
+def _missing_indexes(
     others: Mapping[Path, tuple[Analyzer, Callable[[], ColumnarIndex]]],
     first: Path,
     on_build: Callable[[Path, str], None] | None,
 ) -> Iterator[dict[Path, Analyzer]]:
-    """Give those of other indexes that are not current and that nobody else is building, locked."""
-    with contextlib.ExitStack() as held:
-        found = {}
+    """Lock and yield the other indexes that are not current and that no other process is building."""
+    with contextlib.ExitStack() as locks:
+        missing = {}
         for path, (analyzer, read) in others.items():
             try:
                 if path != first:
                     read()
             except StaleError as reason:
-                if held.enter_context(locked(path, timeout=0)):
-                    found[path] = analyzer
+                if locks.enter_context(locked(path, timeout=0)):
+                    missing[path] = analyzer
                     if on_build is not None:
                         on_build(path, str(reason))
-        yield found
+        yield missing
 
 
 def _open_current(

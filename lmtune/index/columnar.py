@@ -1,4 +1,4 @@
-"""The embedded index: columns on disk, mapped into memory."""
+"""The embedded index: memory-mapped columns on disk."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from lmtune.index.analysis import Analyzer
     from lmtune.io.documents import DocumentSource
 
-# Terms whose places are kept: a query's are looked up for its candidates, and for its judged documents.
-_TERMS_KEPT = 1 << 16
-# 16 bytes a posting: 64 MiB.
-_KEPT_POSTINGS = 1 << 22
+# Cached term numbers: each query term is looked up for the candidates, and again for the judged documents.
+_CACHED_TERMS = 1 << 16
+# Largest number of postings kept in memory: 64 MiB at 16 bytes each.
+_SMALL_POSTINGS = 1 << 22
 _NO_DOCS = np.empty(0, np.int32)
 
 
@@ -43,7 +43,7 @@ class ColumnarIndex:
     Attributes
     ----------
     path : pathlib.Path
-        The folder.
+        The folder of the index.
     manifest : Manifest
         Counts, origin and files.
     """
@@ -53,7 +53,7 @@ class ColumnarIndex:
         self.manifest = manifest
         self._columns = {name: Column[Any](path, stored) for name, stored in manifest.columns.items()}
         self._terms = Strings(self._columns["terms"], self._columns["term_bytes"])
-        self._find = lru_cache(_TERMS_KEPT)(self._terms.find)
+        self._find = lru_cache(_CACHED_TERMS)(self._terms.find)
         names = Strings(self._columns["docnos"], self._columns["docno_bytes"])
         self._docnos = Docnos(names, self._columns["docno_ranks"])
         self._fields: dict[str, ColumnarIndex] = {}
@@ -68,26 +68,25 @@ class ColumnarIndex:
         Parameters
         ----------
         path : path-like
-            Its folder.
+            The folder of the index.
         verify : bool, optional
-            Whether to read all files and compare their checksums at once. Otherwise every block
-            of a file is checked before it is first used. By default, indexes below 256 MiB are
-            verified.
+            Whether to read all files and check their digests now. Otherwise each block of a file is checked
+            before it is first used. By default, indexes below 256 MiB are verified.
         fingerprint : str, optional
-            That of the index that is expected.
+            The expected fingerprint.
 
         Raises
         ------
         InputError
-            If there is no index, or another one than is expected, or it is damaged or of another
-            format version.
+            If there is no index, the fingerprint differs, or the index is damaged or of another format
+            version.
         """
         path = Path(path)
         manifest = read_manifest(path)
         try:
             index = cls(path, manifest)
         except InputError:
-            # Files of an index that has replaced this one meanwhile.
+            # Another index may have replaced this one between reading the manifest and the files.
             if read_manifest(path) == manifest:
                 raise
             return cls.open(path, verify=verify, fingerprint=fingerprint)
@@ -137,7 +136,7 @@ class ColumnarIndex:
 
     @cached_property
     def docno_rank(self) -> Integers32:
-        """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
+        """Each document's rank among the docnos in ascending code-point order, shape (num_docs,)."""
         return self._columns["docno_ranks"][:]
 
     @property
@@ -162,7 +161,7 @@ class ColumnarIndex:
         Raises
         ------
         InputError
-            If this version of lmtune analyses otherwise than the one that built the index.
+            If this version of lmtune analyses text differently from the one that built the index.
         """
         from lmtune.index.analysis import Analyzer
 
@@ -177,26 +176,26 @@ class ColumnarIndex:
         return analyzer
 
     def analyze(self, text: str) -> list[str]:
-        """Turn query text into index terms, in order, repeats kept."""
+        """Return the index terms of a query text in order, with repetitions."""
         return self.analyzer.analyze(text)
 
     def postings(self, term: str) -> Postings | None:
-        """Return the term's postings, or None where the collection lacks the term."""
+        """Return a term's postings, or None if the collection does not contain the term."""
         from lmtune.index.posting_kernels import decode_postings
 
         number = self._find(encode(term))
         if number < 0:
             return None
-        docs, tfs = self._unpacked("postings", "posting_offsets", number, decode_postings)
+        docs, tfs = self._decoded("postings", "posting_offsets", number, decode_postings)
         return Postings(docs, tfs)
 
-    def _unpacked(
-        self, lists: str, offsets: str, number: int, decode: Callable[..., Any], *given: Any
+    def _decoded(
+        self, lists: str, offsets: str, number: int, decode: Callable[..., Any], *arguments: Any
     ) -> list[Integers32]:
-        """Decode a term's list, given what else that takes."""
+        """Decode the list of a term; `arguments` are further arguments of `decode`."""
         column, (begin, end) = self._columns[lists], self._columns[offsets].pair(number)
         arrays: list[Integers32]
-        *arrays, whole = decode(column.words(begin, end), begin, end, *given)
+        *arrays, whole = decode(column.words(begin, end), begin, end, *arguments)
         if not whole:
             raise column.blocks.damaged()
         return arrays
@@ -207,7 +206,7 @@ class ColumnarIndex:
         return POSITION_COLUMNS.keys() <= self._columns.keys()
 
     def positions(self, term: str) -> Positions | None:
-        """Return where a term stands, or None where the collection lacks the term.
+        """Return a term's positions, or None if the collection does not contain the term.
 
         Raises
         ------
@@ -222,11 +221,11 @@ class ColumnarIndex:
                 file=self.path,
                 accepted=f"an index built by: lmtune index ... --positions --output {self.path}",
             )
-        number, found = self._find(encode(term)), self.postings(term)
-        if found is None:
+        number, postings = self._find(encode(term)), self.postings(term)
+        if postings is None:
             return None
-        (places,) = self._unpacked("positions", "position_offsets", number, decode_positions, found.tfs)
-        return Positions(*found, places)
+        (positions,) = self._decoded("positions", "position_offsets", number, decode_positions, postings.tfs)
+        return Positions(*postings, positions)
 
     def terms(self) -> list[str]:
         """Return the whole vocabulary, in ascending code-point order."""
@@ -234,23 +233,23 @@ class ColumnarIndex:
 
     @property
     def is_small(self) -> bool:
-        """Whether all postings are kept in memory, by document, once `vector` was asked for."""
-        return self.manifest.num_postings <= _KEPT_POSTINGS
+        """Whether the first call of `vector` loads all postings into memory."""
+        return self.manifest.num_postings <= _SMALL_POSTINGS
 
     def vector(self, doc: int) -> dict[str, int]:
-        """Return how often each term occurs in a document; for a small index."""
+        """Return the term frequencies of a document; only for a small index (`is_small`)."""
         terms, starts, numbers, tfs = self._by_document
-        held = slice(starts[doc], starts[doc + 1])
-        return {terms[at]: tf for at, tf in zip(numbers[held].tolist(), tfs[held].tolist(), strict=True)}
+        part = slice(starts[doc], starts[doc + 1])
+        return {terms[at]: tf for at, tf in zip(numbers[part].tolist(), tfs[part].tolist(), strict=True)}
 
     @cached_property
     def _by_document(self) -> tuple[list[str], Integers, Integers, Integers32]:
-        """The terms; where each document's begin, their numbers, ascending, and frequencies."""
+        """All postings by document: the terms, each document's first posting, term numbers, frequencies."""
         terms = self.terms()
-        found = [postings for term in terms if (postings := self.postings(term)) is not None]
-        docs = np.concatenate([_NO_DOCS, *(own.docs for own in found)])
-        tfs = np.concatenate([_NO_DOCS, *(own.tfs for own in found)])
-        numbers = np.repeat(np.arange(len(found)), [own.docs.size for own in found])
+        lists = [postings for term in terms if (postings := self.postings(term)) is not None]
+        docs = np.concatenate([_NO_DOCS, *(postings.docs for postings in lists)])
+        tfs = np.concatenate([_NO_DOCS, *(postings.tfs for postings in lists)])
+        numbers = np.repeat(np.arange(len(lists)), [postings.docs.size for postings in lists])
         order = np.argsort(docs, kind="stable")
         starts = np.append(0, np.cumsum(np.bincount(docs, minlength=self.num_docs)))
         return terms, starts, numbers[order], tfs[order]
@@ -258,22 +257,21 @@ class ColumnarIndex:
     def stale_reason(
         self, source: DocumentSource, analyzer: Analyzer | None = None, *, positions: bool = False
     ) -> str | None:
-        """Say why the index does not stand for documents and analysis.
+        """Return why the index is not current for documents and an analysis.
 
         Parameters
         ----------
         source : DocumentSource
-            The documents that are wanted.
+            The documents.
         analyzer : Analyzer, optional
-            The analysis that is wanted; its own by default.
+            The required analysis; by default the index's.
         positions : bool
-            Whether positions are wanted.
+            Whether positions are required.
 
         Returns
         -------
         str or None
-            The reason in a few words: the index is of other documents or another analysis, or lacks
-            positions; None if it is current.
+            The reason: other documents, another analysis or no positions; None if the index is current.
         """
         analyzer = analyzer or self.analyzer
         if self.manifest.analyzer_fingerprint != analyzer.fingerprint:
@@ -285,34 +283,35 @@ class ColumnarIndex:
         return None
 
     def field(self, name: str) -> ColumnarIndex:
-        """Return the index of one field of the documents, which have the same numbers there.
+        """Return the index of one field, with the same document numbers.
 
         Raises
         ------
         InputError
-            Where it was not built, or is of other documents.
+            If the field was not indexed, or its index is of other documents.
         """
         if name not in self._fields:
             path = self.path / FIELDS_FOLDER / name
-            found = ColumnarIndex.open(path) if path.is_dir() else None
-            # The same docnos in the same order.
-            if found is None or found.manifest.columns["docnos"] != self.manifest.columns["docnos"]:
+            index = ColumnarIndex.open(path) if path.is_dir() else None
+            # The docnos and their order must be the same.
+            if index is None or index.manifest.columns["docnos"] != self.manifest.columns["docnos"]:
                 raise InputError(
                     "the index has no such field",
                     file=self.path,
                     value=name,
                     accepted=f"an index built by: lmtune index ... --fields {name},... --output {self.path}",
                 )
-            self._fields[name] = found
+            self._fields[name] = index
         return self._fields[name]
 
     def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
-        """Return one field's text of documents by number, empty where a document lacks the field.
+        """Return the texts of documents by number; empty for documents without the field.
 
         Raises
         ------
         InputError
-            Where the field's text was not kept; the message says what was, and which command does.
+            If the field's texts are not stored. The message lists the stored fields, and the command that
+            stores this one.
         """
         return self._texts.of(docs, field)
 
@@ -322,10 +321,10 @@ class ColumnarIndex:
         Raises
         ------
         IndexError
-            If a number is not one of 0 to ``num_docs - 1``.
+            If a number is not between 0 and ``num_docs - 1``.
         """
         return self._docnos.names(docs)
 
     def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
-        """Return the document numbers of docnos, -1 where the index lacks one."""
+        """Return the document numbers of docnos; -1 for a docno that the index does not have."""
         return self._docnos.numbers(docnos)

@@ -1,7 +1,6 @@
-"""Columns on disk: raw little-endian arrays, written in pieces, memory-mapped for reading; docnos by number.
+"""Columns on disk: raw little-endian arrays, written in pieces and memory-mapped for reading.
 
-Behind a column's values its file has the digests of its blocks: what is read of a column is checked
-as it is read.
+The file of a column ends with the digests of its blocks. Each block is checked when it is first read.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from lmtune.errors import InputError, PathLike
 from lmtune.io.digests import digest, require_types
 from lmtune.io.files import unreadable
 
-# Looking up one docno costs about as much as reading this many in one go.
+# Looking up one docno costs about as much as reading this many docnos sequentially.
 _READS_PER_LOOKUP = 16
 
 
 class DuplicateDocnoError(ValueError):
-    """Two documents share a docno, which is the only argument."""
+    """Two documents have the same docno, which is the only argument."""
 
 
 def write_docnos(folder: Path, docnos: Sequence[bytes]) -> dict[str, StoredColumn]:
@@ -42,7 +41,7 @@ def write_docnos(folder: Path, docnos: Sequence[bytes]) -> dict[str, StoredColum
     DuplicateDocnoError
         If two documents share a docno.
     """
-    # UTF-8 sorts as code points do.
+    # UTF-8 bytes sort in code-point order.
     order = sorted(range(len(docnos)), key=docnos.__getitem__)
     for one, other in pairwise(order):
         if docnos[one] == docnos[other]:
@@ -61,7 +60,7 @@ class Docnos:
     strings : Strings
         The docnos in document order.
     ranks : Column of int32, shape (documents,)
-        Each one's place in ascending code-point order.
+        Their ranks in ascending code-point order.
     """
 
     def __init__(self, strings: Strings, ranks: Column[np.int32]) -> None:
@@ -74,7 +73,7 @@ class Docnos:
         Raises
         ------
         IndexError
-            If a number is not that of a document.
+            If a number is not between 0 and the number of documents minus 1.
         """
         numbers = np.asarray(docs, np.int64)
         count = len(self._strings)
@@ -83,17 +82,17 @@ class Docnos:
         return [decode(docno) for docno in self._strings.take(numbers)]
 
     def numbers(self, docnos: Sequence[str]) -> Integers32:
-        """Return the document numbers of docnos, -1 where there is no such docno.
+        """Return the document numbers of docnos; -1 for unknown docnos.
 
-        Many are looked up in a dictionary of all docnos, which lives no longer than the call.
+        For many docnos, a temporary dictionary of all docnos is built.
         """
         wanted = [encode(docno) for docno in docnos]
         if len(wanted) * _READS_PER_LOOKUP > len(self._strings):
             table = {docno: number for number, docno in enumerate(self._strings[:])}
-            found = (table.get(docno, -1) for docno in wanted)
+            numbers = (table.get(docno, -1) for docno in wanted)
         else:
-            found = (self._strings.find(docno, self._by_docno) for docno in wanted)
-        return np.fromiter(found, np.int32, len(wanted))
+            numbers = (self._strings.find(docno, self._by_docno) for docno in wanted)
+        return np.fromiter(numbers, np.int32, len(wanted))
 
     @cached_property
     def _by_docno(self) -> Integers32:
@@ -104,7 +103,7 @@ class Docnos:
 
 REBUILD = "a whole index; build it again with `lmtune index`"
 SMALL_BYTES = 256 << 20
-"""Columns of this size together are all checked when they are opened."""
+"""Indexes with columns below this total size are checked completely when they are opened."""
 
 _SPARE = 8
 
@@ -113,18 +112,18 @@ _T = TypeVar("_T", bound=np.generic)
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """What the manifest says about one file.
+    """A column's entry in the manifest.
 
     Attributes
     ----------
     file : str
-        Its name inside the index's folder.
+        The name of the file in the index's folder.
     dtype : str
-        The type of its elements as numpy writes it, always little-endian: ``<i4``, ``|u1``.
+        NumPy's name of the element type, always little-endian: ``<i4``, ``|u1``.
     count : int
-        How many elements it holds.
+        Number of elements.
     crc32 : int
-        CRC-32 of the digests of its blocks.
+        CRC-32 of the digests of the blocks.
     """
 
     file: str
@@ -134,26 +133,26 @@ class StoredColumn:
 
     @property
     def size(self) -> int:
-        """The values' size in bytes."""
+        """Size of the values in bytes."""
         return self.count * np.dtype(self.dtype).itemsize
 
 
 def read_columns(content: Any, names: Collection[str]) -> dict[str, StoredColumn]:
-    """Return what JSON says of columns.
+    """Return the columns that a manifest describes.
 
     Raises
     ------
     ValueError
-        Where one is missing, or is described otherwise.
+        If a column is missing, or its description is malformed.
     """
     kinds = typing.get_type_hints(StoredColumn)
     columns = require_types(content, dict.fromkeys(names, dict))
-    described = {name: require_types(columns[name], kinds) for name in names}
-    return {name: StoredColumn(**{key: own[key] for key in kinds}) for name, own in described.items()}
+    entries = {name: require_types(columns[name], kinds) for name in names}
+    return {name: StoredColumn(**{key: entry[key] for key in kinds}) for name, entry in entries.items()}
 
 
 class ColumnWriter:
-    """Append arrays to a column's file, keeping count and digests.
+    """Writes a column's file piece by piece.
 
     Parameters
     ----------
@@ -178,7 +177,7 @@ class ColumnWriter:
         self._count += len(raw)
 
     def close(self) -> StoredColumn:
-        """Finish the file and describe it."""
+        """Append the digests, close the file and return its manifest entry."""
         self._file.seek(0)
         digests = block_digests(self._file)
         self._file.write(digests)
@@ -202,22 +201,24 @@ def write_column(path: Path, dtype: str, values: NDArray[Any] | bytes) -> Stored
 def write_lists(
     folder: Path, name: str, offsets: str, pieces: Iterable[tuple[Bytes | bytes, Integers]]
 ) -> dict[str, StoredColumn]:
-    """Write lists of bytes one after the other, and where each begins in the smallest type.
+    """Write lists of bytes as two columns: the concatenated bytes, and the offsets.
 
     Parameters
     ----------
     folder : pathlib.Path
-        Where the two files are written.
-    name, offsets : str
-        The column of the bytes, behind which come 8 zeros, and that of the n + 1 offsets into it.
+        The folder of the two files.
+    name : str
+        The column of the bytes, followed by 8 zeros.
+    offsets : str
+        The column of the n + 1 offsets into the bytes, as ``<u4`` if possible, else ``<i8``.
     pieces : iterable of (array of uint8 or bytes, array of int64)
-        Some lists at a time: their bytes, and how many each has.
+        The lists in batches: their concatenated bytes, and the size of each list.
     """
     sizes = [np.zeros(1, np.int64)]
     with ColumnWriter(folder / name, "|u1") as lists:
-        for content, own in pieces:
+        for content, list_sizes in pieces:
             lists.write(content)
-            sizes.append(own)
+            sizes.append(list_sizes)
         lists.write(bytes(_SPARE))
         begins = np.concatenate(sizes).cumsum()
         kind = "<u4" if begins[-1] < 1 << 32 else "<i8"
@@ -227,40 +228,40 @@ def write_lists(
 def write_strings(
     folder: Path, name: str, offsets: str, pieces: Iterable[Sequence[bytes]]
 ) -> dict[str, StoredColumn]:
-    """Write strings, some at a time, as `write_lists` does."""
-    lists = ((b"".join(own), np.fromiter(map(len, own), np.int64, len(own))) for own in pieces)
+    """Write strings, in batches, with `write_lists`."""
+    lists = ((b"".join(batch), np.fromiter(map(len, batch), np.int64, len(batch))) for batch in pieces)
     return write_lists(folder, name, offsets, lists)
 
 
 BLOCK_BYTES = 1 << 14
-"""Bytes of a large file that share a digest: what is read of it is checked in steps of these."""
+"""Number of bytes that share a digest: files are checked in blocks of this size."""
 
 
 def block_digests(stream: BinaryIO) -> bytes:
-    """Return the digests of the blocks of a stream's rest, as little-endian numbers of 4 bytes."""
+    """Return the CRC-32 of each block of a stream's rest, as little-endian numbers of 4 bytes."""
     return np.array(
         [zlib.crc32(block) for block in iter(partial(stream.read, BLOCK_BYTES), b"")], "<u4"
     ).tobytes()
 
 
 def digests_size(size: int) -> int:
-    """Return how many bytes `block_digests` returns for so many bytes."""
+    """Return the number of bytes that `block_digests` returns for `size` bytes."""
     return 4 * -(-size // BLOCK_BYTES)
 
 
 class Blocks:
-    """A file in memory of which only those blocks are used whose digest was found right.
+    """A file in memory, with a check of each block before it is first used.
 
     Parameters
     ----------
     content : memoryview
-        Its bytes.
+        The bytes of the file.
     digests : bytes-like
-        As `block_digests` returned them.
+        The digests, from `block_digests`.
     path : path-like
         The file, for messages.
     accepted : str
-        What to have instead, for messages.
+        The accepted alternative to a damaged file, for messages.
     """
 
     def __init__(self, content: memoryview, digests: Any, path: PathLike, accepted: str) -> None:
@@ -268,68 +269,68 @@ class Blocks:
         self._digests: NDArray[np.uint32] = np.frombuffer(digests, "<u4")
         self._path = path
         self._accepted = accepted
-        # Looked at one by one and many at a time.
-        self._seen = bytearray(len(self._digests))
-        self._many_seen = np.frombuffer(self._seen, np.bool_)
+        # Two views of the same flags: fast for single blocks, and for arrays of blocks.
+        self._checked = bytearray(len(self._digests))
+        self._checked_array = np.frombuffer(self._checked, np.bool_)
 
     def check(self, begin: int, end: int) -> None:
-        """Check the blocks from one byte up to another.
+        """Check the blocks of the bytes from `begin` to `end`.
 
         Raises
         ------
         InputError
-            Where one is damaged.
+            If a block is damaged.
         """
         if begin < end:
-            seen = self._seen
+            checked = self._checked
             for block in range(begin // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1):
-                if not seen[block]:
+                if not checked[block]:
                     self._check(block)
 
-    def check_places(self, places: Integers) -> None:
-        """Check the blocks that hold some bytes, as `check` does."""
-        blocks = places // BLOCK_BYTES
-        for block in np.unique(blocks[~self._many_seen[blocks]]).tolist():
+    def check_bytes(self, positions: Integers) -> None:
+        """Check the blocks of single bytes, as `check` does."""
+        blocks = positions // BLOCK_BYTES
+        for block in np.unique(blocks[~self._checked_array[blocks]]).tolist():
             self._check(block)
 
     def _check(self, block: int) -> None:
         part = self._content[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
         if zlib.crc32(part) != self._digests[block]:
             raise self.damaged()
-        self._seen[block] = True
+        self._checked[block] = True
 
     def damaged(self) -> InputError:
-        """Return the error to raise where a block is damaged."""
+        """Return the error for a damaged block."""
         return InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)
 
 
 class Column(Generic[_T]):
-    """A memory-mapped column, whose blocks are checked before they are first used.
+    """A memory-mapped column; each block is checked before it is first used.
 
     Parameters
     ----------
     folder : pathlib.Path
-        The index's folder.
+        The folder of the index.
     column : StoredColumn
-        What the manifest says about it.
+        The column's entry in the manifest.
     accepted : str
-        What to have instead of a damaged one, for messages.
+        The accepted alternative to a damaged file, for messages.
 
     Raises
     ------
     InputError
-        If the file is missing, has another size, or is of another index.
+        If the file is missing, has another size, or belongs to another index.
     """
 
     def __init__(self, folder: Path, column: StoredColumn, accepted: str = REBUILD) -> None:
         path = folder / column.file
-        whole = column.size + digests_size(column.size)
+        expected = column.size + digests_size(column.size)
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                if size != whole:
+                if size != expected:
                     raise InputError(
-                        f"damaged: the file should have {whole} bytes and has {size}",
+                        f"damaged: the file should have {expected} bytes and has {size}",
                         file=path,
                         accepted=accepted,
                     )
@@ -357,42 +358,44 @@ class Column(Generic[_T]):
         return self._values[begin:end]
 
     def words(self, begin: int, end: int) -> NDArray[np.uint64]:
-        """Return the 8 bytes from each byte on as a number, shape (bytes - 7,), some bytes checked.
+        """Return, for each byte, the 8 bytes from there as a number, shape (bytes - 7,), without copying.
 
-        Only of bytes that `write_lists` wrote. Nothing is copied.
+        Only the bytes from `begin` to `end` are checked. The column must be one that `write_lists` wrote.
         """
         self.blocks.check(begin, end)
         return np.ndarray((len(self.bytes) - _SPARE + 1,), "<u8", self.bytes, strides=(1,))
 
     def pair(self, at: int) -> tuple[int, int]:
-        """Return a value and the next one, of a column of offsets."""
+        """Return the value at a position and the next one, of a column of offsets."""
         self.blocks.check(at * self._item, (at + 2) * self._item)
         return int(self._values[at]), int(self._values[at + 1])
 
-    def take(self, places: NDArray[np.integer]) -> NDArray[_T]:
-        """Return the values at some places, of their shape."""
-        self.blocks.check_places(np.asarray(places, np.int64) * self._item)
-        values: NDArray[_T] = self._values[places]
+    def take(self, positions: NDArray[np.integer]) -> NDArray[_T]:
+        """Return the values at some positions, with the shape of `positions`."""
+        self.blocks.check_bytes(np.asarray(positions, np.int64) * self._item)
+        values: NDArray[_T] = self._values[positions]
         return values
 
 
 def encode(text: str) -> bytes:
-    """Encode text so that bytes sort as code points do, lone surrogates included."""
+    """Encode text as UTF-8, lone surrogates included, so that bytes sort in code-point order."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def decode(raw: bytes) -> str:
-    """Undo `encode`."""
+    """Decode bytes of `encode`."""
     return raw.decode("utf-8", "surrogatepass")
 
 
 class Strings(Sequence[bytes]):
-    """Memory-mapped strings: a sequence of bytes that is never read as a whole.
+    """Memory-mapped strings: a sequence of bytes, read on demand.
 
     Parameters
     ----------
-    text, offsets : Column
-        The strings one after the other, and the n + 1 places where they begin and end.
+    text : Column
+        The concatenated strings.
+    offsets : Column
+        The n + 1 offsets of their beginnings and ends.
     """
 
     def __init__(self, text: Column[np.uint8], offsets: Column[np.int64]) -> None:
@@ -409,28 +412,28 @@ class Strings(Sequence[bytes]):
         self._text.blocks.check(begin, end)
         return bytes(self._text.bytes[begin:end])
 
-    def take(self, places: NDArray[np.integer]) -> list[bytes]:
-        """Return the strings at the places given, in that order."""
-        begins, ends = self._offsets.take(places), self._offsets.take(places + 1)
-        filled = begins < ends
+    def take(self, positions: NDArray[np.integer]) -> list[bytes]:
+        """Return the strings at some positions, in that order."""
+        begins, ends = self._offsets.take(positions), self._offsets.take(positions + 1)
+        non_empty = begins < ends
         blocks, text = self._text.blocks, self._text.bytes
-        blocks.check_places(begins[filled])
-        blocks.check_places(ends[filled] - 1)
-        for place in np.flatnonzero(ends - begins > BLOCK_BYTES).tolist():
-            blocks.check(int(begins[place]), int(ends[place]))
+        blocks.check_bytes(begins[non_empty])
+        blocks.check_bytes(ends[non_empty] - 1)
+        for at in np.flatnonzero(ends - begins > BLOCK_BYTES).tolist():
+            blocks.check(int(begins[at]), int(ends[at]))
         pairs = zip(begins.tolist(), ends.tolist(), strict=True)
         return [bytes(text[begin:end]) for begin, end in pairs]
 
     def find(self, wanted: bytes, order: Sequence[int] | Integers32 | None = None) -> int:
-        """Return the place of a string, or -1.
+        """Return the position of a string, or -1.
 
         Parameters
         ----------
         wanted : bytes
             The string.
         order : sequence of int, optional
-            The places in ascending order of their strings; by default they ascend as they stand.
+            The positions in ascending order of their strings; by default the strings are ascending.
         """
-        places: Any = range(len(self)) if order is None else order
-        at = bisect.bisect_left(places, wanted, key=self.__getitem__)
-        return int(places[at]) if at < len(places) and self[places[at]] == wanted else -1
+        positions: Any = range(len(self)) if order is None else order
+        at = bisect.bisect_left(positions, wanted, key=self.__getitem__)
+        return int(positions[at]) if at < len(positions) and self[positions[at]] == wanted else -1

@@ -1,4 +1,4 @@
-"""Turning documents into sorted runs on disk, within a memory budget, and runs into postings."""
+"""Invert documents into sorted runs on disk, within a memory budget, and merge the runs into postings."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from lmtune.index.analysis import Analyzer
 
 
-# Peak bytes for each buffered token: 5 as it waits, the rest while it is inverted.
+# Peak bytes for each buffered token: 5 while it is buffered, the rest during inversion.
 _BYTES_PER_TOKEN = 40
 _BYTES_PER_POSITION = 24
-# Offsets within a run are 32-bit; one more document comes on top.
+# Offsets within a run have 32 bits; the last document may exceed this limit.
 _MOST_TOKENS = 1 << 30
-# Bytes for each distinct raw token that the cache of analysed tokens remembers.
+# Bytes for each distinct raw token in the cache of analysed tokens.
 _BYTES_PER_CACHED = 250
 
 
 class Section(NamedTuple):
-    """Where one array lies in a run's file."""
+    """Type, size and position of one array in a run's file."""
 
     dtype: str
     size: int
@@ -45,10 +45,10 @@ class Section(NamedTuple):
 class SortedRun:
     """Postings of consecutive documents, sorted by (term, document), in one temporary file.
 
-    Sections: ``lengths``, ``docnos``, ``docno_bounds`` tell about documents; ``terms`` (in
-    ascending order), ``term_bounds``, ``dfs``, ``cfs`` about terms; ``docs`` (counted from the
-    run's first document) and ``tfs`` are the postings. With positions, ``gaps`` are the tokens before
-    each occurrence since the one before it in the document.
+    Sections of documents: ``lengths``, ``docnos``, ``docno_bounds``. Sections of terms: ``terms``
+    (ascending), ``term_bounds``, ``dfs``, ``cfs``. Sections of postings: ``docs`` (counted from the run's
+    first document) and ``tfs``. With positions, ``gaps`` has the number of tokens between each occurrence
+    and the previous one in the document.
     """
 
     path: Path
@@ -69,7 +69,7 @@ class SortedRun:
 
 
 class _Terms:
-    """An analyzer's terms, and their numbers by raw token; -1 for tokens that it drops."""
+    """An analyzer's terms, and the term number of each raw token; -1 for stopwords."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.terms: list[str] = []
@@ -88,7 +88,7 @@ class _Terms:
 
 
 class _Tokens(dict[str, int]):
-    """Numbers of raw tokens, which every analyzer analyses on first sight."""
+    """Numbers of raw tokens; each new token is analysed by every analyzer."""
 
     def __init__(self, analyzers: Sequence[Analyzer]) -> None:
         self.analysed = [_Terms(analyzer) for analyzer in analyzers]
@@ -101,23 +101,22 @@ class _Tokens(dict[str, int]):
 
 
 class Inverter:
-    """Collects documents and writes them out as runs, under several analyses at once.
+    """Collects documents and writes them as runs, under several analyses at once.
 
-    Memory holds the tokens of the current run (4 bytes each, some 40 while the run is being
-    inverted), its docnos, and a cache with the distinct raw tokens; all three within
-    ``memory_bytes``. A document that is larger than that alone is held as a whole. Text becomes tokens,
-    and these numbers, once for all analyses.
+    The memory budget covers the tokens of the current run (4 bytes each, about 40 during inversion), its
+    docnos, and a cache of the distinct raw tokens. A single document may exceed the budget. Text is
+    tokenized once for all analyses.
 
     Parameters
     ----------
     prefix : str
-        What the file names of runs start with; of its own for every inverter in a folder.
+        Prefix of the runs' file names; different for every inverter in a folder.
     analyzers : mapping of pathlib.Path to Analyzer
-        What turns text into terms, by the folder where its runs go.
+        The analyzers, by the folder of their runs.
     memory_bytes : int
         The memory budget.
     positions : bool
-        Whether to keep where tokens stand.
+        Whether to store token positions.
     """
 
     def __init__(
@@ -140,19 +139,19 @@ class Inverter:
         self._docnos: list[bytes] = []
 
     def add(self, documents: Iterable[Document]) -> None:
-        """Take documents, in collection order."""
+        """Add documents, in collection order."""
         number = self._numbers.__getitem__
         for docno, text in documents:
             self._tokens.fromlist(list(map(number, tokenize(text))))
             self._ends.append(len(self._tokens))
             self._docnos.append(encode(docno))
-            # A docno weighs about as much as two tokens.
+            # A docno takes about as much memory as two tokens.
             if len(self._tokens) + 2 * len(self._docnos) >= self._most_tokens:
                 self._flush()
                 number = self._numbers.__getitem__
 
     def finish(self) -> list[list[SortedRun]]:
-        """Write what is left and hand over each analyzer's runs since the last call, in order."""
+        """Write the last run and return each analyzer's runs since the last call, in order."""
         if self._docnos:
             self._flush()
         runs, self._runs = self._runs, [[] for _ in self._runs]
@@ -169,20 +168,20 @@ class Inverter:
 
     def _sections(self, terms: _Terms) -> dict[str, NDArray[Any]]:
         tokens = np.array(terms.of_token, np.int32)[np.frombuffer(self._tokens, np.int32)]
-        dropped = tokens < 0
-        whole = np.frombuffer(self._ends, np.int64)
-        ends = whole - np.searchsorted(np.flatnonzero(dropped), whole)
+        is_stopword = tokens < 0
+        raw_ends = np.frombuffer(self._ends, np.int64)
+        ends = raw_ends - np.searchsorted(np.flatnonzero(is_stopword), raw_ends)
         positions = None
         if self._positions:
-            kept = np.flatnonzero(~dropped)
-            positions = kept - whole[np.searchsorted(whole, kept, "right") - 1]
-        sections = _invert(tokens[~dropped], ends, terms.terms, positions)
+            indexed = np.flatnonzero(~is_stopword)
+            positions = indexed - raw_ends[np.searchsorted(raw_ends, indexed, "right") - 1]
+        sections = _invert(tokens[~is_stopword], ends, terms.terms, positions)
         sections["lengths"] = np.diff(ends).astype(np.int32)
         return sections | _pack("docno", self._docnos)
 
 
 def invert(make: Callable[[str], Inverter], batches: Sequence[DocumentBatch]) -> list[list[SortedRun]]:
-    """Invert consecutive batches; whoever does it again writes files of other names."""
+    """Invert consecutive batches; a repeated call writes files with other names."""
     inverter = make(uuid4().hex)
     for batch in batches:
         inverter.add(batch.read())
@@ -192,42 +191,42 @@ def invert(make: Callable[[str], Inverter], batches: Sequence[DocumentBatch]) ->
 def _invert(
     tokens: Integers32, ends: Integers, terms: list[str], positions: Integers | None
 ) -> dict[str, NDArray[Any]]:
-    """Sort tokens, given document by document, into postings by (term, document)."""
+    """Sort tokens in document order into postings by (term, document)."""
     from scipy.sparse import csr_array
 
     used = np.flatnonzero(np.bincount(tokens, minlength=len(terms))).tolist()
     names = {number: encode(terms[number]) for number in used}
     used.sort(key=names.__getitem__)
-    place = np.zeros(len(terms), np.int32)
-    place[used] = np.arange(len(used), dtype=np.int32)
+    rank = np.zeros(len(terms), np.int32)
+    rank[used] = np.arange(len(used), dtype=np.int32)
 
     def by_term(values: NDArray[Any]) -> Any:
-        # Compressed rows to compressed columns is a counting sort, linear and stable.
-        rows = values.astype(np.int32), place[tokens], ends.astype(np.int32)
+        # Converting compressed rows to compressed columns is a counting sort: linear and stable.
+        rows = values.astype(np.int32), rank[tokens], ends.astype(np.int32)
         return csr_array(rows, shape=(len(ends) - 1, len(used))).tocsc()
 
     matrix = by_term(np.ones(len(tokens), np.int32))
     matrix.sum_duplicates()
     dfs = np.diff(matrix.indptr)
-    most = int(matrix.data.max(initial=0))
-    found = {}
+    largest_tf = int(matrix.data.max(initial=0))
+    sections = {}
     if positions is not None:
-        placed = by_term(positions).data
-        gaps = np.diff(placed, prepend=-1) - 1
+        sorted_positions = by_term(positions).data
+        gaps = np.diff(sorted_positions, prepend=-1) - 1
         first = np.cumsum(matrix.data) - matrix.data
-        gaps[first] = placed[first]
-        found["gaps"] = gaps.astype(smallest_type(int(gaps.max(initial=0))))
-    return found | {
+        gaps[first] = sorted_positions[first]
+        sections["gaps"] = gaps.astype(smallest_type(int(gaps.max(initial=0))))
+    return sections | {
         "docs": matrix.indices.astype("<i4", copy=False),
-        "tfs": matrix.data.astype(smallest_type(most)),
+        "tfs": matrix.data.astype(smallest_type(largest_tf)),
         "dfs": dfs.astype("<i4", copy=False),
-        "cfs": np.bincount(place[tokens], minlength=len(used)).astype("<i8", copy=False),
+        "cfs": np.bincount(rank[tokens], minlength=len(used)).astype("<i8", copy=False),
         **_pack("term", [names[number] for number in used]),
     }
 
 
 def smallest_type(most: int) -> str:
-    """Return the smallest type that holds numbers from 0 up to ``most``, below 2**31."""
+    """Return the smallest integer type for numbers from 0 to ``most``, which is below 2**31."""
     return "|u1" if most < 1 << 8 else "<u2" if most < 1 << 16 else "<i4"
 
 
@@ -246,28 +245,28 @@ def _write(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Section]:
     return sections
 
 
-# Peak bytes for each posting of the block that is being merged.
+# Peak bytes for each posting of the block being merged.
 _BYTES_PER_POSTING = 40
 
 
 def load_kernels() -> None:
-    """Load what `merge_postings` packs with, which takes half a second the first time."""
+    """Load the compiled functions of `merge_postings`; the first time takes half a second."""
     from lmtune.index.posting_kernels import encode_postings
 
     encode_postings(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64))
 
 
 def merge_docs(runs: list[SortedRun], folder: Path) -> dict[str, StoredColumn]:
-    """Write the columns that tell about documents: ``doc_lengths`` and those of `write_docnos`.
+    """Write the columns of documents: ``doc_lengths`` and those of `write_docnos`.
 
-    Memory holds every docno once.
+    All docnos are in memory once.
 
     Parameters
     ----------
     runs : list of SortedRun
         The runs in collection order.
     folder : pathlib.Path
-        Where the columns go.
+        The folder of the columns.
 
     Raises
     ------
@@ -285,17 +284,17 @@ def merge_docs(runs: list[SortedRun], folder: Path) -> dict[str, StoredColumn]:
 def merge_postings(
     runs: list[SortedRun], folder: Path, memory_bytes: int
 ) -> tuple[dict[str, StoredColumn], int]:
-    """Write the columns that tell about terms and postings.
+    """Write the columns of terms and postings.
 
-    Memory holds the vocabulary, a few numbers a term, and a block of postings that fits
-    ``memory_bytes`` (or one term's, where a single term has more).
+    In memory are the vocabulary, a few numbers for each term, and a block of postings that fits into
+    ``memory_bytes`` (or the postings of one term, if they alone exceed it).
 
     Parameters
     ----------
     runs : list of SortedRun
         The runs in collection order.
     folder : pathlib.Path
-        Where the columns go.
+        The folder of the columns.
     memory_bytes : int
         The memory budget for postings.
 
@@ -303,8 +302,9 @@ def merge_postings(
     -------
     columns : dict of str to StoredColumn
         ``terms``, ``term_bytes``, ``postings`` and ``posting_offsets``; ``positions`` and
-        ``position_offsets`` where the runs have positions.
+        ``position_offsets`` if the runs have positions.
     num_postings : int
+        Number of (term, document) pairs.
     """
     from lmtune.index.posting_kernels import encode_positions, encode_postings
 
@@ -323,75 +323,85 @@ def merge_postings(
 
 
 def _number_terms(runs: list[SortedRun]) -> list[bytes]:
-    """Return the sorted vocabulary, and note each run's places in it beside the run."""
+    """Return the sorted vocabulary, and write each run's term numbers to a file beside the run."""
     first_seen = defaultdict[bytes, int](itertools.count().__next__)
     for run in runs:
         terms = run.strings("terms")
         numbers = np.fromiter(map(first_seen.__getitem__, terms), np.int32, len(terms))
-        numbers.tofile(_places_file(run))
+        numbers.tofile(_term_numbers_file(run))
     vocabulary = sorted(first_seen)
-    place = np.empty(len(vocabulary), np.int32)
-    place[[first_seen[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
+    rank = np.empty(len(vocabulary), np.int32)
+    rank[[first_seen[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
     for run in runs:
-        place[_read_places(run)].tofile(_places_file(run))
+        rank[_read_term_numbers(run)].tofile(_term_numbers_file(run))
     return vocabulary
 
 
 def _sum(runs: list[SortedRun], terms: int, section: str) -> Integers:
-    """Add up what runs say of each term."""
+    """Sum a section of the runs by term."""
     total = np.zeros(terms, np.int64)
     for run in runs:
-        total[_read_places(run)] += run.read(section)
+        total[_read_term_numbers(run)] += run.read(section)
     return total
 
 
-def _read_places(run: SortedRun, begin: int = 0, end: int | None = None) -> Integers32:
+def _read_term_numbers(run: SortedRun, begin: int = 0, end: int | None = None) -> Integers32:
     count = -1 if end is None else end - begin
-    return np.fromfile(_places_file(run), np.int32, count, offset=4 * begin)
+    return np.fromfile(_term_numbers_file(run), np.int32, count, offset=4 * begin)
 
 
-def _places_file(run: SortedRun) -> Path:
+def _term_numbers_file(run: SortedRun) -> Path:
     return run.path.with_suffix(".places")
 
 
 def _cut(offsets: Integers, most: int) -> Integers:
-    """Cut the terms into blocks of at most ``most`` postings, or of one term."""
+    """Split the terms into blocks of at most ``most`` postings, or of one term."""
     cuts = [0]
     while cuts[-1] < len(offsets) - 1:
-        reach = int(np.searchsorted(offsets, offsets[cuts[-1]] + most, "right")) - 1
-        cuts.append(max(reach, cuts[-1] + 1))
+        end = int(np.searchsorted(offsets, offsets[cuts[-1]] + most, "right")) - 1
+        cuts.append(max(end, cuts[-1] + 1))
     return np.array(cuts)
 
 
 def _merge_blocks(
     runs: list[SortedRun], totals: Integers, most: int, sizes: str, sections: Sequence[str]
 ) -> Iterator[list[NDArray[Any]]]:
-    """Yield the values of sections, as int32, of one block of terms after the other; then their sizes.
+    """Yield, for each block of terms, the merged values of `sections` as int32, and the number for each term.
 
-    `sizes` is the section that says how many values each term has there, `totals` how many in all
-    runs together. A block has at most `most`, or one term's.
+    Parameters
+    ----------
+    runs : list of SortedRun
+        The runs in collection order.
+    totals : array of int64, shape (terms,)
+        Number of values of each term in all runs.
+    most : int
+        Largest number of values in a block; a block of one term may have more.
+    sizes : str
+        The section with the number of values of each term in a run.
+    sections : sequence of str
+        The sections to merge.
     """
     offsets = np.concatenate([[0], np.cumsum(totals)])
     cuts = _cut(offsets, most)
     bases = np.cumsum([0, *(run.sections["lengths"].size for run in runs)])
-    bounds = [np.searchsorted(_read_places(run), cuts) for run in runs]
-    taken = [0] * len(runs)
+    bounds = [np.searchsorted(_read_term_numbers(run), cuts) for run in runs]
+    read = [0] * len(runs)
     for block, (first, last) in enumerate(pairwise(cuts.tolist())):
-        # Where the next value of each term goes: documents are in the order of the runs.
-        free = offsets[first:last] - offsets[first]
+        # Position of each term's next value: documents are in the order of the runs.
+        next_position = offsets[first:last] - offsets[first]
         values = {name: np.empty(offsets[last] - offsets[first], np.int32) for name in sections}
         for at, run in enumerate(runs):
             begin, end = int(bounds[at][block]), int(bounds[at][block + 1])
             if begin == end:
                 continue
-            terms = _read_places(run, begin, end) - first
-            own = run.read(sizes, begin, end)
-            ends = np.cumsum(own, dtype=np.int64)
+            terms = _read_term_numbers(run, begin, end) - first
+            counts = run.read(sizes, begin, end)
+            ends = np.cumsum(counts, dtype=np.int64)
             count = int(ends[-1])
-            places = np.repeat(free[terms] - (ends - own), own) + np.arange(count)
-            for name, into in values.items():
-                found = run.read(name, taken[at], taken[at] + count)
-                into[places] = found + np.int32(bases[at]) if name == "docs" else found
-            free[terms] += own
-            taken[at] += count
+            positions = np.repeat(next_position[terms] - (ends - counts), counts) + np.arange(count)
+            for name, merged in values.items():
+                part = run.read(name, read[at], read[at] + count)
+                merged[positions] = part + np.int32(bases[at]) if name == "docs" else part
+            next_position[terms] += counts
+            read[at] += count
         yield [*values.values(), totals[first:last]]

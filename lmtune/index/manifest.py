@@ -1,4 +1,4 @@
-"""The manifest of an embedded index: what it holds, what it was made from, and its checksums."""
+"""The manifest of an embedded index: its content, its origin and its checksums."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ _INDEX_VERSION = 3
 INDEX_FILE = "index.json"
 
 INDEX_COLUMNS = {
-    "postings": "of each term how many, gaps between documents, frequencies: by `posting_kernels`",
-    "posting_offsets": "where each term's postings begin, and where the last one's end",
-    "terms": "the terms in ascending code-point order, one after the other in UTF-8",
-    "term_bytes": "where each term begins in `terms`, and where the last one ends",
+    "postings": "for each term df, gaps between documents, and frequencies, packed by `posting_kernels`",
+    "posting_offsets": "offset of each term's postings, and the end of the last one's",
+    "terms": "the terms in ascending code-point order, concatenated in UTF-8",
+    "term_bytes": "offset of each term in `terms`, and the end of the last one",
     "doc_lengths": "document lengths in tokens",
-    "docno_ranks": "each document's place among the docnos in ascending code-point order",
-    "docnos": "the docnos in document order, one after the other in UTF-8",
-    "docno_bytes": "where each docno begins in `docnos`, and where the last one ends",
+    "docno_ranks": "each document's rank among the docnos in ascending code-point order",
+    "docnos": "the docnos in document order, concatenated in UTF-8",
+    "docno_bytes": "offset of each docno in `docnos`, and the end of the last one",
 }
-"""The columns of an index, each a file of that name, and what they hold."""
+"""The columns of an index with their content; each is a file of that name."""
 
 POSITION_COLUMNS = {
-    "positions": "each term's positions as gaps, posting by posting: by `posting_kernels`",
-    "position_offsets": "where each term's positions begin, and where the last one's end",
+    "positions": "each term's positions as gaps, posting by posting, packed by `posting_kernels`",
+    "position_offsets": "offset of each term's positions, and the end of the last one's",
 }
 """Further columns of an index with positions."""
 
 _FORMER = ("posting_docs", "posting_tfs", "term_cfs")
 
 FIELDS_FOLDER = "fields"
-"""The folder in an index that holds an index of each field."""
+"""The subfolder with an index for each field."""
 
 TEXTS_FOLDER = "texts"
-"""The folder in an index that holds documents' text, a folder for each field."""
+"""The subfolder with the documents' texts: a folder for each field."""
 
-_OWN = (INDEX_FILE, *INDEX_COLUMNS, *POSITION_COLUMNS, *_FORMER)
-INDEX_KIND = FolderKind(INDEX_FILE, (*_OWN, "candidates/*", f"{FIELDS_FOLDER}/*/*", f"{TEXTS_FOLDER}/*/*"))
-"""An index's folder, with candidates, fields and texts; building replaces no folder that holds more."""
+_FILES = (INDEX_FILE, *INDEX_COLUMNS, *POSITION_COLUMNS, *_FORMER)
+INDEX_KIND = FolderKind(INDEX_FILE, (*_FILES, "candidates/*", f"{FIELDS_FOLDER}/*/*", f"{TEXTS_FOLDER}/*/*"))
+"""An index's folder, with candidates, fields and texts. Building replaces no folder with other files."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What ``index.json`` says.
+    """The content of ``index.json``.
 
     Attributes
     ----------
@@ -60,11 +60,11 @@ class Manifest:
     analyzer : dict
         The analyzer's settings.
     analyzer_fingerprint : str
-        A digest of what those settings meant when the index was built.
+        A digest of the analysis by these settings, in the version that built the index.
     num_docs, total_terms, unique_terms, num_postings : int
-        Counts: documents, tokens, distinct terms, (term, document) pairs.
+        Numbers of documents, tokens, distinct terms, and (term, document) pairs.
     columns : dict of str to StoredColumn
-        The files by the name of what they hold.
+        The files, by name of the column.
     """
 
     source: str
@@ -84,12 +84,12 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all columns."""
+        """Size of all columns in bytes."""
         return sum(column.size for column in self.columns.values())
 
 
 def make_fingerprint(source_digest: str, analyzer_fingerprint: str) -> str:
-    """Digest what an index depends on.
+    """Return a digest of everything that an index depends on.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError("there is no index here", file=folder, accepted="a folder that `lmtune index` wrote")
     try:
         content = parse_json(path.read_bytes())
-        found = content["format"]
+        index_format = content["format"]
     except PermissionError as error:
         raise unreadable(path, error) from None
     except OSError:
@@ -137,11 +137,11 @@ def read_manifest(folder: Path) -> Manifest:
         ) from None
     except (ValueError, KeyError, TypeError):
         raise _damaged(path) from None
-    if (found, content.get("version")) != (INDEX_FORMAT, _INDEX_VERSION):
+    if (index_format, content.get("version")) != (INDEX_FORMAT, _INDEX_VERSION):
         raise InputError(
             "the index has another format",
             file=path,
-            value=f"{found} {content.get('version')}",
+            value=f"{index_format} {content.get('version')}",
             accepted=f"{INDEX_FORMAT} {_INDEX_VERSION}; build the index again with `lmtune index`",
         )
     try:
@@ -151,10 +151,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _parse(content: dict[str, Any]) -> Manifest:
-    # The checksum held, so this is what `write_manifest` wrote.
+    # The checksum is right: the content is that of `write_manifest`.
     fields = {name: content[name] for name in Manifest.__dataclass_fields__}
-    named = [*INDEX_COLUMNS, *(name for name in POSITION_COLUMNS if name in content["columns"])]
-    fields["columns"] = read_columns(content["columns"], named)
+    names = [*INDEX_COLUMNS, *(name for name in POSITION_COLUMNS if name in content["columns"])]
+    fields["columns"] = read_columns(content["columns"], names)
     return Manifest(**fields)
 
 

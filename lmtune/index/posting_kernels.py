@@ -1,8 +1,8 @@
-"""Compiled coding of postings and positions in bits, by blocks of 128 numbers.
+"""Compiled bit packing of postings and positions, in blocks of 128 numbers.
 
-A block is a byte that says in how many bits each of its numbers is, as many as the largest takes, and
-the numbers one after the other, the lowest bit first, up to a whole byte (frame of reference; Lemire
-and Boytsov, 2015, Decoding billions of integers per second through vectorization).
+The first byte of a block is the number of bits of each number: the bits of the largest one. The numbers
+follow without gaps, lowest bit first, padded to a whole byte. This is frame of reference coding (Lemire and
+Boytsov, 2015, Decoding billions of integers per second through vectorization).
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ _MOST_PER_BYTE = 1 << 7  # a block of zeros is one byte
 
 @compiled()
 def encode_postings(docs: Integers32, tfs: Integers32, dfs: Integers) -> tuple[Bytes, Integers]:
-    """Pack postings: of each term how many, the gaps between documents, and its frequencies less 1.
+    """Pack postings: for each term df, the gaps between document numbers, and the frequencies minus 1.
 
     Parameters
     ----------
     docs, tfs : arrays of int32, shape (postings,)
         Postings term by term, documents ascending within a term.
     dfs : array of int64, shape (terms,)
-        How many each term has, at least 1.
+        Number of postings of each term, at least 1.
 
     Returns
     -------
     packed : array of uint8
+        The packed postings, term by term.
     sizes : array of int64, shape (terms,)
-        The bytes of each term.
+        Number of bytes of each term.
     """
     packed = np.empty(8 * docs.size + 2 * (docs.size // _BLOCK) + 7 * dfs.size, np.uint8)
     sizes = np.empty(dfs.size, np.int64)
@@ -56,20 +57,21 @@ def encode_postings(docs: Integers32, tfs: Integers32, dfs: Integers) -> tuple[B
 
 @compiled()
 def decode_postings(words: NDArray[np.uint64], begin: int, end: int) -> tuple[Integers32, Integers32, bool]:
-    """Undo `encode_postings` for one term.
+    """Decode one term's postings, packed by `encode_postings`.
 
     Parameters
     ----------
     words : array of uint64
-        As `lmtune.index.columns.Column.words` returns them.
+        The column, as `lmtune.index.columns.Column.words` returns it.
     begin, end : int
-        The bytes of the term.
+        First byte of the term, and the byte after its last.
 
     Returns
     -------
     docs, tfs : arrays of int32, shape (df,)
+        Document numbers and term frequencies.
     whole : bool
-        Whether the bytes were those of one term; otherwise the arrays mean nothing.
+        Whether the bytes are those of one term; if False, the arrays are meaningless.
     """
     df = np.zeros(1, np.int32)
     at = _unpack(words, begin, end, df)
@@ -92,14 +94,14 @@ def encode_positions(gaps: Integers32, cfs: Integers) -> tuple[Bytes, Integers]:
     Parameters
     ----------
     gaps : array of int32, shape (positions,)
-        How many tokens stand before each occurrence, since the one before it in the document.
+        Number of tokens between each occurrence and the previous one in the document.
     cfs : array of int64, shape (terms,)
-        How many each term has, at least 1.
+        Number of occurrences of each term, at least 1.
 
     Returns
     -------
     packed, sizes
-        As of `encode_postings`.
+        As for `encode_postings`.
     """
     packed = np.empty(4 * gaps.size + gaps.size // _BLOCK + cfs.size, np.uint8)
     sizes = np.empty(cfs.size, np.int64)
@@ -115,14 +117,14 @@ def encode_positions(gaps: Integers32, cfs: Integers) -> tuple[Bytes, Integers]:
 def decode_positions(
     words: NDArray[np.uint64], begin: int, end: int, tfs: Integers32
 ) -> tuple[Integers32, bool]:
-    """Undo `encode_positions` for one term, whose occurrences in each document are given.
+    """Decode one term's positions, packed by `encode_positions`; `tfs` are its term frequencies.
 
     Returns
     -------
     positions : array of int32, shape (cf,)
-        From 0 on, document by document.
+        Positions from 0, document by document.
     whole : bool
-        As of `decode_postings`.
+        As for `decode_postings`.
     """
     positions = np.empty(tfs.astype(np.int64).sum(), np.int32)
     at = _unpack(words, begin, end, positions)
@@ -138,7 +140,7 @@ def decode_positions(
 
 @compiled()
 def _pack(values: Integers32, packed: Bytes, at: int) -> int:
-    """Pack numbers from 0 to 2**31 - 1 into bytes from one on; return where they end."""
+    """Pack numbers from 0 to 2**31 - 1 into `packed` from byte `at`; return the end."""
     for first in range(0, values.size, _BLOCK):
         block = values[first : first + _BLOCK]
         together = np.uint64(0)
@@ -166,7 +168,7 @@ def _pack(values: Integers32, packed: Bytes, at: int) -> int:
 
 @compiled()
 def _unpack(words: NDArray[np.uint64], at: int, end: int, values: Integers32) -> int:
-    """Fill an array with what `_pack` packed; return where it ends, or end + 1 where it is damaged."""
+    """Unpack numbers packed by `_pack` into `values`; return the end, or ``end + 1`` for damaged bytes."""
     for first in range(0, values.size, _BLOCK):
         block = values[first : first + _BLOCK]
         bits = int(np.int64(words[at] & np.uint64(255))) if at < end else _MOST_BITS
@@ -174,7 +176,7 @@ def _unpack(words: NDArray[np.uint64], at: int, end: int, values: Integers32) ->
         at += 1 + (bits * block.size + 7) // 8
         if bits > _MOST_BITS or at > end:
             return end + 1
-        # Eight numbers are whole bytes; a loop of known length is four times as fast.
+        # Eight numbers fill whole bytes; an inner loop of fixed length is four times as fast.
         whole = block.size & ~7
         for eight in range(0, whole, 8):
             for i in range(8):
@@ -187,7 +189,7 @@ def _unpack(words: NDArray[np.uint64], at: int, end: int, values: Integers32) ->
 
 @compiled(inline=True)
 def _number(words: NDArray[np.uint64], begin: np.uint64, bits: np.uint64, i: int) -> np.uint64:
-    """Return the ith number from a byte on, i below 8: it lies within 8 bytes."""
+    """Return the i-th number (i < 8) that starts at byte `begin`: it is within 8 bytes."""
     bit = np.uint64(i) * bits
     word: np.uint64 = words[begin + (bit >> np.uint64(3))]
     return (word >> (bit & np.uint64(7))) & ((np.uint64(1) << bits) - np.uint64(1))
@@ -197,22 +199,23 @@ def _number(words: NDArray[np.uint64], begin: np.uint64, bits: np.uint64, i: int
 def count_window_documents(
     first: Positions, second: Positions, same: bool, ordered: bool, width: int
 ) -> tuple[Integers32, Integers32]:
-    """Count the windows of two words, as `lmtune.index.windows` says, in each document with some.
+    """Count the windows of two words in each document, as defined in `lmtune.index.windows`.
 
     Parameters
     ----------
     first, second : Positions
-        Where the two words are.
+        Positions of the two words.
     same : bool
-        Whether they are one word.
+        Whether the two words are the same.
     ordered : bool
-        Whether the first must come first.
+        Whether the first word must precede the second.
     width : int
-        How many positions a window spans, at most.
+        Largest number of positions that a window spans.
 
     Returns
     -------
     docs, counts : arrays of int32
+        The documents with at least one window, and their numbers of windows.
     """
     docs = np.empty(min(first.docs.size, second.docs.size), np.int32)
     counts = np.empty(docs.size, np.int32)
@@ -232,7 +235,7 @@ def count_window_documents(
         while i < begin and j < other:
             gap = second.positions[j] - first.positions[i]
             count += abs(gap) < width and (gap > 0 or not ordered)
-            # One word's next occurrence is both the other's and its own.
+            # If the words are the same, the next occurrence advances both.
             i += gap > 0
             j += gap < 0 or same
         if count:

@@ -1,4 +1,4 @@
-"""What an index must offer: everything that a candidate pool is built from."""
+"""Protocols of an index: the data from which candidate pools are built."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lmtune.errors import InputError
 
 
 class Postings(NamedTuple):
-    """The documents that hold one term.
+    """The documents that contain one term.
 
     Attributes
     ----------
     docs : numpy.ndarray of int32, shape (df,)
         Document numbers, ascending.
     tfs : numpy.ndarray of int32, shape (df,)
-        How often the term occurs in each; at least 1.
+        Term frequency in each document, at least 1.
     """
 
     docs: Integers32
@@ -29,14 +29,15 @@ class Postings(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """Where a term stands in the documents that hold it.
+    """The postings of a term with the positions of its occurrences.
 
     Attributes
     ----------
     docs, tfs : numpy.ndarray of int32, shape (df,)
-        As of `Postings`.
+        As in `Postings`.
     positions : numpy.ndarray of int32, shape (cf,)
-        Its places among a document's tokens, from 0 on, ascending; document by document.
+        Token positions of the occurrences, from 0, ascending within each document; documents in the order
+        of `docs`.
     """
 
     docs: Integers32
@@ -45,14 +46,14 @@ class Positions(NamedTuple):
 
 
 class CollectionSize(NamedTuple):
-    """How large a collection is.
+    """The size of a collection.
 
     Attributes
     ----------
     terms : int
-        Its tokens, |C|.
+        Number of tokens, |C|.
     documents : int
-        Its documents that hold a token; Lucene counts no others.
+        Number of non-empty documents; Lucene also counts only these.
     """
 
     terms: int
@@ -60,30 +61,30 @@ class CollectionSize(NamedTuple):
 
     @classmethod
     def of(cls, index: Index) -> CollectionSize:
-        """Count an index's."""
+        """Return the size of an index's collection."""
         return cls(index.total_terms, int(np.count_nonzero(index.lengths)))
 
     def plus(self, other: CollectionSize) -> CollectionSize:
-        """Return that of two collections together."""
+        """Return the size of two collections together."""
         return CollectionSize(self.terms + other.terms, self.documents + other.documents)
 
     @property
     def mean_length(self) -> float:
-        """The mean length of those documents, in tokens."""
+        """Mean length of the non-empty documents, in tokens."""
         return self.terms / max(self.documents, 1)
 
 
 class Extent(NamedTuple):
-    """What scoring takes of all documents together.
+    """Length statistics of the collection that scoring needs.
 
     Attributes
     ----------
     longest : int
-        The length of the longest, in tokens, as the model takes it; at least 1.
+        Length of the longest document, in tokens, as the model counts it; at least 1.
     mean_length : float
-        The mean length of those that hold a token, in tokens.
+        Mean length of the non-empty documents, in tokens.
     field_means : tuple of float
-        The same of each field that a formula takes.
+        Mean length of each field that the formula uses.
     """
 
     longest: int
@@ -92,16 +93,16 @@ class Extent(NamedTuple):
 
 
 class TermCounts(NamedTuple):
-    """How often a term occurs.
+    """Collection statistics of a term.
 
     Attributes
     ----------
     cf : int
-        Its occurrences in the collection.
+        Collection frequency: number of occurrences.
     df : int
-        The documents that hold it.
+        Document frequency: number of documents with the term.
     size : CollectionSize
-        How large the collection is.
+        The size of the collection.
     """
 
     cf: int
@@ -110,15 +111,15 @@ class TermCounts(NamedTuple):
 
 
 class Index(Protocol):
-    """An inverted index over numbered documents.
+    """An inverted index of numbered documents.
 
-    Documents are numbered from 0 to ``num_docs - 1``. A document's length is its number of
-    indexed tokens, so that the lengths add up to ``total_terms``.
+    Documents are numbered from 0 to ``num_docs - 1``. The length of a document is its number of indexed
+    tokens; the lengths sum to ``total_terms``.
     """
 
     @property
     def name(self) -> str:
-        """What to call the index in messages."""
+        """The index's name in messages."""
         ...
 
     @property
@@ -138,7 +139,7 @@ class Index(Protocol):
 
     @property
     def docno_rank(self) -> Integers32:
-        """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
+        """Each document's rank among the docnos in ascending code-point order, shape (num_docs,)."""
         ...
 
     @property
@@ -147,11 +148,11 @@ class Index(Protocol):
         ...
 
     def analyze(self, text: str) -> list[str]:
-        """Turn query text into index terms, in order, repeats kept."""
+        """Return the index terms of a query text in order, with repetitions."""
         ...
 
     def postings(self, term: str) -> Postings | None:
-        """Return the term's postings, or None where the collection lacks the term."""
+        """Return a term's postings, or None if the collection does not contain the term."""
         ...
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
@@ -159,40 +160,40 @@ class Index(Protocol):
         ...
 
     def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
-        """Return the document numbers of docnos, -1 where the index lacks one."""
+        """Return the document numbers of docnos; -1 for a docno that the index does not have."""
         ...
 
 
 class StoredIndex(Index, Protocol):
-    """An index in a folder, beside which more can be kept."""
+    """An index in a folder, to which further files can be added."""
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """The folder of the index."""
 
 
 @runtime_checkable
 class FieldedIndex(Protocol):
-    """An index that can have fields of its documents too."""
+    """An index that can also have indexes of single fields."""
 
     def field(self, name: str) -> Index:
-        """Return the index of one field: its documents have the same numbers there.
+        """Return the index of one field, with the same document numbers.
 
         Raises
         ------
         InputError
-            Where it was not built; the message says which command does.
+            If the field was not indexed; the message has the command that does it.
         """
         ...
 
 
 def field_index(index: Index, name: str) -> Index:
-    """Return the index of one field of an index's documents.
+    """Return the index of one field of the documents.
 
     Raises
     ------
     InputError
-        Where the index has none.
+        If the index does not have the field.
     """
     if not isinstance(index, FieldedIndex):
         raise InputError(
@@ -203,18 +204,18 @@ def field_index(index: Index, name: str) -> Index:
 
 @runtime_checkable
 class PositionalIndex(Protocol):
-    """An index that can have kept where terms stand."""
+    """An index that can store term positions."""
 
     def positions(self, term: str) -> Positions | None:
-        """Return where a term stands, or None where the collection lacks the term.
+        """Return a term's positions, or None if the collection does not contain the term.
 
         Raises
         ------
         InputError
-            Where it was not kept; the message says which command does.
+            If positions were not stored; the message has the command that stores them.
         """
         ...
 
 
 CONTENTS = "contents"
-"""What the text that is indexed is called among the fields of documents."""
+"""Name of the whole indexed text among the fields of documents."""

@@ -1,8 +1,8 @@
-"""Document lengths as Lucene keeps them: in one byte, so that there are 256 of them.
+"""Document lengths quantised as in Lucene: to one byte, so to 256 values.
 
-Lengths up to 23 are kept as they are. What a longer document has beyond 24 tokens is rounded down
-to its four leading binary digits (org.apache.lucene.util.SmallFloat, intToByte4 and byte4ToInt):
-a length loses less than an eighth.
+Lengths up to 23 are exact. For longer documents, the length minus 24 is rounded down to its four leading
+binary digits (org.apache.lucene.util.SmallFloat, intToByte4 and byte4ToInt). A length loses less than an
+eighth.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _BYTES = 256
 _LONGEST = 2**31 - 1
 
 
-def _kept() -> Integers:
-    """Return the lengths that Lucene can tell apart, ascending, shape (256,)."""
+def _quantised_values() -> Integers:
+    """Return the lengths that one byte can represent, ascending, shape (256,)."""
     codes = np.arange(_BYTES - _EXACT)
-    # Eight codes to a power of two: three digits follow the leading one.
+    # Eight codes for each power of two: three binary digits follow the leading one.
     power = np.maximum(codes // 8 - 1, 0)
     excess = np.where(codes < 8, codes, (codes % 8 + 8) << power)
     return np.concatenate([np.arange(_EXACT), _EXACT + excess])
 
 
-_KEPT = _kept()
+_VALUES = _quantised_values()
 
 
 def quantised_lengths(lengths: ArrayLike) -> Integers32:
-    """Round document lengths down to those that Lucene can tell apart.
+    """Round document lengths down to the values that Lucene can represent.
 
-    Rounding what is rounded already changes nothing, and longer documents stay at least as long.
+    Rounding is idempotent and monotonic: rounding again changes nothing, and the order of lengths is kept.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def quantised_lengths(lengths: ArrayLike) -> Integers32:
     Returns
     -------
     numpy.ndarray of int32
-        Of the same shape.
+        Rounded lengths, of the same shape.
 
     Raises
     ------
@@ -63,5 +63,5 @@ def quantised_lengths(lengths: ArrayLike) -> Integers32:
             value=int(exact[outside].flat[0]),
             accepted="0 to 2**31 - 1",
         )
-    place = np.searchsorted(_KEPT, exact, "right") - 1
-    return _KEPT[place].astype(np.int32)
+    code = np.searchsorted(_VALUES, exact, "right") - 1
+    return _VALUES[code].astype(np.int32)

@@ -1,4 +1,4 @@
-"""Several indexes as one: its postings are theirs, one shard's documents after another's."""
+"""A sharded index: several indexes that are read as one, with consecutive document numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_SHARDS = tuple(f"{_SHARD}/{name}" for name in manifest.INDEX_KIND.files or (
 SHARDED_KIND = FolderKind(
     SHARDS_FILE, (SHARDS_FILE, RANKS, "candidates/*", f"{manifest.TEXTS_FOLDER}/*/*", *_OF_SHARDS)
 )
-"""A sharded index's folder; shards may also lie elsewhere."""
+"""The folder of a sharded index; the shards may be elsewhere."""
 
 _ACCEPTED = (
     "the shard as it was, or the shards joined again: lmtune index --join SHARD,SHARD,... --output PATH"
@@ -48,16 +48,16 @@ AnyShard: TypeAlias = "ColumnarIndex | LuceneIndex"
 
 @dataclass(frozen=True)
 class StoredShard:
-    """What the manifest says of a shard.
+    """A shard's entry in the manifest.
 
     Attributes
     ----------
     path : str
-        Its folder, from that of the sharded index; ``lucene:`` stands before one of Lucene's.
+        The shard's folder, relative to the sharded index; Lucene indexes have the prefix ``lucene:``.
     fingerprint : str
-        Its own `Index.fingerprint`.
+        The shard's `Index.fingerprint`.
     num_docs : int
-        Its documents.
+        Number of documents.
     """
 
     path: str
@@ -67,21 +67,21 @@ class StoredShard:
 
 @dataclass(frozen=True)
 class ShardsManifest:
-    """What ``shards.json`` says.
+    """The content of ``shards.json``.
 
     Attributes
     ----------
     source : str
         The collection's name.
     joined : bool
-        Whether the shards were there before, so that nothing is known of their documents' files.
+        Whether existing indexes were joined; the files of their documents are then unknown.
     fingerprints : dict of str to str
-        Of the whole under ``""``, and of each field. Of shards that were cut from one collection
-        they are those of one index of it.
+        The fingerprint of the whole index under ``""``, and that of each field's index. If the shards were
+        built from one collection, these are the fingerprints of its unsharded index.
     shards : list of StoredShard
-        In the order of their documents.
+        The shards, in the order of their documents.
     ranks : StoredColumn
-        Each document's place among the docnos of all shards.
+        Each document's rank among the docnos of all shards.
     """
 
     source: str
@@ -92,18 +92,20 @@ class ShardsManifest:
 
 
 class ShardedIndex:
-    """Shards as one index; satisfies `Index`, and what else all of its shards do. Use `open`.
+    """Shards as one index. Use `open`.
+
+    Satisfies `Index`; positions and fields are available if all shards have them.
 
     Attributes
     ----------
     path : pathlib.Path
-        The folder.
+        The folder of the index.
     manifest : ShardsManifest
-        The shards and what is known of all of them.
+        The content of ``shards.json``.
     shards : tuple of ColumnarIndex or LuceneIndex
-        The shards, open.
+        The open shards.
     bases : numpy.ndarray of int64, shape (shards + 1,)
-        Where each shard's documents begin, and where the last one's end.
+        Number of each shard's first document, and the number of all documents.
     """
 
     def __init__(
@@ -125,15 +127,15 @@ class ShardedIndex:
         Parameters
         ----------
         path : path-like
-            Its folder.
+            The folder of the index.
         fingerprint : str, optional
-            That of the index that is expected.
+            The expected fingerprint.
 
         Raises
         ------
         InputError
-            If there is no index, or another one than is expected, it is damaged, or a shard is missing
-            or has changed, naming it.
+            If there is no index, the fingerprint differs, the index is damaged, or a shard is missing or has
+            changed (the message names it).
         """
         path = Path(path)
         manifest = read_shards(path)
@@ -173,7 +175,7 @@ class ShardedIndex:
 
     @cached_property
     def docno_rank(self) -> Integers32:
-        """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
+        """Each document's rank among the docnos in ascending code-point order, shape (num_docs,)."""
         return self._ranks[:]
 
     @property
@@ -192,34 +194,34 @@ class ShardedIndex:
         return self.shards[0].analysis
 
     def analyze(self, text: str) -> list[str]:
-        """Turn query text into index terms, in order, repeats kept."""
+        """Return the index terms of a query text in order, with repetitions."""
         return self.shards[0].analyze(text)
 
     def postings(self, term: str) -> Postings | None:
-        """Return the term's postings, or None where the collection lacks the term."""
-        found = [(base, own.postings(term)) for base, own in self._based()]
-        held = [(own.docs + base, own.tfs) for base, own in found if own is not None]
-        return Postings(*map(np.concatenate, zip(*held, strict=True))) if held else None
+        """Return a term's postings, or None if the collection does not contain the term."""
+        by_shard = [(base, shard.postings(term)) for base, shard in self._based_shards()]
+        parts = [(part.docs + base, part.tfs) for base, part in by_shard if part is not None]
+        return Postings(*map(np.concatenate, zip(*parts, strict=True))) if parts else None
 
     def positions(self, term: str) -> Positions | None:
-        """Return where a term stands, or None where the collection lacks the term.
+        """Return a term's positions, or None if the collection does not contain the term.
 
         Raises
         ------
         InputError
-            Where a shard has no positions.
+            If a shard has no positions.
         """
-        found = [(base, own.positions(term)) for base, own in self._based()]
-        held = [(own.docs + base, own.tfs, own.positions) for base, own in found if own is not None]
-        return Positions(*map(np.concatenate, zip(*held, strict=True))) if held else None
+        by_shard = [(base, shard.positions(term)) for base, shard in self._based_shards()]
+        parts = [(part.docs + base, part.tfs, part.positions) for base, part in by_shard if part is not None]
+        return Positions(*map(np.concatenate, zip(*parts, strict=True))) if parts else None
 
     def field(self, name: str) -> ShardedIndex:
-        """Return the index of one field of the documents, which have the same numbers there.
+        """Return the index of one field, with the same document numbers.
 
         Raises
         ------
         InputError
-            Where a shard has none.
+            If a shard does not have the field.
         """
         if name not in self._fields:
             fields: list[Any] = [field_index(shard, name) for shard in self.shards]
@@ -232,7 +234,7 @@ class ShardedIndex:
         Raises
         ------
         IndexError
-            If a number is not one of 0 to ``num_docs - 1``.
+            If a number is not between 0 and ``num_docs - 1``.
         """
         numbers = np.asarray(docs, np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.num_docs:
@@ -240,12 +242,12 @@ class ShardedIndex:
         return self._gathered(numbers, lambda shard, docs: shard.docnos(docs))
 
     def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
-        """Return one field's text of documents by number, empty where a document lacks the field.
+        """Return the texts of documents by number; empty for documents without the field.
 
         Raises
         ------
         InputError
-            Where neither the index nor a shard keeps it.
+            If neither the index nor the shards store the texts.
         """
         if not self.manifest.joined or self._texts.open(field):
             return self._texts.of(docs, field)
@@ -254,45 +256,45 @@ class ShardedIndex:
         return self._gathered(np.asarray(docs, np.int64), lambda shard, docs: shard.texts(docs, field))
 
     def _gathered(self, numbers: Integers, read: Callable[[AnyShard, Integers], list[str]]) -> list[str]:
-        """Read of each document where it lies."""
-        found = np.empty(numbers.size, object)
-        home = np.searchsorted(self.bases, numbers, "right") - 1
-        for place in np.unique(home).tolist():
-            here = home == place
-            found[here] = read(self.shards[place], numbers[here] - self.bases[place])
-        return list(found)
+        """Read strings of documents from their shards; return them in the order of `numbers`."""
+        strings = np.empty(numbers.size, object)
+        shard_of = np.searchsorted(self.bases, numbers, "right") - 1
+        for at in np.unique(shard_of).tolist():
+            in_shard = shard_of == at
+            strings[in_shard] = read(self.shards[at], numbers[in_shard] - self.bases[at])
+        return list(strings)
 
     def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
-        """Return the document numbers of docnos, -1 where the index lacks one."""
+        """Return the document numbers of docnos; -1 for a docno that the index does not have."""
         numbers = np.full(len(docnos), -1, np.int32)
-        for base, shard in self._based():
-            own = shard.doc_numbers(docnos)
-            numbers = np.where(own >= 0, own + base, numbers)
+        for base, shard in self._based_shards():
+            in_shard = shard.doc_numbers(docnos)
+            numbers = np.where(in_shard >= 0, in_shard + base, numbers)
         return numbers
 
     def ranks_of(self, docs: NDArray[np.integer]) -> Integers32:
-        """Return some documents' `docno_rank`, without reading all."""
+        """Return the `docno_rank` of some documents, without reading the whole column."""
         return self._ranks.take(docs)
 
     def stale_reason(self, source: DocumentSource) -> str | None:
-        """Say why the index does not stand for documents; None where it does, or nobody can tell."""
+        """Return why the index is not of these documents; None if it is, or if this is unknown."""
         first = self.shards[0]
         if self.manifest.joined or not isinstance(first, ColumnarIndex):
             return None
         wanted = manifest.make_fingerprint(source.digest(), first.manifest.analyzer_fingerprint)
         return None if wanted == self.fingerprint else "the index was built from other documents"
 
-    def _based(self) -> Iterator[tuple[np.int32, Any]]:
+    def _based_shards(self) -> Iterator[tuple[np.int32, Any]]:
         return zip(self.bases.astype(np.int32)[:-1], self.shards, strict=True)
 
 
 def open_shard(home: Path, shard: StoredShard) -> AnyShard:
-    """Open one shard of the sharded index in a folder.
+    """Open one shard of the sharded index in the folder `home`.
 
     Raises
     ------
     InputError
-        Where it is missing, damaged or another one than when it was joined.
+        If the shard is missing or damaged, or has changed since it was joined.
     """
     from lmtune.index.lucene.index import LUCENE_PREFIX, LuceneIndex
 
@@ -307,31 +309,32 @@ def open_shard(home: Path, shard: StoredShard) -> AnyShard:
 
 
 def shards_of(index: Index) -> Sequence[Index]:
-    """Return an index's shards; the index itself where it has none."""
+    """Return an index's shards, or the index itself if it is not sharded."""
     return index.shards if isinstance(index, ShardedIndex) else [index]
 
 
 def over_shards(index: Index, function: Callable[..., _T], **arguments: Any) -> Iterator[tuple[int, _T]]:
-    """Call a function with each shard of an index, in parallel where that is asked for.
+    """Call a function with each shard of an index, in parallel if `lmtune.parallel` is so configured.
 
     Parameters
     ----------
     index : Index
-        One without shards counts as one shard, and the function is called here.
+        An index. If it is not sharded, the function is called with it in this process.
     function : callable
-        A module's, as it may be called elsewhere; it takes the shard as ``shard``, and the other arguments.
+        A module-level function, since other processes may call it. Its arguments are the shard, as ``shard``,
+        and `arguments`.
 
     Yields
     ------
     tuple of int and object
-        The number of the shard's first document, and the result, as soon as it is there, in no order.
+        The number of the shard's first document, and the result. Results come in order of completion.
     """
     if not isinstance(index, ShardedIndex):
         yield 0, function(index, **arguments)
         return
     tasks: list[Task] = [(function, {"shard": shard, **arguments}) for shard in index.shards]
-    for place, result in run_all(tasks):
-        yield int(index.bases[place]), result
+    for number, result in run_all(tasks):
+        yield int(index.bases[number]), result
 
 
 def write_shards(folder: Path, manifest: ShardsManifest) -> None:
@@ -361,7 +364,7 @@ def read_shards(folder: Path) -> ShardsManifest:
         if (content["format"], content["version"]) != (SHARDED_FORMAT, SHARDED_VERSION):
             raise ValueError("another format")
         kinds = typing.get_type_hints(StoredShard)
-        shards = [StoredShard(**require_types(own, kinds)) for own in content["shards"]]
+        shards = [StoredShard(**require_types(entry, kinds)) for entry in content["shards"]]
         ranks = read_columns({RANKS: content["ranks"]}, [RANKS])[RANKS]
         source, joined, fingerprints = (content[name] for name in ("source", "joined", "fingerprints"))
         require_types(fingerprints, {"": str})

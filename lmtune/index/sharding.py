@@ -1,4 +1,4 @@
-"""Making one index of shards: of the parts of a collection, or of indexes that are there."""
+"""Build a sharded index from a collection, or by joining existing indexes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import heapq
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lmtune.errors import InputError, PathLike, name_of
-from lmtune.index.builder import How, duplicate, no_field, workers_for, write_indexes
+from lmtune.index.builder import BuildOptions, duplicate, no_field, workers_for, write_indexes
 from lmtune.index.columnar import ColumnarIndex
 from lmtune.index.columns import DuplicateDocnoError, StoredColumn, write_column
 from lmtune.index.lucene.index import LUCENE_PREFIX, LuceneIndex
@@ -54,52 +54,53 @@ def build_sharded_index(
     progress: Count | None = None,
     finish: Callable[[StoredIndex], None] | None = None,
 ) -> ShardedIndex:
-    """Index a collection in shards, parts of consecutive documents of about equal size.
+    """Index a collection in shards: consecutive documents, of about equal size.
 
     Parameters
     ----------
     source, path, analyzer, fields, positions, workers, memory_bytes, progress, finish
-        As for `lmtune.index.builder.build_index`.
+        As in `lmtune.index.builder.build_index`.
     shards : int
-        How many.
+        Number of shards.
 
     Returns
     -------
     ShardedIndex
-        With the fingerprint, numbers and order of documents that one index of the collection has.
+        The fingerprint, the document numbers and their order are those of an unsharded index.
 
     Raises
     ------
     InputError
-        As `lmtune.index.builder.build_index`, and where the documents cannot be cut into so many.
+        As `lmtune.index.builder.build_index`, and if the documents cannot be split into this many shards.
     """
     workers = workers_for(workers, source.size)
-    how = How(1, memory_bytes // max(width(workers), 1), positions=positions)
+    options = BuildOptions(1, memory_bytes // max(width(workers), 1), positions=positions)
     with unchanged(source), atomic_directory(path, SHARDED_KIND) as folder:
         digest = source.digest()
         parts = cut_documents(source, shards, digest)
-        places = [folder / f"shard-{number:0{len(str(shards - 1))}}" for number in range(shards)]
+        folders = [folder / f"shard-{number:0{len(str(shards - 1))}}" for number in range(shards)]
+        same: dict[str, Any] = {"analyzer": analyzer, "fields": fields, "options": options}
         tasks: list[Task] = [
-            (_write_shard, {"part": part, "place": place, "analyzer": analyzer, "fields": fields, "how": how})
-            for part, place in zip(parts, places, strict=True)
+            (_write_shard, {"part": part, "folder": shard_folder, **same})
+            for part, shard_folder in zip(parts, folders, strict=True)
         ]
         done = 0
         for number, _ in run_all(tasks, workers):
             done += parts[number].size
             if progress is not None:
                 progress(done, source.size)
-        opened = [ColumnarIndex.open(place, verify=False) for place in places]
+        opened = [ColumnarIndex.open(shard_folder, verify=False) for shard_folder in folders]
         fingerprints = {"": make_fingerprint(digest, analyzer.fingerprint)}
         for field in fields:
             if not any(shard.field(field).total_terms for shard in opened):
                 raise no_field(source, field)
-            of_field = field_of(source, field).digest()
-            fingerprints[field] = make_fingerprint(of_field, analyzer.fingerprint)
+            field_digest = field_of(source, field).digest()
+            fingerprints[field] = make_fingerprint(field_digest, analyzer.fingerprint)
         try:
             ranks = _write_ranks(folder, opened)
         except DuplicateDocnoError as error:
             raise duplicate(source, str(error)) from None
-        stored = [StoredShard(one.path.name, one.fingerprint, one.num_docs) for one in opened]
+        stored = [StoredShard(shard.path.name, shard.fingerprint, shard.num_docs) for shard in opened]
         write_shards(folder, ShardsManifest(source.name, False, fingerprints, stored, ranks))
         if finish is not None:
             finish(ShardedIndex.open(folder))
@@ -107,17 +108,17 @@ def build_sharded_index(
 
 
 def join_indexes(paths: Sequence[PathLike], path: PathLike, *, name: str | None = None) -> ShardedIndex:
-    """Make one index of several that are there and stay where they are.
+    """Join existing indexes into one sharded index; they stay in their folders.
 
     Parameters
     ----------
     paths : sequence of path-like
-        Their folders, in the order of their documents: of lmtune's own, also sharded ones, which give
-        their shards, and of Lucene's with ``lucene:`` before them.
+        Folders of the indexes, in the order of their documents: lmtune's indexes, sharded ones (all their
+        shards are joined), and Lucene indexes with the prefix ``lucene:``.
     path : path-like
-        The folder for what is known of all of them.
+        The folder of the new index, which has only the shared data.
     name : str, optional
-        The collection's name; by default the folder's.
+        The name of the collection; by default the folder's name.
 
     Returns
     -------
@@ -126,48 +127,48 @@ def join_indexes(paths: Sequence[PathLike], path: PathLike, *, name: str | None 
     Raises
     ------
     InputError
-        For fewer than one, one that cannot be opened, others' analysis, or a docno that two hold.
+        If there is no index, one cannot be opened, the analyses differ, or two documents share a docno.
     """
-    shards = [shard for own in paths for shard in _shards_at(os.fspath(own))]
+    shards = [shard for index in paths for shard in _shards_at(os.fspath(index))]
     if not shards:
         raise InputError("no indexes to join", accepted="one or more")
-    check_directory(path, SHARDED_KIND, reads=[own.path for own in shards])
+    check_directory(path, SHARDED_KIND, reads=[shard.path for shard in shards])
     _check_analysis(shards)
     home = Path(os.path.realpath(path))
     stored = [
         StoredShard(
-            (LUCENE_PREFIX if isinstance(own, LuceneIndex) else "")
-            + os.path.relpath(os.path.realpath(own.path), home),
-            own.fingerprint,
-            own.num_docs,
+            (LUCENE_PREFIX if isinstance(shard, LuceneIndex) else "")
+            + os.path.relpath(os.path.realpath(shard.path), home),
+            shard.fingerprint,
+            shard.num_docs,
         )
-        for own in shards
+        for shard in shards
     ]
     with atomic_directory(path, SHARDED_KIND) as folder:
         try:
             ranks = _write_ranks(folder, shards)
         except DuplicateDocnoError as error:
-            raise _twice(shards, str(error)) from None
-        fingerprints = {"": _digest(own.fingerprint for own in shards)}
+            raise _duplicate_docno(shards, str(error)) from None
+        fingerprints = {"": _digest(shard.fingerprint for shard in shards)}
         for field in _common_fields(shards):
-            fingerprints[field] = _digest(own.field(field).fingerprint for own in shards)  # type: ignore[union-attr]
+            fingerprints[field] = _digest(shard.field(field).fingerprint for shard in shards)  # type: ignore[union-attr]
         write_shards(folder, ShardsManifest(name or name_of(home), True, fingerprints, stored, ranks))
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
 
 def _write_shard(
-    part: DocumentSource, place: Path, analyzer: Analyzer, fields: Sequence[str], how: How
+    part: DocumentSource, folder: Path, analyzer: Analyzer, fields: Sequence[str], options: BuildOptions
 ) -> None:
-    place.mkdir()
-    write_indexes(part, {place: analyzer}, how)
+    folder.mkdir()
+    write_indexes(part, {folder: analyzer}, options)
     for field in fields:
-        below = place / FIELDS_FOLDER / field
-        below.mkdir(parents=True)
-        write_indexes(field_of(part, field), {below: analyzer}, how._replace(positions=False))
+        field_folder = folder / FIELDS_FOLDER / field
+        field_folder.mkdir(parents=True)
+        write_indexes(field_of(part, field), {field_folder: analyzer}, options._replace(positions=False))
 
 
 def _write_ranks(folder: Path, shards: Sequence[AnyShard]) -> StoredColumn:
-    """Write each document's place among the docnos of all shards.
+    """Write each document's rank among the docnos of all shards.
 
     Raises
     ------
@@ -186,7 +187,7 @@ def _write_ranks(folder: Path, shards: Sequence[AnyShard]) -> StoredColumn:
 
 
 def _sorted_docnos(shard: AnyShard, base: int) -> Iterator[tuple[str, int]]:
-    """Yield docnos, ascending, and their documents' numbers."""
+    """Yield the docnos in ascending order, each with its document number."""
     order = np.empty(shard.num_docs, np.int32)
     order[shard.docno_rank] = np.arange(shard.num_docs, dtype=np.int32)
     for begin in range(0, order.size, _DOCNOS_AT_A_TIME):
@@ -217,8 +218,8 @@ def _check_analysis(shards: Sequence[AnyShard]) -> None:
             )
 
 
-def _twice(shards: Sequence[AnyShard], docno: str) -> InputError:
-    holders = [own.path for own in shards if own.doc_numbers([docno])[0] >= 0]
+def _duplicate_docno(shards: Sequence[AnyShard], docno: str) -> InputError:
+    holders = [shard.path for shard in shards if shard.doc_numbers([docno])[0] >= 0]
     return InputError(
         f"a second document of the same docno, as in {holders[0]}",
         file=holders[-1],
@@ -229,8 +230,10 @@ def _twice(shards: Sequence[AnyShard], docno: str) -> InputError:
 
 def _common_fields(shards: Sequence[AnyShard]) -> list[str]:
     """Return the fields that all shards have."""
-    names = [{own.name for own in Path(shard.path, FIELDS_FOLDER).glob("*")} for shard in shards]
-    return sorted(set.intersection(*names)) if all(isinstance(own, ColumnarIndex) for own in shards) else []
+    if not all(isinstance(shard, ColumnarIndex) for shard in shards):
+        return []
+    names = [{folder.name for folder in Path(shard.path, FIELDS_FOLDER).glob("*")} for shard in shards]
+    return sorted(set.intersection(*names))
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
-"""Documents' text beside an index, compressed in blocks: a document is read without the others.
+"""Store documents' texts beside an index, compressed in blocks, for random access.
 
-Texts stand one after the other in blocks of whole documents, each block a Zstandard frame.
+A block has the texts of consecutive whole documents, compressed as one Zstandard frame.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ _DOCNOS_AT_A_TIME = 1 << 12
 _FACTS = {"index": str, "digest": str, "columns": dict}
 _COLUMNS = {
     "frames": "blocks of documents' texts in UTF-8, each a Zstandard frame",
-    "frame_bytes": "where each block's frame begins, and where the last one ends",
-    "text_ends": "where each document's text ends within its block",
+    "frame_bytes": "the first byte of each block's frame, and the end of the last one",
+    "text_ends": "the end of each document's text within its block",
     "block_docs": "the first document of each block, and the number of documents",
 }
 _KIND = FolderKind(_TEXTS_FILE, (_TEXTS_FILE, *_COLUMNS))
-_REMOVE = "this folder removed; it is made again where the documents are"
+_REMOVE = "this folder removed; it will be rebuilt if the documents are available"
 
 
 class StoredTexts:
-    """One field's text of every document, memory-mapped.
+    """The texts of one field of all documents, memory-mapped.
 
     Parameters
     ----------
     folder : path
-        As `build_texts` wrote it.
+        The folder that `keep_texts` wrote.
     columns : mapping of str to StoredColumn
-        What its ``texts.json`` says of them.
+        The columns, as described in ``texts.json``.
     """
 
     def __init__(self, folder: Path, columns: dict[str, StoredColumn]) -> None:
@@ -67,33 +67,33 @@ class StoredTexts:
         self._firsts: Integers = mapped["block_docs"][:]
 
     def of(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
-        """Return the texts of document numbers, in their order; each block is decompressed once."""
+        """Return the texts of documents by number, in that order; each block is decompressed once."""
         import zstandard
 
         numbers = np.asarray(docs, np.int64)
         blocks = np.searchsorted(self._firsts, numbers, side="right") - 1
-        first = numbers == self._firsts[blocks]
-        begins = np.where(first, 0, self._ends.take(np.where(first, numbers, numbers - 1)))
+        is_first = numbers == self._firsts[blocks]
+        begins = np.where(is_first, 0, self._ends.take(np.where(is_first, numbers, numbers - 1)))
         ends = self._ends.take(numbers)
-        found = [""] * len(numbers)
+        texts = [""] * len(numbers)
         decompress = zstandard.ZstdDecompressor().decompress
         order = np.argsort(blocks, kind="stable")
-        for block, places in itertools.groupby(order.tolist(), key=blocks.tolist().__getitem__):
+        for block, group in itertools.groupby(order.tolist(), key=blocks.tolist().__getitem__):
             raw = decompress(self._frames[block])
-            for place in places:
-                found[place] = raw[begins[place] : ends[place]].decode("utf-8", "surrogatepass")
-        return found
+            for at in group:
+                texts[at] = raw[begins[at] : ends[at]].decode("utf-8", "surrogatepass")
+        return texts
 
 
 class KeptTexts:
-    """What an index keeps of its documents' text, in a folder of its own.
+    """The stored texts of an index, in a subfolder.
 
     Parameters
     ----------
     index : path
-        The index's folder.
+        The folder of the index.
     fingerprint : str
-        The index's.
+        The fingerprint of the index.
     """
 
     def __init__(self, index: Path, fingerprint: str) -> None:
@@ -106,23 +106,23 @@ class KeptTexts:
         return self._folder / field
 
     def fields(self) -> list[str]:
-        """Return the fields whose text is kept."""
+        """Return the fields with stored texts."""
         return sorted(file.parent.name for file in self._folder.glob(f"*/{_TEXTS_FILE}"))
 
     def open(self, field: str, digest: str | None = None) -> StoredTexts | None:
-        """Open a field's text; None where there is none, or of another index or other documents.
+        """Open a field's texts; return None if there are none, or those of another index or documents.
 
         Parameters
         ----------
         field : str
             The field; `CONTENTS` is the text that was indexed.
         digest : str, optional
-            What the documents' digest must be.
+            The expected digest of the documents.
 
         Raises
         ------
         InputError
-            Where a column is damaged.
+            If a column is damaged.
         """
         if digest is None and field in self._opened:
             return self._opened[field]
@@ -142,10 +142,11 @@ class KeptTexts:
         Raises
         ------
         InputError
-            Where the field's text is not kept, saying which is and which command keeps it.
+            If the field's text is not stored. The message lists the stored fields, and the command that
+            stores this one.
         """
-        found = self.open(field)
-        if found is None:
+        stored = self.open(field)
+        if stored is None:
             wanted = "--keep-text" if field == CONTENTS else f"--keep-text --fields {field}"
             raise InputError(
                 "the index does not keep this text",
@@ -154,22 +155,22 @@ class KeptTexts:
                 accepted=f"one that it keeps ({', '.join(self.fields()) or 'none'}), or"
                 f" lmtune index ... {wanted} --output {self._folder.parent}",
             )
-        return found.of(docs)
+        return stored.of(docs)
 
 
 def keep_texts(
     source: DocumentSource, index: StoredIndex, field: str = CONTENTS, *, progress: Count | None = None
 ) -> bool:
-    """Keep one field's text of the documents beside their index, unless it is there and current.
+    """Store the texts of one field beside the index, unless they are stored and current.
 
-    Of several processes one writes it, whole or not at all.
+    The write is atomic; of several processes, one writes.
 
     Parameters
     ----------
     source : DocumentSource
         The documents that were indexed.
     index : StoredIndex
-        Their index; the text goes into its folder.
+        Their index; the texts are stored in its folder.
     field : str
         A field, or `CONTENTS`.
     progress : callable, optional
@@ -178,15 +179,15 @@ def keep_texts(
     Returns
     -------
     bool
-        Whether it was written now.
+        Whether this call wrote the texts.
 
     Raises
     ------
     InputError
-        If the documents are not those of the index, or change meanwhile, or have no fields.
+        If the documents are not those of the index, change during the call, or have no fields.
     """
     view = source if field == CONTENTS else field_of(source, field)
-    digest = "" if field == CONTENTS else view.digest()  # of the whole text the index has one
+    digest = "" if field == CONTENTS else view.digest()  # the index has a digest of the whole text
     kept = KeptTexts(index.path, index.fingerprint)
     with locked(kept.path(field)):
         if kept.open(field, digest) is not None:
@@ -201,24 +202,24 @@ def keep_texts(
 
 
 def _documents(source: DocumentSource, index: Index, progress: Count | None) -> Iterator[bytes]:
-    """Yield each document's text, once its docno was found to be the index's."""
+    """Yield the documents' texts; raise `InputError` if a docno differs from the index's."""
     number = done = 0
     for batch in source.batches():
         documents = iter(batch.read())
         while some := list(itertools.islice(documents, _DOCNOS_AT_A_TIME)):
             end = min(number + len(some), index.num_docs)
             if index.docnos(range(number, end)) != [document.docno for document in some]:
-                raise _others(source, index)
+                raise _other_documents(source, index)
             yield from (document.text.encode("utf-8", "surrogatepass") for document in some)
             number = end
         done += batch.size
         if progress is not None:
             progress(done, source.size)
     if number != index.num_docs:
-        raise _others(source, index)
+        raise _other_documents(source, index)
 
 
-def _others(source: DocumentSource, index: Index) -> InputError:
+def _other_documents(source: DocumentSource, index: Index) -> InputError:
     return InputError(
         "the documents are not those of the index",
         file=index.name,

@@ -1,10 +1,9 @@
-"""Words of a text by the Unicode word-break rules, as Lucene's StandardTokenizer finds them.
+"""Split text into words by the Unicode word-break rules, as Lucene's StandardTokenizer does.
 
-The rules are those of Unicode Standard Annex 29 with Lucene's additions: every ideograph and
-Hiragana character is a token, runs of Katakana, of Hangul and of a South-East Asian script are
-one, and so is an emoji sequence (Unicode Technical Standard 51). A text is first turned into a
-string of the same length that holds each character's class, and the rules are a pattern over
-these classes.
+The rules are those of Unicode Standard Annex 29 with Lucene's additions. Each ideograph and each
+Hiragana character is a token. A run of Katakana, of Hangul or of a South-East Asian script is one
+token, and so is an emoji sequence (Unicode Technical Standard 51). The text is first mapped to a string
+of character classes, of the same length; the rules are a regular expression over these classes.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Iterator
 from importlib.resources import files
 
 MAX_TOKEN_UNITS = 255
-"""Lucene's limit on a token's length, in UTF-16 units; longer tokens are cut there."""
+"""Lucene's limit on the length of a token, in UTF-16 units; longer tokens are split there."""
 
-# The fast way for ASCII text, in lower case, which is nearly all of a collection in English.
+# Fast path for lower-case ASCII text: nearly all of an English collection.
 _MID = r"[.:',;](?:(?<=[a-z][.:'])(?=[a-z])|(?<=[0-9][.,;'])(?=[0-9]))"
 _ASCII_TOKEN = re.compile(rf"_{{0,254}}+[a-z0-9][a-z0-9_]*+(?:{_MID}[a-z0-9_]++)*+")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -32,7 +31,7 @@ def _read_classes() -> dict[str, str]:
 
 
 CLASSES = _read_classes()
-"""The ranges of code points, in hexadecimal, by the class's letter."""
+"""Ranges of code points, in hexadecimal, by the letter of the class."""
 
 
 def _class_table() -> str:
@@ -46,7 +45,7 @@ def _class_table() -> str:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns, over classes, of a token and of an emoji sequence."""
+    """Return the patterns of a token and of an emoji sequence, over character classes."""
     # Marks, format characters and joiners belong to the character before them (rule WB4).
     attached = "[xzteMSkgh]*+"
     letter = f"[LQH]{attached}"
@@ -57,8 +56,8 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     mid_letter = f"[lmq]{attached}"
     mid_number = f"[nmq]{attached}"
 
-    # Letters and digits, with at most one mark of punctuation between two (WB5-WB12). Lucene's
-    # grammar lets no other punctuation follow a Hebrew letter that was itself joined by one.
+    # Letters and digits, with at most one punctuation mark between two of them (WB5-WB12). In Lucene's
+    # grammar, a Hebrew letter joined by punctuation cannot be followed by further punctuation.
     piece = (
         f"(?:{hebrew}d{attached}{hebrew}|{hebrew}q{attached}"
         f"|{letter}(?:{mid_letter}{letter})*+|{number}(?:{mid_number}{number})*+)"
@@ -68,8 +67,8 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     south_east_asian = f"(?:[AM]{attached})++"
     ideograph = f"I{attached}"
 
-    # The presentation selectors t and e end what belongs to a picture, and a zero-width joiner
-    # before the next picture is left to join the two.
+    # The presentation selectors t and e end a pictograph. A zero-width joiner before the next pictograph
+    # is not absorbed: it joins the two.
     absorbed = "(?:[xMSkgh]|z(?!z*+[PQ]))*+"
     picture = f"(?:z{{0,254}}+[PQ]{absorbed}e?+|S{absorbed})"
     pictures = f"{picture}(?:g++h|(?:z{picture})*+)"
@@ -96,8 +95,8 @@ def tokenize(text: str) -> list[str]:
     Returns
     -------
     list of str
-        Its tokens, each at most 255 UTF-16 units long. Those of ASCII characters come in lower
-        case where no other characters are near; the rest are as they stand in the text.
+        The tokens, each at most 255 UTF-16 units long. ASCII tokens are in lower case, unless they are in a
+        piece of text with other characters; all other tokens keep their case.
     """
     if text.isascii():
         return _tokenize_ascii(text)
@@ -108,9 +107,9 @@ def tokenize(text: str) -> list[str]:
 
 
 def lower_case(token: str) -> str:
-    """Return a token in lower case, each character by itself as Java does it.
+    """Return a token in lower case, converting each character alone, as Java does.
 
-    Python's ``str.lower`` looks at a sigma's neighbours, and turns a dotted capital I into two
+    Python's ``str.lower`` depends on the neighbours of a sigma, and converts a dotted capital I to two
     characters.
     """
     if not token.isascii():
@@ -120,13 +119,13 @@ def lower_case(token: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut a text at white space into pieces of ASCII characters alone and pieces with others."""
+    """Split a text at white space into pieces of only ASCII characters and pieces with others."""
     done = 0
-    while (found := _NON_ASCII.search(text, done)) is not None:
-        here = found.start()
-        start = max(text.rfind(" ", done, here), text.rfind("\n", done, here), done)
+    while (match := _NON_ASCII.search(text, done)) is not None:
+        position = match.start()
+        start = max(text.rfind(" ", done, position), text.rfind("\n", done, position), done)
         yield text[done:start]
-        space = _SPACE_BEFORE_ASCII.search(text, here)
+        space = _SPACE_BEFORE_ASCII.search(text, position)
         done = len(text) if space is None else space.start()
         yield text[start:done]
     yield text[done:]
@@ -151,7 +150,7 @@ def _tokenize_any(text: str) -> list[str]:
 
 
 def _scan(text: str, classes: str) -> list[str]:
-    """Take the longest token that starts at each place, within the limit."""
+    """Tokenize from left to right, taking the longest token within the limit at each position."""
     tokens = []
     position = 0
     while position < len(text):
@@ -162,7 +161,7 @@ def _scan(text: str, classes: str) -> list[str]:
             continue
         end = match.end()
         if classes[position] == "Q":
-            # A circled letter and its like may start a word as well as a sequence of pictures.
+            # Characters such as a circled letter can start both a word and an emoji sequence.
             pictures = _PICTURES.match(classes, position, limit)
             end = max(end, pictures.end() if pictures is not None else end)
         tokens.append(text[position:end])
@@ -171,12 +170,12 @@ def _scan(text: str, classes: str) -> list[str]:
 
 
 def _limit(text: str, position: int) -> int:
-    """Return the end of the longest stretch that fits into a token."""
-    stretch = text[position : position + MAX_TOKEN_UNITS]
-    if stretch.isascii() or max(stretch) <= "\uffff":
-        return position + len(stretch)
-    units = stretch.encode("utf-16-le", "surrogatepass")[: 2 * MAX_TOKEN_UNITS]
-    kept = len(units.decode("utf-16-le", "surrogatepass"))
-    # A pair of surrogates that the limit cuts in two does not fit.
-    cut = len(stretch[:kept].encode("utf-16-le", "surrogatepass")) > len(units)
-    return position + kept - cut
+    """Return the end of the longest substring that fits into one token."""
+    window = text[position : position + MAX_TOKEN_UNITS]
+    if window.isascii() or max(window) <= "\uffff":
+        return position + len(window)
+    units = window.encode("utf-16-le", "surrogatepass")[: 2 * MAX_TOKEN_UNITS]
+    length = len(units.decode("utf-16-le", "surrogatepass"))
+    # A surrogate pair that the limit splits does not fit.
+    is_split = len(window[:length].encode("utf-16-le", "surrogatepass")) > len(units)
+    return position + length - is_split

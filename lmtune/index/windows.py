@@ -1,12 +1,12 @@
-"""Words in documents: windows of two, how often they stand together; and a document's terms, counted.
+"""Count windows of two words in documents, and the terms of documents.
 
-An ordered window, Indri's ``#1``, is the first word at a position with the second at the next. An
-unordered one, ``#uw8``, begins at an occurrence of either word and ends at the other's next
-occurrence, no more than 8 positions in all: windows may overlap, and each occurrence begins one
-at most. So count Indri's UnorderedWindowNode and Lucene's SpanNearQuery; for a word with itself
-the two occurrences must differ, which they do not ask.
+An ordered window (Indri's ``#1``) is the first word followed immediately by the second. An unordered
+window (``#uw8``) begins at an occurrence of either word and ends at the next occurrence of the other, and
+spans at most 8 positions. Windows may overlap; each occurrence begins at most one. Indri's
+UnorderedWindowNode and Lucene's SpanNearQuery count in the same way, except for a word with itself: here
+the two occurrences must differ.
 
-Positions are those of Lucene's index: every token of the text has one, also a stopword, which is
+Positions are those of Lucene's index: every token of the text has a position, also stopwords, which are
 not indexed.
 """
 
@@ -25,14 +25,14 @@ from lmtune.index.protocol import Index, PositionalIndex, Positions, Postings
 from lmtune.index.sharded import shards_of
 
 WIDTH = 8
-"""Positions that an unordered window spans, at most."""
+"""Largest number of positions that an unordered window spans."""
 
 WINDOW_KINDS = {"#1": True, "#uw8": False}
-"""Kinds of windows by Indri's names: whether they are ordered."""
+"""Indri's names of the kinds of windows, each with whether it is ordered."""
 
 
 class Window(NamedTuple):
-    """Two words together, the first at once before the second where it is ordered."""
+    """A pair of words: adjacent and in this order if ordered, else near each other."""
 
     first: str
     second: str
@@ -40,7 +40,7 @@ class Window(NamedTuple):
 
 
 def windows_of(query: Sequence[str], *, ordered: bool) -> Counter[Window]:
-    """Return the windows of an analysed query's neighbours, unordered ones in one order alone."""
+    """Count the windows of adjacent query terms; unordered windows have their words sorted."""
     pairs = (pair if ordered else sorted(pair) for pair in pairwise(query))
     return Counter(Window(first, second, ordered) for first, second in pairs)
 
@@ -51,14 +51,14 @@ def count_windows(index: Index, windows: Sequence[Window]) -> list[Postings | No
     Parameters
     ----------
     index : Index
-        One with positions.
+        An index with positions.
     windows : sequence of Window
-        What to count.
+        The windows to count.
 
     Returns
     -------
     list of Postings or None
-        The documents that hold each window, and how many; None where none does.
+        For each window, its documents and counts; None if no document contains it.
 
     Raises
     ------
@@ -72,46 +72,46 @@ def count_windows(index: Index, windows: Sequence[Window]) -> list[Postings | No
     if not isinstance(index, PositionalIndex):
         raise InputError(f"the index of {index.name} has no positions", accepted="lmtune index --positions")
     words = {word for window in windows for word in window[:2]}
-    held: dict[str, Positions | None] = {word: index.positions(word) for word in words}
+    positions: dict[str, Positions | None] = {word: index.positions(word) for word in words}
     counted: list[Postings | None] = []
     for window in windows:
-        first, second = held[window.first], held[window.second]
+        first, second = positions[window.first], positions[window.second]
         if first is None or second is None:
             counted.append(None)
             continue
         same, width = window.first == window.second, 2 if window.ordered else WIDTH
-        found = Postings(*kernels.count_window_documents(first, second, same, window.ordered, width))
-        counted.append(found if found.docs.size else None)
+        postings = Postings(*kernels.count_window_documents(first, second, same, window.ordered, width))
+        counted.append(postings if postings.docs.size else None)
     return counted
 
 
 def document_vectors(index: Index, docs: NDArray[np.integer]) -> list[dict[str, int]]:
-    """Return how often each term occurs in documents.
+    """Return the term frequencies of documents.
 
     Parameters
     ----------
     index : Index
-        One that lists its terms is read through once, a small one (`ColumnarIndex.is_small`) for all calls;
-        another must keep its documents' texts, which are analysed anew.
+        If the index lists its terms, all its postings are read, once for all calls if the index is small
+        (`ColumnarIndex.is_small`). Otherwise the index must store the texts, which are analysed again.
     docs : numpy.ndarray of int, shape (documents,)
-        Document numbers; each may come again.
+        Document numbers; may have duplicates.
 
     Returns
     -------
     list of dict of str to int
-        A document each.
+        Frequencies by term, for each document.
 
     Raises
     ------
     InputError
-        Where an index has neither.
+        If an index has neither terms nor texts.
     """
     wanted, inverse = np.unique(docs, return_inverse=True)
     vectors: list[dict[str, int]] = []
     base = 0
     for shard in shards_of(index):
-        held = wanted[(wanted >= base) & (wanted < base + shard.num_docs)] - base
-        vectors += _vectors(shard, held)
+        in_shard = wanted[(wanted >= base) & (wanted < base + shard.num_docs)] - base
+        vectors += _vectors(shard, in_shard)
         base += shard.num_docs
     return [vectors[at] for at in inverse.tolist()]
 
@@ -122,12 +122,12 @@ def _vectors(index: Any, docs: NDArray[np.integer]) -> list[dict[str, int]]:
     if getattr(index, "is_small", False):
         return [index.vector(doc) for doc in docs.tolist()]
     vectors: list[dict[str, int]] = [{} for _ in docs]
-    place = np.full(index.num_docs, -1, np.int64)
-    place[docs] = np.arange(docs.size)
+    row = np.full(index.num_docs, -1, np.int64)
+    row[docs] = np.arange(docs.size)
     for term in index.terms() if docs.size else ():
         postings = index.postings(term)
-        at = place[postings.docs]
-        held = at >= 0
-        for document, tf in zip(at[held].tolist(), postings.tfs[held].tolist(), strict=True):
+        rows = row[postings.docs]
+        wanted = rows >= 0
+        for document, tf in zip(rows[wanted].tolist(), postings.tfs[wanted].tolist(), strict=True):
             vectors[document][term] = tf
     return vectors

@@ -118,7 +118,7 @@ def test_an_index_without_positions_says_what_builds_them(tmp_path: Path) -> Non
 @pytest.mark.parametrize("kept", [0, 1 << 22])
 def test_vectors_are_the_analysed_texts(kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a small index, whose postings are kept by document, and of one that is read through."""
-    monkeypatch.setattr("lmtune.index.columnar._KEPT_POSTINGS", kept)
+    monkeypatch.setattr("lmtune.index.columnar._SMALL_POSTINGS", kept)
     rng = np.random.default_rng(0)
     texts = [" ".join(f"Words{n}" for n in rng.integers(0, 30, rng.integers(0, 9))) for _ in range(40)]
     source = ListDocuments("made", [Document(f"d{n}", text) for n, text in enumerate(texts)])

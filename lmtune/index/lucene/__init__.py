@@ -1,1 +1,1 @@
-"""Lucene and Anserini: Java in this process, started when needed, and the `Index` of a Lucene folder."""
+"""Lucene and Anserini: Java in this process, started on demand, and the `Index` of a Lucene folder."""

@@ -1,4 +1,4 @@
-"""A Lucene index behind the same protocol as the embedded one."""
+"""A Lucene index with the same protocol as the embedded index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lmtune.io.documents import DocumentSource
 
 LUCENE_PREFIX = "lucene:"
-"""What names of Lucene indexes begin with on the command line."""
+"""Prefix of the names of Lucene indexes on the command line."""
 
 Lengths = Literal["exact", "lucene"]
 LENGTHS: tuple[Lengths, ...] = ("exact", "lucene")
@@ -39,20 +39,20 @@ _STEMMERS = ("porter", "krovetz", "none")
 class LuceneIndex:
     """An index that Lucene or Anserini wrote; satisfies `Index`.
 
-    Documents are numbered as Lucene numbers them, with deleted ones left out; frequencies and
-    lengths are of live documents alone. What has been read once is kept in a store, and Java
-    starts only for what is not there. Use `open`.
+    Documents are numbered in Lucene's order, without deleted ones; frequencies and lengths count only live
+    documents. Data that was read once is cached in a store; Java starts only for data that is not cached.
+    Use `open`.
 
     Attributes
     ----------
     path : pathlib.Path
-        The index's folder.
+        The folder of the index.
     name : str
-        What to call it in messages.
+        The index's name in messages.
     lengths_kind : {"exact", "lucene"}
-        Which document lengths `lengths` has.
+        The kind of document lengths in `lengths`.
     analysis : dict
-        How query text is analysed: ``stemmer`` and ``stopwords``, a list's name or its words.
+        The analysis of query text: ``stemmer``, and ``stopwords`` as the name of a list or its words.
     """
 
     def __init__(
@@ -91,20 +91,20 @@ class LuceneIndex:
         Parameters
         ----------
         path : path-like
-            Its folder.
+            The folder of the index.
         name : str, optional
-            What to call it; the folder's name by default.
+            The index's name; by default that of the folder.
         lengths : {"exact", "lucene"}
-            Document lengths counted from the postings, or Lucene's own, quantised to a byte.
+            Document lengths counted from the postings, or Lucene's norms, quantised to one byte.
         stemmer : {"porter", "krovetz", "none"}, optional
-            How query words are stemmed. By default as `lmtune index` noted in the index, or else
-            ``"porter"``, Anserini's default: an index does not say how others built it.
+            The stemmer of query words. By default the one that `lmtune index` recorded in the index, or else
+            Anserini's default, ``"porter"``: an index of other programs does not record its analysis.
         stopwords : str, optional
-            ``"lucene"``, ``"none"`` or a file; the default as for `stemmer`, or ``"lucene"``.
+            ``"lucene"``, ``"none"`` or a file. By default the recorded list, or else ``"lucene"``.
         home : path-like
-            The folder under which what was read is kept.
+            The folder of the cached data.
         progress : callable, optional
-            Called with (terms done, terms in all) while lengths are counted.
+            Called with (terms done, total terms) while lengths are counted.
 
         Returns
         -------
@@ -113,21 +113,21 @@ class LuceneIndex:
         Raises
         ------
         InputError
-            If Lucene cannot read it, it lacks what `LuceneReader` needs, Java is too old, or an
-            option is unknown.
+            If Lucene cannot read the index, the index lacks data that `LuceneReader` needs, Java is too old,
+            or an option is unknown.
         MissingExtraError
             If pyserini is not installed.
         """
         lengths = check_lengths(lengths)
         path = Path(path)
         digest = commit_digest(path)
-        kept = store_path(home, path)
-        store, reader = LuceneStore.open(kept, digest), None
+        cache = store_path(home, path)
+        store, reader = LuceneStore.open(cache, digest), None
         if store is None:
             reader = _open_reader(path, digest)
-            # Once at least, however large: what is kept of it is not read again.
+            # Also check a large index once: cached data is not read again.
             reader.check()
-            noted = read_note(path).get("analysis", {})
+            recorded = read_note(path).get("analysis", {})
             facts = {
                 "path": str(path.resolve()),
                 "name": name,
@@ -136,9 +136,9 @@ class LuceneIndex:
                 "deleted": reader.deleted,
                 "segments": reader.segments,
                 "total_terms": reader.total_terms,
-                "analysis": {"stemmer": "porter", "stopwords": "lucene", **noted},
+                "analysis": {"stemmer": "porter", "stopwords": "lucene", **recorded},
             }
-            store = LuceneStore.create(kept, facts, reader.docnos())
+            store = LuceneStore.create(cache, facts, reader.docnos())
         analysis = dict(store.facts["analysis"])
         if stemmer is not None:
             analysis["stemmer"] = check_stemmer(stemmer)
@@ -147,8 +147,8 @@ class LuceneIndex:
         return cls(path, name or name_of(path), store, analysis, lengths, reader, progress)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = self._store.path, self._store.facts["digest"]
-        return _reopen, (self.path, self.name, *kept, self.analysis, self.lengths_kind)
+        store = self._store.path, self._store.facts["digest"]
+        return _reopen, (self.path, self.name, *store, self.analysis, self.lengths_kind)
 
     def __repr__(self) -> str:
         return f"LuceneIndex({str(self.path)!r}, num_docs={self.num_docs})"
@@ -160,7 +160,7 @@ class LuceneIndex:
 
     @cached_property
     def total_terms(self) -> int:
-        """The number of tokens in live documents, |C|; exact, whatever the lengths are."""
+        """The number of tokens in live documents, |C|; always exact, for both kinds of lengths."""
         known = self._store.facts["total_terms"]
         return int(self._exact_lengths.sum(dtype=np.int64)) if known is None else int(known)
 
@@ -179,7 +179,7 @@ class LuceneIndex:
 
     @property
     def docno_rank(self) -> Integers32:
-        """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
+        """Each document's rank among the docnos in ascending code-point order, shape (num_docs,)."""
         return self._store.docno_rank
 
     @cached_property
@@ -195,31 +195,31 @@ class LuceneIndex:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What the index was when it was read: its commit's digest, segments, deleted documents."""
+        """The state of the index when it was read: digest of the commit, segments, deleted documents."""
         facts = self._store.facts
         return {"commit": facts["digest"], **{n: facts[n] for n in ("segments", "deleted")}}
 
     def analyze(self, text: str) -> list[str]:
-        """Turn query text into index terms, in order, repeats kept."""
+        """Return the index terms of a query text in order, with repetitions."""
         return self._store.terms(self._analysis_key, text, lambda: self._analyzer(text))
 
     def postings(self, term: str) -> Postings | None:
-        """Return the term's postings, or None where the collection lacks the term."""
+        """Return a term's postings, or None if the collection does not contain the term."""
         return self._store.postings(term, lambda: self._reader.postings(term))
 
     def positions(self, term: str) -> Positions | None:
-        """Return where a term stands, or None where the collection lacks the term.
+        """Return a term's positions, or None if the collection does not contain the term.
 
         Raises
         ------
         InputError
             For an index without positions.
         """
-        found, places = (
+        postings, occurrences = (
             self.postings(term),
             self._store.occurrences(term, lambda: self._reader.positions(term)),
         )
-        return None if found is None or places is None else Positions(*found, places.tfs)
+        return None if postings is None or occurrences is None else Positions(*postings, occurrences.tfs)
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.
@@ -227,24 +227,24 @@ class LuceneIndex:
         Raises
         ------
         IndexError
-            If a number is not one of 0 to ``num_docs - 1``.
+            If a number is not between 0 and ``num_docs - 1``.
         """
         return self._store.docnos.names(docs)
 
     def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
-        """Return the document numbers of docnos, -1 where the index lacks one."""
+        """Return the document numbers of docnos; -1 for a docno that the index does not have."""
         return self._store.docnos.numbers(docnos)
 
     def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
-        """Return one field's text of documents by number, empty where a document lacks the field.
+        """Return the texts of documents by number; empty for documents without the field.
 
-        The field is a stored one of Lucene's; or a part of the whole document that Anserini stores,
-        as the readers of JSON lines and TREC documents take it.
+        The field is a stored field of Lucene, or a part of the raw document that Anserini stores, extracted
+        as by the readers of JSON lines and TREC documents.
 
         Raises
         ------
         InputError
-            Where neither is stored.
+            If neither is stored.
         """
         return self._reader.texts(docs, field)
 
@@ -257,15 +257,15 @@ class LuceneIndex:
     @cached_property
     def _analyzer(self) -> QueryAnalyzer:
         words = self.analysis["stopwords"]
-        named = {"lucene": None, "none": frozenset[str]()}
-        stopwords = named[words] if isinstance(words, str) else frozenset(words)
+        lists = {"lucene": None, "none": frozenset[str]()}
+        stopwords = lists[words] if isinstance(words, str) else frozenset(words)
         return QueryAnalyzer(self.analysis["stemmer"], stopwords)
 
 
 def _reopen(
-    path: Path, name: str, kept: Path, digest: str, analysis: dict[str, Any], lengths: Lengths
+    path: Path, name: str, store_folder: Path, digest: str, analysis: dict[str, Any], lengths: Lengths
 ) -> LuceneIndex:
-    store = LuceneStore.open(kept, digest)
+    store = LuceneStore.open(store_folder, digest)
     if store is None or commit_digest(path) != digest:
         raise InputError(
             "the index has changed since it was opened", file=path, accepted="an index left alone"
@@ -274,7 +274,7 @@ def _reopen(
 
 
 def _open_reader(path: Path, digest: str) -> LuceneReader:
-    """Open an index of which something is known already, if it is still the same."""
+    """Open an index; raise `InputError` if its commit does not have the expected digest."""
     reader = LuceneReader(path)
     if commit_digest(path) != digest:
         raise InputError(
@@ -284,7 +284,7 @@ def _open_reader(path: Path, digest: str) -> LuceneReader:
 
 
 def check_lengths(lengths: str) -> Lengths:
-    """Return a kind of lengths, or raise InputError where there is none such."""
+    """Return a kind of lengths, or raise `InputError` if it is unknown."""
     for known in LENGTHS:
         if lengths == known:
             return known
@@ -292,13 +292,13 @@ def check_lengths(lengths: str) -> Lengths:
 
 
 def check_stemmer(stemmer: str) -> str:
-    """Return a stemmer's name, or raise InputError where Anserini has none such."""
+    """Return a stemmer's name, or raise `InputError` if Anserini does not have it."""
     check_choice("unknown stemmer", stemmer, _STEMMERS)
     return stemmer
 
 
 def _stopwords(name: str) -> tuple[frozenset[str], str | list[str]]:
-    """Return a list's words, and how to note them: by name or one by one."""
+    """Return the words of a list, and the value to record: the list's name, or the words."""
     words = load_stopwords(name)
     return words, name if words in (LUCENE_ENGLISH, _NONE) else sorted(words)
 
@@ -309,10 +309,10 @@ def find_lucene_index(name: str, *, home: PathLike = "indexes") -> Path:
     Parameters
     ----------
     name : str
-        A folder's path; the name of a folder under `home`; or one of pyserini's prebuilt indexes,
-        downloaded where it is not in pyserini's cache.
+        The path of a folder, the name of a folder in `home`, or the name of a prebuilt index of pyserini,
+        which is downloaded if it is not in pyserini's cache.
     home : path-like
-        The folder that holds built indexes.
+        The folder of built indexes.
 
     Returns
     -------
@@ -322,9 +322,9 @@ def find_lucene_index(name: str, *, home: PathLike = "indexes") -> Path:
     Raises
     ------
     InputError
-        Where there is none of the name, or it cannot be downloaded.
+        If there is no index with this name, or it cannot be downloaded.
     MissingExtraError
-        Where pyserini would have to be asked, and is not installed.
+        If pyserini is needed to find the index, and is not installed.
     """
     for path in (Path(name), Path(home, name)):
         if path.exists():
@@ -351,26 +351,26 @@ def build_lucene_index(
     memory_mb: int = 1024,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> int:
-    """Index a collection with Anserini, and note the analysis.
+    """Index a collection with Anserini, and record the analysis.
 
     Parameters
     ----------
     source : DocumentSource
         The documents.
     path : path-like
-        The index's folder, written whole or not at all.
+        The folder of the index; the write is atomic.
     stemmer : {"porter", "krovetz", "none"}
-        How words are stemmed, by Anserini.
+        Anserini's stemmer.
     stopwords : str
         ``"lucene"``, ``"none"`` or a file with one word a line.
     positions : bool
-        Whether to keep where terms stand.
+        Whether to store term positions.
     raw : bool
-        Whether to keep the documents themselves.
+        Whether to store the documents.
     workers : int
-        Indexing threads.
+        Number of indexing threads.
     memory_mb : int
-        Their buffer, in MiB.
+        Size of the indexing buffer, in MiB.
     progress : callable, optional
         Called with (stage, done, total).
 
@@ -387,13 +387,13 @@ def build_lucene_index(
         If pyserini is not installed.
     """
     check_stemmer(stemmer)
-    words, noted = _stopwords(stopwords)
-    asked = {"threads": workers, "memoryBuffer": memory_mb, "stemmer": stemmer}
+    words, recorded = _stopwords(stopwords)
+    arguments = {"threads": workers, "memoryBuffer": memory_mb, "stemmer": stemmer}
     return write_lucene_index(
         source,
         path,
-        {**asked, "storePositions": positions, "storeRaw": raw},
+        {**arguments, "storePositions": positions, "storeRaw": raw},
         stopwords=None if words == LUCENE_ENGLISH else words,
-        note={"source": source.name, "analysis": {"stemmer": stemmer, "stopwords": noted}},
+        note={"source": source.name, "analysis": {"stemmer": stemmer, "stopwords": recorded}},
         report=progress or silent,
     )

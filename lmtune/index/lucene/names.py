@@ -1,4 +1,4 @@
-"""What pyserini and Anserini know by name: prebuilt indexes, topics, judgments."""
+"""Find prebuilt indexes, topics and judgments by their names in pyserini and Anserini."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _SUFFIX = re.compile(r"\.(?:txt|tsv|jsonl)(?:\.gz)?")
 
 
 def cache_folder(role: _Role | Literal["indexes"]) -> Path:
-    """Return where pyserini keeps what it has downloaded."""
+    """Return the folder of pyserini's downloads."""
     if role == "indexes":
-        # As pyserini does; Anserini, which fetches topics and judgments, does not look at it.
-        own = os.environ.get("PYSERINI_CACHE")
-        return (Path(own) if own else Path.home() / ".cache" / "pyserini") / "indexes"
+        # pyserini reads this variable; Anserini, which downloads topics and judgments, does not.
+        cache = os.environ.get("PYSERINI_CACHE")
+        return (Path(cache) if cache else Path.home() / ".cache" / "pyserini") / "indexes"
     return Path.home() / ".cache" / "pyserini" / "topics-and-qrels"
 
 
 def cached_file(role: _Role, name: str) -> Path | None:
-    """Return the topics or judgments of a name from pyserini's cache, None where it lacks them.
+    """Return the file of topics or judgments in pyserini's cache, or None if it is not there.
 
     Raises
     ------
     InputError
-        Where the file is empty, as a broken download leaves it.
+        If the file is empty, for example after a broken download.
     """
     folder = cache_folder(role)
     start = f"{role}.{name}"
@@ -49,29 +49,29 @@ def cached_file(role: _Role, name: str) -> Path | None:
 
 
 def fetch_file(role: _Role, name: str) -> Path | None:
-    """Return the topics or judgments of a name, downloaded by Anserini where they are not cached.
+    """Return the file of topics or judgments; Anserini downloads it if it is not cached.
 
     Parameters
     ----------
     role : {"topics", "qrels"}
-        What is wanted.
+        Topics or judgments.
     name : str
-        As in the file's name (``robust04`` of ``topics.robust04.txt``), or Anserini's own
-        (``wt10g``, ``trec1-adhoc``).
+        The name in the file name (``robust04`` of ``topics.robust04.txt``), or Anserini's name (``wt10g``,
+        ``trec1-adhoc``).
 
     Returns
     -------
     pathlib.Path or None
-        The file; None where Anserini knows no such name, or pyserini is not installed.
+        The file; None if Anserini does not know the name, or pyserini is not installed.
 
     Raises
     ------
     InputError
-        Where it cannot be downloaded: the text says where to put the file.
+        If the file cannot be downloaded; the message has the path where it is expected.
     """
-    found = cached_file(role, name)
-    if found is not None or not java.is_installed():
-        return found
+    cached = cached_file(role, name)
+    if cached is not None or not java.is_installed():
+        return cached
     file = _anserini_file(role, name)
     if file is None:
         return None
@@ -88,8 +88,8 @@ def fetch_file(role: _Role, name: str) -> Path | None:
 def _anserini_file(role: _Role, name: str) -> str | None:
     for known in java.start().autoclass(_CLASSES[role]).values():
         file = str(known.path)
-        own = str(known.toString()).lower().replace("_", "-")
-        if name == own or _SUFFIX.sub("", file.removeprefix(f"{role}.")) == name:
+        anserini_name = str(known.toString()).lower().replace("_", "-")
+        if name == anserini_name or _SUFFIX.sub("", file.removeprefix(f"{role}.")) == name:
             return file
     return None
 
@@ -122,16 +122,16 @@ def _unavailable(role: _Role, name: str, path: Path, why: str) -> InputError:
 
 
 def find_prebuilt(name: str) -> Path:
-    """Return the folder of a prebuilt index, downloaded by pyserini where it is not cached.
+    """Return the folder of a prebuilt index; pyserini downloads it if it is not cached.
 
     Raises
     ------
     InputError
-        Where pyserini knows no such index, or cannot download it: the text says where to put it.
+        If pyserini does not know the index, or cannot download it (the message has the expected path).
     MissingExtraError
-        Where pyserini is not installed.
+        If pyserini is not installed.
     """
-    java.start()  # before pyserini starts it its own way
+    java.start()  # before pyserini starts Java with other options
     from pyserini.prebuilt_index_info import TF_INDEX_INFO
 
     if name not in TF_INDEX_INFO:

@@ -24,39 +24,39 @@ from lmtune.io.trec_documents import TEXT_ELEMENTS, element_names, news_text, wi
 from lmtune.progress import Count
 
 RAW = "raw"
-"""The field that Anserini keeps whole documents in."""
-_LOOKED_AT = 1000
-"""Documents that are looked at for a field."""
+"""The field in which Anserini stores raw documents."""
+_SAMPLE = 1000
+"""Number of documents that are searched for a field."""
 
 Get = Callable[[str], str | None]
-"""Gives a stored field of one document, None where it has none."""
+"""Returns a stored field of one document, or None if the document does not have it."""
 
 
 def field_text(path: Path, get: Get, field: str) -> str | None:
-    """Return a document's field, stored apart or a part of the whole document; None where it has neither.
+    """Return the text of a document's field, or None if it is not stored.
 
-    A whole document is JSON, or a news document as TREC's.
+    The field is stored separately, or is a part of the raw document: JSON or a TREC news document.
 
     Parameters
     ----------
     path : path
         The index, for messages.
     get : callable
-        Gives the document's stored fields.
+        Returns the document's stored fields.
     field : str
-        The field; `CONTENTS` is the text that is indexed.
+        The field; `CONTENTS` is the indexed text.
 
     Raises
     ------
     InputError
-        For a whole document of JSON that is no document.
+        If the raw document is malformed JSON.
     """
     text, raw = get(field), get(RAW)
     if text is not None or raw is None:
         return text
     if not raw.lstrip().startswith("{"):
-        own = news_text(raw, TEXT_ELEMENTS if field == CONTENTS else (field.upper(),))
-        return own or (without_markup(raw) if field == CONTENTS else "")
+        elements = news_text(raw, TEXT_ELEMENTS if field == CONTENTS else (field.upper(),))
+        return elements or (without_markup(raw) if field == CONTENTS else "")
     try:
         line = json.dumps(json.loads(raw)).encode()
     except ValueError as error:
@@ -68,20 +68,20 @@ def field_text(path: Path, get: Get, field: str) -> str | None:
 def check_stored(
     path: Path, documents: Iterable[Get], field: str, names: Callable[[], Iterator[str]]
 ) -> None:
-    """Raise InputError where none of an index's first documents has a field.
+    """Raise `InputError` if none of an index's first documents has a field.
 
     Parameters
     ----------
     path : path
         The index.
     documents : iterable of callables
-        Each gives a document's stored fields.
+        For each document, a function that returns its stored fields.
     field : str
         The field.
     names : callable
-        Gives the names of the first document's stored fields.
+        Returns the names of the first document's stored fields.
     """
-    first = list(itertools.islice(documents, _LOOKED_AT))
+    first = list(itertools.islice(documents, _SAMPLE))
     if not first or any(field_text(path, get, field) for get in first):
         return
     known = [name for name in names() if name not in ("id", RAW)]
@@ -99,40 +99,40 @@ def check_stored(
 
 
 ID = "id"
-"""The field that Anserini keeps docnos in."""
+"""The field in which Anserini stores docnos."""
 
 _SEGMENTS = re.compile(r"segments_([0-9a-z]+)")
 _ACCEPTED = "a folder that Lucene or Anserini wrote, such as `lmtune index --engine lucene` makes"
 
 
 class _Leaf(NamedTuple):
-    """One segment; its live documents are numbered from `first` on."""
+    """A segment; its live documents are numbered from `first`."""
 
     reader: Any
     first: int
     size: int
-    numbers: Integers32 | None  # by Lucene's number, -1 where deleted; None if none is
-    places: Integers | None  # Lucene's numbers of the live ones
+    numbers: Integers32 | None  # number of each document of Lucene, -1 if deleted; None if all are live
+    live: Integers | None  # Lucene's numbers of the live documents; None if all are live
 
 
 def commit_digest(path: PathLike) -> str:
-    """Digest a Lucene index's last commit, without Java.
+    """Return a digest of a Lucene index's last commit, without Java.
 
-    The commit's file names every segment with its random identifier and its deletions, so that
-    any change to the index changes it.
+    The commit file lists all segments with their random identifiers and deletions: any change to the index
+    changes the digest.
 
     Raises
     ------
     InputError
-        Where there is no Lucene index.
+        If there is no Lucene index.
     """
     folder = Path(path)
     commits = []
     try:
         commits = [
-            (int(found[1], 36), name)
-            for name in folder.iterdir()
-            if (found := _SEGMENTS.fullmatch(name.name)) is not None
+            (int(match[1], 36), file)
+            for file in folder.iterdir()
+            if (match := _SEGMENTS.fullmatch(file.name)) is not None
         ]
         if commits:
             return hashlib.sha256(max(commits)[1].read_bytes()).hexdigest()
@@ -144,24 +144,24 @@ def commit_digest(path: PathLike) -> str:
 
 
 class LuceneReader:
-    """An open Lucene index. Documents are numbered as Lucene does, deleted ones left out.
+    """An open Lucene index. Documents are numbered in Lucene's order, without deleted ones.
 
     Parameters
     ----------
     path : path-like
-        The index's folder.
+        The folder of the index.
 
     Attributes
     ----------
     num_docs : int
-        Live documents.
+        Number of live documents.
 
     Raises
     ------
     InputError
-        Where there is no index, Lucene cannot read it, or it has no frequencies or no docnos.
+        If there is no index, Lucene cannot read it, or it has no frequencies or no docnos.
     MissingExtraError
-        Where pyserini is not installed.
+        If pyserini is not installed.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -189,12 +189,12 @@ class LuceneReader:
         leaves, first = [], 0
         for context in self._reader.leaves().toArray():
             leaf = context.reader()
-            size, numbers, places = leaf.numDocs(), None, None
+            size, numbers, live = leaf.numDocs(), None, None
             if size < leaf.maxDoc():
-                live = self._loops.flags(leaf.getLiveDocs(), leaf.maxDoc())
-                numbers = np.where(live, first + np.cumsum(live) - 1, -1).astype(np.int32)
-                places = np.flatnonzero(live)
-            leaves.append(_Leaf(leaf, first, size, numbers, places))
+                is_live = self._loops.flags(leaf.getLiveDocs(), leaf.maxDoc())
+                numbers = np.where(is_live, first + np.cumsum(is_live) - 1, -1).astype(np.int32)
+                live = np.flatnonzero(is_live)
+            leaves.append(_Leaf(leaf, first, size, numbers, live))
             first += size
         return leaves
 
@@ -222,12 +222,12 @@ class LuceneReader:
             )
 
     def check(self) -> None:
-        """Compare the checksums that Lucene keeps of its files; done on opening a small index.
+        """Verify Lucene's checksums of its files; a small index is checked when it is opened.
 
         Raises
         ------
         InputError
-            Where one differs.
+            If a checksum differs.
         """
         try:
             for leaf in () if self._checked else self._leaves:
@@ -238,7 +238,7 @@ class LuceneReader:
 
     @property
     def total_terms(self) -> int | None:
-        """Tokens in live documents, as the segments count them; None where some are deleted."""
+        """The segments' count of tokens in live documents; None if there are deleted documents."""
         if self.deleted:
             return None
         return sum(int(leaf.reader.getSumTotalTermFreq(CONTENTS)) for leaf in self._leaves)
@@ -250,35 +250,35 @@ class LuceneReader:
 
     @property
     def deleted(self) -> int:
-        """Documents that are deleted and still there."""
+        """The number of deleted documents that are still in the index."""
         return int(self._reader.numDeletedDocs())
 
     def postings(self, term: str) -> tuple[Integers32, Integers32] | None:
-        """Return the live documents that hold a term, ascending, and its frequencies."""
-        found = []
-        for leaf, terms in self._holding(term):
+        """Return the live documents that contain a term, ascending, and the term frequencies."""
+        parts = []
+        for leaf, terms in self._leaves_with(term):
             pairs = self._loops.postings(terms.postings(None, FREQS), terms.docFreq())
             pairs[:, 0] = self._renumber(leaf, pairs[:, 0])
-            found.append(pairs if leaf.numbers is None else pairs[pairs[:, 0] >= 0])
-        return _columns(found)
+            parts.append(pairs if leaf.numbers is None else pairs[pairs[:, 0] >= 0])
+        return _columns(parts)
 
-    def _holding(self, term: str) -> Iterator[tuple[_Leaf, Any]]:
-        """Yield the segments that hold a term, each with an iterator that stands there."""
+    def _leaves_with(self, term: str) -> Iterator[tuple[_Leaf, Any]]:
+        """Yield the segments that contain a term, each with a TermsEnum positioned at the term."""
         for leaf in self._leaves:
             terms = self._iterator(leaf)
             if terms is not None and terms.seekExact(self._bytes(term.encode("utf-8"))):
                 yield leaf, terms
 
     def positions(self, term: str) -> tuple[Integers32, Integers32] | None:
-        """Return the live document and the position of each of a term's occurrences.
+        """Return the live document and the position of each occurrence of a term.
 
         Raises
         ------
         InputError
             For an index without positions.
         """
-        found = []
-        for leaf, terms in self._holding(term):
+        parts = []
+        for leaf, terms in self._leaves_with(term):
             if not _terms(leaf).hasPositions():
                 raise InputError(
                     "the index has no positions",
@@ -287,10 +287,10 @@ class LuceneReader:
                     f" --output {self.path}",
                 )
             docs, tfs = self._loops.postings(terms.postings(None, FREQS), terms.docFreq()).T
-            places = self._loops.positions(terms.postings(None, POSITIONS), np.ascontiguousarray(tfs))
-            pairs = np.stack((np.repeat(self._renumber(leaf, docs), tfs), places), axis=1)
-            found.append(pairs[pairs[:, 0] >= 0])
-        return _columns(found)
+            positions = self._loops.positions(terms.postings(None, POSITIONS), np.ascontiguousarray(tfs))
+            pairs = np.stack((np.repeat(self._renumber(leaf, docs), tfs), positions), axis=1)
+            parts.append(pairs[pairs[:, 0] >= 0])
+        return _columns(parts)
 
     def lengths(self, progress: Count | None = None) -> Integers32:
         """Count every live document's tokens from all postings, shape (num_docs,).
@@ -298,7 +298,7 @@ class LuceneReader:
         Parameters
         ----------
         progress : callable, optional
-            Called with (terms done, terms in all).
+            Called with (terms done, total terms).
         """
         sizes = [0 if terms is None else int(terms.size()) for terms in map(_terms, self._leaves)]
         parts, done = [np.empty(0, np.int32)], 0
@@ -315,17 +315,17 @@ class LuceneReader:
             if iterator is None:
                 parts.append(np.zeros(leaf.size, np.int32))
                 continue
-            found = self._loops.sums(iterator, size, documents, advance)
-            parts.append(found if leaf.numbers is None else found[leaf.numbers >= 0])
+            sums = self._loops.sums(iterator, size, documents, advance)
+            parts.append(sums if leaf.numbers is None else sums[leaf.numbers >= 0])
         return np.concatenate(parts)
 
     def quantised_lengths(self) -> Integers32:
-        """Read Lucene's own lengths, quantised to a byte each, shape (num_docs,).
+        """Return Lucene's document lengths, quantised to one byte, shape (num_docs,).
 
         Raises
         ------
         InputError
-            Where the index has no norms.
+            If the index has no norms.
         """
         decode = self._load("org.apache.lucene.util.SmallFloat").byte4ToInt
         table = np.array([decode(code) for code in range(-128, 128)], np.int32)
@@ -352,23 +352,23 @@ class LuceneReader:
         Raises
         ------
         InputError
-            Where a document has none.
+            If a document has no docno.
         """
-        found: list[bytes] = []
+        docnos: list[bytes] = []
         for leaf in self._leaves:
             names = self._leaf_docnos(leaf)
             if leaf.numbers is not None:
-                names = [names[place] for place in np.flatnonzero(leaf.numbers >= 0)]
-            found += names
-        return found
+                names = [names[number] for number in np.flatnonzero(leaf.numbers >= 0)]
+            docnos += names
+        return docnos
 
     def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str) -> list[str]:
-        """Return one field's text of live documents by number, empty where one lacks the field.
+        """Return the texts of live documents by number; empty for documents without the field.
 
         Raises
         ------
         InputError
-            Where none of the first documents stores it.
+            If none of the first documents stores the field.
         """
         if field not in self._stored:
             first = (self._document(number).get for number in range(self.num_docs))
@@ -378,10 +378,10 @@ class LuceneReader:
         return [text or "" for text in texts]
 
     def _document(self, number: int) -> Any:
-        """Return a live document's stored fields, as Lucene has them."""
+        """Return the stored fields of a live document, as a Lucene Document."""
         leaf = max((leaf for leaf in self._leaves if leaf.first <= number), key=lambda leaf: leaf.first)
-        place = number - leaf.first
-        return leaf.reader.storedFields().document(place if leaf.places is None else int(leaf.places[place]))
+        offset = number - leaf.first
+        return leaf.reader.storedFields().document(offset if leaf.live is None else int(leaf.live[offset]))
 
     def _stored_names(self) -> Iterator[str]:
         return (str(field.name()) for field in self._document(0).getFields().toArray())
@@ -393,7 +393,7 @@ class LuceneReader:
             values = self._load("org.apache.lucene.index.DocValues").getBinary(leaf.reader, ID)
             if int(values.cost()) == size:
                 return self._loops.strings(values, size)
-        # Older indexes store docnos with the documents alone: slow.
+        # Older indexes store docnos only in the documents, which are slow to read.
         stored = leaf.reader.storedFields()
         names = [stored.document(number).get(ID) for number in range(size)]
         if None in names:
@@ -414,8 +414,8 @@ class LuceneReader:
         return None if terms is None else terms.iterator()
 
     def _unreadable(self, error: Any) -> InputError:
-        what = str(getattr(error, "innermessage", None) or error).splitlines()[0]
-        return InputError(f"Lucene cannot read the index: {what}", file=self.path, accepted=_ACCEPTED)
+        cause = str(getattr(error, "innermessage", None) or error).splitlines()[0]
+        return InputError(f"Lucene cannot read the index: {cause}", file=self.path, accepted=_ACCEPTED)
 
 
 def _columns(pairs: list[Integers32]) -> tuple[Integers32, Integers32] | None:
@@ -435,7 +435,7 @@ class QueryAnalyzer:
     stemmer : {"porter", "krovetz", "none"}
         The stemmer.
     stopwords : collection of str, optional
-        Words to drop; Lucene's English list if not given.
+        The stopwords; Lucene's English list if not given.
     """
 
     def __init__(self, stemmer: str, stopwords: frozenset[str] | None = None) -> None:
@@ -454,8 +454,8 @@ class QueryAnalyzer:
                 self.analyzer = english.fromArguments(stemmer, False, str(words))
 
     def __call__(self, text: str) -> list[str]:
-        """Turn text into terms, in order, repeats kept."""
-        # As bytes, for jnius garbles astral characters; back as Java's "[a, b, c]" in one call.
-        given = self._string(text.encode("utf-16-le", "surrogatepass"), "UTF-16LE")
-        terms = str(self._utils.analyze(self.analyzer, given).toString())[1:-1]
+        """Return the terms of a text in order, with repetitions."""
+        # Pass bytes: jnius corrupts astral characters. Java's "[a, b, c]" returns all terms in one call.
+        java_text = self._string(text.encode("utf-16-le", "surrogatepass"), "UTF-16LE")
+        terms = str(self._utils.analyze(self.analyzer, java_text).toString())[1:-1]
         return terms.split(", ") if terms else []

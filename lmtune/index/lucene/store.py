@@ -1,6 +1,6 @@
-"""What was read from a Lucene index, kept on disk, so that the next run starts no Java.
+"""Cache data of a Lucene index on disk, so that the next run does not start Java.
 
-A folder holds docnos as columns; lengths, postings and analysed queries are kept by name in one file.
+A store is a folder. Docnos are columns; lengths, postings and analysed queries are in one key-value file.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from lmtune.io.folders import FolderKind, atomic_directory
 from lmtune.io.kept_values import KeptValues
 
 STORE_FORMAT = "lmtune lucene store 2"
-"""Raised whenever the files' content changes its meaning."""
+"""Its number is to be increased whenever the content of the files changes its meaning."""
 
 _FILE = "store.json"
 _KEPT = "kept.sqlite"
 _COLUMNS = ("docnos", "docno_bytes", "docno_ranks")
 _KIND = FolderKind(_FILE, ("*", "candidates/*"))
-_REMOVE = "this folder removed; it is made again"
+_REMOVE = "this folder removed; it will be rebuilt"
 
 
 class LuceneStore:
@@ -49,9 +49,9 @@ class LuceneStore:
     Attributes
     ----------
     path : pathlib.Path
-        Its folder.
+        The folder of the store.
     facts : dict
-        What it was made from: the commit's digest, counts, analysis.
+        Facts about the index: digest of the commit, counts, analysis.
     docnos : Docnos
         The docnos.
     """
@@ -69,7 +69,7 @@ class LuceneStore:
 
     @classmethod
     def open(cls, path: Path, digest: str) -> LuceneStore | None:
-        """Open the store of a commit; None where there is none, it is damaged or of another commit."""
+        """Open the store of a commit; return None if there is none, or it is damaged or of another commit."""
         try:
             content = _read(path / _FILE)
             if content["facts"].get("digest") != digest:
@@ -81,12 +81,12 @@ class LuceneStore:
 
     @classmethod
     def create(cls, path: Path, facts: Mapping[str, Any], docnos: list[bytes]) -> LuceneStore:
-        """Write a store of docnos alone; one that is there already is replaced.
+        """Write a store with only docnos; an existing store is replaced.
 
         Raises
         ------
         InputError
-            If two documents have the same docno, or the folder is something else.
+            If two documents have the same docno, or the folder is not a store.
         """
         with atomic_directory(path, _KIND) as folder:
             try:
@@ -104,7 +104,7 @@ class LuceneStore:
 
     @cached_property
     def docno_rank(self) -> Integers32:
-        """Each document's place among the docnos, shape (num_docs,)."""
+        """Each document's rank among the docnos, shape (num_docs,)."""
         return self._ranks[:]
 
     @property
@@ -113,37 +113,37 @@ class LuceneStore:
         return self.path / "candidates"
 
     def lengths(self, kind: str, read: Callable[[], Integers32]) -> Integers32:
-        """Return lengths of a kind, read from the index where they are not kept yet."""
+        """Return the lengths of a kind, cached or by calling `read`."""
         return np.frombuffer(self._value(f"lengths {kind}", lambda: _as_bytes(read())), "<i4")
 
     def postings(
         self, term: str, read: Callable[[], tuple[Integers32, Integers32] | None]
     ) -> Postings | None:
-        """Return a term's postings, read from the index where they are not kept yet."""
+        """Return a term's postings, cached or by calling `read`."""
         return self._pairs(f"postings {term}", read)
 
     def occurrences(
         self, term: str, read: Callable[[], tuple[Integers32, Integers32] | None]
     ) -> Postings | None:
-        """Return each occurrence's document, and as `tfs` its position, read where they are not kept yet."""
+        """Return each occurrence's document, and its position as `tfs`, cached or by calling `read`."""
         return self._pairs(f"positions {term}", read)
 
     def terms(self, analysis: str, text: str, read: Callable[[], list[str]]) -> list[str]:
-        """Return a text's terms under an analysis, asked for where they are not kept yet."""
+        """Return the terms of a text by an analysis, cached or by calling `read`."""
         key = f"analysis {json.dumps([analysis, text])}"
         terms: list[str] = json.loads(self._value(key, lambda: json.dumps(read()).encode()))
         return terms
 
     def _pairs(self, key: str, read: Callable[[], tuple[Integers32, Integers32] | None]) -> Postings | None:
-        found = self._value(key, lambda: _as_bytes(*(read() or ())))
-        return Postings(*np.frombuffer(found, "<i4").reshape(2, -1)) if found else None
+        value = self._value(key, lambda: _as_bytes(*(read() or ())))
+        return Postings(*np.frombuffer(value, "<i4").reshape(2, -1)) if value else None
 
     def _value(self, key: str, read: Callable[[], bytes]) -> bytes:
-        found = self._kept.get(key)
-        if found is None:
-            found = read()
-            self._kept.put(key, found)
-        return found
+        value = self._kept.get(key)
+        if value is None:
+            value = read()
+            self._kept.put(key, value)
+        return value
 
 
 def _as_bytes(*arrays: Integers32) -> bytes:
@@ -151,23 +151,23 @@ def _as_bytes(*arrays: Integers32) -> bytes:
 
 
 def store_path(home: PathLike, index: Path) -> Path:
-    """Return where the store of a Lucene index is kept: ``HOME/lucene-NAME-DIGEST``."""
-    whole = index.resolve()
-    digest = zlib.crc32(os.fsencode(whole))
-    return Path(home, f"lucene-{whole.name}-{digest:08x}")
+    """Return the folder of the store of a Lucene index: ``HOME/lucene-NAME-DIGEST``."""
+    absolute = index.resolve()
+    digest = zlib.crc32(os.fsencode(absolute))
+    return Path(home, f"lucene-{absolute.name}-{digest:08x}")
 
 
 def stored_paths(home: PathLike, name: str) -> list[Path]:
-    """Return the folders of indexes that were opened under a name before, without asking Java."""
-    found = []
+    """Return the folders of indexes that were opened under a name before, without starting Java."""
+    paths = []
     for file in sorted(Path(home).glob(f"lucene-*/{_FILE}")):
         try:
             facts = _read(file)["facts"]
         except (OSError, ValueError):
             continue
         if facts["name"] == name:
-            found.append(Path(facts["path"]))
-    return found
+            paths.append(Path(facts["path"]))
+    return paths
 
 
 def _read(file: Path) -> dict[str, Any]:

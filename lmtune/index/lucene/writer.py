@@ -1,4 +1,4 @@
-"""Build a Lucene index through Anserini, in this process's Java."""
+"""Build a Lucene index with Anserini, with Java in this process."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from lmtune.io.documents import DocumentSource, unchanged
 from lmtune.io.folders import FolderKind, atomic_directory
 
 NOTE = "lmtune.json"
-"""The file that notes, beside Lucene's own, how documents were analysed."""
+"""The file beside Lucene's files that records the analysis of the documents."""
 
 LUCENE_KIND = FolderKind(NOTE, (NOTE, "segments_*", "_*", "write.lock"))
-"""A folder of a Lucene index that lmtune made."""
+"""The folder of a Lucene index that lmtune built."""
 
 _POLL_SECONDS = 0.05
-# A document of white space is no document to Anserini; a full stop has no token either.
+# Anserini skips documents of only white space. A full stop has no tokens either, but is not skipped.
 _NO_TEXT = "."
 
 
 def write_lucene_index(
     source: DocumentSource,
     path: PathLike,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
     *,
     stopwords: frozenset[str] | None,
     note: Mapping[str, Any],
@@ -39,20 +39,20 @@ def write_lucene_index(
 ) -> int:
     """Index a collection with Anserini's IndexCollection.
 
-    Documents go through a temporary JSON collection in the folder.
+    The documents are first written as a temporary JSON collection in the folder.
 
     Parameters
     ----------
     source : DocumentSource
         The documents.
     path : path-like
-        The index's folder, written whole or not at all; an older one of ours is replaced.
-    asked : mapping
-        IndexCollection's arguments: ``threads``, ``memoryBuffer``, ``stemmer``, ``storePositions`` ...
+        The folder of the index. The write is atomic; an existing index of lmtune is replaced.
+    options : mapping
+        Arguments of IndexCollection: ``threads``, ``memoryBuffer``, ``stemmer``, ``storePositions`` ...
     stopwords : frozenset of str, optional
-        Words to drop; Lucene's English list for None.
+        The stopwords; Lucene's English list for None.
     note : mapping
-        What to keep beside the index, as `NOTE`.
+        The content of the file `NOTE`.
     report : callable
         Called with (stage, done, total).
 
@@ -64,24 +64,24 @@ def write_lucene_index(
     Raises
     ------
     InputError
-        If a document cannot be read, two have one docno, a file of them changes meanwhile, or
-        Anserini does not index them all.
+        If a document cannot be read, two documents share a docno, a document file changes during the call,
+        or Anserini does not index all documents.
     MissingExtraError
         If pyserini is not installed.
     """
     jnius = java.start()
     with atomic_directory(path, LUCENE_KIND) as folder:
-        scratch = folder / "scratch"  # no file, so that Lucene passes over it
+        scratch = folder / "scratch"  # a folder: Lucene ignores it
         scratch.mkdir()
         with unchanged(source):
-            documents = _write_json(source, Path(scratch, "documents"), asked["threads"], report)
+            documents = _write_json(source, Path(scratch, "documents"), options["threads"], report)
         arguments = {
             "collectionClass": "JsonCollection",
             "input": str(Path(scratch, "documents").resolve()),
             "index": str(folder.resolve()),
             "generatorClass": "DefaultLuceneDocumentGenerator",
             "quiet": True,
-            **asked,
+            **options,
         }
         if stopwords is not None:
             arguments["keepStopwords"] = not stopwords
@@ -93,12 +93,12 @@ def write_lucene_index(
             _index(jnius, arguments, lambda done: report("indexing", done, documents))
         except jnius.JavaException as error:
             raise InputError(f"Anserini cannot index {source.name}: {error}", file=path) from None
-        found = _count(jnius, folder)
-        if found != documents:
+        indexed = _count(jnius, folder)
+        if indexed != documents:
             raise InputError(
-                f"Anserini indexed {found:,} of {documents:,} documents of {source.name}",
+                f"Anserini indexed {indexed:,} of {documents:,} documents of {source.name}",
                 file=path,
-                accepted="documents that Anserini takes; its messages are above",
+                accepted="documents that Anserini accepts; see its messages above",
             )
         shutil.rmtree(scratch)
         (folder / NOTE).write_text(sealed_text(note, indent=None), encoding="utf-8")
@@ -108,7 +108,7 @@ def write_lucene_index(
 def _write_json(
     source: DocumentSource, folder: Path, files: int, report: Callable[[str, int, int], None]
 ) -> int:
-    """Write documents as Anserini's JSON lines, dealt out to files; return how many they are."""
+    """Write documents as JSON lines for Anserini, in several files; return their number."""
     folder.mkdir()
     seen: set[str] = set()
     done = 0
@@ -120,7 +120,7 @@ def _write_json(
             for docno, text in batch.read():
                 if docno in seen:
                     raise duplicate(source, docno)
-                # Dealt by number, so that one batch keeps every thread busy.
+                # Round robin over the files: one batch gives every thread work.
                 line = {"id": docno, "contents": text if text.strip() else _NO_TEXT}
                 streams[len(seen) % files].write(json.dumps(line, ensure_ascii=False) + "\n")
                 seen.add(docno)
@@ -130,11 +130,11 @@ def _write_json(
 
 
 def _index(jnius: Any, arguments: Mapping[str, Any], report: Callable[[int], None]) -> None:
-    given = jnius.autoclass("io.anserini.index.IndexCollection$Args")()
+    java_arguments = jnius.autoclass("io.anserini.index.IndexCollection$Args")()
     for name, value in arguments.items():
-        setattr(given, name, value)
-    indexer = jnius.autoclass("io.anserini.index.IndexCollection")(given)
-    # In a thread of Java's, so that Ctrl-C and the progress bar stay alive here.
+        setattr(java_arguments, name, value)
+    indexer = jnius.autoclass("io.anserini.index.IndexCollection")(java_arguments)
+    # Run in a Java thread: Ctrl-C and the progress bar keep working here.
     task = jnius.autoclass("java.util.concurrent.FutureTask")(indexer, None)
     pool = jnius.autoclass("java.util.concurrent.Executors").newSingleThreadExecutor()
     pool.execute(task)
@@ -160,12 +160,12 @@ def _count(jnius: Any, folder: Path) -> int:
 
 
 def read_note(path: PathLike) -> dict[str, Any]:
-    """Return what `write_lucene_index` noted beside an index, {} for indexes of others.
+    """Return the note that `write_lucene_index` wrote beside an index; {} for other indexes.
 
     Raises
     ------
     InputError
-        Where the note is damaged.
+        If the note is damaged.
     """
     file = Path(path, NOTE)
     try:
