@@ -329,7 +329,10 @@ class Loops:
         return self._each(document, _POSTINGS, self._virtual(_POSTINGS, "nextDoc", "()I"))
 
     def _each(self, body: Any, iterator: str, advance: Any) -> Any:
-        """Return a loop that n times advances the iterator and calls (iterator, IntBuffer)IntBuffer."""
+        """Return a loop that n times advances the iterator and calls `body`.
+
+        The body is a handle (iterator, IntBuffer, iterator)IntBuffer.
+        """
         step = self._permute(body, f"({iterator}{_INTS}){_INTS}", 0, 1, 0)
         step = self._handles.foldArguments(step, advance.asType(self._of(f"({iterator})V")))
         step = self._permute(step, f"({_INTS}{iterator}{iterator}){_INTS}", 1, 0)
