@@ -1,4 +1,4 @@
-"""Where training data come from: LETOR files, or a run with its collection."""
+"""Training data from LETOR files, or from a run and its collection."""
 
 from __future__ import annotations
 
@@ -43,57 +43,57 @@ def run_data(
     progress: Count | None = None,
     on_missing: Callable[[int, str], None] | None = None,
 ) -> RankingData:
-    """Make the features of a run's documents.
+    """Compute the features of a run's documents.
 
-    Only the run's own documents are looked up, so that no candidate pool is needed. Documents that
-    hold no query term keep their place, with frequencies of 0; those that the index lacks are
-    taken for empty.
+    Only the run's documents are looked up; no candidate pool is needed. Documents without a query term
+    have frequencies of 0. Documents that are not in the index count as empty.
 
     Parameters
     ----------
     run : mapping of str to mapping of str to float, or others
-        Scores by topic and docno; or a frame, rows, a file, as `lmtune.io.frames` has it.
+        Scores by topic and docno; or a frame, rows or a file, see `lmtune.io.frames`.
     index : Index
-        The collection; ``pool.index`` for a candidate pool.
+        The collection's index; for a candidate pool, ``pool.index``.
     topics : mapping of str to str, or others
-        Query text by topic, likewise; topics that the run lacks are left out.
+        Query text by topic; or a frame, rows or a file. Topics that are not in the run are ignored.
     qrels : mapping of str to mapping of str to int, or others, optional
-        Judgments, likewise. A label is the document's gain, 0 where that is negative or absent.
+        Judgments; or a frame, rows or a file. Labels are gains; 0 if negative or unjudged.
     lambda_, mu : float
-        The tuned parameters for the first feature.
+        The tuned parameters, for the first feature.
     depth : int
-        Documents a topic at most, the best by score; ties by docno, descending, as trec_eval.
+        Maximum number of documents per topic, in order of score; ties by docno, descending, as in
+        trec_eval.
     fields : sequence of str
-        Fields of the documents that the index has: each adds features of its own.
+        Indexed fields; each adds further features.
     progress : callable, optional
-        Called with (topics done, topics in all).
+        Called with (topics done, total).
     on_missing : callable, optional
-        Called in the end with the number of documents that the index lacks, if any, and one of
+        Called at the end with the number of documents that are not in the index, if any, and one of
         them.
 
     Returns
     -------
     RankingData
-        A column each of `lmtune.rerank.features.features_of` the fields; topics in the run's
-        order, rows in rank order, with docnos.
+        Columns are `lmtune.rerank.features.features_of` the fields. Topics are in the run's order,
+        rows in rank order, with docnos.
 
     Raises
     ------
     InputError
         If no topic of the run has a text, the index has none of the documents, a score is not
-        finite, or parameters are outside their domain.
+        finite, or a parameter is out of bounds.
     """
     check_parameters(lambda_, mu)
     check_least("bad depth", depth, 1)
     texts, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
     ranked = of_known_topics(as_run(run), texts)
     orders = {topic: in_order(scores)[:depth] for topic, scores in ranked.items()}
-    names = [docno for docnos in orders.values() for docno in docnos]
+    all_docnos = [docno for docnos in orders.values() for docno in docnos]
     scores = np.array([ranked[topic][docno] for topic, docnos in orders.items() for docno in docnos])
     starts = np.cumsum([0, *map(len, orders.values())])
-    docs = _numbers(index, names, on_missing)
-    features = np.empty((len(names), len(features_of(fields))), np.float32)
-    labels = np.zeros(len(names), np.float32)
+    docs = _doc_numbers(index, all_docnos, on_missing)
+    features = np.empty((len(all_docnos), len(features_of(fields))), np.float32)
+    labels = np.zeros(len(all_docnos), np.float32)
     for done, (topic, (first, last)) in enumerate(zip(orders, pairwise(starts.tolist()), strict=True), 1):
         rows = slice(first, last)
         ranked_rows = docs[rows], scores[rows]
@@ -104,19 +104,19 @@ def run_data(
         )
         judged = gains.get(topic, {})
         if judged:
-            labels[rows] = [max(0, judged.get(docno, 0)) for docno in names[rows]]
+            labels[rows] = [max(0, judged.get(docno, 0)) for docno in all_docnos[rows]]
         if progress is not None:
             progress(done, len(orders))
-    return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(names))
+    return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(all_docnos))
 
 
 def of_known_topics(run: Run, texts: Container[str]) -> Run:
-    """Return a run's topics that have a text, and note those that have none.
+    """Return the topics of a run that have a text, and print a note about the others.
 
     Raises
     ------
     InputError
-        For a run without documents, or without a topic that has a text.
+        If the run has no documents, or none of its topics has a text.
     """
     ranked = {topic: scores for topic, scores in run.items() if scores}
     if not ranked:
@@ -124,7 +124,7 @@ def of_known_topics(run: Run, texts: Container[str]) -> Run:
     unknown = [topic for topic in ranked if topic not in texts]
     if len(unknown) == len(ranked):
         raise InputError(
-            "the collection has no topic of the run", value=unknown[0], accepted="its own topics"
+            "the collection has no topic of the run", value=unknown[0], accepted="a run of its topics"
         )
     if unknown:
         skipped = f"{quantity(len(unknown), 'topic')} of the run, such as {unknown[0]}"
@@ -138,24 +138,24 @@ def reranked(run: RunLike, data: RankingData, scores: ArrayLike) -> list[Ranking
     Parameters
     ----------
     run : mapping of str to mapping of str to float, or others
-        The run, as `run_data` takes it.
+        The run; see `run_data`.
     data : RankingData
-        What was scored of it, as `run_data` gives it.
+        The scored documents of the run, from `run_data`.
     scores : array_like of float, shape (rows,)
-        Finite scores, higher is better; ties keep the order of the data's rows.
+        Finite scores, higher is better; ties keep the order of the rows.
 
     Returns
     -------
     list of Ranking
-        Documents that were not scored stand below the others in the run's order, with 1, 2, ...
-        less than the lowest score.
+        Documents without a new score follow in the run's order; their scores are 1, 2, ... below the
+        lowest.
 
     Raises
     ------
     InputError
-        Where the data has no docnos, or scores do not fit or are not finite.
+        If the data has no docnos, or scores have another shape or are not finite.
     """
-    whole, values = as_run(run), np.asarray(scores, np.float64)
+    original, values = as_run(run), np.asarray(scores, np.float64)
     if data.docnos is None:
         raise InputError("the data has no docnos", accepted="data made from a run")
     if values.shape != data.labels.shape or not np.isfinite(values).all():
@@ -165,22 +165,22 @@ def reranked(run: RunLike, data: RankingData, scores: ArrayLike) -> list[Ranking
         rows = data.rows(q)
         order = np.argsort(-values[rows], kind="stable")
         docnos = [data.docnos[rows.start + int(number)] for number in order]
-        above = set(docnos)
-        rest = [docno for docno in in_order(whole[topic]) if docno not in above]
+        scored = set(docnos)
+        rest = [docno for docno in in_order(original[topic]) if docno not in scored]
         below = values[rows].min() - np.arange(1, len(rest) + 1)
         ranked.append(Ranking(topic, docnos + rest, np.concatenate((values[rows][order], below))))
     return ranked
 
 
 def in_order(scores: Mapping[str, float]) -> list[str]:
-    """Return one topic's docnos as trec_eval ranks them."""
+    """Return the docnos of one topic in trec_eval's order."""
     return trec_eval_order(list(scores), list(scores.values()))
 
 
-def _numbers(
-    index: Index, names: list[str], on_missing: Callable[[int, str], None] | None
+def _doc_numbers(
+    index: Index, docnos: list[str], on_missing: Callable[[int, str], None] | None
 ) -> NDArray[np.int32]:
-    distinct = list(dict.fromkeys(names))
+    distinct = list(dict.fromkeys(docnos))
     numbers = dict(zip(distinct, np.asarray(index.doc_numbers(distinct)).tolist(), strict=True))
     missing = [docno for docno, number in numbers.items() if number < 0]
     if len(missing) == len(distinct):
@@ -191,50 +191,50 @@ def _numbers(
         )
     if missing and on_missing is not None:
         on_missing(len(missing), missing[0])
-    return np.array([numbers[docno] for docno in names], np.int32)
+    return np.array([numbers[docno] for docno in docnos], np.int32)
 
 
 Run = Mapping[str, Mapping[str, float]]
 
-_SHARE = 0.2
-_LEARNT = ("train", "validation")
+_VALIDATION_SHARE = 0.2
+_TRAINING_PARTS = ("train", "validation")
 
 
 class ListSource(Protocol):
-    """The side of a run's documents that networks see: their features, or their texts."""
+    """A source of a learner's input from a run: features or texts of the documents."""
 
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
     ) -> RunFeatures:
-        """Make lists of a run's documents, with labels where the dataset has judgments."""
+        """Create the lists of a run's documents; labels are 0 without judgments."""
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return the features' names."""
+        """Return the names of the features."""
 
     def facts(self, fields: Sequence[str]) -> dict[str, Any]:
-        """Return what a model must remember to make the same again, as JSON holds it."""
+        """Return the parameters that recreate the same input, as JSON values."""
 
 
 @dataclass(frozen=True)
 class FeatureSettings:
-    """The features of a run's documents.
+    """Settings of the features of a run's documents; a `ListSource`.
 
     Attributes
     ----------
     lambda_, mu : float
         Parameters of the tuned query likelihood.
     depth : int
-        Documents of a topic, from the top.
+        Number of documents per topic, from the top.
     """
 
-    lambda_: float = option(0.4, "Of the tuned feature.", flag="--lambda")
-    mu: float = option(2500.0, "Of the tuned feature.")
-    depth: int = option(1000, "Documents of a topic that are scored.")
+    lambda_: float = option(0.4, "Lambda of the tuned query likelihood.", flag="--lambda")
+    mu: float = option(2500.0, "Mu of the tuned query likelihood.")
+    depth: int = option(1000, "Documents scored per topic, from the top of the run.")
 
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
     ) -> RunFeatures:
-        """Make features, and labels where the dataset has judgments.
+        """Compute the features of a run's documents; labels are 0 without judgments.
 
         Raises
         ------
@@ -260,25 +260,25 @@ class FeatureSettings:
         return RunFeatures(data, dataset, index, collection.fields)
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return the features' names."""
+        """Return the names of the features."""
         return tuple(feature.name for feature in features_of(fields))
 
     def facts(self, fields: Sequence[str]) -> dict[str, Any]:
-        """Return what a model must remember."""
+        """Return lambda, mu, depth and fields, as JSON values."""
         return {"lambda": self.lambda_, "mu": self.mu, "depth": self.depth, "fields": list(fields)}
 
 
 @dataclass(frozen=True)
 class Taught:
-    """Another `ListSource`'s lists, with a teacher's scores and what topics count in training.
+    """Another `ListSource` with a teacher's scores and topic weights added to its lists.
 
     Attributes
     ----------
     source : ListSource
     teacher : path, optional
-        The teacher's run. What it lacks of a topic's documents has its lowest score there.
+        The teacher's run. Documents that it lacks get its lowest score of the topic.
     weights : mapping of str to float, optional
-        Of each judged topic, above 0.
+        Weight of each judged topic, above 0.
     """
 
     source: ListSource
@@ -288,22 +288,22 @@ class Taught:
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
     ) -> RunFeatures:
-        """Make the lists.
+        """Create the lists, with a teacher's scores and topic weights.
 
         Raises
         ------
         InputError
-            As the other source, for a topic that the teacher's run lacks, and a judged one without a weight.
+            As the source; and if the teacher's run lacks a topic, or a judged topic has no weight.
         """
         teacher = {} if self.teacher is None else read_run(self.teacher)
-        lacking = next((topic for topic in run if not teacher.get(topic)), None)
-        if self.teacher is not None and lacking is not None:
-            accepted = "a run of all topics that are learnt from"
-            raise InputError("the teacher lacks a topic", file=self.teacher, value=lacking, accepted=accepted)
+        missing = next((topic for topic in run if not teacher.get(topic)), None)
+        if self.teacher is not None and missing is not None:
+            accepted = "a run with all training topics"
+            raise InputError("the teacher lacks a topic", file=self.teacher, value=missing, accepted=accepted)
         judged = [topic for topic in run if topic in dataset.qrels]
-        counts: dict[str, float] = {}
+        weight_of: dict[str, float] = {}
         if self.weights is not None:
-            counts = dict(zip(judged, weights_of(judged, self.weights), strict=True))
+            weight_of = dict(zip(judged, weights_of(judged, self.weights), strict=True))
         made = self.source.lists(run, dataset, collection, progress)
         data = made.data
         if self.teacher is not None:
@@ -314,35 +314,34 @@ class Taught:
                 scores[rows] = [known.get(docno, lowest) - lowest for docno in (data.docnos or ())[rows]]
             data = replace(data, teacher=scores)
         if self.weights is not None:
-            data = replace(data, weights=np.array([counts.get(topic, 1.0) for topic in data.queries]))
+            data = replace(data, weights=np.array([weight_of.get(topic, 1.0) for topic in data.queries]))
         return replace(made, data=data)
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return the features' names."""
+        """Return the names of the features."""
         return self.source.names(fields)
 
     def facts(self, fields: Sequence[str]) -> dict[str, Any]:
-        """Return what a model must remember."""
-        more: dict[str, Any] = {} if self.teacher is None else {"teacher": self.teacher.name}
+        """Return the source's parameters, the teacher's file name and the weights, as JSON values."""
+        teacher: dict[str, Any] = {} if self.teacher is None else {"teacher": self.teacher.name}
         weights = {} if self.weights is None else {"topic_weights": dict(self.weights)}
-        return {**self.source.facts(fields), **more, **weights}
+        return {**self.source.facts(fields), **teacher, **weights}
 
 
 @dataclass(frozen=True)
 class RunFeatures:
-    """A run's documents as networks see them, and where it comes from.
+    """Lists of a run's documents, with the dataset and the index they come from.
 
     Attributes
     ----------
     data : RankingData
-        Features, or with `lmtune.rerank.text.training.TextLists` texts; labels where judgments were
-        asked for.
+        Lists with features, or `lmtune.rerank.text.training.TextLists` with texts.
     dataset : Dataset
         Topics and judgments.
     index : ColumnarIndex, LuceneIndex or ShardedIndex
         The documents.
     fields : tuple of str
-        The fields of documents that have features too.
+        Fields with features.
     """
 
     data: RankingData
@@ -353,22 +352,22 @@ class RunFeatures:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Training data with what a model must remember of it.
+    """Training data of one fold, with facts that the model stores.
 
     Attributes
     ----------
     train, validation : RankingData
-        What to learn from and to choose by.
+        Training queries, and queries that select the best epoch.
     test : RankingData or None
-        What to report on.
+        Queries for the report.
     names : tuple of str
-        The features.
+        Feature names.
     facts : dict
-        What making the same features again takes, and the topics of `train` and `validation`.
+        Parameters that recreate the features, and the topics of `train` and `validation`.
     source : RunFeatures or None
-        The run's features, unless the data are of LETOR files.
+        The run's features; None for LETOR files.
     fold : str
-        Which fold it is, "" where there is one only.
+        Name of the fold; "" without folds.
     """
 
     train: RankingData
@@ -381,17 +380,17 @@ class TrainingData:
 
     @property
     def split(self) -> RankingSplit:
-        """The three parts, where there is a test."""
+        """The three parts; without test data, `validation` replaces it."""
         return RankingSplit(self.fold, self.train, self.validation, self.test or self.validation)
 
     @property
     def label(self) -> str:
-        """The beginning of messages where there are several folds."""
+        """Prefix of messages: the fold's name, or "" without folds."""
         return f"{self.fold}: " if self.fold else ""
 
 
 def from_letor(folder: str, validation: str | None, seed: int) -> list[TrainingData]:
-    """Read a folder of LETOR files, or the folds in it; see `read_letor_folder`."""
+    """Read training data from a folder of LETOR files; see `read_letor_folder`."""
     with timed(f"{folder}: read"):
         splits = read_letor_folder(folder, validation=validation, seed=seed)
     return [
@@ -400,7 +399,7 @@ def from_letor(folder: str, validation: str | None, seed: int) -> list[TrainingD
             split.validation,
             split.test,
             names=tuple(str(number) for number in range(1, split.train.features.shape[1] + 1)),
-            facts={"topics": {name: dict.fromkeys(getattr(split, name).queries) for name in _LEARNT}},
+            facts={"topics": {name: dict.fromkeys(getattr(split, name).queries) for name in _TRAINING_PARTS}},
             fold=split.name if len(splits) > 1 else "",
         )
         for split in splits
@@ -417,24 +416,25 @@ def from_run(
     seed: int = 0,
     progress: Progress = silent,
 ) -> TrainingData:
-    """Make training data of a run and judgments; topics without a relevant document are left out.
+    """Create training data from a run and judgments, without topics that have no relevant document.
 
     Parameters
     ----------
     path : path
         The run.
     collection : Collection
-        Its topics, judgments and index.
+        Topics, judgments and index.
     source : ListSource
-        What is to be seen of its documents.
+        Source of features or texts.
     train_topics : str, optional
-        The topics to learn from, as `lmtune.collections.folds.select_topics` reads them.
+        Training topics, including validation topics; see `lmtune.collections.folds.select_topics`.
+        Default: all judged topics.
     validation : str, optional
-        Those of them to choose by, or a share; a fifth by default.
+        Validation topics, or their share of the training topics; default 0.2.
     seed : int
-        Of the share.
+        Seed for drawing the share.
     progress : Progress
-        Called while documents are indexed and features made.
+        Called during indexing and computing features.
 
     Raises
     ------
@@ -448,10 +448,10 @@ def from_run(
     if len(learnable) < len(topics):
         note(
             f"{len(topics) - len(learnable)} of {len(topics)} topics have no relevant "
-            "document in the run: nothing can be learnt from them"
+            "document in the run and are not used for training"
         )
-    held = _held_out(learnable, learnable, validation, seed)
-    return _training_data(path, made, source, learnable, held)
+    held_out = _held_out(learnable, learnable, validation, seed)
+    return _training_data(path, made, source, learnable, held_out)
 
 
 def folds_of_run(
@@ -464,22 +464,22 @@ def folds_of_run(
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[TrainingData]:
-    """Make training data of a run and judgments, fold by fold, with each fold's topics as the test.
+    """Create training data for cross-validation, with each fold's topics as its test data.
 
     Parameters
     ----------
     path, collection, source, validation, progress
-        As for `from_run`; the validation topics are taken of each fold's training topics.
+        As for `from_run`. Validation topics are some of each fold's training topics.
     folds : str, optional
-        As `lmtune.collections.folds.make_folds` takes; 5 by default. Topics are split as there; those
-        that are in no fold, since they have no relevant document, are tested with the first.
+        Folds, see `lmtune.collections.folds.make_folds`; default 5. Topics without a relevant document
+        are in no fold, and are test topics of the first.
     seed : int
-        Of the folds and the share.
+        Seed of the folds and of drawing the share.
 
     Raises
     ------
     InputError
-        For folds that cannot be made, or fewer than two topics to learn from in one.
+        If folds are invalid, or one has fewer than two training topics.
     """
     run, dataset = read_run(path), collection.load()
     judged_topics(path, run, dataset)
@@ -489,45 +489,45 @@ def folds_of_run(
     made = source.lists(run, dataset, collection, progress)
     rest = [topic for topic in made.data.queries if all(topic not in fold.test for fold in split)]
     if rest:
-        note(f"{len(rest)} topics in no fold are reranked with the first, which learns nothing from them")
+        note(f"{len(rest)} topics are in no fold: reranked by the first fold's model, not used for training")
     parts = []
     for number, fold in enumerate(split, 1):
         learnable = _with_relevant(made.data, fold.train)
-        held = _held_out(learnable, usable, validation, seed)
+        held_out = _held_out(learnable, usable, validation, seed)
         test = made.data.select([*fold.test, *(rest if number == 1 else ())])
-        part = _training_data(path, made, source, learnable, held)
+        part = _training_data(path, made, source, learnable, held_out)
         parts.append(replace(part, test=test, fold=f"fold{number}"))
     return parts
 
 
 def _with_relevant(data: RankingData, topics: Sequence[str]) -> list[str]:
-    """Keep the topics whose ranked documents hold a relevant one."""
-    relevant = np.logical_or.reduceat(data.labels > 0, data.starts[:-1])
-    known = {query for query, some in zip(data.queries, relevant.tolist(), strict=True) if some}
-    return [topic for topic in topics if topic in known]
+    """Return the topics with a relevant document among the ranked ones."""
+    is_relevant = np.logical_or.reduceat(data.labels > 0, data.starts[:-1])
+    relevant = {query for query, some in zip(data.queries, is_relevant.tolist(), strict=True) if some}
+    return [topic for topic in topics if topic in relevant]
 
 
 def _held_out(topics: Sequence[str], every: Sequence[str], validation: str | None, seed: int) -> set[str]:
-    """Choose validation topics among those to learn from."""
+    """Return validation topics: a random share of `topics`, or those that are listed among `every`."""
     if len(topics) > 1 and (validation is None or _is_share(validation)):
-        return draw_queries(topics, float(validation or _SHARE), seed)
+        return draw_queries(topics, float(validation or _VALIDATION_SHARE), seed)
     return set(topics).intersection(select_topics(validation, every) if validation else ())
 
 
 def _training_data(
-    path: Path, made: RunFeatures, source: ListSource, topics: Sequence[str], held: Container[str]
+    path: Path, made: RunFeatures, source: ListSource, topics: Sequence[str], held_out: Container[str]
 ) -> TrainingData:
     parts = {
-        "train": [topic for topic in topics if topic not in held],
-        "validation": [topic for topic in topics if topic in held],
+        "train": [topic for topic in topics if topic not in held_out],
+        "validation": [topic for topic in topics if topic in held_out],
     }
     for name, chosen in parts.items():
         if not chosen:
             raise InputError(
-                f"no {name} topic whose ranked documents hold a relevant one",
+                f"no {name} topic has a relevant document in the run",
                 file=path,
-                value=len(topics),
-                accepted="two topics or more, one at least for validation",
+                value=f"{len(topics)} usable topics",
+                accepted="at least two, one of them for validation",
             )
     texts, name = made.dataset.topics, made.dataset.name
     seen = {part: {topic: _text_digest(texts[topic]) for topic in chosen} for part, chosen in parts.items()}
@@ -542,30 +542,30 @@ def _training_data(
 
 
 def topics_seen(facts: Mapping[str, Any], dataset: Dataset) -> dict[str, list[str]]:
-    """Return the topics of a collection that a model was trained and validated on.
+    """Return the topics of a collection that a model was trained or validated on.
 
-    A topic is known by its text, or by its identifier in a collection of the same name.
+    Topics are matched by text, and by identifier if the collections' names are equal.
 
     Parameters
     ----------
     facts : mapping
-        Of the model's `TrainingData`.
+        The facts of the model's `TrainingData`.
     dataset : Dataset
         The collection that the model is applied to.
 
     Returns
     -------
     dict of str to list of str
-        ``"train"`` and ``"validation"``; empty lists for a model that does not say.
+        ``"train"`` and ``"validation"``; empty lists if the model has no record of topics.
     """
     topics: dict[str, list[str]] = {"train": [], "validation": []}
     for part, known in facts.get("topics", {}).items():
-        same = facts.get("collection") == dataset.name
+        is_same = facts.get("collection") == dataset.name
         digests = set(known.values())
         topics[part] = [
             topic
             for topic, text in dataset.topics.items()
-            if (same and topic in known) or _text_digest(text) in digests
+            if (is_same and topic in known) or _text_digest(text) in digests
         ]
     return topics
 
@@ -575,18 +575,17 @@ def _text_digest(text: str) -> str:
 
 
 def judged_topics(path: Path, run: Mapping[str, Any], dataset: Dataset, only: str | None = None) -> list[str]:
-    """Return a run's topics that are judged, in its order.
+    """Return the judged topics of a run, in its order.
 
     Parameters
     ----------
     path : path
         The run's file, for messages.
     run : mapping
-        The run.
     dataset : Dataset
-        Its topics and judgments.
+        Topics and judgments.
     only : str, optional
-        The topics to take, as `lmtune.collections.folds.select_topics` reads them.
+        A subset of the topics; see `lmtune.collections.folds.select_topics`.
 
     Raises
     ------
@@ -597,8 +596,8 @@ def judged_topics(path: Path, run: Mapping[str, Any], dataset: Dataset, only: st
     if not topics:
         raise InputError("no topic of the run is judged", file=path)
     if only is not None:
-        chosen = set(select_topics(only, list(dataset.topics)))
-        topics = [topic for topic in topics if topic in chosen]
+        selected = set(select_topics(only, list(dataset.topics)))
+        topics = [topic for topic in topics if topic in selected]
         if not topics:
             raise InputError("the run has none of the topics", file=path, value=only)
     return topics

@@ -145,7 +145,7 @@ def features(
         made = settings.lists({topic: run[topic] for topic in topics}, loaded, named, progress)
     write_letor(files.output, made.data)
     for number, feature in enumerate(features_of(made.fields), 1):
-        say(f"{number}\t{feature.name}\t{feature.what}\n")
+        say(f"{number}\t{feature.name}\t{feature.description}\n")
 
 
 @dataclass(frozen=True)
