@@ -1,4 +1,4 @@
-"""Losses compared on the same data: the papers' table."""
+"""Comparison of losses and rankers on the same data, over several trials."""
 
 from __future__ import annotations
 
@@ -35,25 +35,24 @@ Method = Loss | Ranker
 _Report = Callable[[str, int, int, str], None]
 Over = Literal["queries", "trials"]
 OVER: tuple[Over, ...] = get_args(Over)
-"""Units that losses are paired by, where they are tested."""
+"""Units of paired tests of losses."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one loss.
+    """The test results of one loss or ranker.
 
     Attributes
     ----------
     label : str
         The loss, as the user wrote it.
     rate : float
-        The learning rate that validation chose.
+        The learning rate selected on the validation queries.
     measures : tuple of Measure
-        What is measured.
     queries : numpy.ndarray, shape (trials, queries, measures)
-        Each test query's values; NaN for one without relevant documents.
+        Values of each test query; NaN for queries without relevant documents.
     trials : tuple of tuple of Training
-        One tuple a fold; empty for trees.
+        The trainings of each fold, one per trial; empty for trees.
     """
 
     label: str
@@ -64,21 +63,21 @@ class Outcome:
 
     @property
     def trained(self) -> list[Training]:
-        """All trainings, fold by fold."""
+        """All trainings, in order of folds."""
         return [one for fold in self.trials for one in fold]
 
     def by_trial(self, empty: Empty, measure: Measure) -> NDArray[np.float64]:
-        """Return each trial's mean over queries; those without relevant documents skipped, or 0."""
+        """Return each trial's mean over queries; queries without relevant documents are skipped or 0."""
         values = self.queries[:, :, self.measures.index(measure)]
         return mean_over_lists(values.T) if empty == "skip" else np.nan_to_num(values).mean(axis=1)
 
     def by_query(self, empty: Empty, measure: Measure) -> NDArray[np.float64]:
-        """Return each query's mean over trials; without relevant documents it is left out, or 0."""
+        """Return each query's mean over trials; queries without relevant documents are skipped or 0."""
         means: NDArray[np.float64] = self.queries[:, :, self.measures.index(measure)].mean(axis=0)
         return means[~np.isnan(means)] if empty == "skip" else np.nan_to_num(means)
 
     def interval(self, empty: Empty, measure: Measure) -> MeanInterval:
-        """Return the mean with its 95% interval: over trials, or of a single trial over queries."""
+        """Return the mean with its 95% interval over trials; over queries if there is a single trial."""
         values = self.by_trial(empty, measure)
         if values.size == 1 and not np.isnan(values[0]):
             values = self.by_query(empty, measure)
@@ -93,19 +92,19 @@ def contrasts(
     Parameters
     ----------
     outcomes : sequence of Outcome
-        One a loss.
+        One per loss.
     empty : {"skip", "zero"}
-        What queries without a relevant document count.
+        Whether queries without a relevant document are skipped or have value 0.
     measure : Measure
-        One of the outcomes'.
+        One of the outcomes' measures.
     over : {"queries", "trials"}
-        What is paired: queries, each with its mean over trials; or trials, each with its mean over
-        queries: trial t of every loss has the same seed.
+        Unit of pairing: queries, with their means over trials; or trials, with their means over
+        queries (trial t of every loss has the same seed).
 
     Returns
     -------
     Comparison or None
-        None for fewer than two losses, or than three queries or trials.
+        None for fewer than two losses, or fewer than three queries or trials.
     """
     by = "by_query" if over == "queries" else "by_trial"
     values = {outcome.label: getattr(outcome, by)(empty, measure) for outcome in outcomes}
@@ -128,29 +127,30 @@ def compare(
     report: _Report | None = None,
     **how: Unpack[TrainingOptions],
 ) -> list[Outcome]:
-    """Train each loss several times and measure it on the test queries.
+    """Train each loss several times and evaluate it on the test queries.
 
     Parameters
     ----------
     data : sequence of RankingSplit, or Folds
-        Test queries of all folds count together in each trial.
-    losses : sequence of Loss or Ranker, or of several to choose from
-        Rankers take the place of networks. Of one loss with several options validation chooses, as it
-        does a learning rate.
+        In each trial, the test queries of all folds are pooled.
+    losses : sequence of Loss or Ranker, or of sequences of these
+        The losses and rankers to compare. An item can be a sequence of variants of a loss, from which
+        the one with the highest mean validation value is selected.
     settings : Settings
-        All but the loss; trial t has seed ``settings.seed + t``. Its measure is reported beside nDCG.
+        Everything but the loss; trial t has seed ``settings.seed + t``. The validation measure is reported
+        in addition to nDCG.
     rates : sequence of float
-        Learning rates to choose from by the mean validation value over folds and trials; the
-        settings' own by default. Trees have their own.
+        Learning rates, from which the one with the highest mean validation value over folds and trials
+        is selected for each loss. Default: the settings' rate. Not used for trees.
     trials : int
-        Trials a loss, 1 or more.
+        Trials per loss, 1 or more.
     normalisation : Normalisation, optional
-        Of each fold's features, fitted to its training data; its defaults by default.
+        Scaling of features, fitted on each fold's training data; default ``Normalisation()``.
     report : callable, optional
-        Called with (loss, steps done, steps in all, a few words).
+        Called with (loss, steps done, total, status).
     **how
-        As for `lmtune.rerank.learners.feature_networks.fit`; each training has a folder of its own in
-        ``checkpoint``, and one of the devices, where there are several (`lmtune.devices`).
+        As for `lmtune.rerank.learners.feature_networks.fit`. Each training has a subfolder of
+        ``checkpoint``, and uses one of several devices; see `lmtune.devices`.
 
     Raises
     ------
@@ -160,33 +160,33 @@ def compare(
     data = data if isinstance(data, Folds) else Folds(data, normalisation or Normalisation())
     check_least("bad number of trials", trials, 1)
     measures = reported(settings.validation_measure)
-    asked = [
+    variants_by_loss = [
         [
             replace(settings.by(method), learning_rate=rate)
-            for method in some
+            for method in methods
             for rate in _rates(settings.by(method), rates)
         ]
-        for some in ([entry] if isinstance(entry, Method) else entry for entry in losses)
+        for methods in ([entry] if isinstance(entry, Method) else entry for entry in losses)
     ]
-    trained = _trained(data, list(chain(*asked)), trials, how, report)
+    scorers = _train_all(data, list(chain(*variants_by_loss)), trials, how, report)
     outcomes = []
-    for variants in asked:
-        tried = [[list(islice(trained, trials)) for _ in data.splits] for _ in variants]
-        values = [np.mean([one.validation for fold in folds for one in fold]) for folds in tried]
-        chosen = int(np.argmax(values))
-        best, loss = tried[chosen], variants[chosen].method
+    for variants in variants_by_loss:
+        trained = [[list(islice(scorers, trials)) for _ in data.splits] for _ in variants]
+        values = [np.mean([one.validation for fold in folds for one in fold]) for folds in trained]
+        selected = int(np.argmax(values))
+        best, loss = trained[selected], variants[selected].method
         device = parse_devices(how.get("device", "cpu"))[0]
-        tested = [data.measure(trial, measures, device) for trial in zip(*best, strict=True)]
+        queries = [data.measure(trial, measures, device) for trial in zip(*best, strict=True)]
         trainings = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
         rate = best[0][0].settings.learning_rate
         networks = trainings if trainings[0] else ()
-        outcomes.append(Outcome(str(loss), rate, measures, np.array(tested), networks))
+        outcomes.append(Outcome(str(loss), rate, measures, np.array(queries), networks))
     return outcomes
 
 
 @dataclass(frozen=True)
 class Folds:
-    """Lists with features, or with texts, in folds; trees take features as they come."""
+    """The folds of a comparison, with raw features for trees and normalised ones for networks."""
 
     splits: Sequence[RankingSplit]
     normalisation: Normalisation
@@ -197,13 +197,13 @@ class Folds:
         return [split.map(self.normalisation.fit(split.train).transform) for split in self.splits]
 
     def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Scorer:
-        """Train on one fold: see `lmtune.rerank.reranker.learner_of`."""
+        """Train on one fold; see `lmtune.rerank.reranker.learner_of`."""
         learner = learner_of(settings)
         split = self._data(learner.scorer)[fold]
         return learner.fit(split.train, split.validation, **how)
 
     def measure(self, trial: Sequence[Any], measures: Sequence[Measure], device: str) -> NDArray[np.float64]:
-        """Measure a trial on the test queries of all folds, shape (queries, measures)."""
+        """Evaluate a trial on the test queries of all folds, shape (queries, measures)."""
         tests = [self._data(scorer)[fold].test for fold, scorer in enumerate(trial)]
         scores = [scorer.score(test, device=device) for scorer, test in zip(trial, tests, strict=True)]
         return measured(zip(tests, scores, strict=True), measures)
@@ -216,45 +216,49 @@ def _rates(settings: Settings, rates: Sequence[float]) -> Sequence[float]:
     return (rates if learner_of(settings).scorer.has_rate else ()) or [settings.learning_rate]
 
 
-def _tell(
+def _report_step(
     report: _Report,
     loss: str,
     number: int,
     trainings: int,
-    where: str,
+    prefix: str,
     done: int,
     total: int,
-    words: str = "",
+    status: str = "",
 ) -> None:
-    report(loss, number * total + done, trainings * total, where + words)
+    """Report a step of one training as a step of all trainings of a loss."""
+    report(loss, number * total + done, trainings * total, prefix + status)
 
 
-def _trained(
-    data: Folds, asked: Sequence[Settings], trials: int, how: TrainingOptions, report: _Report | None
+def _train_all(
+    data: Folds, variants: Sequence[Settings], trials: int, how: TrainingOptions, report: _Report | None
 ) -> Iterator[Scorer]:
-    """Train for each settings, fold and trial, in this order."""
+    """Yield the scorers of all settings, folds and trials, in this order."""
     devices = how.get("device", "cpu")
-    spread, each = is_spread(devices), len(data.splits) * trials
-    every = list(itertools.product(asked, range(len(data.splits)), range(trials)))
+    spread, per_variant = is_spread(devices), len(data.splits) * trials
+    trainings = list(itertools.product(variants, range(len(data.splits)), range(trials)))
 
     def tasks() -> Iterator[Task]:
-        for number, (settings, fold, trial) in enumerate(every):
+        for number, (settings, fold, trial) in enumerate(trainings):
             seeded, options = replace(settings, seed=settings.seed + trial), how.copy()
             if report is not None and not spread:
-                where = f"fold {fold + 1}, " if len(data.splits) > 1 else ""
+                fold_text = f"fold {fold + 1}, " if len(data.splits) > 1 else ""
                 rate = f"rate {settings.learning_rate:g}, " if learner_of(settings).scorer.has_rate else ""
-                words = f"{rate}{where}trial {trial + 1}, "
-                options["progress"] = partial(_tell, report, str(settings.method), number % each, each, words)
-            if (home := how.get("checkpoint")) is not None:
-                # Of all that the training is asked to do: other settings have another folder.
+                prefix = f"{rate}{fold_text}trial {trial + 1}, "
+                position = str(settings.method), number % per_variant, per_variant
+                options["progress"] = partial(_report_step, report, *position, prefix)
+            if (folder := how.get("checkpoint")) is not None:
+                # The name has a digest of the settings, so that other settings have another folder.
                 content = json.dumps(seeded.as_record()).encode()
-                options["checkpoint"] = home / f"{settings.method.name}-{digest(content):08x}-fold{fold + 1}"
+                options["checkpoint"] = (
+                    folder / f"{settings.method.name}-{digest(content):08x}-fold{fold + 1}"
+                )
             yield _train, {"fold": fold, "settings": seeded, "how": options}
 
-    for done, tried in enumerate(in_task_order(run_on_devices(list(tasks()), devices, shared=data)), 1):
+    for done, scorer in enumerate(in_task_order(run_on_devices(list(tasks()), devices, shared=data)), 1):
         if report is not None and spread:
-            report("trainings", done, len(every), "")
-        yield tried
+            report("trainings", done, len(trainings), "")
+        yield scorer
 
 
 def _train(data: Folds, fold: int, settings: Settings, how: TrainingOptions, device: str) -> Scorer:
@@ -263,18 +267,18 @@ def _train(data: Folds, fold: int, settings: Settings, how: TrainingOptions, dev
 
 
 def read_losses(text: str, settings: Settings) -> list[list[Method]]:
-    """Read losses and rankers with commas between, each one or a grid; check that they can be trained.
+    """Parse comma-separated losses and rankers, each possibly a grid, and check that they can be trained.
 
     Raises
     ------
     InputError
-        For an unknown loss or network, or a loss named twice.
+        If a loss or network is unknown, or a loss is listed twice.
     """
     losses: list[list[Method]] = [[*parse_losses(part)] for part in text.split(",")]
-    every = [loss for some in losses for loss in some]
-    if len(set(map(str, every))) < len(every):
-        raise InputError("a loss is named twice", value=text, accepted="each once")
-    for method in every:
+    methods = [loss for grid in losses for loss in grid]
+    if len(set(map(str, methods))) < len(methods):
+        raise InputError("a loss is listed twice", value=text, accepted="each loss once")
+    for method in methods:
         learner_of(settings.by(method)).check()
     return losses
 
@@ -287,7 +291,7 @@ def empty_queries(splits: Sequence[RankingSplit]) -> int:
 
 
 def history_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return every epoch of every trial as records."""
+    """Return one record per epoch of every trial."""
     return [
         {
             "loss": outcome.label,
