@@ -1,4 +1,4 @@
-"""A model that was kept: runs and LETOR files reranked by it, interpolated; its features' importance."""
+"""Applying a saved model: reranking runs, scoring LETOR files, interpolation and feature importance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Qrels = Mapping[str, Mapping[str, int]]
 
 
 def parse_interpolation(text: str) -> float | Measure:
-    """Read a weight from 0 to 1, or the measure by which to choose one."""
+    """Parse an interpolation weight in [0, 1], or the measure that selects one."""
     try:
         weight = float(text)
     except ValueError:
@@ -41,45 +41,47 @@ def parse_interpolation(text: str) -> float | Measure:
         check_measure(measure)
         return measure
     if not 0.0 <= weight <= 1.0:
-        raise InputError("bad --interpolate", value=text, accepted="from 0 to 1, or a measure")
+        raise InputError("bad --interpolate", value=text, accepted="a number from 0 to 1, or a measure")
     return weight
 
 
 def interpolated(data: RankingData, run: Run, scores: ArrayLike, weight: float) -> NDArray[np.float64]:
-    """Add each topic's min-max scores of a model and of the run: weight times the one, the rest the other.
+    """Interpolate a model's scores with the run's: weight * model + (1 - weight) * run.
+
+    Both scores are min-max normalised by topic.
 
     Parameters
     ----------
     data : RankingData
-        Made from the run.
+        Lists made from the run.
     run : mapping
         The run.
     scores : array_like of float, shape (rows,)
-        The model's.
+        The model's scores.
     weight : float
-        Of the model, from 0 to 1.
+        The model's weight, in [0, 1].
     """
-    mixed, columns = np.array(scores, np.float64), normalised("min-max", MINIMUM)
+    mixed, normalise = np.array(scores, np.float64), normalised("min-max", MINIMUM)
     for q, (topic, docnos) in enumerate(_lists(data)):
         rows = data.rows(q)
         pair = np.array([[run[topic][docno] for docno in docnos], mixed[rows]])
-        mixed[rows] = np.array([1.0 - weight, weight]) @ columns(pair)
+        mixed[rows] = np.array([1.0 - weight, weight]) @ normalise(pair)
     return mixed
 
 
 def _best_weight(
     data: RankingData, run: Run, scores: ArrayLike, qrels: _Qrels, measure: Measure
 ) -> tuple[float, float]:
-    """Return the model's weight with the highest mean on data's topics, and that mean, by a line search.
+    """Return the model's weight with the highest mean of a measure, and that mean, by a line search.
 
     Parameters
     ----------
     data, run, scores
-        As of `interpolated`; topics that did not train the model.
+        As for `interpolated`, with topics that the model was not trained on.
     qrels : mapping
-        Judgments of all these topics.
+        Judgments of these topics.
     measure : Measure
-        One that `ExactLineSearch` takes.
+        A measure that `ExactLineSearch` supports.
     """
     values = np.asarray(scores, np.float64)
     both: dict[str, dict[str, dict[str, float]]] = {"run": {}, "model": {}}
@@ -98,7 +100,7 @@ def _lists(data: RankingData) -> list[tuple[str, tuple[str, ...]]]:
 
 
 Scored = tuple[RankingData, NDArray[np.floating]]
-"""Lists, and a score of each row."""
+"""Lists, and the score of each row."""
 
 
 def rerank_run(
@@ -116,68 +118,69 @@ def rerank_run(
     progress: Progress = silent,
     **how: Unpack[ScoringOptions],
 ) -> tuple[RunFeatures, float]:
-    """Write a run in the order of a model's scores.
+    """Rerank a run with a model and write the result.
 
     Parameters
     ----------
     model : path
-        A folder that `lmtune.rerank.reranker.save_model` wrote; its features are made of the run,
-        or texts read. Or ``text:MODEL`` or ``decoder:MODEL``, trained elsewhere.
+        A folder that `lmtune.rerank.reranker.save_model` wrote; or ``text:MODEL`` or
+        ``decoder:MODEL``, trained elsewhere.
     run, output : path
-        The run, and the new one.
+        The run, and the file for the reranked run.
     collection : Collection
         The run's topics and index.
     only : str, optional
-        The topics to take, as `lmtune.collections.folds.select_topics` reads them.
+        The topics to rerank and write, see `lmtune.collections.folds.select_topics`; default all.
     all_topics : bool
-        Rerank the topics that the model was trained or validated on, too; else they keep the run's
+        Whether to rerank topics that the model was trained or validated on; else they keep the run's
         order.
     depth : int, optional
-        Documents of a topic that are scored, as many as in training by default; the others keep
-        their order below.
+        Documents scored per topic, default as in training; the others follow in the run's order.
     interpolate : float or Measure, optional
-        Add the run's own scores, both min-max: the model's weight, from 0 to 1; or the measure for
-        which it is best on the topics that validated the model, which has not learnt from them.
+        Interpolate the model's scores with the run's, see `interpolated`. Either the model's weight in
+        [0, 1], or a measure: the weight is then optimised on the model's validation topics.
     tag : str, optional
-        The new run's; by default made of the loss and the network.
+        Tag of the reranked run; default ``lmtune-`` and the scorer's label.
     text : mapping, optional
-        Of a model that reads text, the `TextOptions` that are to be other than in training.
+        Changes to the `TextOptions` of training, for a model that reads text.
     progress : Progress
-        Called while documents are indexed, features made and texts read.
+        Called during indexing, computing features and scoring.
     **how
         ``device``, ``bf16`` and ``checkpoint``, as for `Reranker.score`.
 
     Returns
     -------
     RunFeatures, float
-        The features, and the model's weight: 1 without interpolation.
+        The features, and the model's weight, 1 without interpolation.
 
     Raises
     ------
     InputError
-        For a model of other features, topics that the run lacks, no topic that the model did not
-        see, a weight to be chosen without judged topics, and whatever cannot be read.
+        If features differ from the model's, the run lacks a topic, the model has seen all topics, there
+        are no judged topics to select the weight on, or a file is invalid.
     """
     loaded = load_model(model, text=text)
     source, collection = source_of(loaded, collection, depth, file=model)
     tag = tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)
-    every = ranked = read_run(run)
+    whole = ranked = read_run(run)
     if only is not None:
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
-    chooses = isinstance(interpolate, Measure)
-    dataset = collection.load(("documents", "topics", *(["qrels"] if chooses else [])))
-    kept = _left(loaded, dataset, run, ranked, all_topics)
-    held = _validation(loaded, dataset, run, every) if chooses else []
-    new = {topic: every[topic] for topic in every if topic in held or topic in ranked.keys() - kept}
-    made = source.lists(new, dataset, collection, progress)
-    data = made.data.select([topic for topic in made.data.queries if topic in ranked.keys() - kept])
+    selects_weight = isinstance(interpolate, Measure)
+    dataset = collection.load(("documents", "topics", *(["qrels"] if selects_weight else [])))
+    skipped = _skipped_topics(loaded, dataset, run, ranked, all_topics)
+    validation = _validation_topics(loaded, dataset, run, whole) if selects_weight else []
+    needed = {
+        topic: whole[topic] for topic in whole if topic in validation or topic in ranked.keys() - skipped
+    }
+    made = source.lists(needed, dataset, collection, progress)
+    data = made.data.select([topic for topic in made.data.queries if topic in ranked.keys() - skipped])
     weight = 1.0 if interpolate is None else interpolate
     with timed(f"{quantity(len(data.queries), 'topic')} reranked"):
         scores = loaded.score(data, progress=partial(progress, "scoring"), **how)
         if isinstance(weight, Measure):
-            chosen_by = made.data.select(held)
-            weight = _chosen(weight, chosen_by, loaded.score(chosen_by, **how), every, dataset)
+            lists = made.data.select(validation)
+            weight = _select_weight(weight, lists, loaded.score(lists, **how), whole, dataset)
         if interpolate is not None:
             scores = interpolated(data, ranked, scores, weight)
         write_reranked(output, ranked, [(data, scores)], tag=tag)
@@ -187,12 +190,12 @@ def rerank_run(
 def source_of(
     model: Reranker, collection: Collection, depth: int | None = None, *, file: Path | None = None
 ) -> tuple[ListSource, Collection]:
-    """Return what makes of a run what a model was trained on, of a collection with the same fields.
+    """Return the source of a model's input, and the collection with the fields of training.
 
     Raises
     ------
     InputError
-        For a model of other features.
+        If the features differ from the model's.
     """
     collection = replace(collection, fields=tuple(model.facts.get("fields", ())))
     source = model.scorer.source(model.facts, depth)
@@ -200,8 +203,8 @@ def source_of(
     return source, collection
 
 
-def _validation(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list[str]:
-    """Return the topics on which a weight can be chosen: the model has not learnt from them."""
+def _validation_topics(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list[str]:
+    """Return the model's validation topics that are in a run and have a relevant document."""
     seen = topics_seen(model.facts, dataset)["validation"]
     usable = [
         topic
@@ -210,56 +213,56 @@ def _validation(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list
     ]
     if not usable:
         raise InputError(
-            "no topic of the run validated the model and is judged: none to choose the weight on",
+            "no judged topic of the run was a validation topic of the model: cannot select a weight",
             file=path,
             accepted="--interpolate with a number from 0 to 1",
         )
     return usable
 
 
-def _chosen(
+def _select_weight(
     measure: Measure, data: RankingData, scores: NDArray[np.floating], run: Run, dataset: Dataset
 ) -> float:
-    """Choose the model's weight on topics, and say so."""
+    """Return the model's best weight on validation topics, and print a note with it."""
     weight, value = _best_weight(data, run, scores, dataset.qrels, measure)
     note(
-        f"the model's weight is {weight:.4g}, the best of all on the {len(data.queries)} topics that "
-        f"validated it: {measure} {value:.4f}"
+        f"model weight {weight:.4g}, optimal on the {len(data.queries)} validation topics: "
+        f"{measure} {value:.4f}"
     )
     return weight
 
 
-def _left(model: Reranker, dataset: Dataset, path: Path, run: Run, all_topics: bool) -> set[str]:
-    """Return the topics that are to stay as they are, and say how many the model has seen."""
+def _skipped_topics(model: Reranker, dataset: Dataset, path: Path, run: Run, all_topics: bool) -> set[str]:
+    """Return the topics that keep the run's order, and print a note on topics that the model has seen."""
     seen = {part: run.keys() & topics for part, topics in topics_seen(model.facts, dataset).items()}
-    every = set().union(*seen.values())
-    if not every:
-        return every
-    if len(every) == len(run) and not all_topics:
+    all_seen = set().union(*seen.values())
+    if not all_seen:
+        return all_seen
+    if len(all_seen) == len(run) and not all_topics:
         raise InputError(
             "the model was trained or validated on every topic",
             file=path,
             accepted="other topics, --all-topics, or lmtune rerank crossval",
         )
-    what = f"the model was trained on {len(seen['train'])} of the run's topics, validated on "
-    consequence = "measure it on the others" if all_topics else "these are left alone without --all-topics"
-    note(f"{what}{len(seen['validation'])}: {consequence}")
-    return set() if all_topics else every
+    counts = f"the model was trained on {len(seen['train'])} of the run's topics and validated on "
+    advice = "evaluate it on the others" if all_topics else "they keep the run's order without --all-topics"
+    note(f"{counts}{len(seen['validation'])}: {advice}")
+    return set() if all_topics else all_seen
 
 
 def write_reranked(output: Path, run: Run, scored: Sequence[Scored], *, tag: str) -> None:
-    """Write a run, its topics in their order; those that were not scored as they were.
+    """Write a reranked run; topics that were not scored keep their ranking.
 
     Parameters
     ----------
     output : path
-        The new run.
+        The file for the reranked run.
     run : mapping
-        The run.
+        The run; topics are written in its order.
     scored : sequence of Scored
-        Parts of the run, as `lmtune.rerank.sources.reranked` takes.
+        Scored parts of the run; see `lmtune.rerank.sources.reranked`.
     tag : str
-        The new run's.
+        Tag of the reranked run.
     """
     new = {ranking.topic: ranking for part in scored for ranking in reranked(run, *part)}
 
@@ -275,12 +278,12 @@ def write_reranked(output: Path, run: Run, scored: Sequence[Scored], *, tag: str
 def score_letor(
     model: Path, file: Path, output: Path, *, tag: str | None = None, device: str = "cpu"
 ) -> None:
-    """Write scores of the rows of a LETOR file; see `write_scores`.
+    """Score the rows of a LETOR file and write the scores; see `write_scores`.
 
     Raises
     ------
     InputError
-        For another number of features than the model's, and whatever cannot be read.
+        If the number of features differs from the model's, or a file is invalid.
     """
     loaded = load_model(model)
     data = read_lists(loaded, file)
@@ -290,49 +293,48 @@ def score_letor(
 
 
 def read_lists(model: Reranker, file: Path) -> RankingData:
-    """Read a LETOR file for a model, and say how many of its queries have names that the model knows."""
+    """Read a LETOR file for a model, and print a note if it has identifiers of the training queries."""
     data = RankingData.read(file).widened(len(model.names))
-    learnt = {query for part in model.facts.get("topics", {}).values() for query in part}
-    if common := learnt.intersection(data.queries):
-        note(f"{len(common)} of {len(data.queries)} queries have names of those that the model learnt from")
+    seen = {query for part in model.facts.get("topics", {}).values() for query in part}
+    if common := seen.intersection(data.queries):
+        note(f"{len(common)} of {len(data.queries)} queries have identifiers of the model's training queries")
     return data
 
 
 def unseen_lists(
     model: Reranker, path: Path, collection: Collection, all_topics: bool, progress: Progress = silent
 ) -> RankingData:
-    """Make features and labels of a run's judged topics, without those that the model has seen.
+    """Compute features and labels of a run's judged topics, without those that the model has seen.
 
     Raises
     ------
     InputError
-        As `rerank_run`; where no topic is judged.
+        As `rerank_run`, and if no topic is judged.
     """
     source, collection = source_of(model, collection)
     run = read_run(path)
     dataset = collection.load()
-    left = _left(model, dataset, path, run, all_topics)
-    unseen = {topic: scores for topic, scores in run.items() if topic not in left}
+    skipped = _skipped_topics(model, dataset, path, run, all_topics)
+    unseen = {topic: scores for topic, scores in run.items() if topic not in skipped}
     topics = judged_topics(path, unseen, dataset)
     return source.lists({topic: run[topic] for topic in topics}, dataset, collection, progress).data
 
 
 def write_scores(output: Path, scored: Sequence[Scored], *, tag: str) -> None:
-    """Write a run where documents are named, else a score a line, in the order of the rows.
+    """Write the scores of LETOR files: as a run if all have docnos, else one score per line.
 
     Parameters
     ----------
     output : path
-        The file.
     scored : sequence of Scored
-        LETOR files, one after the other.
+        LETOR files, written one after the other in the order of their rows.
     tag : str
-        Of a run.
+        Tag of a run.
 
     Raises
     ------
     InputError
-        For a run that would have a topic twice.
+        If the run would have a topic twice.
     """
     if all(data.docnos is not None for data, _ in scored):
         rankings = (ranking for data, scores in scored for ranking in reranked(_as_run(data), data, scores))
@@ -347,8 +349,8 @@ def _as_run(data: RankingData) -> Run:
     return {query: dict.fromkeys(docnos, 0.0) for query, docnos in _lists(data)}
 
 
-_WHOLE = "all features"
-"""The name of what the others are compared with."""
+_ALL_FEATURES = "all features"
+"""Name of the baseline in the comparison of features."""
 
 
 def permutation_importance(
@@ -361,54 +363,54 @@ def permutation_importance(
     device: str = "cpu",
     progress: Progress = silent,
 ) -> Comparison:
-    """Measure lists again with the values of one feature shuffled, feature by feature.
+    """Compute the permutation importance of each feature, with significance tests.
 
-    Breiman's permutation importance (Machine Learning 45, 2001) for rankings: values are shuffled
-    among the documents of each query. Those of a feature that every query's documents share are
+    Breiman's permutation importance (Machine Learning 45, 2001) for rankings: a feature's values are
+    shuffled among the documents of each query. A feature that is constant within every query is
     shuffled among queries.
 
     Parameters
     ----------
     model : Reranker
-        What scores.
     data : RankingData
-        Features as they come, and labels; of queries that the model has not seen.
+        Raw features and labels of queries that the model has not seen.
     measure : str, optional
-        As `lmtune.measures.measure.parse_list_measure` reads; the one that validation chose by.
+        See `lmtune.measures.measure.parse_list_measure`; default the validation measure.
     repeats : int
-        Shuffles a feature; each query's mean over them is compared.
+        Shuffles per feature; their mean is compared for each query.
     seed : int
-        Of the shuffles.
+        Seed of the shuffles.
     device : str
-        Where to compute.
+        Device of scoring.
     progress : Progress
         Called after each feature.
 
     Returns
     -------
     Comparison
-        A system a feature, by name, against `_WHOLE`; topics are the queries that count. A
-        difference below 0 is what the feature is worth.
+        One system per shuffled feature, compared with the baseline "all features". Topics are the
+        queries on which the measure is defined. A negative difference is the loss without the
+        feature.
 
     Raises
     ------
     InputError
-        For fewer repeats than one, other features than the model's, or fewer than two queries
-        with a relevant document.
+        If `repeats` is below 1, features differ from the model's, or fewer than two queries have a
+        relevant document.
     """
     check_least("bad number of shuffles", repeats, 1)
     measurer = Measurer(measure or model.scorer.settings.validation_measure, data)
     topics = [query for query, counts in zip(data.queries, measurer.counted.tolist(), strict=True) if counts]
     if len(topics) < 2:
         raise InputError(
-            "too few queries with a relevant document", value=len(topics), accepted="two or more"
+            "too few queries with a relevant document", value=len(topics), accepted="at least two"
         )
 
     def values(features: NDArray[np.float32]) -> NDArray[np.float64]:
         scores = model.score(replace(data, features=features), device=device)
         return measurer.values(scores)[measurer.counted]
 
-    whole = values(data.features)
+    baseline = values(data.features)
     rng, by_feature = np.random.default_rng(seed), {}
     for number, name in enumerate(model.names):
         shuffled = data.features.copy()
@@ -419,11 +421,11 @@ def permutation_importance(
         by_feature[name] = total / repeats
         progress("features shuffled", number + 1, len(model.names), name)
     name = str(measurer.measure)
-    return compare(whole, by_feature, baseline=_WHOLE, measures=[name], topics=topics)
+    return compare(baseline, by_feature, baseline=_ALL_FEATURES, measures=[name], topics=topics)
 
 
 def _shuffled(data: RankingData, number: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Shuffle one feature's values within queries, or among queries where they differ only there."""
+    """Shuffle a feature's values within queries, or among queries if it is constant within each."""
     column, firsts = data.features[:, number], data.features[data.starts[:-1], number]
     if (column == firsts[data.query_of_row]).all():
         among: NDArray[np.float32] = rng.permutation(firsts)[data.query_of_row]

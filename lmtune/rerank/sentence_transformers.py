@@ -1,4 +1,4 @@
-"""lmtune's losses for the training loops of sentence-transformers.
+"""lmtune's losses for the trainers of sentence-transformers.
 
     from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer
     from lmtune.rerank.sentence_transformers import ApproxNDCGLoss
@@ -6,8 +6,8 @@
     model = CrossEncoder(name, num_labels=1)
     CrossEncoderTrainer(model, train_dataset=dataset, loss=ApproxNDCGLoss(model, alpha=5)).train()
 
-Each is ``Loss(model, mini_batch_size=32, list_size=None, list_relevant=None, in_batch=0, **options)`` with
-the loss's own options, such as ``LambdaRankLoss(model, k=10)``; see `ListLoss`.
+The signature is
+``Loss(model, mini_batch_size=32, list_size=None, list_relevant=None, in_batch=0, **options)``, where ``options`` are the loss's, such as ``LambdaRankLoss(model, k=10)``; see `ListLoss`.
 """
 
 from __future__ import annotations
@@ -48,51 +48,52 @@ __all__ = [
 
 
 class ListLoss(nn.Module):
-    """A loss of lmtune over a query's documents, for ``CrossEncoderTrainer``.
+    """A listwise loss of lmtune for ``CrossEncoderTrainer``.
 
-    A row of the dataset is a query, the list of its documents' texts, and the list of their labels:
-    grades of 0 or more. Rows may be of any length each.
+    A row of the dataset has a query, the list of its documents' texts, and the list of their labels
+    (relevance grades, 0 or more). Lists can have different lengths.
 
     Parameters
     ----------
     model : sentence_transformers.CrossEncoder
-        With one output.
+        A model with one output.
     loss : str
-        As ``lmtune rerank train --loss`` takes it: ``"lambdarank"``, ``"lambdas:FILE.py:NAME"``.
+        A loss as in ``lmtune rerank train --loss``: ``"lambdarank"``, ``"lambdas:FILE.py:NAME"``.
     mini_batch_size : int, optional
-        How many pairs (query, document) are encoded with a graph at a time, which bounds the memory
-        of a step however long the lists are; see `lmtune.rerank.text.cross_encoder`. More
-        pairs take a second forward pass. None encodes all at once.
+        Number of (query, document) pairs whose graph is in memory at a time. It bounds the memory of a
+        step for any length of lists; see `lmtune.rerank.text.cross_encoder`. If a step has more pairs, it
+        needs a second forward pass. None encodes all pairs at once.
     list_size : int, optional
-        Encode so many documents of each longer list, drawn anew in each step; all by default.
+        Number of documents sampled from longer lists in each step; default all.
     list_relevant : int, optional
-        How many of these are relevant ones; by default a uniform sample, or with SONG's losses a
-        quarter, 2 to 10.
+        Number of relevant documents in the sample. Default: a uniform sample, and a quarter (2 to 10) for
+        SONG's losses.
     in_batch : int
-        Add to each list so many documents of the batch's other rows, drawn anew in each step, with label 0:
-        in-batch negatives, none of them a text of the row's own list. More than there are takes all.
+        Number of in-batch negatives: documents of the batch's other rows, sampled in each step and added
+        to each list with label 0. Texts of the list itself are excluded. All are used if there are fewer.
     **options
-        The loss's own.
+        Options of the loss.
 
     Raises
     ------
     InputError
-        For unknown options, values out of bounds, a model of several outputs, and `in_batch` with SONG's
-        losses, which remember whole lists; when called, for labels that do not fit the documents.
+        If an option is unknown, a value is out of bounds, the model has several outputs, or `in_batch` is
+        used with SONG's losses, whose lists must not change. When called, if the numbers of labels and
+        documents differ.
 
     Notes
     -----
-    SONG's losses remember an estimate for each relevant document of a row. A row is known again by
-    a digest of its query, texts and labels, a document by its place in it: rows are to be whole
-    candidate lists, and `list_size` says how many documents of them a step is to encode. Rows that
-    change from epoch to epoch are new lists each time, without harm but for the memory. The
-    estimates are not in the trainer's checkpoints; a list seen first takes the sample's own.
+    SONG's losses keep an estimate for each relevant document. A list is identified by a digest of its
+    query, texts and labels, and a document by its position in the list. Rows should therefore be whole
+    candidate lists; use `list_size` to encode a sample of them. Rows that change between epochs are new
+    lists, which is correct but uses memory. The estimates are not stored in the trainer's checkpoints.
+    A new list starts with the estimate of its first sample.
 
-    Without gradients, as in the trainer's evaluation, lists are taken whole, nothing is added and nothing
-    remembered.
+    Without gradients, as in the trainer's evaluation, lists are neither sampled nor extended, and
+    estimates do not change.
 
-    ``ListNetLoss(model, target="labels", in_batch=n)`` of lists with one relevant document is InfoNCE, see
-    `lmtune.losses.listnet`. A cross-encoder reads each added document with the query anew.
+    ``ListNetLoss(model, target="labels", in_batch=n)`` is InfoNCE for lists with one relevant document,
+    see `lmtune.losses.listnet`. A cross-encoder encodes each added document with the query.
     """
 
     def __init__(
@@ -112,17 +113,17 @@ class ListLoss(nn.Module):
             raise InputError("a model of several outputs", value=outputs, accepted="one: num_labels=1")
         if mini_batch_size is not None and mini_batch_size < 1:
             raise InputError("bad mini_batch_size", value=mini_batch_size, accepted="1 or more, or None")
-        named = parse_loss(loss)
+        parsed = parse_loss(loss)
         self.settings = Settings(
-            loss=make_loss(named.name, {**named.options, **options}),
+            loss=make_loss(parsed.name, {**parsed.options, **options}),
             list_size=list_size,
             list_relevant=list_relevant,
         )
         if in_batch < 0 or (in_batch and self.settings.loss.family == SONG):
-            accepted = "0 or more" if in_batch < 0 else f"0 with {named.name}"
+            accepted = "0 or more" if in_batch < 0 else f"0 with {parsed.name}"
             raise InputError("bad in_batch", value=in_batch, accepted=accepted)
         self.model, self.mini_batch_size, self.in_batch = model, mini_batch_size, in_batch
-        self._kept: dict[bytes, dict[str, Tensor]] = {}
+        self._estimates: dict[bytes, dict[str, Tensor]] = {}
 
     def forward(
         self,
@@ -136,11 +137,11 @@ class ListLoss(nn.Module):
         Parameters
         ----------
         inputs : [queries, documents]
-            A batch's queries, and for each the list of its documents' texts.
+            The batch's queries, and the list of each query's document texts.
         labels : sequence of Tensor
-            The documents' labels, of shape (documents,) each.
+            The labels of each query's documents, shape (documents,).
         prompt, task : str, optional
-            For the model's ``preprocess``.
+            Arguments of the model's ``preprocess``.
 
         Returns
         -------
@@ -148,109 +149,113 @@ class ListLoss(nn.Module):
         """
         queries, documents = _checked(inputs, labels)
         label = torch.cat(list(labels)).float().cpu().numpy()
-        data = RankingData.from_lengths(np.empty((label.size, 0)), label, [len(own) for own in documents])
-        learning = torch.is_grad_enabled()
+        data = RankingData.from_lengths(np.empty((label.size, 0)), label, [len(texts) for texts in documents])
+        is_training = torch.is_grad_enabled()
         seed = int(torch.randint(2**62, ()))
         random = np.random.default_rng(seed)
-        size = self.settings.list_size if learning else None
+        size = self.settings.list_size if is_training else None
         batch = batch_of(data, np.arange(len(queries)), size, self.settings.relevant_of_sample, random)
-        if learning and self.in_batch:
-            batch = _with_others(batch, documents, self.in_batch, random)
-        texts = [text for own in documents for text in own]
-        read = zip(np.nonzero(batch.mask)[0].tolist(), batch.rows[batch.mask].tolist(), strict=True)
-        pairs = [(queries[query], texts[row]) for query, row in read]
+        if is_training and self.in_batch:
+            batch = _with_negatives(batch, documents, self.in_batch, random)
+        texts = list(itertools.chain.from_iterable(documents))
+        items = zip(np.nonzero(batch.mask)[0].tolist(), batch.rows[batch.mask].tolist(), strict=True)
+        pairs = [(queries[query], texts[row]) for query, row in items]
 
-        def score(places: Tensor) -> Tensor:
-            tokens = self.model.preprocess([pairs[n] for n in places.tolist()], prompt=prompt, task=task)
-            found: Tensor = self.model(_on(self.model.device, tokens))["scores"]
-            return found.view(-1).float()
+        def score(indices: Tensor) -> Tensor:
+            tokens = self.model.preprocess([pairs[n] for n in indices.tolist()], prompt=prompt, task=task)
+            output: Tensor = self.model(_to_device(self.model.device, tokens))["scores"]
+            return output.view(-1).float()
 
         lengths = [len(query) + len(text) for query, text in pairs]
         pieces = pieces_of(lengths, self.mini_batch_size or len(pairs))
         scores = scores_in_pieces(score, pieces, self.model.device)
-        known = RelevantPairs.from_lists(data.starts, data.labels)
-        objective = make_objective(self.settings.loss, lambda: known, str(scores.device))
-        remembering = learning and self.settings.loss.family == SONG
-        keys = _keys(queries, documents, labels) if remembering else []
-        objective.restore(self._recalled(keys, objective.state(), known))
+        relevant = RelevantPairs.from_lists(data.starts, data.labels)
+        objective = make_objective(self.settings.loss, lambda: relevant, str(scores.device))
+        is_stateful = is_training and self.settings.loss.family == SONG
+        keys = _keys(queries, documents, labels) if is_stateful else []
+        objective.restore(self._with_estimates(keys, objective.state(), relevant))
         seen = BatchLabels.of(batch, seed, scores.device)
         value, _ = objective(seen, scores.new_zeros(seen.mask.shape).masked_scatter(seen.mask, scores))
-        for place, key in enumerate(keys):
-            own = _of_list(objective.state(), known, place)
-            self._kept[key] = {name: part.clone() for name, part in own.items()}
+        for number, key in enumerate(keys):
+            of_list = _state_of_list(objective.state(), relevant, number)
+            self._estimates[key] = {name: part.clone() for name, part in of_list.items()}
         return value
 
-    def _recalled(
+    def _with_estimates(
         self, keys: Sequence[bytes], state: dict[str, Tensor], pairs: RelevantPairs
     ) -> dict[str, Tensor]:
-        """Put what is remembered of lists into the state of a loss that has seen nothing."""
-        for place, key in enumerate(keys):
-            own = _of_list(state, pairs, place)
-            for name, kept in self._kept.get(key, {}).items():
-                own[name].copy_(kept)
+        """Copy the estimates of known lists into the state of a new objective."""
+        for number, key in enumerate(keys):
+            of_list = _state_of_list(state, pairs, number)
+            for name, estimate in self._estimates.get(key, {}).items():
+                of_list[name].copy_(estimate)
         return state
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Return the options, for the model's card."""
+        """Return the options, for the model card."""
         settings = self.settings
         sizes = {"list_size": settings.list_size, "list_relevant": settings.relevant_of_sample}
-        own = {"loss": settings.loss.name, **settings.loss.options, "mini_batch_size": self.mini_batch_size}
+        config = {
+            "loss": settings.loss.name,
+            **settings.loss.options,
+            "mini_batch_size": self.mini_batch_size,
+        }
         if self.in_batch:
-            own["in_batch"] = self.in_batch
-        return own if settings.list_size is None else own | sizes
+            config["in_batch"] = self.in_batch
+        return config if settings.list_size is None else config | sizes
 
 
-def _loss(class_name: str, loss: str) -> Callable[..., ListLoss]:
-    """Make the class of a loss that has a name."""
+def _loss_class(class_name: str, loss: str) -> Callable[..., ListLoss]:
+    """Create the subclass of `ListLoss` for a loss."""
 
-    def begin(self: ListLoss, model: Any, **options: Any) -> None:
+    def init(self: ListLoss, model: Any, **options: Any) -> None:
         ListLoss.__init__(self, model, loss, **options)
 
-    text = f"lmtune's loss ``{loss}``, for ``CrossEncoderTrainer``; the options are `ListLoss`'s and its own."
-    return type(class_name, (ListLoss,), {"__init__": begin, "__doc__": text, "__module__": __name__})
+    text = f"lmtune's loss ``{loss}`` for ``CrossEncoderTrainer``, with options of `ListLoss` and the loss."
+    return type(class_name, (ListLoss,), {"__init__": init, "__doc__": text, "__module__": __name__})
 
 
-RankNetLoss = _loss("RankNetLoss", "ranknet")
-LambdaRankLoss = _loss("LambdaRankLoss", "lambdarank")
-NDCGLoss2PPLoss = _loss("NDCGLoss2PPLoss", "ndcgloss2++")
-ApproxNDCGLoss = _loss("ApproxNDCGLoss", "approxndcg")
-NeuralNDCGLoss = _loss("NeuralNDCGLoss", "neuralndcg")
-PiRankLoss = _loss("PiRankLoss", "pirank")
-ListNetLoss = _loss("ListNetLoss", "listnet")
-ListMLELoss = _loss("ListMLELoss", "listmle")
-BinaryCrossEntropyLoss = _loss("BinaryCrossEntropyLoss", "binary-cross-entropy")
-MarginMSELoss = _loss("MarginMSELoss", "margin-mse")
-SongLoss = _loss("SongLoss", "song")
-KSongLoss = _loss("KSongLoss", "k-song")
-ListwiseCrossEntropyLoss = _loss("ListwiseCrossEntropyLoss", "cross-entropy")
+RankNetLoss = _loss_class("RankNetLoss", "ranknet")
+LambdaRankLoss = _loss_class("LambdaRankLoss", "lambdarank")
+NDCGLoss2PPLoss = _loss_class("NDCGLoss2PPLoss", "ndcgloss2++")
+ApproxNDCGLoss = _loss_class("ApproxNDCGLoss", "approxndcg")
+NeuralNDCGLoss = _loss_class("NeuralNDCGLoss", "neuralndcg")
+PiRankLoss = _loss_class("PiRankLoss", "pirank")
+ListNetLoss = _loss_class("ListNetLoss", "listnet")
+ListMLELoss = _loss_class("ListMLELoss", "listmle")
+BinaryCrossEntropyLoss = _loss_class("BinaryCrossEntropyLoss", "binary-cross-entropy")
+MarginMSELoss = _loss_class("MarginMSELoss", "margin-mse")
+SongLoss = _loss_class("SongLoss", "song")
+KSongLoss = _loss_class("KSongLoss", "k-song")
+ListwiseCrossEntropyLoss = _loss_class("ListwiseCrossEntropyLoss", "cross-entropy")
 
 
 def _checked(inputs: Sequence[Any], labels: Any) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return a batch's queries and documents, as many of these as labels."""
-    if isinstance(labels, Tensor) or len(inputs) != 2 or any(isinstance(own, str) for own in inputs[1]):
+    """Return the queries and documents of a batch; raise InputError if they do not match the labels."""
+    if isinstance(labels, Tensor) or len(inputs) != 2 or any(isinstance(texts, str) for texts in inputs[1]):
         raise InputError(
             "no lists of documents", accepted="columns query, documents (lists) and labels (lists)"
         )
     queries, documents = inputs
-    sizes, labelled = [len(own) for own in documents], [len(own) for own in labels]
-    if sizes != labelled or len(queries) != len(sizes):
-        raise InputError("documents and labels differ in number", value=(sizes, labelled))
+    sizes, label_counts = [len(texts) for texts in documents], [len(grades) for grades in labels]
+    if sizes != label_counts or len(queries) != len(sizes):
+        raise InputError("documents and labels differ in number", value=(sizes, label_counts))
     return queries, documents
 
 
-def _with_others(
+def _with_negatives(
     batch: Batch, documents: Sequence[Sequence[str]], count: int, random: np.random.Generator
 ) -> Batch:
-    """Add to each list, with label 0, some of the other lists' documents whose text it has not itself."""
+    """Add documents of the other lists to each list, with label 0, if their text is not in the list."""
     row_of = {text: row for row, text in enumerate(itertools.chain.from_iterable(documents))}
     lists = []
-    for own, rows, real in zip(documents, batch.rows, batch.mask, strict=True):
-        others = [row_of[text] for text in row_of.keys() - set(own)]
-        drawn = random.permutation(np.sort(np.asarray(others, np.int64)))[:count]
-        lists.append(np.append(rows[real], drawn))
+    for texts, rows, mask in zip(documents, batch.rows, batch.mask, strict=True):
+        others = [row_of[text] for text in row_of.keys() - set(texts)]
+        negatives = random.permutation(np.sort(np.asarray(others, np.int64)))[:count]
+        lists.append(np.append(rows[mask], negatives))
     table = np.full((len(lists), max(map(len, lists))), -1)
-    for rows, longer in zip(table, lists, strict=True):
-        rows[: len(longer)] = longer
+    for rows, extended in zip(table, lists, strict=True):
+        rows[: len(extended)] = extended
     labels = np.zeros(table.shape, batch.labels.dtype)
     labels[:, : batch.labels.shape[1]] = batch.labels
     return Batch(labels, table >= 0, table, batch.queries)
@@ -265,15 +270,15 @@ def _keys(
     return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
 
 
-def _of_list(state: dict[str, Tensor], pairs: RelevantPairs, place: int) -> dict[str, Tensor]:
-    """Return what SONG's state holds of a list: of its relevant pairs, and of the query."""
-    own = slice(int(pairs.starts[place]), int(pairs.starts[place + 1]))
+def _state_of_list(state: dict[str, Tensor], pairs: RelevantPairs, number: int) -> dict[str, Tensor]:
+    """Return views of the parts of SONG's state that belong to a list: its relevant pairs and its query."""
+    of_pairs = slice(int(pairs.starts[number]), int(pairs.starts[number + 1]))
     return {
-        name: tensor[own if name.endswith("estimate") else slice(place, place + 1)]
+        name: tensor[of_pairs if name.endswith("estimate") else slice(number, number + 1)]
         for name, tensor in state.items()
         if tensor.ndim
     }
 
 
-def _on(device: torch.device, tokens: dict[str, Any]) -> dict[str, Any]:
-    return {name: own.to(device) if isinstance(own, Tensor) else own for name, own in tokens.items()}
+def _to_device(device: torch.device, tokens: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tokens.items()}

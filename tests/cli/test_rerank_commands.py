@@ -93,7 +93,7 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     assert made["versions"]["torch"] and made["documents"] == 60 and "--output" not in str(made)
     again = run("apply", home / "m", *where, "--all-topics", "--output", home / "new.run")
     assert again[0] == 0, again[2]
-    assert "trained on 6 of the run's topics, validated on 2: measure it on the others" in again[2]
+    assert "trained on 6 of the run's topics and validated on 2: evaluate it on the others" in again[2]
     base, new = read_run(home / "base.run"), read_run(home / "new.run")
     assert list(new) == list(base)
     moved = 0
@@ -114,7 +114,7 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     assert list(some) == ["9", "10", "11", "12"]
     assert list(some["9"])[5:] == list(base["9"])[5:]
     code, _, err = run("apply", home / "m", *where, "--output", home / "honest.run")
-    assert code == 0 and "these are left alone without --all-topics" in err
+    assert code == 0 and "they keep the run's order without --all-topics" in err
     honest = read_run(home / "honest.run")
     assert list(honest) == list(base)
     for topic, before in base.items():
@@ -155,8 +155,8 @@ def test_the_first_stage_is_added_with_a_weight_from_validation_topics(home: Pat
         assert list(half[topic])[50:] == list(base[topic])[50:]
 
     chosen, err = applied("--interpolate", "AP")
-    said = next(line for line in err.splitlines() if "the model's weight is" in line)
-    assert "best of all on the 3 topics that validated it" in said
+    said = next(line for line in err.splitlines() if "model weight" in line)
+    assert "optimal on the 3 validation topics" in said
     weight = json.loads((tmp_path / "new.run.made.json").read_text())["model_weight"]
     held = {t: own for t, own in read_qrels(home / "c/qrels.txt").items() if t in ("6", "7", "8")}
 
@@ -174,7 +174,7 @@ def test_the_first_stage_is_added_with_a_weight_from_validation_topics(home: Pat
     (tmp_path / "q.txt").write_text("12 0 d1 1\n6 0 d1 0\n")
     asked = ("apply", tmp_path / "m", *where, "--interpolate", "AP", "--qrels", tmp_path / "q.txt")
     code, _, err = run(*asked, "--output", tmp_path / "no.run")
-    assert code == 2 and "none to choose the weight on" in err.splitlines()[-1]
+    assert code == 2 and "cannot select a weight" in err.splitlines()[-1]
     assert not (tmp_path / "no.run").exists()
 
 
@@ -395,7 +395,7 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
         means += np.nan_to_num(ndcg(scores, data, [4])[:, 0]).tolist()
     assert f"nDCG@4 {np.mean(means):.4f} " in report
     seen = run("apply", tmp_path / "m/Fold1", tmp_path / "Fold1/train.txt", "--output", scored)
-    assert "8 of 8 queries have names of those that the model learnt from" in seen[2]
+    assert "8 of 8 queries have identifiers of the model's training queries" in seen[2]
 
 
 @pytest.mark.parametrize(
