@@ -7,7 +7,8 @@
     CrossEncoderTrainer(model, train_dataset=dataset, loss=ApproxNDCGLoss(model, alpha=5)).train()
 
 The signature is
-``Loss(model, mini_batch_size=32, list_size=None, list_relevant=None, in_batch=0, **options)``, where ``options`` are the loss's, such as ``LambdaRankLoss(model, k=10)``; see `ListLoss`.
+``Loss(model, mini_batch_size=32, list_size=None, list_relevant=None, in_batch=0, **options)``,
+where ``options`` are the loss's, such as ``LambdaRankLoss(model, k=10)``; see `ListLoss`.
 """
 
 from __future__ import annotations
