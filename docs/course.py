@@ -39,7 +39,7 @@ def blocks(path: Path, pictures: list[bytes]) -> Iterator[str]:
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             heading = (re.findall(r"^#+ (.+)$", cell.source, re.M) or [heading])[-1]
-            text = _FORMULA.sub(lambda found: drawn(found[1], "inline"), cell.source)
+            text = _FORMULA.sub(lambda match: drawn(match[1], "inline"), cell.source)
             yield text.replace("<details>", '<details markdown="1">')
         else:
             shown = [f"```python\n{cell.source}\n```"]

@@ -35,4 +35,4 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Turn the concept pages' formulas into MathML."""
     if not page.file.src_uri.startswith("concepts/"):
         return markdown
-    return _FORMULA.sub(lambda found: drawn(found[2], "inline" if found[1] == "(" else "block"), markdown)
+    return _FORMULA.sub(lambda match: drawn(match[2], "inline" if match[1] == "(" else "block"), markdown)

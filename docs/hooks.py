@@ -107,7 +107,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     if boost is not None:
         page.meta["search"] = {"boost": boost}
     markdown = relinked(markdown, f"docs/{here}", here)
-    return _INCLUDED.sub(lambda found: included(found[1], here), markdown)
+    return _INCLUDED.sub(lambda match: included(match[1], here), markdown)
 
 
 def included(name: str, page: str) -> str:
@@ -118,10 +118,10 @@ def included(name: str, page: str) -> str:
 def relinked(text: str, source: str, page: str) -> str:
     """Turn links of a text of the repository, relative to it, into links of a page of the site."""
 
-    def turned(found: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[2]))
+    def turned(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[2]))
         target = HOMES.get(target, target.removeprefix("docs/"))
-        return f"{found[1]}{posixpath.relpath(target, posixpath.dirname(page) or '.')}"
+        return f"{match[1]}{posixpath.relpath(target, posixpath.dirname(page) or '.')}"
 
     return _LINK.sub(turned, text)
 
@@ -175,7 +175,7 @@ def described(parameter: Any) -> str:
 
 def plain(text: str) -> str:
     """Return a help's text as Markdown: what it has in angle brackets is no element."""
-    return _CODE_OR_LESS.sub(lambda found: found[1] or "&lt;", text)
+    return _CODE_OR_LESS.sub(lambda match: match[1] or "&lt;", text)
 
 
 def python_pages() -> Iterator[tuple[str, str, str]]:

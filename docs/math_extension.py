@@ -17,8 +17,8 @@ class Math(Extension):
     def on_object(self, *, obj: Object, **_: object) -> None:
         """Do so as an object is read."""
         if obj.docstring is not None and "math:" in obj.docstring.value:
-            text = _BLOCK.sub(lambda found: found[1] + drawn(found[2], "block"), obj.docstring.value)
-            obj.docstring.value = _INLINE.sub(lambda found: drawn(found[1], "inline"), text)
+            text = _BLOCK.sub(lambda match: match[1] + drawn(match[2], "block"), obj.docstring.value)
+            obj.docstring.value = _INLINE.sub(lambda match: drawn(match[1], "inline"), text)
 
 
 def drawn(latex: str, display: str) -> str:
